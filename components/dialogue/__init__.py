@@ -1,0 +1,1 @@
+"""Dialogues: what one is, how one is run, how many are run at once."""

@@ -1,0 +1,82 @@
+"""The words of a dialogue: appraisal, turn, dialogue, stop reason. One JSON line per dialogue is the interchange format.
+
+A turn is: the user speaks, the assistant replies, the user appraises that reply. `Turn.emotion` is the value *after* the
+appraisal, so the emotion while the user was speaking is that of the turn before (or `Dialogue.emotion_start`).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class StopReason(StrEnum):
+    """Why a dialogue ended."""
+
+    EMOTION_CEILING = "emotion_ceiling"
+    EMOTION_FLOOR = "emotion_floor"
+    TURN_LIMIT = "turn_limit"
+    GOODBYE = "goodbye"
+    FAILED = "failed"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Evidence(_Record):
+    """One reason inside an appraisal: what was seen, where, and how many points it moved."""
+
+    step: str  # content | target | effect
+    what: str  # e.g. an act name, "serves_need", "repeats", "trait:suspicious"
+    span: str = ""  # the words of the reply it rests on, verbatim; "" when it rests on the whole reply
+    points: int = 0  # contribution to the change before clamping
+
+
+class Appraisal(_Record):
+    """The user's reasons for an emotion change (SAGE paper section 2; reference: METHOD of the RLVER paper, appendix E)."""
+
+    content: str
+    target: str
+    activity: str
+    feeling: str
+    change: int = Field(ge=-10, le=10)
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Turn(_Record):
+    """User message, assistant reply and the appraisal of that reply. `think` is never shown to the user."""
+
+    user: str
+    assistant: str
+    think: str | None = None
+    emotion: int | None = Field(default=None, ge=0, le=100)
+    appraisal: Appraisal | None = None
+    cue: bool | None = None  # the user's message hints at the hidden need; None when nobody knows (foreign transcripts)
+    reply_tokens: int | None = None
+    think_tokens: int | None = None
+
+
+class SimulatorTag(_Record):
+    """Which simulator spoke: enough to re-derive every emotion of a deterministic one."""
+
+    kind: str
+    difficulty: str
+    version: str
+
+
+class Dialogue(_Record):
+    """One finished dialogue. `failure` is a readable reason when `stop_reason` is failed; such a dialogue has no final emotion."""
+
+    dialogue_id: str
+    persona_id: str
+    hidden_need: str | None = None
+    policy: str
+    seed: int
+    simulator: SimulatorTag
+    emotion_start: int = Field(ge=0, le=100)
+    emotion_final: int | None = Field(default=None, ge=0, le=100)
+    stop_reason: StopReason
+    failure: str | None = None
+    turns: tuple[Turn, ...] = ()

@@ -1,0 +1,1 @@
+"""Personas: schema, scenario library, generator, importers, and the proof that train and test share nothing."""
