@@ -1,0 +1,1 @@
+"""Prefect: when and where. The graph itself is dvc.yaml."""

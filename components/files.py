@@ -1,0 +1,57 @@
+"""Reading and writing files so that a crash never leaves half of one."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+
+class BadFile(ValueError):
+    """A file that cannot be used; the message names the file, the line and what to do."""
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """Write to a neighbour, flush to disk, then rename: `path` holds the old text or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, neighbour = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(neighbour, 0o644)
+        os.replace(neighbour, path)
+    except BaseException:
+        Path(neighbour).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Indented JSON with sorted keys and a final newline."""
+    write_text_atomically(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """One JSON object a line, keys in the order given."""
+    write_text_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, object). Raises BadFile for a missing file or a line that is not a JSON object."""
+    if not path.is_file():
+        raise BadFile(f"{path}: no such file")
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise BadFile(f"{path}:{number}: not valid JSON ({error.msg} at column {error.colno})") from error
+            if not isinstance(row, dict):
+                raise BadFile(f"{path}:{number}: expected a JSON object, got {type(row).__name__}")
+            yield number, row

@@ -1,0 +1,207 @@
+"""The frozen mirror of params.yaml ⊕ params/<variant>.yaml.
+
+No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth.
+Functions of the method take the values they use, never a `Settings`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+
+class SettingsError(ValueError):
+    """A parameter is missing, unknown, of the wrong type or impossible; the message is one readable line."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class PersonaSettings(_Section):
+    train: int = Field(ge=8)
+    test: int = Field(ge=8)
+    imported_train: str | None
+    imported_test: str | None
+
+
+class SimulatorSettings(_Section):
+    kind: Literal["scripted"]
+    difficulty: Literal["vanilla", "challenging"]
+    emotion_start: int = Field(ge=0, le=100)
+    emotion_ceiling: int = Field(ge=1, le=100)
+    emotion_floor: int = Field(ge=0, le=99)
+    max_turns: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _start_between_floor_and_ceiling(self) -> SimulatorSettings:
+        if not self.emotion_floor <= self.emotion_start < self.emotion_ceiling:
+            raise ValueError("emotion_floor <= emotion_start < emotion_ceiling must hold")
+        return self
+
+
+class BaseSettings(_Section):
+    kind: Literal["tiny", "model"]
+    model: str | None
+    hidden_size: int = Field(ge=16)
+    layers: int = Field(ge=1)
+    heads: int = Field(ge=1)
+    vocab_size: int = Field(ge=300)
+    dialogues: int = Field(ge=1)
+    follow_share: float = Field(ge=0, le=1)
+    direct_share: float = Field(ge=0, le=1)
+    learning_rate: float = Field(gt=0)
+    batch_tokens: int = Field(ge=256)
+    max_seconds: float = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _a_model_is_named(self) -> BaseSettings:
+        if self.kind == "model" and not self.model:
+            raise ValueError("base.kind is model, so base.model must name a folder or a hub model")
+        if self.hidden_size % self.heads:
+            raise ValueError("base.hidden_size must be divisible by base.heads")
+        return self
+
+
+class PolicySettings(_Section):
+    thinking: bool
+    thoughts: Literal["keep", "strip"]
+    temperature: float = Field(ge=0)
+    top_p: float = Field(gt=0, le=1)
+    max_reply_tokens: int = Field(ge=1)
+    max_context_tokens: int = Field(ge=64)
+
+
+class RolloutSettings(_Section):
+    concurrency: int = Field(ge=1)
+    max_failure_rate: float = Field(ge=0, le=1)
+
+
+class RewardSettings(_Section):
+    format_gate: bool
+
+
+class TrainSettings(_Section):
+    algorithm: Literal["grpo"]
+    credit: Literal["dialogue", "turn"]
+    steps: int = Field(ge=1)
+    personas_per_step: int = Field(ge=1)
+    group_size: int = Field(ge=2)
+    learning_rate: float = Field(gt=0)
+    warmup_steps: int = Field(ge=0)
+    epsilon: float = Field(gt=0)
+    epsilon_high: float = Field(gt=0)
+    beta: float = Field(ge=0)
+    loss_type: Literal["dapo", "grpo"]
+    scale_rewards: Literal["group", "batch", "none"]
+    updates_per_batch: int = Field(ge=1)
+    minibatches: int = Field(ge=1)
+    max_grad_norm: float = Field(gt=0)
+    save_every: int = Field(ge=1)
+    evaluate_every: int = Field(ge=1)
+    evaluation_personas: int = Field(ge=1)
+    max_seconds: float = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _batch_divides(self) -> TrainSettings:
+        if self.personas_per_step * self.group_size % self.minibatches:
+            raise ValueError("train.personas_per_step x train.group_size must be divisible by train.minibatches")
+        return self
+
+
+class EvaluationSettings(_Section):
+    concurrency: int = Field(ge=1)
+    repeats: int = Field(ge=1)
+    bootstrap_samples: int = Field(ge=100)
+
+
+class BenchmarkSettings(_Section):
+    tasks: list[str] = Field(min_length=1)
+    limit: int | None
+    margin: float = Field(gt=0)
+    batch_size: int = Field(ge=1)
+
+
+class TrackingSettings(_Section):
+    log_models: Literal["full", "reference"]
+
+
+class Settings(_Section):
+    """All parameters of one variant."""
+
+    seed: int = Field(ge=0)
+    personas: PersonaSettings
+    simulator: SimulatorSettings
+    base: BaseSettings
+    policy: PolicySettings
+    rollout: RolloutSettings
+    reward: RewardSettings
+    train: TrainSettings
+    evaluation: EvaluationSettings
+    benchmark: BenchmarkSettings
+    tracking: TrackingSettings
+
+    def digest(self) -> str:
+        """Twelve hex digits that change when any parameter changes."""
+        return digest_of(self.model_dump(mode="json"))
+
+
+def digest_of(value: Any) -> str:
+    """Twelve hex digits of the canonical JSON of `value`."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def load_settings(params_path: Path, variant: str | None = None) -> Settings:
+    """Read `params_path` and, if a variant is named, overlay `params/<variant>.yaml` beside it.
+
+    Raises SettingsError, in one line, for a missing file, broken YAML, an unknown key, a missing key or a wrong type.
+    """
+    values = _read_yaml(params_path)
+    where = params_path.name
+    if variant is not None:
+        overlay_path = params_path.parent / "params" / f"{variant}.yaml"
+        if not overlay_path.is_file():
+            known = ", ".join(sorted(p.stem for p in overlay_path.parent.glob("*.yaml"))) or "none"
+            raise SettingsError(f"unknown variant {variant!r}: there is no params/{variant}.yaml (known: {known})")
+        values = _overlaid(values, _read_yaml(overlay_path), path=(), source=f"params/{variant}.yaml")
+        where = f"{where} with params/{variant}.yaml"
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "settings"
+        got = "" if first["type"] == "missing" else f", got {first.get('input')!r}"
+        raise SettingsError(f"{where}: {key}: {first['msg']}{got if first['loc'] else ''}") from error
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    """YAML 1.2, so that 2e-06 is a number (PyYAML reads it as text; DVC writes it that way)."""
+    try:
+        values = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise SettingsError(f"{path}: no such file; run from the project's root") from error
+    except YAMLError as error:
+        raise SettingsError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise SettingsError(f"{path}: expected a mapping of parameters, got {type(values).__name__}")
+    return values
+
+
+def _overlaid(base: Mapping[str, Any], overlay: Mapping[str, Any], path: tuple[str, ...], source: str) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in overlay.items():
+        dotted = ".".join((*path, str(key)))
+        if key not in base:
+            raise SettingsError(f"{source}: unknown key {dotted!r}; params.yaml has {', '.join(sorted(base))} there")
+        if isinstance(base[key], Mapping) and isinstance(value, Mapping):
+            result[key] = _overlaid(base[key], value, (*path, str(key)), source)
+        else:
+            result[key] = value
+    return result
