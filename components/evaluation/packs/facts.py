@@ -24,10 +24,7 @@ class Relation:
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
     """Parse `subject=answer, subject=answer`."""
-    return tuple(
-        (left.strip(), right.strip())
-        for left, right in (item.split("=") for item in text.split(","))
-    )
+    return tuple((left.strip(), right.strip()) for left, right in (item.split("=") for item in text.split(",")))
 
 
 NUMBERS = (

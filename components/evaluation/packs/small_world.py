@@ -51,9 +51,7 @@ def build() -> SmallWorld:
             for number, frame in enumerate(relation.frames):
                 said = _say(relation.name, frame, subject, answer)
                 use = (number - index) % len(relation.frames)
-                (choice if use == 0 else likelihood if use == 2 else training).append(
-                    said
-                )
+                (choice if use == 0 else likelihood if use == 2 else training).append(said)
     return SmallWorld(tuple(training), tuple(likelihood), tuple(choice))
 
 
@@ -71,11 +69,7 @@ def training_sentences(seed: int, n: int) -> list[str]:
 def likelihood_items() -> list[dict[str, object]]:
     """Rows of the likelihood task: an item is one held-out sentence."""
     return [
-        {
-            "item": f"likelihood-{number:03d}",
-            "relation": said.relation,
-            "text": said.sentence,
-        }
+        {"item": f"likelihood-{number:03d}", "relation": said.relation, "text": said.sentence}
         for number, said in enumerate(build().likelihood)
     ]
 
@@ -86,9 +80,7 @@ def choice_items() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for number, said in enumerate(build().choice):
         random = Random(f"small-world/items/{_ITEM_SEED}/{number}")
-        wrong = random.sample(
-            [a for a in answers[said.relation] if a != said.answer], OPTIONS - 1
-        )
+        wrong = random.sample([a for a in answers[said.relation] if a != said.answer], OPTIONS - 1)
         options = random.sample([said.answer, *wrong], OPTIONS)
         rows.append(
             {

@@ -1,0 +1,111 @@
+"""Two policies on the same personas: a table of paired differences. No row comes without an interval; the type sees to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from components.dialogue.transcript import Dialogue
+from components.evaluation import sentient, statistics
+from components.evaluation.statistics import Estimated, Interval
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity: the means of both sides over the personas they share, and b minus a with its 95% interval."""
+
+    quantity: str
+    a: float
+    b: float
+    difference: Estimated
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`personas` are paired; those only one side was scored on are in no row."""
+
+    personas: int
+    only_a: int
+    only_b: int
+    unscorable_a: int
+    unscorable_b: int
+    rows: tuple[Row, ...]
+
+
+def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int, seed: int) -> Comparison:
+    """Pair two transcripts by persona (repeats averaged).
+
+    Raises ValueError when the simulators differ or no persona was scored on both sides.
+    """
+    tags = sorted({f"{d.simulator.kind}/{d.simulator.difficulty}/{d.simulator.version}" for d in [*a, *b]})
+    if len(tags) > 1:
+        raise ValueError(f"scores of different simulators are not comparable, got {', '.join(tags)}")
+    personas_a, personas_b = ({d.persona_id for d in side if d.emotion_final is not None} for side in (a, b))
+    shared = personas_a & personas_b
+    if not shared:
+        raise ValueError("the two transcripts have no persona in common that both were scored on; converse with the same personas")
+    dialogues_a, dialogues_b = ([d for d in side if d.persona_id in shared] for side in (a, b))
+    rows = []
+    for quantity, measure in _QUANTITIES:
+        values_a, values_b = (sentient.by_persona(dialogues_a, measure), sentient.by_persona(dialogues_b, measure))
+        values_a, values_b = _known(values_a), _known(values_b)
+        differences = statistics.paired_differences(values_b, values_a)
+        if differences:
+            rows.append(
+                Row(
+                    quantity=quantity,
+                    a=_mean_of_means(values_a, differences),
+                    b=_mean_of_means(values_b, differences),
+                    difference=_difference(quantity, differences, bootstrap_samples, seed),
+                )
+            )
+    return Comparison(
+        personas=len(shared),
+        only_a=len(personas_a - shared),
+        only_b=len(personas_b - shared),
+        unscorable_a=sum(d.emotion_final is None for d in a),
+        unscorable_b=sum(d.emotion_final is None for d in b),
+        rows=tuple(rows),
+    )
+
+
+def _difference(quantity: str, differences: dict[str, float], samples: int, seed: int) -> Estimated:
+    if quantity in _RATES:
+        mean = math.fsum(differences.values()) / len(differences)
+        return Estimated(mean, statistics.paired_share_interval(list(differences.values())), len(differences))
+    return statistics.paired_mean(differences, samples, seed, Interval(-math.inf, math.inf))
+
+
+def _mean_of_means(values: dict[str, list[float]], personas: dict[str, float]) -> float:
+    return math.fsum(math.fsum(values[persona]) / len(values[persona]) for persona in sorted(personas)) / len(personas)
+
+
+def _known(values: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Without the dialogues that do not have the quantity (NaN)."""
+    return {persona: [value for value in members if not math.isnan(value)] for persona, members in values.items()}
+
+
+def _turns(dialogue: Dialogue, _: int) -> float:
+    return float(len(dialogue.turns))
+
+
+def _reply_tokens(dialogue: Dialogue, _: int) -> float:
+    counts = [turn.reply_tokens for turn in dialogue.turns if turn.reply_tokens is not None]
+    return math.fsum(counts) / len(counts) if counts else math.nan
+
+
+def _right_act(dialogue: Dialogue, _: int) -> float:
+    rate = sentient.right_act_rate([dialogue])
+    return math.nan if rate is None else rate
+
+
+_QUANTITIES: tuple[tuple[str, Callable[[Dialogue, int], float]], ...] = (
+    ("emotion_mean", sentient.final_emotion),
+    ("success_rate", sentient.is_success),
+    ("failure_rate", sentient.is_failure),
+    ("right_act_rate", _right_act),
+    ("turns_mean", _turns),
+    ("reply_tokens_mean", _reply_tokens),
+)
+_RATES = frozenset({"success_rate", "failure_rate"})
