@@ -4,18 +4,23 @@ A policy that is built from nothing can know these facts before reinforcement le
 nothing to do with emotion. Each fact has five sentences, one per frame of its relation. Three of them are for training, one is held
 out for the likelihood task and one for the choice task, and the assignment rotates over the facts, so that a held-out sentence is
 never seen but its fact is (in three other frames) and so is its frame (with the other facts of the relation). The assignment does
-not depend on any seed: no seed can leak a held-out sentence into the training text.
+not depend on any seed: no seed can leak a held-out sentence into the training text. Each item is scored as a document of its own after
+the tokenizer's end-of-text token, so train each sentence that way too.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 from components.evaluation.packs.facts import RELATIONS, Relation
+from components.files import write_jsonl
 
 OPTIONS = 4
+LIKELIHOOD_ITEMS = Path(__file__).parent / "likelihood.jsonl"
+CHOICE_ITEMS = Path(__file__).parent / "choice.jsonl"
 _ITEM_SEED = 20250701  # of the shipped items: which wrong options, in which order
 
 
@@ -72,6 +77,12 @@ def likelihood_items() -> list[dict[str, object]]:
         {"item": f"likelihood-{number:03d}", "relation": said.relation, "text": said.sentence}
         for number, said in enumerate(build().likelihood)
     ]
+
+
+def write_items(folder: Path) -> None:
+    """Write both item files; the shipped ones are exactly this."""
+    write_jsonl(folder / LIKELIHOOD_ITEMS.name, likelihood_items())
+    write_jsonl(folder / CHOICE_ITEMS.name, choice_items())
 
 
 def choice_items() -> list[dict[str, object]]:

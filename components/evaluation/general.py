@@ -1,0 +1,266 @@
+"""General capability through the lm-eval harness; the only file that touches it.
+
+Our packs are given to the harness as task objects, so no path, no data-set cache and no network is involved, and the harness' index of
+14,000 tasks is read only when a task of its own is named. Sentences and choices are scored as plain text; every task in which the model
+writes is asked through the chat template, with a system message, and its thoughts are cut off before scoring. All of that is the same
+for base and tuned, and the hash of the whole request is stored with each item so that a comparison can insist on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lm_eval
+import nltk
+import torch
+from datasets import Dataset, load_dataset
+from lm_eval.api.task import ConfigurableTask
+from lm_eval.evaluator import evaluate
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+
+from components.evaluation import statistics
+from components.evaluation.packs import math_answers, small_world
+from components.files import read_jsonl
+from components.settings import digest_of
+
+BOOTSTRAP_SAMPLES = 10_000
+MOST_NEW_TOKENS = 2048  # of a written answer, thoughts included; never more than half of the model's context
+SYSTEM_MESSAGE = "You are a helpful assistant."  # some templates insert one of their own when none is given
+THINK_END = "</think>"
+_FEWSHOT_SEED = 1234
+_PRIMARY = {"gsm8k": ("exact_match", "flexible-extract"), "ifeval": ("prompt_level_strict_acc", "none")}
+_REFUSED = {
+    "hendrycks_math500": "it cannot read \\boxed{}; use rlver_math500",
+    "minerva_math500": "its parser does not install beside dvc; use rlver_math500",
+    "humaneval": "it runs code that the model wrote",
+    "mbpp": "it runs code that the model wrote",
+}
+
+
+class BenchmarkError(ValueError):
+    """A benchmark that cannot be run as asked; one readable line."""
+
+
+class Item(NamedTuple):
+    """One scored item: the document's hash, the hash of everything the model was given, and the score."""
+
+    doc: str
+    prompt: str
+    score: float
+
+
+class _PackTask(ConfigurableTask):  # type: ignore[misc]
+    """A harness task whose documents are in memory."""
+
+    def __init__(self, rows: list[dict[str, Any]], config: dict[str, Any]) -> None:
+        self._rows = rows
+        super().__init__(config={"test_split": "test", "num_fewshot": 0, **config})
+
+    def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
+        self.dataset = {"test": Dataset.from_list(self._rows)}
+
+
+def run_tasks(model: str, tasks: Sequence[str], limit: int | None, batch_size: int, margin: float, seed: int) -> dict[str, Any]:
+    """Score the local model folder `model` on each task; the value of a task is the mean over its items.
+
+    `limit` keeps the first items of each (sub)task: a smoke test, marked as one. Raises BenchmarkError for a missing model, an unknown
+    or refused task, data that cannot be had, items that are not unique or scores that are not numbers.
+    """
+    if not (Path(model) / "config.json").is_file():
+        raise BenchmarkError(f"{model}: no model there (config.json is missing)")
+    for name in tasks:
+        _refuse_unusable(name)
+    language_model = _load_model(model, batch_size)
+    own = {name: _pack_task(name) for name in tasks if name in _PACKS or name.startswith("rlver_math500:")}
+    manager = TaskManager(include_defaults=any(name not in own for name in tasks))
+    return {
+        "tasks": {name: _run_task(language_model, manager, name, own.get(name), limit, margin, seed) for name in tasks},
+        "smoke_test": limit is not None,
+        "harness": f"lm_eval {lm_eval.__version__}",
+    }
+
+
+def _load_model(model: str, batch_size: int) -> HFLM:
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    on_gpu = torch.cuda.is_available()
+    language_model = HFLM(
+        pretrained=model, device="cuda" if on_gpu else "cpu", dtype="auto" if on_gpu else "float32", batch_size=batch_size
+    )
+    tokenizer = language_model.tokenizer
+    end = tokenizer.convert_tokens_to_ids(THINK_END)
+    # A special token vanishes when the reply is decoded, so it must be cut off by its id; ordinary text must be cut off as text.
+    language_model.think_end_token = end if isinstance(end, int) and end in tokenizer.all_special_ids else THINK_END
+    return language_model
+
+
+def _run_task(
+    language_model: HFLM, manager: TaskManager, name: str, own: _PackTask | None, limit: int | None, margin: float, seed: int
+) -> dict[str, Any]:
+    try:
+        loaded = manager.load([own if own is not None else name])
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise BenchmarkError(f"task {name} could not be loaded ({reason}); tasks of the harness need the network or a filled cache") from error
+    writes = [task.OUTPUT_TYPE == "generate_until" for task in loaded["tasks"].values()]
+    for task in loaded["tasks"].values():
+        if task.get_config("num_fewshot") is None:
+            task.set_config(key="num_fewshot", value=0)
+        task.set_fewshot_seed(seed=_FEWSHOT_SEED)
+    if any(writes):
+        _bound_answers(loaded["tasks"].values(), language_model.max_length)
+    as_chat = any(writes) and language_model.tokenizer.chat_template is not None
+    results = evaluate(
+        lm=language_model,
+        task_dict=loaded,
+        limit=limit,
+        bootstrap_iters=0,
+        log_samples=True,
+        apply_chat_template=as_chat,
+        fewshot_as_multiturn=as_chat,
+        system_instruction=SYSTEM_MESSAGE if as_chat else None,
+    )
+    first = next(iter(loaded["tasks"]))
+    metric, chosen_filter = _PRIMARY.get(name, (next(iter(results["higher_is_better"][first])), None))
+    items = [item for subtask in sorted(results["samples"]) for item in _items(subtask, results["samples"][subtask], metric, chosen_filter)]
+    return _summary(name, metric, items, bool(results["higher_is_better"][first][metric]), margin, seed) | {
+        "version": str(results["versions"].get(first)),
+        "as_chat": as_chat,
+    }
+
+
+def _items(subtask: str, samples: list[dict[str, Any]], metric: str, chosen_filter: str | None) -> list[Item]:
+    """The subtask's items by document; exact repeats collapse, contradicting ones are an error."""
+    wanted = chosen_filter or samples[0]["filter"]
+    items: dict[str, Item] = {}
+    for sample in samples:
+        if sample["filter"] != wanted:
+            continue
+        document = _short_hash([subtask, sample["doc_hash"]])
+        item = Item(document, _short_hash(sample["arguments"]), round(float(sample[metric]), 6))
+        if not math.isfinite(item.score):
+            raise BenchmarkError(f"task {subtask}: the score of document {sample['doc_id']} is {item.score}; is the model broken?")
+        if items.setdefault(document, item) != item:
+            raise BenchmarkError(f"task {subtask}: document {sample['doc_id']} occurs twice with different requests or scores")
+    return list(items.values())
+
+
+def _summary(name: str, metric: str, items: list[Item], higher_is_better: bool, margin: float, seed: int) -> dict[str, Any]:
+    scores = {item.doc: [item.score] for item in items}
+    if all(score in (0.0, 1.0) for (score,) in scores.values()):
+        estimated = statistics.proportion(scores)
+    else:
+        estimated = statistics.cluster_bootstrap(scores, BOOTSTRAP_SAMPLES, seed, statistics.Interval(-math.inf, math.inf))
+    if not all(math.isfinite(end) for end in estimated.ci95):
+        raise BenchmarkError(f"task {name}: one item has no interval; raise benchmark.limit")
+    return {
+        "metric": metric,
+        "higher_is_better": higher_is_better,
+        "value": round(estimated.value, 6),
+        "ci95": [round(end, 6) for end in estimated.ci95],
+        "n": len(items),
+        "margin": margin,
+        "items": [item._asdict() for item in sorted(items)],
+    }
+
+
+def _bound_answers(tasks: Any, max_length: int) -> None:
+    """Give thoughts room: the harness' default of 256 new tokens cuts them off, and a cut-off thought is scored as a wrong answer."""
+    for task in tasks:
+        kwargs = dict(task.config.generation_kwargs or {})
+        task.set_config(key="generation_kwargs", value={**kwargs, "max_gen_toks": min(MOST_NEW_TOKENS, max_length // 2)})
+
+
+def _short_hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _refuse_unusable(name: str) -> None:
+    if name in _REFUSED:
+        raise BenchmarkError(f"task {name} is not offered: {_REFUSED[name]}")
+    if name.startswith("rlver_") and name.split(":")[0] not in _PACKS:
+        raise BenchmarkError(f"unknown task {name}; ours are {', '.join(sorted(_PACKS))}")
+    if name == "ifeval":
+        try:
+            nltk.data.find("tokenizers/punkt_tab")
+        except LookupError as error:  # the task says "Downloaded" even when the download failed
+            raise BenchmarkError("task ifeval needs nltk's punkt_tab data; download it and set NLTK_DATA") from error
+
+
+def _pack_task(name: str) -> _PackTask:
+    pack, _, source = name.partition(":")
+    return _PACKS[pack](name, source)
+
+
+def _likelihood_task(name: str, _: str) -> _PackTask:
+    """Bits per byte of each held-out sentence; lower is better."""
+    return _PackTask(
+        [row for _, row in read_jsonl(small_world.LIKELIHOOD_ITEMS)],
+        {
+            "task": name,
+            "output_type": "loglikelihood_rolling",
+            "doc_to_text": "",
+            "doc_to_target": "{{text}}",
+            "process_results": lambda row, results: {"bits_per_byte": -results[0] / (math.log(2) * len(row["text"].encode()))},
+            "metric_list": [{"metric": "bits_per_byte", "aggregation": "mean", "higher_is_better": False}],
+            "metadata": {"version": 1.0},
+        },
+    )
+
+
+def _choice_task(name: str, _: str) -> _PackTask:
+    """Share of items in which the true sentence is likelier than its three false neighbours, each a text of its own."""
+    return _PackTask(
+        [row for _, row in read_jsonl(small_world.CHOICE_ITEMS)],
+        {
+            "task": name,
+            "output_type": "multiple_choice",
+            "doc_to_text": "",
+            "doc_to_choice": lambda row: [f"{row['stem']} {option}" for option in row["options"]],
+            "doc_to_target": lambda row: row["answer"],
+            "target_delimiter": "",
+            "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+            "metadata": {"version": 1.0},
+        },
+    )
+
+
+def _math_task(name: str, source: str) -> _PackTask:
+    """MATH500 from the hub, `rlver_math500:sample` (shipped) or `rlver_math500:<file>.jsonl`."""
+    if source == "sample":
+        problems = math_answers.load_problems(math_answers.SAMPLE)
+    elif source.endswith(".jsonl"):
+        problems = math_answers.load_problems(Path(source))
+    else:
+        try:
+            rows = load_dataset(source or math_answers.HUB_DATASET, split="test")
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise BenchmarkError(f"task {name} needs the network or a local file (rlver_math500:<file>.jsonl): {reason}") from error
+        problems = [{"problem": row["problem"], "answer": row["answer"]} for row in rows]
+    return _PackTask(
+        list(problems),
+        {
+            "task": name,
+            "output_type": "generate_until",
+            "doc_to_text": lambda row: math_answers.PROMPT.format(problem=row["problem"]),
+            "doc_to_target": "{{answer}}",
+            "generation_kwargs": {"until": [], "do_sample": False},
+            "process_results": lambda row, results: {"exact_match": float(math_answers.is_right(results[0], row["answer"]))},
+            "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
+            "metadata": {"version": 1.0},
+        },
+    )
+
+
+_PACKS: dict[str, Callable[[str, str], _PackTask]] = {
+    "rlver_tiny_likelihood": _likelihood_task,
+    "rlver_tiny_choice": _choice_task,
+    "rlver_math500": _math_task,
+}
