@@ -12,23 +12,21 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import lm_eval
 import nltk
 import torch
-from datasets import Dataset, load_dataset
+from datasets import Dataset
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.evaluator import evaluate
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
 from components.evaluation import statistics
-from components.evaluation.packs import math_answers, small_world
-from components.files import read_jsonl
-from components.settings import digest_of
+from components.evaluation.packs.tasks import PACKS, Pack, is_pack, load_pack
 
 BOOTSTRAP_SAMPLES = 10_000
 MOST_NEW_TOKENS = 2048  # of a written answer, thoughts included; never more than half of the model's context
@@ -59,9 +57,9 @@ class Item(NamedTuple):
 class _PackTask(ConfigurableTask):  # type: ignore[misc]
     """A harness task whose documents are in memory."""
 
-    def __init__(self, rows: list[dict[str, Any]], config: dict[str, Any]) -> None:
-        self._rows = rows
-        super().__init__(config={"test_split": "test", "num_fewshot": 0, **config})
+    def __init__(self, name: str, pack: Pack) -> None:
+        self._rows = pack.rows
+        super().__init__(config={"task": name, "test_split": "test", "num_fewshot": 0, **pack.config})
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
         self.dataset = {"test": Dataset.from_list(self._rows)}
@@ -78,7 +76,7 @@ def run_tasks(model: str, tasks: Sequence[str], limit: int | None, batch_size: i
     for name in tasks:
         _refuse_unusable(name)
     language_model = _load_model(model, batch_size)
-    own = {name: _pack_task(name) for name in tasks if name in _PACKS or name.startswith("rlver_math500:")}
+    own = {name: _PackTask(name, load_pack(name)) for name in tasks if is_pack(name)}
     manager = TaskManager(include_defaults=any(name not in own for name in tasks))
     return {
         "tasks": {name: _run_task(language_model, manager, name, own.get(name), limit, margin, seed) for name in tasks},
@@ -94,9 +92,9 @@ def _load_model(model: str, batch_size: int) -> HFLM:
         pretrained=model, device="cuda" if on_gpu else "cpu", dtype="auto" if on_gpu else "float32", batch_size=batch_size
     )
     tokenizer = language_model.tokenizer
-    end = tokenizer.convert_tokens_to_ids(THINK_END)
     # A special token vanishes when the reply is decoded, so it must be cut off by its id; ordinary text must be cut off as text.
-    language_model.think_end_token = end if isinstance(end, int) and end in tokenizer.all_special_ids else THINK_END
+    is_special = THINK_END in tokenizer.all_special_tokens
+    language_model.think_end_token = tokenizer.convert_tokens_to_ids(THINK_END) if is_special else THINK_END
     return language_model
 
 
@@ -107,7 +105,9 @@ def _run_task(
         loaded = manager.load([own if own is not None else name])
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
         reason = " ".join(str(error).split())[:300]
-        raise BenchmarkError(f"task {name} could not be loaded ({reason}); tasks of the harness need the network or a filled cache") from error
+        raise BenchmarkError(
+            f"task {name} could not be loaded ({reason}); tasks of the harness need the network or a filled cache"
+        ) from error
     writes = [task.OUTPUT_TYPE == "generate_until" for task in loaded["tasks"].values()]
     for task in loaded["tasks"].values():
         if task.get_config("num_fewshot") is None:
@@ -184,83 +184,10 @@ def _short_hash(value: Any) -> str:
 def _refuse_unusable(name: str) -> None:
     if name in _REFUSED:
         raise BenchmarkError(f"task {name} is not offered: {_REFUSED[name]}")
-    if name.startswith("rlver_") and name.split(":")[0] not in _PACKS:
-        raise BenchmarkError(f"unknown task {name}; ours are {', '.join(sorted(_PACKS))}")
+    if name.startswith("rlver_") and not is_pack(name):
+        raise BenchmarkError(f"unknown task {name}; ours are {', '.join(sorted(PACKS))}")
     if name == "ifeval":
         try:
             nltk.data.find("tokenizers/punkt_tab")
         except LookupError as error:  # the task says "Downloaded" even when the download failed
             raise BenchmarkError("task ifeval needs nltk's punkt_tab data; download it and set NLTK_DATA") from error
-
-
-def _pack_task(name: str) -> _PackTask:
-    pack, _, source = name.partition(":")
-    return _PACKS[pack](name, source)
-
-
-def _likelihood_task(name: str, _: str) -> _PackTask:
-    """Bits per byte of each held-out sentence; lower is better."""
-    return _PackTask(
-        [row for _, row in read_jsonl(small_world.LIKELIHOOD_ITEMS)],
-        {
-            "task": name,
-            "output_type": "loglikelihood_rolling",
-            "doc_to_text": "",
-            "doc_to_target": "{{text}}",
-            "process_results": lambda row, results: {"bits_per_byte": -results[0] / (math.log(2) * len(row["text"].encode()))},
-            "metric_list": [{"metric": "bits_per_byte", "aggregation": "mean", "higher_is_better": False}],
-            "metadata": {"version": 1.0},
-        },
-    )
-
-
-def _choice_task(name: str, _: str) -> _PackTask:
-    """Share of items in which the true sentence is likelier than its three false neighbours, each a text of its own."""
-    return _PackTask(
-        [row for _, row in read_jsonl(small_world.CHOICE_ITEMS)],
-        {
-            "task": name,
-            "output_type": "multiple_choice",
-            "doc_to_text": "",
-            "doc_to_choice": lambda row: [f"{row['stem']} {option}" for option in row["options"]],
-            "doc_to_target": lambda row: row["answer"],
-            "target_delimiter": "",
-            "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
-            "metadata": {"version": 1.0},
-        },
-    )
-
-
-def _math_task(name: str, source: str) -> _PackTask:
-    """MATH500 from the hub, `rlver_math500:sample` (shipped) or `rlver_math500:<file>.jsonl`."""
-    if source == "sample":
-        problems = math_answers.load_problems(math_answers.SAMPLE)
-    elif source.endswith(".jsonl"):
-        problems = math_answers.load_problems(Path(source))
-    else:
-        try:
-            rows = load_dataset(source or math_answers.HUB_DATASET, split="test")
-        except (OSError, ValueError, RuntimeError) as error:
-            reason = " ".join(str(error).split())[:300]
-            raise BenchmarkError(f"task {name} needs the network or a local file (rlver_math500:<file>.jsonl): {reason}") from error
-        problems = [{"problem": row["problem"], "answer": row["answer"]} for row in rows]
-    return _PackTask(
-        list(problems),
-        {
-            "task": name,
-            "output_type": "generate_until",
-            "doc_to_text": lambda row: math_answers.PROMPT.format(problem=row["problem"]),
-            "doc_to_target": "{{answer}}",
-            "generation_kwargs": {"until": [], "do_sample": False},
-            "process_results": lambda row, results: {"exact_match": float(math_answers.is_right(results[0], row["answer"]))},
-            "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
-            "metadata": {"version": 1.0},
-        },
-    )
-
-
-_PACKS: dict[str, Callable[[str, str], _PackTask]] = {
-    "rlver_tiny_likelihood": _likelihood_task,
-    "rlver_tiny_choice": _choice_task,
-    "rlver_math500": _math_task,
-}

@@ -44,7 +44,13 @@ _OPPOSITES = _pairs(
 RELATIONS: tuple[Relation, ...] = (
     Relation(
         "food",
-        ("A {x} eats", "The {x} likes to eat", "The food of a {x} is", "What does a {x} eat? It eats", "When a {x} is hungry, it looks for"),
+        (
+            "A {x} eats",
+            "The {x} likes to eat",
+            "The food of a {x} is",
+            "What does a {x} eat? It eats",
+            "When a {x} is hungry, it looks for",
+        ),
         _pairs(
             "cow=grass, monkey=bananas, squirrel=nuts, cat=mice, bear=honey, panda=bamboo, frog=flies, seal=fish, rabbit=carrots, "
             "hen=corn, lion=meat, moth=wool, bee=nectar, blackbird=worms"
@@ -52,12 +58,24 @@ RELATIONS: tuple[Relation, ...] = (
     ),
     Relation(
         "young",
-        ("A young {x} is a", "The baby of a {x} is a", "A {x} has a baby called a", "Before it is a {x}, it is a", "Look at the {x} and her"),
+        (
+            "A young {x} is a",
+            "The baby of a {x} is a",
+            "A {x} has a baby called a",
+            "Before it is a {x}, it is a",
+            "Look at the {x} and her",
+        ),
         _pairs("dog=puppy, cat=kitten, cow=calf, horse=foal, sheep=lamb, goat=kid, hen=chick, duck=duckling, bear=cub, frog=tadpole"),
     ),
     Relation(
         "home",
-        ("A {x} lives in a", "The home of a {x} is a", "You can find a {x} in a", "At night the {x} goes back to its", "The {x} sleeps in a"),
+        (
+            "A {x} lives in a",
+            "The home of a {x} is a",
+            "You can find a {x} in a",
+            "At night the {x} goes back to its",
+            "The {x} sleeps in a",
+        ),
         _pairs("bird=nest, bee=hive, spider=web, horse=stable, pig=sty, bat=cave, fish=pond, lion=den, dog=kennel, rabbit=burrow"),
     ),
     Relation(
@@ -70,7 +88,13 @@ RELATIONS: tuple[Relation, ...] = (
     ),
     Relation(
         "opposite",
-        ("The opposite of {x} is", "It is not {x}, it is", "The word {x} means the reverse of", "If it is not {x}, then it is", "First it was {x}, now it is"),
+        (
+            "The opposite of {x} is",
+            "It is not {x}, it is",
+            "The word {x} means the reverse of",
+            "If it is not {x}, then it is",
+            "First it was {x}, now it is",
+        ),
         _OPPOSITES + tuple((right, left) for left, right in _OPPOSITES),
     ),
     Relation(
@@ -80,7 +104,13 @@ RELATIONS: tuple[Relation, ...] = (
     ),
     Relation(
         "day_before",
-        ("Before {x} comes", "The day before {x} is", "If today is {x}, yesterday was", "{x} comes right after", "One day earlier than {x} is"),
+        (
+            "Before {x} comes",
+            "The day before {x} is",
+            "If today is {x}, yesterday was",
+            "{x} comes right after",
+            "One day earlier than {x} is",
+        ),
         tuple(zip(DAYS[1:] + DAYS[:1], DAYS, strict=True)),
     ),
     Relation(
@@ -100,7 +130,13 @@ RELATIONS: tuple[Relation, ...] = (
     ),
     Relation(
         "plural",
-        ("One {x}, two", "Here is a {x} and there are many", "If you have more than one {x}, you have", "The plural of {x} is", "I saw one {x}, she saw three"),
+        (
+            "One {x}, two",
+            "Here is a {x} and there are many",
+            "If you have more than one {x}, you have",
+            "The plural of {x} is",
+            "I saw one {x}, she saw three",
+        ),
         _pairs(
             "child=children, mouse=mice, foot=feet, tooth=teeth, goose=geese, man=men, woman=women, leaf=leaves, knife=knives, "
             "box=boxes, dog=dogs, tree=trees, baby=babies, city=cities, bus=buses, house=houses, book=books, potato=potatoes"
@@ -108,7 +144,13 @@ RELATIONS: tuple[Relation, ...] = (
     ),
     Relation(
         "past",
-        ("Today they {x}, yesterday they", "They {x} now and long ago they", "The past of {x} is", "We {x} every day and last week we", "I {x} now, before that I"),
+        (
+            "Today they {x}, yesterday they",
+            "They {x} now and long ago they",
+            "The past of {x} is",
+            "We {x} every day and last week we",
+            "I {x} now, before that I",
+        ),
         _pairs(
             "go=went, eat=ate, run=ran, see=saw, come=came, take=took, give=gave, write=wrote, swim=swam, drink=drank, sing=sang, "
             "buy=bought, bring=brought, make=made, sleep=slept, fly=flew, draw=drew, grow=grew, walk=walked, play=played"
@@ -116,12 +158,24 @@ RELATIONS: tuple[Relation, ...] = (
     ),
     Relation(
         "legs",
-        ("The legs of a {x} number", "Count the legs of a {x}:", "How many legs has a {x}? It has", "If you see a {x}, the legs you count are", "All the legs of a {x} make"),
+        (
+            "The legs of a {x} number",
+            "Count the legs of a {x}:",
+            "How many legs has a {x}? It has",
+            "If you see a {x}, the legs you count are",
+            "All the legs of a {x} make",
+        ),
         _pairs("dog=four, spider=eight, bee=six, hen=two, snake=zero, horse=four, ant=six, duck=two, frog=four, worm=zero"),
     ),
     Relation(
         "work",
-        ("A {x} works in a", "You meet a {x} in a", "The {x} goes to work in a", "The place of a {x} is a", "Every morning the {x} opens the door of a"),
+        (
+            "A {x} works in a",
+            "You meet a {x} in a",
+            "The {x} goes to work in a",
+            "The place of a {x} is a",
+            "Every morning the {x} opens the door of a",
+        ),
         _pairs("teacher=school, doctor=hospital, cook=kitchen, farmer=barn, baker=bakery, actor=theatre, judge=court, priest=church"),
     ),
     Relation(
@@ -134,10 +188,16 @@ RELATIONS: tuple[Relation, ...] = (
     ),
     Relation(
         "kind",
-        ("A {x} is a kind of", "The {x} belongs to the group called", "What is a {x}? A sort of", "We count the {x} as", "Think of a {x} and you think of"),
+        (
+            "A {x} is a kind of",
+            "The {x} belongs to the group called",
+            "What is a {x}? A sort of",
+            "We count the {x} as",
+            "Think of a {x} and you think of",
+        ),
         _pairs(
-            "rose=flower, tulip=flower, oak=tree, pine=tree, apple=fruit, pear=fruit, hammer=tool, saw=tool, chair=furniture, table=furniture, "
-            "eagle=bird, crow=bird, shirt=clothing, coat=clothing, violin=instrument, drum=instrument"
+            "rose=flower, tulip=flower, oak=tree, pine=tree, apple=fruit, pear=fruit, hammer=tool, saw=tool, chair=furniture, "
+            "table=furniture, eagle=bird, crow=bird, shirt=clothing, coat=clothing, violin=instrument, drum=instrument"
         ),
     ),
-)  # fmt: skip
+)

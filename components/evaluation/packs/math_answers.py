@@ -47,7 +47,7 @@ def normalised(answer: str) -> str:
     text = re.sub(r"\\(?:text|textbf|mathrm|mbox)\{([^{}]*)\}", r"\1", text)
     text = re.sub(r"\\left(?![a-z])|\\right(?![a-z])|\\[,!;: ]|\\quad|\\displaystyle|~", "", text)
     text = re.sub(r"\^\{?\\circ\}?|\\(?=[%$])|[%$]", "", text)
-    text = re.sub(r"\s+", "", text)
+    text = re.sub(r"\s+", "", text).replace("{,}", ",")
     text = re.sub(r"\\[dt]frac", r"\\frac", text)
     text = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", text)
     text = re.sub(r"\\frac(\d)\{", r"\\frac{\1}{", text)

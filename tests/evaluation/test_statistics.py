@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from components.evaluation import statistics
+from components.evaluation.statistics import Interval
+
+RANGE = Interval(0.0, 100.0)
+
+
+def test_the_mean_is_over_dialogues_and_n_counts_personas():
+    estimated = statistics.cluster_bootstrap({"a": [10.0, 20.0], "b": [30.0], "c": []}, 200, 1, RANGE)
+    assert estimated.value == pytest.approx(20.0)  # (10 + 20 + 30) / 3
+    assert estimated.n == 2
+
+
+def test_two_clusters_have_the_interval_of_their_four_resamples():
+    # means 0, 50, 50, 100 with chance 1/4 each: the 2.5% and 97.5% points are the ends
+    estimated = statistics.cluster_bootstrap({"a": [0.0], "b": [100.0]}, 4000, 1, RANGE)
+    assert estimated.ci95 == (0.0, 100.0)
+
+
+def test_a_bootstrap_depends_on_the_seed_and_not_on_the_order_of_the_rows():
+    values = {name: [float(number * number % 97)] for number, name in enumerate("abcdefghijkl")}
+    turned = dict(reversed(values.items()))
+    first = statistics.cluster_bootstrap(values, 500, 7, RANGE)
+    assert first == statistics.cluster_bootstrap(turned, 500, 7, RANGE)
+    assert first.ci95 != statistics.cluster_bootstrap(values, 500, 8, RANGE).ci95
+
+
+def test_drawing_in_parts_gives_the_same_interval(monkeypatch: pytest.MonkeyPatch):
+    values = {str(number): [float(number)] for number in range(9)}
+    whole = statistics.cluster_bootstrap(values, 300, 7, RANGE)
+    monkeypatch.setattr(statistics, "_CELLS", 20)
+    assert statistics.cluster_bootstrap(values, 300, 7, RANGE) == whole
+
+
+def test_repeats_of_the_same_answer_add_no_certainty():
+    once = {str(number): [float(number)] for number in range(20)}
+    five_times = {name: values * 5 for name, values in once.items()}
+    as_if_independent = {f"{name}/{repeat}": values for name, values in once.items() for repeat in range(5)}
+    width = {
+        name: interval.high - interval.low
+        for name, interval in (
+            ("once", statistics.cluster_bootstrap(once, 2000, 3, RANGE).ci95),
+            ("five", statistics.cluster_bootstrap(five_times, 2000, 3, RANGE).ci95),
+            ("wrong", statistics.cluster_bootstrap(as_if_independent, 2000, 3, RANGE).ci95),
+        )
+    }
+    assert width["five"] == pytest.approx(width["once"])
+    assert width["wrong"] < 0.6 * width["once"]
+
+
+def test_one_persona_says_nothing_about_the_spread():
+    assert statistics.cluster_bootstrap({"a": [40.0, 60.0]}, 100, 1, RANGE).ci95 == RANGE
+
+
+@pytest.mark.parametrize("function", [lambda c: statistics.cluster_bootstrap(c, 100, 1, RANGE), statistics.proportion])
+def test_no_values_is_an_error_and_not_a_zero(function):
+    with pytest.raises(ValueError, match="no values"):
+        function({"a": []})
+
+
+@pytest.mark.parametrize(
+    ("share", "n", "low", "high"),
+    [
+        (0.5, 100, 0.40383, 0.59617),
+        (0.0, 10, 0.0, 0.27753),  # nothing seen in ten: up to 28% is possible
+        (1.0, 10, 0.72247, 1.0),
+        (0.42, 100, 0.32800, 0.51788),
+    ],
+)
+def test_wilson_interval(share: float, n: int, low: float, high: float):
+    assert statistics.wilson(share, n) == pytest.approx((low, high), abs=2e-4)
+
+
+def test_a_proportion_with_repeats_has_the_interval_of_its_personas():
+    estimated = statistics.proportion({"a": [1.0, 1.0], "b": [0.0, 0.0], "c": []})
+    assert estimated.value == 0.5
+    assert estimated.ci95 == statistics.wilson(0.5, 2)
+
+
+def test_paired_differences_average_repeats_and_skip_lonely_personas():
+    tuned = {"a": [80.0, 60.0], "b": [50.0], "only tuned": [99.0], "failed in base": [9.0]}
+    base = {"a": [10.0], "b": [20.0, 40.0], "only base": [1.0], "failed in base": []}
+    assert statistics.paired_differences(tuned, base) == {"a": 60.0, "b": 20.0}
+    assert statistics.paired_mean({"a": 60.0, "b": 20.0}, 100, 1, Interval(-100, 100)).value == 40.0
+
+
+def test_paired_scores_are_mean_and_standard_error():
+    paired = statistics.paired_scores([1.0, 2.0, 3.0])
+    assert (paired.difference, paired.n) == (2.0, 3)
+    assert paired.standard_error == pytest.approx(1 / math.sqrt(3))  # sd 1
+
+
+def test_paired_shares_add_half_an_observation_to_each_cell():
+    # 100 items, 10 wins, 4 losses: (10 - 4) / 102 and sqrt((15/102 - (6/102)^2) / 102)
+    paired = statistics.paired_shares([1.0] * 10 + [-1.0] * 4 + [0.0] * 86)
+    assert paired.difference == pytest.approx(6 / 102)
+    assert paired.standard_error == pytest.approx(math.sqrt((15 / 102 - (6 / 102) ** 2) / 102))
+
+
+def test_shares_that_never_flip_still_have_an_error():
+    assert statistics.paired_shares([0.0] * 247).standard_error == pytest.approx(1 / 249)
+    assert statistics.paired_scores([0.0] * 247).standard_error == 0.0
+    low, high = statistics.paired_share_interval([0.0] * 247)
+    assert (low, high) == pytest.approx((-1.96 / 249, 1.96 / 249), abs=1e-4)
+
+
+def test_a_paired_share_of_one_persona_has_the_whole_range():
+    assert statistics.paired_share_interval([1.0]) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize("function", [statistics.paired_scores, statistics.paired_shares])
+def test_one_item_cannot_be_compared(function):
+    with pytest.raises(ValueError, match="at least 2 items, got 1"):
+        function([0.5])
+
+
+def test_a_difference_of_shares_beyond_one_is_refused():
+    with pytest.raises(ValueError, match="-1..1"):
+        statistics.paired_shares([0.0, 1.5])
+
+
+def test_minimum_detectable_difference():
+    # one-sided, items that flip with chance d: 2.487 sqrt(d / n)
+    assert statistics.minimum_detectable_difference(math.sqrt(0.05), 500, two_sided=False) == pytest.approx(0.0249, abs=1e-4)
+    # two-sided: (1.960 + 0.842) 43.6 / sqrt(597) = 5.0 points
+    assert statistics.minimum_detectable_difference(43.6, 597) == pytest.approx(5.0, abs=0.01)
+    with pytest.raises(ValueError, match="positive"):
+        statistics.minimum_detectable_difference(1.0, 0)
+
+
+def test_the_clustered_interval_covers_the_truth_about_as_often_as_it_says():
+    """300 samples of 30 personas x 3 correlated repeats; per-dialogue resampling of the same data covers far less."""
+    random = np.random.default_rng(5)
+    covered = {"clustered": 0, "as if independent": 0}
+    for trial in range(300):
+        personas = random.normal(50, 20, size=30)[:, None] + random.normal(0, 5, size=(30, 3))
+        clustered = {str(number): list(row) for number, row in enumerate(personas)}
+        independent = {f"{number}/{k}": [value] for number, row in enumerate(personas) for k, value in enumerate(row)}
+        for name, clusters in (("clustered", clustered), ("as if independent", independent)):
+            low, high = statistics.cluster_bootstrap(clusters, 300, trial, Interval(-200, 300)).ci95
+            covered[name] += low <= 50 <= high
+    assert 0.89 <= covered["clustered"] / 300 <= 0.98
+    assert covered["as if independent"] / 300 < 0.8
