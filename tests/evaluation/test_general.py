@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from components.evaluation.capability import compare_general
 from components.evaluation.general import BenchmarkError, run_tasks
 from components.evaluation.packs import small_world
 from components.evaluation.packs import tasks as packs
-from components.evaluation.packs.math_answers import SAMPLE
 from components.files import BadFile, write_jsonl
 
 
@@ -192,6 +190,25 @@ def test_an_unknown_task_of_the_harness_is_one_line(tiny_model: Path, monkeypatc
         run_tasks(str(tiny_model), ["rlver_tiny_choice", "no_such_task"], 3, 16, 0.05, 7)
 
 
-def test_the_sample_file_is_shipped_with_the_package():
-    assert SAMPLE.is_file()
-    assert logging.getLogger("lm_eval").level == logging.ERROR
+def test_a_group_of_harness_tasks_is_one_task_over_all_their_items(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Two YAML tasks with the same three documents, in a group, as mmlu is built: six items, not three."""
+    write_jsonl(tmp_path / "rows.jsonl", [{"q": f"{n} and one is", "a": n % 2} for n in range(3)])
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"task: part_{name}\ndataset_path: json\ndataset_kwargs:\n  data_files:\n    test: {tmp_path / 'rows.jsonl'}\n"
+            f"  cache_dir: {tmp_path / 'cache'}\ntest_split: test\noutput_type: multiple_choice\ndoc_to_text: '{{{{q}}}}'\n"
+            "doc_to_choice: ['even', 'odd']\ndoc_to_target: a\nmetric_list:\n  - metric: acc\n    aggregation: mean\n"
+            "    higher_is_better: true\n"
+        )
+    (tmp_path / "group.yaml").write_text(
+        "group: pair\ntask:\n  - part_one\n  - part_two\naggregate_metric_list:\n  - metric: acc\n    weight_by_size: true\n"
+    )
+
+    class OnlyThese(general.TaskManager):
+        def __init__(self, include_defaults: bool) -> None:
+            super().__init__(include_path=str(tmp_path), include_defaults=False)
+
+    monkeypatch.setattr(general, "TaskManager", OnlyThese)
+    task = run_tasks(str(tiny_model), ["pair"], None, 16, 0.05, 7)["tasks"]["pair"]
+    assert (task["metric"], task["n"], len({item["doc"] for item in task["items"]})) == ("acc", 6, 6)
+    assert task["as_chat"] is False
