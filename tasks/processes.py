@@ -1,0 +1,97 @@
+"""One child process in a group of its own: its output line by line, and nothing of it left behind.
+
+A terminal's Ctrl-C does not reach the child, because it has its own session: the group is interrupted from here, so that a stage can
+save what it has, and is killed if it does not end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+GRACE_S = 20.0
+PROGRESS_EVERY_S = 5.0
+
+
+def run(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    on_line: Callable[[str], None],
+    grace_s: float = GRACE_S,
+    progress_every_s: float = PROGRESS_EVERY_S,
+) -> int:
+    """Run `command` and return its exit status (negative: the number of the signal that ended it).
+
+    `on_line` gets each line of stdout and stderr as it comes. A progress bar that redraws itself (lines ended by a carriage return)
+    is passed on at most every `progress_every_s` seconds. Whatever ends this call early, Ctrl-C included, ends the whole group.
+    """
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        for line in _lines(process.stdout.fileno(), progress_every_s):
+            on_line(line)
+        return process.wait()
+    except BaseException:
+        end_group(process, grace_s)
+        raise
+    finally:
+        process.stdout.close()
+
+
+def end_group(process: subprocess.Popen[bytes], grace_s: float = GRACE_S) -> None:
+    """Interrupt the process's group, wait, then terminate and kill what is left of it."""
+    for number, wait_s in ((signal.SIGINT, grace_s), (signal.SIGTERM, grace_s / 4), (signal.SIGKILL, 5.0)):
+        if not _signal_group(process.pid, number):
+            break
+        _wait_for_group(process, wait_s)
+    process.poll()
+
+
+def _signal_group(group: int, number: int) -> bool:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _wait_for_group(process: subprocess.Popen[bytes], wait_s: float) -> None:
+    end = time.monotonic() + wait_s
+    while time.monotonic() < end:
+        process.poll()
+        if not _signal_group(process.pid, 0):
+            return
+        time.sleep(0.05)
+
+
+def _lines(descriptor: int, progress_every_s: float) -> Iterator[str]:
+    pending, last_progress = b"", -progress_every_s
+    while chunk := os.read(descriptor, 65536):
+        *pieces, pending = (pending + chunk).replace(b"\r\n", b"\n").split(b"\n")
+        for piece in pieces:
+            yield _text(piece.rstrip(b"\r").rpartition(b"\r")[2])
+        drawn, _, rest = pending.rpartition(b"\r")
+        if drawn:
+            pending = rest
+            if time.monotonic() - last_progress >= progress_every_s and drawn.strip():
+                last_progress = time.monotonic()
+                yield _text(drawn.strip(b"\r").rpartition(b"\r")[2])
+    if pending.strip():
+        yield _text(pending)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="replace").rstrip()

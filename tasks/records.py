@@ -1,0 +1,202 @@
+"""What a finished stage left on disk, as plain values, ready for any tracker. Knows no tracker and no stage by name.
+
+dvc.lock is the source: it says with which parameters a stage ran, what it read, and the MD5 of everything it wrote. The kind of an
+output follows from its place: models/, logs/, transcripts/, metrics/, data/, and anything else is a plain artifact.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from tasks.dvc import LockedStage
+
+SAMPLE_TRANSCRIPTS = 20
+
+T = TypeVar("T")
+
+
+class Point(NamedTuple):
+    """One value of a curve."""
+
+    name: str
+    step: int
+    value: float
+
+
+class File(NamedTuple):
+    """A file or folder of the project: where it is, its path in the project and DVC's MD5."""
+
+    path: Path
+    name: str
+    md5: str
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """Everything worth tracking of one stage's last run."""
+
+    name: str
+    digest: str
+    md5s: Mapping[str, str]
+    parameters: Mapping[str, str]
+    metrics: Mapping[str, float]
+    curves: tuple[Point, ...]
+    datasets: tuple[File, ...]
+    datasets_read: tuple[File, ...]
+    transcripts: tuple[File, ...]
+    models: tuple[File, ...]
+    models_read: tuple[File, ...]
+    artifacts: tuple[File, ...]
+
+    @property
+    def variant(self) -> str | None:
+        return self.name.partition("@")[2] or None
+
+
+class Revision(NamedTuple):
+    """The git commit the files belong to; `dirty` when tracked files differ from it. None outside git."""
+
+    commit: str
+    dirty: bool
+
+
+def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
+    """Collect the record of stage `name` of dvc.lock from its files. A file that is gone (DVC can restore it) is left out."""
+    stage = lock[name]
+    written = [File(root / path, path, md5) for path, md5 in stage.outputs.items() if (root / path).exists()]
+    used = [File(root / path, path, md5) for path, md5 in stage.dependencies.items() if (root / path).exists()]
+
+    def under(files: list[File], folder: str) -> tuple[File, ...]:
+        return tuple(file for file in files if file.name.split("/")[0] == folder)
+
+    metrics: dict[str, float] = {}
+    for file in under(written, "metrics"):
+        metrics.update(flat_numbers(json.loads(file.path.read_text(encoding="utf-8"))))
+    return StageRecord(
+        name=stage.name,
+        digest=stage.digest,
+        md5s=stage.outputs,
+        parameters=effective_parameters(stage.parameters),
+        metrics=metrics,
+        curves=tuple(point for file in under(written, "logs") for path in sorted(file.path.glob("*.csv")) for point in curve(path)),
+        datasets=tuple(jsonl for file in under(written, "data") for jsonl in _jsonl(file)),
+        datasets_read=tuple(jsonl for file in under(used, "data") for jsonl in _jsonl(file)),
+        transcripts=tuple(jsonl for file in under(written, "transcripts") for jsonl in _jsonl(file)),
+        models=under(written, "models"),
+        models_read=tuple(File(root / path, path, md5) for path, md5 in sorted(_models_behind(stage, lock).items())),
+        artifacts=tuple(file for file in written if file.name.split("/")[0] not in {"models", "transcripts", "data"}),
+    )
+
+
+def effective_parameters(by_file: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The parameters a stage ran with, flattened: params.yaml first, then the overlays over it."""
+    flat: dict[str, str] = {}
+    for _, values in sorted(by_file.items(), key=lambda item: item[0] != "params.yaml"):
+        flat.update({name: str(value) for name, value in _leaves(values, ".")})
+    return flat
+
+
+def flat_numbers(value: Any) -> dict[str, float]:
+    """Numbers of nested JSON by path: {"by_need": {"x": {"n": 3}}} -> {"by_need/x/n": 3.0}; a pair [lo, hi] becomes /lo and /hi."""
+    return {
+        _metric_name(name): float(leaf)
+        for name, leaf in _leaves(_pairs_named(value), "/")
+        if isinstance(leaf, (int, float)) and not isinstance(leaf, bool) and math.isfinite(leaf)
+    }
+
+
+def curve(path: Path) -> Iterator[Point]:
+    """The numbers of a CSV file as `<file>/<column>` over its column `step` (or else its first column)."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file)
+        columns = list(rows.fieldnames or ())
+        if not columns:
+            return
+        axis = "step" if "step" in columns else columns[0]
+        for row in rows:
+            step = _number(row[axis])
+            if step is None:
+                continue
+            for column in columns:
+                value = None if column == axis else _number(row[column])
+                if value is not None:
+                    yield Point(_metric_name(f"{path.stem}/{column}"), int(step), value)
+
+
+def sample(path: Path, lines: int = SAMPLE_TRANSCRIPTS) -> list[str]:
+    """The first lines of a JSONL file."""
+    with path.open(encoding="utf-8") as file:
+        return [line for line in islice(file, lines) if line.strip()]
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """`items` in lists of at most `size`."""
+    remaining = iter(items)
+    while part := list(islice(remaining, size)):
+        yield part
+
+
+def revision(root: Path) -> Revision | None:
+    """The commit checked out in `root`."""
+    commit, status = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain", "--untracked-files=no")
+    return None if commit is None else Revision(commit, bool(status))
+
+
+def _models_behind(stage: LockedStage, lock: Mapping[str, LockedStage]) -> dict[str, str]:
+    """The models a stage reads, or the models that made the transcripts it reads, with their MD5s."""
+    read = {path: md5 for path, md5 in stage.dependencies.items() if path.split("/")[0] == "models"}
+    transcripts = {path for path in stage.dependencies if path.split("/")[0] == "transcripts"}
+    for other in lock.values():
+        if transcripts & set(other.outputs):
+            read.update({path: md5 for path, md5 in other.dependencies.items() if path.split("/")[0] == "models"})
+    return read
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(("git", *arguments), cwd=root, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _jsonl(file: File) -> list[File]:
+    if file.path.is_dir():
+        return [File(path, f"{file.name}/{path.name}", file.md5) for path in sorted(file.path.glob("*.jsonl"))]
+    return [file] if file.path.suffix == ".jsonl" else []
+
+
+def _leaves(value: Any, separator: str, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, separator, f"{path}{separator}{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def _pairs_named(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _pairs_named(inner) for key, inner in value.items()}
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(end, (int, float)) for end in value):
+        return {"lo": value[0], "hi": value[1]}
+    return value
+
+
+def _metric_name(name: str) -> str:
+    """MLflow takes letters, digits and _-. :/ in a metric's name."""
+    return "".join(letter if letter.isalnum() or letter in "_-. :/" else "_" for letter in name)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None
