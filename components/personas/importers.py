@@ -1,0 +1,179 @@
+"""RLVER/SAGE user profiles (Chinese) as personas. The source record stays in `original`, so `to_profile` gives it back exactly.
+
+The scene of a profile carries the hidden need after a marker and rules how the person reacts; both are cut from the background.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.personas.persona import HiddenNeed, PersonaClass
+from components.personas.persona import Persona as Persona
+from components.personas.rows import Problem, Row, read_rows
+from components.personas.schema import validate_rows
+
+IMPORTER = "rlver-import/1"
+
+CLASS_OF = {"负面型": PersonaClass.NEGATIVE, "被动型": PersonaClass.PASSIVE, "回避型": PersonaClass.AVOIDANT}
+
+TRAIT_OF = {
+    "愤怒": "angry", "暴躁": "irritable", "粗鄙": "coarse", "狂妄": "presumptuous", "傲慢": "haughty", "虚荣": "vain",
+    "自私": "selfish", "刻薄": "mean", "懒惰": "lazy", "多疑": "suspicious", "内向": "introverted", "直率": "blunt",
+    "愤懑": "resentful", "疯癫": "erratic", "焦虑": "anxious", "谨慎": "cautious", "自卑": "insecure", "耐心": "patient",
+    "怯懦": "timid", "乐观": "optimistic", "谦逊": "modest", "宽容": "tolerant", "沉稳": "calm", "机敏": "quick-witted",
+    "逃避": "evasive", "敏感": "sensitive", "高冷": "aloof", "沉默寡言": "taciturn",
+}  # fmt: skip
+
+# What the need sentence of a profile is about; exactly one must match.
+NEED_SIGNS: dict[HiddenNeed, re.Pattern[str]] = {
+    HiddenNeed.NOT_AT_FAULT: re.compile("没有错|没错|没有任何责任"),
+    HiddenNeed.SELF_REFLECTION: re.compile("反思"),
+    HiddenNeed.DIALECTICAL_ANALYSIS: re.compile("辩证"),
+    HiddenNeed.DEEP_EMPATHY: re.compile("共情"),
+    HiddenNeed.ATTENTIVE_LISTENING: re.compile("倾听"),
+    HiddenNeed.UNDERSTAND_OTHERS: re.compile("其他人物|他人动机|这么做的原因"),
+    HiddenNeed.USEFUL_ADVICE: re.compile("建议"),
+    HiddenNeed.SINCERE_PRAISE: re.compile("夸奖|夸赞|赞美"),
+}
+
+GENDER_OF = {"男": "m", "女": "f"}
+
+_NEED_MARKER = re.compile(r"\n?#{2,}\s*隐藏主题\s*[:：]\s*\**(?P<need>.*)\Z", re.DOTALL)
+
+
+class UnreadableProfile(ValueError):
+    """One field of a profile cannot be read."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = field, reason
+
+
+def import_profiles(source: Path, split: str) -> list[Persona]:
+    """Personas of a profile file, plain or gzipped JSONL, in its order. Raises InvalidPersonas naming every bad row."""
+    if split not in ("train", "test"):
+        raise ValueError(f"split must be train or test, got {split!r}")
+    rows, problems = read_rows(source)
+    converted: list[Row] = []
+    for row in rows:
+        values, faults = _converted(row.values, split)
+        problems += [Problem(source.name, row.line, fault.field, fault.reason) for fault in faults]
+        if not faults:
+            converted.append(Row(row.line, values))
+    return validate_rows(source.name, converted, problems)
+
+
+def to_profile(persona: Persona) -> dict[str, str | list[str]]:
+    """The source record, as it was. Raises ValueError for a persona that was not imported."""
+    if persona.original is None:
+        raise ValueError(f"persona {persona.persona_id} was not imported, it has no source record")
+    return dict(persona.original)
+
+
+def _converted(profile: Mapping[str, Any], split: str) -> tuple[dict[str, Any], list[UnreadableProfile]]:
+    faults: list[UnreadableProfile] = []
+    for field, value in profile.items():
+        if not isinstance(value, str) and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+            faults.append(UnreadableProfile(field, f"expected text or a list of texts, got {type(value).__name__}"))
+    for field in ("id", "player", "scene", "main_cha", "task"):
+        if field not in profile or profile[field] == "":
+            faults.append(UnreadableProfile(field, "is missing"))
+        elif isinstance(profile[field], list):
+            faults.append(UnreadableProfile(field, "expected text, got list"))
+    if faults:
+        return {}, faults
+
+    def read(parse: Any, *arguments: Any) -> Any:
+        try:
+            return parse(*arguments)
+        except UnreadableProfile as fault:
+            faults.append(fault)
+            return None
+
+    player, scene = profile["player"], profile["scene"]
+    background, reactions = scene_parts(scene)
+    values = {
+        "persona_id": profile["id"],
+        "language": "zh",
+        "source": "rlver",
+        "split": split,
+        "hidden_need": read(need_of, profile["task"]),
+        "need_text": profile["task"],
+        "persona_class": read(class_of, profile["main_cha"]),
+        "traits": read(traits_of, profile.get("cha_group")),
+        "portrait": player,
+        "background": background,
+        "reactions": reactions,
+        "first_line": profile.get("first_talk") or None,
+        "topic": profile.get("topic", ""),
+        "age": _age(player),
+        "gender": GENDER_OF.get((_labelled(player, "性别") or "")[:1]),
+        "occupation": _labelled(player, "职业"),
+        "name": _labelled(player, "姓名"),
+        "generator": IMPORTER,
+        "original": dict(profile),
+    }
+    return values, faults
+
+
+def need_of(task: str) -> HiddenNeed:
+    """The need that the sentence `task` means. Raises UnreadableProfile unless exactly one fits."""
+    fitting = [need for need, sign in NEED_SIGNS.items() if sign.search(task)]
+    if len(fitting) != 1:
+        raise UnreadableProfile("task", f"fits {len(fitting)} hidden needs, must fit one: {task!r}")
+    return fitting[0]
+
+
+def class_of(word: str) -> PersonaClass:
+    """负面型 and so on. Raises UnreadableProfile for another word."""
+    if word not in CLASS_OF:
+        raise UnreadableProfile("main_cha", f"must be one of {', '.join(CLASS_OF)}, got {word!r}")
+    return CLASS_OF[word]
+
+
+def traits_of(words: Any) -> list[str]:
+    """Three English traits. Raises UnreadableProfile for another number or an unknown word."""
+    if not isinstance(words, list) or len(words) != 3:
+        raise UnreadableProfile("cha_group", f"expected three traits, got {words!r}")
+    unknown = [word for word in words if word not in TRAIT_OF]
+    if unknown:
+        raise UnreadableProfile("cha_group", f"unknown trait {', '.join(unknown)}")
+    return [TRAIT_OF[word] for word in words]
+
+
+_REACTION_HEADING = re.compile(r"^.{0,40}emotion.{0,40}$", re.MULTILINE | re.IGNORECASE)
+_REACTION_MARKS: dict[str, re.Pattern[str]] = {
+    "high": re.compile(r"^\W*\d*\W*[^\n。，]{0,12}emotion[^\n。，]{0,4}高[^\n：:。，]{0,6}", re.MULTILINE | re.IGNORECASE),
+    "low": re.compile(r"^\W*\d*\W*[^\n。，]{0,12}emotion[^\n。，]{0,4}低[^\n：:。，]{0,6}", re.MULTILINE | re.IGNORECASE),
+    "normal": re.compile(r"^\W*\d*\W*[^\n。，]{0,12}emotion[^\n。，]{0,4}(?:一般|中等)[^\n：:。，]{0,6}", re.MULTILINE | re.IGNORECASE),
+    "serves": re.compile(r"^\W*\d*\W*[^\n。]{0,20}(?:贴合|符合)[^\n。：:]{0,40}", re.MULTILINE),
+    "misses": re.compile(r"^\W*\d*\W*[^\n。]{0,20}(?:偏离|不贴合|不符合)[^\n。：:]{0,40}", re.MULTILINE),
+}
+
+
+def scene_parts(scene: str) -> tuple[str, dict[str, str]]:
+    """Background and reactions. The marker with the need is dropped; rules that cannot be told apart stay whole under `text`."""
+    story = _NEED_MARKER.sub("", scene).rstrip()
+    heading = _REACTION_HEADING.search(story)
+    if heading is None:
+        return story, {}
+    background, rules = story[: heading.start()].rstrip(), story[heading.start() :]
+    starts = sorted((match.start(), match.end(), key) for key, mark in _REACTION_MARKS.items() if (match := mark.search(rules)))
+    if len(starts) != len(_REACTION_MARKS):
+        return background, {"text": rules}
+    ends = [start for start, _, _ in starts[1:]] + [len(rules)]
+    return background, {key: rules[after:end].strip(" \n*:：-#") for (_, after, key), end in zip(starts, ends, strict=True)}
+
+
+def _labelled(player: str, label: str) -> str | None:
+    """The value of a line `* <label>：value`, or None."""
+    match = re.search(rf"^\W*{label}\W*?[:：]\**[ \t]*(\S[^\n]*)$", player, re.MULTILINE)
+    return match.group(1).strip() if match else None
+
+
+def _age(player: str) -> int | None:
+    digits = re.match(r"\d+", _labelled(player, "年龄") or "")
+    return int(digits.group()) if digits else None

@@ -1,0 +1,55 @@
+"""Conversations as token ids: what stands before each policy turn, rendered by the tokenizer's own chat template.
+
+Tokens in, tokens out: what the policy sampled is kept as it is; only the user's part is ever rendered. The text between two policy
+turns is found by rendering a fixed short conversation and cutting after its last end-of-turn token, because templates put tokens
+there that nobody sampled (Qwen's newline after <|im_end|>).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ChatFormat:
+    """A tokenizer with a chat template, the system message, and the end-of-turn token."""
+
+    tokenizer: Any  # a transformers tokenizer
+    system: str
+
+    @property
+    def end_of_turn(self) -> int:
+        token: int = self.tokenizer.eos_token_id
+        return token
+
+    def start(self, user: str) -> list[int]:
+        """System message, first user message and the opening of the assistant's turn."""
+        return self._render([{"role": "user", "content": user}])
+
+    def user_turn(self, user: str) -> list[int]:
+        """What follows an end-of-turn token the policy sampled, up to the opening of its next turn."""
+        ids = self._render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": user}])
+        before = self._render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], generation_prompt=False)
+        last_end = len(before) - 1 - before[::-1].index(self.end_of_turn)
+        return ids[last_end + 1 :]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text of a sampled turn, without its end-of-turn token; thought tags are kept."""
+        ids = [token for token in token_ids if token != self.end_of_turn]
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=False)
+        return text
+
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
+        return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _render(self, messages: list[dict[str, str]], generation_prompt: bool = True) -> list[int]:
+        ids = self.tokenizer.apply_chat_template(
+            [{"role": "system", "content": self.system}, *messages],
+            tokenize=True,
+            add_generation_prompt=generation_prompt,
+            return_dict=False,
+        )
+        return list(ids)

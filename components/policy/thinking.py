@@ -1,0 +1,44 @@
+"""Think-then-say: the prompt that asks for it, the split that hides the thought, the check of the format.
+
+The thought never reaches the user. A reply whose tags are broken has no part that is safe to show, so the user gets silence and
+the format gate can act on it (the RLVER paper scores such dialogues 0; its code shows the thoughts to the user instead).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+
+OPEN, CLOSE = "<think>", "</think>"
+_THINK_THEN_SAY = re.compile(rf"\s*{OPEN}(?P<think>.*?){CLOSE}(?P<reply>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Said:
+    """One policy turn, split. `well_formed` is False when tags are missing, doubled or empty, or nothing is said."""
+
+    think: str | None
+    reply: str
+    well_formed: bool
+
+
+def system_prompt(thinking: bool) -> str:
+    """The system message of the policy, for thinking or direct replies."""
+    name = "think" if thinking else "direct"
+    return files("components.policy").joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
+
+
+def split_thought(text: str, thinking: bool) -> Said:
+    """Split sampled text into thought and reply. Total: every string gives a Said, and no thought ever ends up in `reply`.
+
+    Thinking: `<think>thought</think>reply` with exactly one pair of tags. Direct: no tags at all.
+    """
+    tags = text.count(OPEN) + text.count(CLOSE)
+    if not thinking:
+        return Said(None, text.strip(), well_formed=bool(text.strip())) if tags == 0 else Said(text.strip(), "", well_formed=False)
+    match = _THINK_THEN_SAY.fullmatch(text)
+    if match is None or tags != 2:
+        return Said(text.strip() or None, "", well_formed=False)
+    think, reply = match["think"].strip(), match["reply"].strip()
+    return Said(think or None, reply, well_formed=bool(think and reply))

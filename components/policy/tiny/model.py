@@ -1,0 +1,70 @@
+"""The tiny policy's body: a byte-level BPE tokenizer trained here and a small Qwen2 with random weights.
+
+The tokenizer is trained with exactly the normalizer and pre-tokenizer that transformers will restore for `model_type: qwen2`;
+any other choice would encode differently after a reload.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer
+
+END, SYSTEM, USER, ASSISTANT = "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"
+THINK_TAGS = ("<think>", "</think>")
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Any:
+    """Byte-level BPE over `texts`, as a Qwen2Tokenizer with a chat template; at most `vocab_size` tokens, specials included."""
+    blank = Qwen2Tokenizer(vocab={}, merges=[])
+    backend = blank.backend_tokenizer
+    trained = Tokenizer(models.BPE())
+    trained.normalizer = backend.normalizer or normalizers.NFC()
+    trained.pre_tokenizer = backend.pre_tokenizer
+    trained.decoder = decoders.ByteLevel()
+    specials = [END, SYSTEM, USER, ASSISTANT, *THINK_TAGS]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size - len(specials), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    trained.train_from_iterator(texts, trainer)
+    state = json.loads(trained.to_str())["model"]
+    tokenizer = Qwen2Tokenizer(
+        vocab=state["vocab"],
+        merges=[tuple(merge) for merge in state["merges"]],
+        unk_token=END,
+        eos_token=END,
+        pad_token=END,
+        additional_special_tokens=[SYSTEM, USER, ASSISTANT],
+    )
+    tokenizer.add_tokens(list(THINK_TAGS))
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def new_model(tokenizer: Any, hidden_size: int, layers: int, heads: int, max_positions: int, seed: int) -> Qwen2ForCausalLM:
+    """A Qwen2 with seeded random weights: one key-value head, tied embeddings, float32."""
+    torch.manual_seed(seed)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden_size,
+        intermediate_size=3 * hidden_size,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=1,
+        max_position_embeddings=max_positions,
+        tie_word_embeddings=True,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+        dtype="float32",
+    )
+    return Qwen2ForCausalLM(config)

@@ -1,0 +1,126 @@
+"""Supervised warm start: next-token prediction on the corpus, the supporter's words weighted above the user's.
+
+Deterministic given seed, corpus and thread count, as long as `max_seconds` does not cut it short (the metrics say if it did).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import torch
+
+from components.policy.chat import ChatFormat
+from components.policy.thinking import system_prompt
+from components.policy.tiny.corpus import CorpusDialogue, said
+
+USER_WEIGHT = 0.1  # a user's token teaches what users sound like, but the policy never has to say it
+
+
+@dataclass(frozen=True)
+class Example:
+    """Token ids and the weight of each in the loss."""
+
+    ids: tuple[int, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class WarmStarted:
+    steps: int
+    tokens: int
+    seconds: float
+    first_loss: float
+    last_loss: float
+    cut_short: bool
+
+
+def encode_dialogue(tokenizer: Any, dialogue: CorpusDialogue) -> Example:
+    """The dialogue as the policy will see and say it: template and user tokens weigh USER_WEIGHT, sampled ones 1."""
+    chat = ChatFormat(tokenizer, system_prompt(dialogue.thinking))
+    ids = chat.start(dialogue.users[0])
+    weights = [0.0] * len(ids)
+    for number, move in enumerate(dialogue.moves):
+        spoken = [*tokenizer(said(move, dialogue.thinking), add_special_tokens=False)["input_ids"], chat.end_of_turn]
+        ids += spoken
+        weights += [1.0] * len(spoken)
+        if number + 1 < len(dialogue.users):
+            heard = chat.user_turn(dialogue.users[number + 1])
+            ids += heard
+            weights += [USER_WEIGHT] * len(heard)
+    return Example(tuple(ids), tuple(weights))
+
+
+def encode_text(tokenizer: Any, text: str) -> Example:
+    """Plain text, every token weighing 1."""
+    ids = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+    return Example(tuple(ids), (0.0, *[1.0] * (len(ids) - 1)))
+
+
+def warm_start(
+    model: Any,
+    examples: Sequence[Example],
+    learning_rate: float,
+    batch_tokens: int,
+    max_seconds: float,
+    seed: int,
+    on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
+) -> WarmStarted:
+    """One pass over `examples` with AdamW and a cosine schedule; `max_seconds` 0 means no limit."""
+    batches = list(_batches(examples, batch_tokens, seed))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    began = time.monotonic()
+    losses: list[float] = []
+    seen = 0
+    model.train()
+    for step, batch in enumerate(batches):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * _schedule(step, len(batches))
+        loss = _loss(model, batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+        seen += sum(len(example.ids) for example in batch)
+        on_step(step + 1, len(batches), losses[-1])
+        if max_seconds and time.monotonic() - began > max_seconds:
+            break
+    model.eval()
+    tail = losses[-10:]
+    return WarmStarted(len(losses), seen, time.monotonic() - began, losses[0], sum(tail) / len(tail), len(losses) < len(batches))
+
+
+def _schedule(step: int, steps: int) -> float:
+    warmup = max(1, steps // 20)
+    return (step + 1) / warmup if step < warmup else 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup))) * 0.95 + 0.05
+
+
+def _batches(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[list[Example]]:
+    """Batches of about `batch_tokens` padded tokens, of similar length inside, in random order."""
+    random = Random(seed)
+    order = sorted(range(len(examples)), key=lambda index: (len(examples[index].ids) // 32, random.random()))
+    batches: list[list[Example]] = [[]]
+    for index in order:
+        longest = max([len(examples[index].ids), *(len(example.ids) for example in batches[-1])])
+        if batches[-1] and longest * (len(batches[-1]) + 1) > batch_tokens:
+            batches.append([])
+        batches[-1].append(examples[index])
+    random.shuffle(batches)
+    yield from batches
+
+
+def _loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
+    """Weighted mean cross-entropy of the next token."""
+    width = max(len(example.ids) for example in batch)
+    pad = model.config.pad_token_id or 0
+    ids = torch.tensor([list(example.ids) + [pad] * (width - len(example.ids)) for example in batch])
+    weight = torch.tensor([list(example.weights) + [0.0] * (width - len(example.ids)) for example in batch])[:, 1:]
+    logits = model(input_ids=ids).logits[:, :-1]
+    wanted = weight > 0
+    losses = torch.nn.functional.cross_entropy(logits[wanted], ids[:, 1:][wanted], reduction="none")
+    return (losses * weight[wanted]).sum() / weight.sum()

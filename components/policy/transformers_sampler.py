@@ -1,0 +1,241 @@
+"""Sampling in process with a transformers model, batching whatever dialogues are ready.
+
+What a dialogue has read stays in a key-value cache that lives as long as the dialogue, so a turn costs only its new tokens.
+Each dialogue owns one row of the cache and its own random numbers: which dialogues share a batch cannot change what is drawn.
+The cache is built from the weights at the time: call `start` again after the model was updated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import AttentionInterface
+from transformers.cache_utils import Cache
+
+from components.policy.sampler import Sample, SampleRequest
+
+_GROUPED = "rlver_grouped"
+
+
+def grouped_attention(
+    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor, scaling: float, **_: Any
+) -> tuple[torch.Tensor, None]:
+    """Attention without copying shared key-value heads.
+
+    query (B, H, Q, D), key and value (B, K, T, D) with H a multiple of K, attention_mask (B, 1, Q, T) additive. Returns (B, Q, H, D).
+    """
+    batch, heads, queries, size = query.shape
+    groups = heads // key.shape[1]
+    grouped = query.reshape(batch, key.shape[1], groups * queries, size)
+    scores = torch.matmul(grouped, key.transpose(2, 3)) * scaling
+    scores = scores.view(batch, heads, queries, -1) + attention_mask
+    weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype).view(batch, key.shape[1], groups * queries, -1)
+    mixed = torch.matmul(weights, value).view(batch, heads, queries, size)
+    return mixed.transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(_GROUPED, grouped_attention)
+
+
+class _RowCache(Cache):
+    """Preallocated keys and values: one row a dialogue, written at each row's own length."""
+
+    def __init__(self, model: Any, rows: int, capacity: int) -> None:
+        super().__init__(layers=[])
+        config = model.config
+        heads = config.num_key_value_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        shape = (config.num_hidden_layers, rows, heads, capacity, size)
+        self.keys = torch.zeros(shape, dtype=model.dtype, device=model.device)
+        self.values = torch.zeros(shape, dtype=model.dtype, device=model.device)
+        self.rows_B: torch.Tensor | slice = slice(None)
+        self.put: tuple[torch.Tensor, ...] = ()  # (batch index, query index, row, position) of every real token
+        self.longest = 0
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
+        batch_index, query_index, row, position = self.put
+        self.keys[layer_idx, row, :, position] = key_states[batch_index, :, query_index]
+        self.values[layer_idx, row, :, position] = value_states[batch_index, :, query_index]
+        return self.keys[layer_idx, self.rows_B, :, : self.longest], self.values[layer_idx, self.rows_B, :, : self.longest]
+
+    def get_seq_length(self, *_: Any, **__: Any) -> int:
+        return 0
+
+
+@dataclass
+class _Waiting:
+    request: SampleRequest
+    answer: asyncio.Future[Sample]
+
+
+@dataclass
+class TransformersSampler:
+    """Samples with `model` (a causal LM with full attention) at `temperature` and `top_p`; temperature 0 is greedy."""
+
+    model: Any
+    end_of_turn: int
+    temperature: float
+    top_p: float
+    rows: int  # dialogues that can be open at once
+    capacity: int  # tokens of one dialogue
+    _cache: _RowCache | None = None
+    _row_of: dict[str, int] = field(default_factory=dict)
+    _read: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tokens of each dialogue that are in the cache
+    _free: list[int] = field(default_factory=list)
+    _waiting: list[_Waiting] = field(default_factory=list)
+    _worker: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Forget everything read so far; call before the first dialogue and after every change of the weights."""
+        self._cache = self._cache or _RowCache(self.model, self.rows, self.capacity)
+        self._row_of.clear()
+        self._read.clear()
+        self._free = list(range(self.rows))[::-1]
+
+    async def sample(self, request: SampleRequest) -> Sample:
+        if self._cache is None:
+            raise RuntimeError("TransformersSampler.start() was not called")
+        answer: asyncio.Future[Sample] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(request, answer))
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._serve())
+        return await answer
+
+    def forget(self, dialogue_id: str) -> None:
+        row = self._row_of.pop(dialogue_id, None)
+        self._read.pop(dialogue_id, None)
+        if row is not None:
+            self._free.append(row)
+
+    async def _serve(self) -> None:
+        """Answer batches until nobody waits; every dialogue that is ready when a batch starts is in it."""
+        while self._waiting:
+            for _ in range(3):  # let the dialogues that are ready ask
+                await asyncio.sleep(0)
+            batch, self._waiting = self._waiting, []
+            try:
+                samples = await asyncio.to_thread(self._sample_batch, [waiting.request for waiting in batch])
+            except Exception as error:  # the waiting dialogues must hear of it, whatever it is
+                for waiting in batch:
+                    waiting.answer.set_exception(error)
+                return
+            for waiting, sample in zip(batch, samples, strict=True):
+                if not waiting.answer.done():
+                    waiting.answer.set_result(sample)
+
+    @torch.inference_mode()
+    def _sample_batch(self, requests: list[SampleRequest]) -> list[Sample]:
+        assert self._cache is not None
+        cache, device = self._cache, self.model.device
+        row_of_B, unread_B, length_B = [], [], []
+        for request in requests:
+            row_of_B.append(self._row(request))
+            read = self._read.get(request.dialogue_id, ())
+            known = len(read) if request.context_ids[: len(read)] == read else 0
+            unread_B.append(request.context_ids[known:])
+            length_B.append(known)
+            if len(request.context_ids) + request.max_tokens > self.capacity:
+                raise ValueError(f"{request.dialogue_id}: {len(request.context_ids)} + {request.max_tokens} tokens > {self.capacity}")
+        cache.rows_B = slice(None) if row_of_B == list(range(self.rows)) else torch.tensor(row_of_B, device=device)
+        uniform_BT = torch.stack(
+            [torch.rand(request.max_tokens, generator=torch.Generator().manual_seed(request.seed)) for request in requests]
+        )
+        sampled: list[list[int]] = [[] for _ in requests]
+        logprobs: list[list[float]] = [[] for _ in requests]
+        finished = [False] * len(requests)
+        with _attention(self.model, _GROUPED):
+            new_B = [list(ids) for ids in unread_B]
+            for step in range(max(request.max_tokens for request in requests)):
+                logits_BV = self._forward(cache, row_of_B, new_B, length_B)
+                token_B, logprob_B = draw(logits_BV, uniform_BT[:, min(step, uniform_BT.shape[1] - 1)].to(device), self.temperature, self.top_p)
+                new_B = [[] for _ in requests]
+                for index, (token, logprob) in enumerate(zip(token_B.tolist(), logprob_B.tolist(), strict=True)):
+                    if finished[index] or len(sampled[index]) >= requests[index].max_tokens:
+                        continue
+                    sampled[index].append(token)
+                    logprobs[index].append(logprob)
+                    if token == self.end_of_turn:
+                        finished[index] = True
+                    elif len(sampled[index]) < requests[index].max_tokens:
+                        new_B[index] = [token]
+                if not any(new_B):
+                    break
+        for request, row_length, ids in zip(requests, length_B, sampled, strict=True):
+            self._read[request.dialogue_id] = (*request.context_ids, *ids)[:row_length]
+        return [Sample(tuple(i), tuple(p), f) for i, p, f in zip(sampled, logprobs, finished, strict=True)]
+
+    def _row(self, request: SampleRequest) -> int:
+        if request.dialogue_id not in self._row_of:
+            if not self._free:
+                raise RuntimeError(f"more than {self.rows} dialogues are open; raise the sampler's rows or lower the concurrency")
+            self._row_of[request.dialogue_id] = self._free.pop()
+        return self._row_of[request.dialogue_id]
+
+    def _forward(self, cache: _RowCache, row_of_B: list[int], new_B: list[list[int]], length_B: list[int]) -> torch.Tensor:
+        """Read the new tokens of each row (right-padded) and return the logits (B, V) after each row's last one.
+
+        Rows without new tokens (already finished) read one padding token that is not kept. Updates `length_B` in place.
+        """
+        device = self.model.device
+        width = max(1, max(len(new) for new in new_B))
+        ids = torch.tensor([new + [self.end_of_turn] * (width - len(new)) for new in new_B], device=device)
+        start = torch.tensor(length_B, device=device)
+        count = torch.tensor([len(new) for new in new_B], device=device)
+        offset_Q = torch.arange(width, device=device)
+        position_BQ = start[:, None] + offset_Q[None]
+        real_BQ = offset_Q[None] < count[:, None]
+        batch_index, query_index = real_BQ.nonzero(as_tuple=True)
+        row = torch.tensor(row_of_B, device=device)[batch_index]
+        cache.put = (batch_index, query_index, row, position_BQ[batch_index, query_index])
+        for index, new in enumerate(new_B):
+            length_B[index] += len(new)
+        cache.longest = max(length_B)
+        seen_BQT = torch.arange(cache.longest, device=device)[None, None] <= position_BQ[:, :, None]
+        mask = torch.zeros(seen_BQT.shape, dtype=self.model.dtype, device=device).masked_fill_(~seen_BQT, torch.finfo(self.model.dtype).min)
+        hidden = self.model.model(
+            input_ids=ids,
+            attention_mask={"full_attention": mask[:, None]},
+            position_ids=position_BQ.clamp_max(self.capacity - 1),
+            past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state
+        last = (count - 1).clamp_min(0)
+        logits: torch.Tensor = self.model.lm_head(hidden[torch.arange(len(new_B), device=device), last])
+        return logits
+
+
+def draw(logits_BV: torch.Tensor, uniform_B: torch.Tensor, temperature: float, top_p: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw one token per row by inverting the distribution function at `uniform_B` in [0, 1).
+
+    Returns token ids (B,) and their log-probabilities (B,) under the distribution that was drawn from.
+    """
+    if temperature == 0:
+        token_B = logits_BV.argmax(dim=-1)
+        return token_B, torch.zeros_like(token_B, dtype=torch.float32)
+    logprob_BV = (logits_BV.float() / temperature).log_softmax(dim=-1)
+    if top_p < 1:
+        sorted_logprob, order = logprob_BV.sort(dim=-1, descending=True)
+        mass_before = sorted_logprob.exp().cumsum(dim=-1) - sorted_logprob.exp()
+        dropped = torch.zeros_like(logprob_BV, dtype=torch.bool).scatter_(-1, order, mass_before >= top_p)
+        logprob_BV = logprob_BV.masked_fill(dropped, float("-inf")).log_softmax(dim=-1)
+    mass = logprob_BV.exp().double().cumsum(dim=-1)
+    token_B = torch.searchsorted(mass, uniform_B[:, None].double() * mass[:, -1:], right=True).squeeze(-1)
+    token_B = token_B.clamp_max(logits_BV.shape[-1] - 1)
+    return token_B, logprob_BV.gather(-1, token_B[:, None]).squeeze(-1)
+
+
+@contextmanager
+def _attention(model: Any, name: str) -> Iterator[None]:
+    before, was_training = model.config._attn_implementation, model.training
+    model.config._attn_implementation = name
+    model.eval()
+    try:
+        yield
+    finally:
+        model.config._attn_implementation = before
+        model.train(was_training)

@@ -1,0 +1,68 @@
+"""What each dialogue, and each turn of it, is credited with. Pure tensors; groups are dialogues of the same persona and opener.
+
+The objective is always the reward at the end of the dialogue. `turn` credit subtracts what was known before the turn (the emotion
+then, and how other dialogues of the group went on from there): a baseline that does not depend on the turn's own words leaves the
+gradient unbiased and takes most of its variance away.
+"""
+
+from __future__ import annotations
+
+import torch
+
+_SMALL = 1e-4
+
+
+def group_advantages(reward_D: torch.Tensor, group_size: int, scale: str) -> torch.Tensor:
+    """GRPO advantages (D,) of rewards (D,), consecutive `group_size` dialogues forming a group (DeepSeekMath, equation 3).
+
+    NaN rewards (unscorable dialogues) do not count in mean or deviation and get 0. `scale`: `group` divides by the group's standard
+    deviation, `batch` by that of all centred rewards, `none` by nothing.
+    """
+    _check_groups(reward_D.shape[0], group_size)
+    reward_GN = reward_D.view(-1, group_size)
+    centred_GN = reward_GN - reward_GN.nanmean(dim=1, keepdim=True)
+    if scale == "group":
+        count_G1 = (~centred_GN.isnan()).sum(dim=1, keepdim=True).clamp_min(2)
+        deviation = (centred_GN.nan_to_num().square().sum(dim=1, keepdim=True) / (count_G1 - 1)).sqrt()
+        centred_GN = centred_GN / (deviation + _SMALL)
+    return _scaled(centred_GN.reshape(-1), scale if scale == "batch" else "none")
+
+
+def turn_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, group_size: int, scale: str) -> torch.Tensor:
+    """Advantages (D, K) of each of at most K turns; `emotion_before_DK` is the emotion (0..1) before turn k, NaN where none was.
+
+    The return to go from turn k is reward − emotion before k (the sum of the remaining potential differences). Its baseline is the
+    mean return to go of the *other* dialogues of the group that reached turn k, or of the other groups' where there is none.
+    Unscorable dialogues (NaN reward) get 0 and serve nobody as a baseline.
+    """
+    _check_groups(reward_D.shape[0], group_size)
+    return_DK = reward_D[:, None] - emotion_before_DK
+    present_DK = ~return_DK.isnan()
+    value_DK = return_DK.nan_to_num()
+    group_sum, group_count = (_per_group(x, group_size) for x in (value_DK, present_DK.to(value_DK)))
+    others_sum, others_count = group_sum - value_DK, group_count - present_DK.to(value_DK)
+    all_sum, all_count = value_DK.sum(dim=0, keepdim=True) - group_sum, present_DK.sum(dim=0, keepdim=True) - group_count
+    elsewhere = all_sum / all_count.clamp_min(1)
+    baseline_DK = torch.where(others_count > 0, others_sum / others_count.clamp_min(1), elsewhere)
+    advantage_DK = torch.where(present_DK, value_DK - baseline_DK, torch.nan)
+    if scale == "group":
+        raise ValueError("train.scale_rewards: group does not go with train.credit: turn; use batch or none")
+    return _scaled(advantage_DK, scale)
+
+
+def _per_group(x_DK: torch.Tensor, group_size: int) -> torch.Tensor:
+    """The group's sum, repeated for each of its dialogues: (D, K)."""
+    return x_DK.view(-1, group_size, x_DK.shape[1]).sum(dim=1).repeat_interleave(group_size, dim=0)
+
+
+def _scaled(advantage: torch.Tensor, scale: str) -> torch.Tensor:
+    """NaN becomes 0; with `batch` the rest is divided by its root mean square."""
+    if scale == "batch":
+        root_mean_square = advantage[~advantage.isnan()].square().mean().sqrt() if (~advantage.isnan()).any() else 0.0
+        advantage = advantage / (root_mean_square + _SMALL)
+    return advantage.nan_to_num()
+
+
+def _check_groups(dialogues: int, group_size: int) -> None:
+    if group_size < 2 or dialogues % group_size:
+        raise ValueError(f"{dialogues} dialogues do not make whole groups of {group_size} (a group has at least 2)")
