@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.personas.persona import HiddenNeed, PersonaClass
-from components.personas.persona import Persona as Persona
+from components.personas.persona import HiddenNeed, Persona, PersonaClass
+from components.personas.profile_text import age_of, gender_of, labelled, scene_parts
 from components.personas.rows import Problem, Row, read_rows
 from components.personas.schema import validate_rows
 
@@ -38,10 +38,6 @@ NEED_SIGNS: dict[HiddenNeed, re.Pattern[str]] = {
     HiddenNeed.USEFUL_ADVICE: re.compile("建议"),
     HiddenNeed.SINCERE_PRAISE: re.compile("夸奖|夸赞|赞美"),
 }
-
-GENDER_OF = {"男": "m", "女": "f"}
-
-_NEED_MARKER = re.compile(r"\n?#{2,}\s*隐藏主题\s*[:：]\s*\**(?P<need>.*)\Z", re.DOTALL)
 
 
 class UnreadableProfile(ValueError):
@@ -109,10 +105,10 @@ def _converted(profile: Mapping[str, Any], split: str) -> tuple[dict[str, Any], 
         "reactions": reactions,
         "first_line": profile.get("first_talk") or None,
         "topic": profile.get("topic", ""),
-        "age": _age(player),
-        "gender": GENDER_OF.get((_labelled(player, "性别") or "")[:1]),
-        "occupation": _labelled(player, "职业"),
-        "name": _labelled(player, "姓名"),
+        "age": age_of(player),
+        "gender": gender_of(player),
+        "occupation": labelled(player, "职业"),
+        "name": labelled(player, "姓名"),
         "generator": IMPORTER,
         "original": dict(profile),
     }
@@ -142,38 +138,3 @@ def traits_of(words: Any) -> list[str]:
     if unknown:
         raise UnreadableProfile("cha_group", f"unknown trait {', '.join(unknown)}")
     return [TRAIT_OF[word] for word in words]
-
-
-_REACTION_HEADING = re.compile(r"^.{0,40}emotion.{0,40}$", re.MULTILINE | re.IGNORECASE)
-_REACTION_MARKS: dict[str, re.Pattern[str]] = {
-    "high": re.compile(r"^\W*\d*\W*[^\n。，]{0,12}emotion[^\n。，]{0,4}高[^\n：:。，]{0,6}", re.MULTILINE | re.IGNORECASE),
-    "low": re.compile(r"^\W*\d*\W*[^\n。，]{0,12}emotion[^\n。，]{0,4}低[^\n：:。，]{0,6}", re.MULTILINE | re.IGNORECASE),
-    "normal": re.compile(r"^\W*\d*\W*[^\n。，]{0,12}emotion[^\n。，]{0,4}(?:一般|中等)[^\n：:。，]{0,6}", re.MULTILINE | re.IGNORECASE),
-    "serves": re.compile(r"^\W*\d*\W*[^\n。]{0,20}(?:贴合|符合)[^\n。：:]{0,40}", re.MULTILINE),
-    "misses": re.compile(r"^\W*\d*\W*[^\n。]{0,20}(?:偏离|不贴合|不符合)[^\n。：:]{0,40}", re.MULTILINE),
-}
-
-
-def scene_parts(scene: str) -> tuple[str, dict[str, str]]:
-    """Background and reactions. The marker with the need is dropped; rules that cannot be told apart stay whole under `text`."""
-    story = _NEED_MARKER.sub("", scene).rstrip()
-    heading = _REACTION_HEADING.search(story)
-    if heading is None:
-        return story, {}
-    background, rules = story[: heading.start()].rstrip(), story[heading.start() :]
-    starts = sorted((match.start(), match.end(), key) for key, mark in _REACTION_MARKS.items() if (match := mark.search(rules)))
-    if len(starts) != len(_REACTION_MARKS):
-        return background, {"text": rules}
-    ends = [start for start, _, _ in starts[1:]] + [len(rules)]
-    return background, {key: rules[after:end].strip(" \n*:：-#") for (_, after, key), end in zip(starts, ends, strict=True)}
-
-
-def _labelled(player: str, label: str) -> str | None:
-    """The value of a line `* <label>：value`, or None."""
-    match = re.search(rf"^\W*{label}\W*?[:：]\**[ \t]*(\S[^\n]*)$", player, re.MULTILINE)
-    return match.group(1).strip() if match else None
-
-
-def _age(player: str) -> int | None:
-    digits = re.match(r"\d+", _labelled(player, "年龄") or "")
-    return int(digits.group()) if digits else None

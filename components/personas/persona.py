@@ -115,4 +115,5 @@ class Persona(_Record):
     story: Story | None = None  # structured scenario; None for imported text
     seed: int | None = None  # generator seed of this row
     generator: str  # name and version of what made the row
+    leaked: bool | None = None  # imported test rows beside imported train rows: whether the portrait is in train too
     original: dict[str, str | list[str]] | None = None  # imported rows: the source record, untouched

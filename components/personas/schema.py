@@ -44,6 +44,11 @@ def validate_rows(file: str, rows: Sequence[Row], problems: Sequence[Problem] = 
     return personas
 
 
+def validate_personas(file: str, personas: Sequence[Persona]) -> None:
+    """Check personas about to be written as `file`, numbered as its lines. Raises InvalidPersonas."""
+    validate_rows(file, [Row(number, one.model_dump(mode="json")) for number, one in enumerate(personas, start=1)])
+
+
 def _type_problems(file: str, row: Row, error: ValidationError) -> Iterator[Problem]:
     for one in error.errors():
         yield Problem(file, row.line, ".".join(str(part) for part in one["loc"] if part != "__root__"), one["msg"])

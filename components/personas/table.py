@@ -5,6 +5,7 @@ Columns are of type object and every check tests the type itself: a coerced colu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from components.personas.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, Hidden
 from components.personas.rows import Problem, Row
 
 MISSING = "is missing"
+NEED_MARKER = re.compile(r"隐藏主题\W*[:：]")
 
 
 def _text(shortest: int, longest: int) -> pa.Check:
@@ -27,7 +29,9 @@ def _text(shortest: int, longest: int) -> pa.Check:
 
 
 def _one_of(allowed: Sequence[str]) -> pa.Check:
-    return pa.Check(lambda value: isinstance(value, str) and value in allowed, element_wise=True, error=f"must be one of {', '.join(allowed)}")
+    return pa.Check(
+        lambda value: isinstance(value, str) and value in allowed, element_wise=True, error=f"must be one of {', '.join(allowed)}"
+    )
 
 
 def _whole(lowest: int, highest: int | None = None) -> pa.Check:
@@ -63,7 +67,13 @@ def _traits_fit_class(row: dict[str, Any]) -> bool:
 
 
 def _need_text_is_kept_from(field: str) -> Callable[[dict[str, Any]], bool]:
-    return lambda row: not isinstance(row["need_text"], str) or not isinstance(row[field], str) or row["need_text"] not in row[field]
+    def holds(row: dict[str, Any]) -> bool:
+        need_text, text = row["need_text"], row[field]
+        if not isinstance(need_text, str) or not isinstance(text, str):
+            return True  # reported by the checks of those columns
+        return need_text not in text and NEED_MARKER.search(text) is None
+
+    return holds
 
 
 COLUMNS: dict[str, pa.Column] = {

@@ -1,0 +1,79 @@
+"""Persona files: generate, import, validate. What the stage and the `rlver personas` command do with paths."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from components.files import write_jsonl
+from components.personas.census import split_metrics
+from components.personas.generator import compose_personas
+from components.personas.importers import import_profiles as read_profiles
+from components.personas.library import load_library
+from components.personas.persona import Persona
+from components.personas.rows import InvalidPersonas, Problem
+from components.personas.schema import validate_file, validate_personas
+from components.personas.split import labelled_split
+
+
+def generate(out: Path, seed: int, train: int, test: int) -> dict[str, Any]:
+    """Compose personas from the scenario library into `out`/{train,test}.jsonl; returns the metrics of the split."""
+    return write_split(out, *compose_personas(load_library(), seed, train, test))
+
+
+def import_profiles(source: Path, out: Path, split: str) -> int:
+    """Read RLVER/SAGE profiles and write them as personas; the number of rows. Nothing is written when any row is bad."""
+    personas = read_profiles(source, split)
+    write_jsonl(out, _rows(personas))
+    return len(personas)
+
+
+def validate(path: Path) -> int:
+    """The number of valid personas in a file. Raises InvalidPersonas when there is a bad one."""
+    return len(validate_file(path))
+
+
+def load_split(path: Path, split: str) -> list[Persona]:
+    """Validated personas that are all of the given split. Raises InvalidPersonas otherwise."""
+    personas = validate_file(path)
+    strangers = [one for one in personas if one.split != split]
+    if strangers:
+        reason = f"{len(strangers)} row(s) are not of split {split!r}, first {strangers[0].persona_id}: import the profiles with that split"
+        raise InvalidPersonas([Problem(path.name, 0, "split", reason)])
+    return personas
+
+
+def write_split(out: Path, train: Sequence[Persona], test: Sequence[Persona]) -> dict[str, Any]:
+    """Validate, prove the splits apart, then write both files or neither; returns the metrics of the split."""
+    apart = labelled_split(train, test)
+    validate_personas("train.jsonl", train)
+    validate_personas("test.jsonl", apart)
+    _write_both(out / "train.jsonl", train, out / "test.jsonl", apart)
+    return split_metrics(train, apart)
+
+
+def _write_both(first: Path, first_rows: Sequence[Persona], second: Path, second_rows: Sequence[Persona]) -> None:
+    """Both texts are on disk before the first is renamed; a failing second rename puts the first back."""
+    new = {path: path.with_name(f".{path.name}.new") for path in (first, second)}
+    kept = first.with_name(f".{first.name}.old")
+    try:
+        write_jsonl(new[first], _rows(first_rows))
+        write_jsonl(new[second], _rows(second_rows))
+        if first.exists():
+            shutil.copyfile(first, kept)
+        os.replace(new[first], first)
+        try:
+            os.replace(new[second], second)
+        except OSError:
+            first.unlink() if not kept.exists() else os.replace(kept, first)
+            raise
+    finally:
+        for leftover in (*new.values(), kept):
+            leftover.unlink(missing_ok=True)
+
+
+def _rows(personas: Sequence[Persona]) -> list[dict[str, Any]]:
+    return [one.model_dump(mode="json") for one in personas]
