@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ruamel.yaml import YAML
-
 from tasks import environment, processes
+from tasks.yaml import read_yaml
 
 if TYPE_CHECKING:
     from dvc.repo import Repo
@@ -142,7 +141,7 @@ def locked(root: Path) -> dict[str, LockedStage]:
     path = root / "dvc.lock"
     if not path.is_file():
         return {}
-    stages = (YAML(typ="safe").load(path.read_text(encoding="utf-8")) or {}).get("stages", {})
+    stages = read_yaml(path).get("stages", {})
     return {
         name: LockedStage(
             name=name,
@@ -164,6 +163,17 @@ def md5_of(path: Path) -> str:
     """A file's MD5 as DVC records it."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "md5").hexdigest()
+
+
+def require_import(root: Path, md5: str) -> Path:
+    """The persona file that params.yaml imports and whose MD5 is `md5`. Raises GraphError when there is none."""
+    personas = read_yaml(root / "params.yaml").get("personas") or {}
+    named = [root / path for key in ("imported_train", "imported_test") if (path := personas.get(key))]
+    for path in named:
+        if path.is_file() and md5_of(path) == md5:
+            return path
+    files = ", ".join(str(path.relative_to(root) if path.is_relative_to(root) else path) for path in named) or "none"
+    raise GraphError(f"the personas that landed (MD5 {md5}) are not imported: set personas.imported_train in params.yaml (now: {files})")
 
 
 @contextlib.contextmanager

@@ -34,6 +34,10 @@ class NoProject(ValueError):
     """There is no project here; the message says where it was looked for and what to do."""
 
 
+class NoServer(ValueError):
+    """A server is needed and no address is set."""
+
+
 @dataclass(frozen=True)
 class Addresses:
     """Where runs are recorded. `prefect_api_url` is None when flows start a server of their own (the default)."""
@@ -70,6 +74,14 @@ def addresses(root: Path) -> Addresses:
         prefect_api_url=os.environ.get("PREFECT_API_URL") or None,
         prefect_home=Path(os.environ.get("PREFECT_HOME") or root / ".prefect"),
     )
+
+
+def require_prefect_server(root: Path) -> str:
+    """The API address of a Prefect server that stays up. Raises NoServer when none is set."""
+    api_url = prepare(root).prefect_api_url
+    if api_url is None:
+        raise NoServer("no Prefect server is set: start `rlver ui` and put the PREFECT_API_URL that it prints into .env")
+    return api_url
 
 
 def default_tracking_uri(root: Path) -> str:

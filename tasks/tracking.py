@@ -142,8 +142,10 @@ class MlflowRecorder:
         own = next((model for model in (*written, *used) if model.name == record.variant), None)
         self._log_metrics(client, run, [(name, 0, value) for name, value in record.metrics.items()], own)
         for file in (*record.artifacts, *record.datasets):
-            log = client.log_artifacts if file.path.is_dir() else client.log_artifact
-            log(run, str(file.path), file.name if file.path.is_dir() else str(Path(file.name).parent))
+            if file.path.is_dir():
+                client.log_artifacts(run, str(file.path), file.name)
+            else:
+                client.log_artifact(run, str(file.path), file.name.rpartition("/")[0] or None)
         for file in record.transcripts:
             sampled = records.sample(file.path)
             client.log_text(run, "".join(sampled), f"transcripts/sample of {file.path.name}")

@@ -1,0 +1,74 @@
+"""The `rlver` command. Thin: a command parses its options, imports what it needs and calls it, so that --help answers at once.
+
+Errors are one readable line and a non-zero exit; `--debug`, anywhere on the line, adds the traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from flows.commands import dialogues, personas, pipeline, scores, servers
+from tasks import environment
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="rlver",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 140},
+    help="Train and evaluate empathetic dialogue models by reinforcement learning from verifiable emotion rewards.",
+)
+
+
+@app.callback()
+def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False) -> None:
+    if debug:
+        environment.set_debug()
+
+
+for commands in (pipeline, dialogues, scores, servers):
+    commands.register(app)
+app.add_typer(personas.app, name="personas")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status: 0, 1 for an error, 2 for wrong usage, 130 for Ctrl-C."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if "--debug" in arguments:
+        arguments = ["--debug", *(argument for argument in arguments if argument != "--debug")]
+    try:
+        status = app(arguments, prog_name="rlver", standalone_mode=False)
+    except KeyboardInterrupt:
+        print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
+        return INTERRUPTED
+    except typer.Exit as ended:
+        return ended.exit_code
+    except typer.Abort:
+        return INTERRUPTED
+    except Exception as error:  # the last line of defence: what a command did not foresee is still one line
+        return _explain(error)
+    return status if isinstance(status, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    if hasattr(error, "exit_code") and hasattr(error, "show"):  # wrong usage, as typer reports it
+        error.show()
+        return int(error.exit_code)
+    if environment.debug():
+        traceback.print_exception(error)
+    foreseen = isinstance(error, (ValueError, OSError, RuntimeError))
+    message = " ".join(str(error).split()) or type(error).__name__
+    print(f"error: {message}" if foreseen else f"error: {type(error).__name__}: {message} (a bug; --debug shows where)", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

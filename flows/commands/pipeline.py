@@ -1,0 +1,81 @@
+"""`rlver run`, `rlver report`, `rlver doctor`: the pipeline as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tasks import environment
+
+
+def register(app: typer.Typer) -> None:
+    for command in (run, report, doctor):
+        app.command()(command)
+
+
+def run(
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="STAGE", help="Run just this stage, e.g. train or train@grpo-think. Repeatable.")
+    ] = None,
+    variants: Annotated[
+        list[str] | None, typer.Option("--variants", metavar="NAME", help="Run the stages of this variant and what they need. Repeatable.")
+    ] = None,
+) -> None:
+    """Run the pipeline: every stage that is out of date, in DVC's order, recorded in Prefect and MLflow."""
+    root = environment.project_root()
+    environment.prepare(root)
+
+    from flows.reproduce import reproduce
+
+    state = reproduce(_split(only), _split(variants), return_state=True)
+    if not state.is_completed():
+        raise RuntimeError(state.message or f"the run ended in state {state.name}")
+    typer.echo(f"\n{state.message}")
+    _say_where_to_look(root)
+
+
+def report() -> None:
+    """Rebuild the report if it is out of date, and say where it is."""
+    from tasks import dvc, results
+
+    root = environment.project_root()
+    dvc.reproduce(root, "report", typer.echo)
+    typer.echo(f"report: {results.report(root) or root / results.REPORT}")
+
+
+def doctor() -> None:
+    """Check versions, disk, memory, folders, locks and servers; every problem comes with what to do."""
+    from tasks.doctor import examine
+
+    root = environment.project_root()
+    environment.prepare(root)
+    checks = examine(root)
+    for check in checks:
+        typer.echo(f"{'ok ' if check.good else 'BAD'}  {check.subject}: {check.finding}")
+        if not check.good:
+            typer.echo(f"     -> {check.remedy}")
+    if bad := sum(not check.good for check in checks):
+        typer.echo(f"\n{bad} of {len(checks)} checks failed")
+        raise typer.Exit(1)
+    typer.echo(f"\nall {len(checks)} checks passed")
+
+
+def _split(values: list[str] | None) -> list[str] | None:
+    """`--only a --only b` and `--only a,b` are the same."""
+    return [part for value in values for part in value.split(",") if part] if values else None
+
+
+def _say_where_to_look(root: Path) -> None:
+    from tasks import results
+
+    if table := results.table(root):
+        typer.echo(f"\n{table}")
+    page, where = results.report(root), environment.addresses(root)
+    typer.echo("\nWhere to look")
+    if page:
+        typer.echo(f"  report    {page}")
+    typer.echo(f"  runs      {where.tracking_uri} (MLflow), {where.prefect_api_url or where.prefect_home} (Prefect)")
+    typer.echo("            `rlver ui` opens both in the browser")
+    typer.echo("  talk      `rlver chat`")

@@ -1,0 +1,42 @@
+"""`rlver ui`, `rlver serve-deployments`: what stays running until Ctrl-C."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tasks import environment
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(ui)
+    app.command("serve-deployments")(serve_deployments)
+
+
+def ui(
+    mlflow_port: Annotated[int, typer.Option(help="Port for MLflow; another free one is taken if it is in use.")] = 5080,
+    prefect_port: Annotated[int, typer.Option(help="Port for Prefect; another free one is taken if it is in use.")] = 4280,
+) -> None:
+    """Start the web pages of MLflow (numbers) and Prefect (runs) on this machine, and stop them on Ctrl-C."""
+    from tasks import servers
+
+    root = environment.project_root()
+    where = environment.prepare(root)
+    try:
+        with servers.user_interfaces(root, where, mlflow_port, prefect_port, typer.echo) as running:
+            typer.echo("Ctrl-C stops them.")
+            running.wait()
+    except KeyboardInterrupt:
+        typer.echo("stopped")
+
+
+def serve_deployments() -> None:
+    """Serve the deployments of prefect.yaml: the nightly run, and the run that starts when new personas have landed."""
+    root = environment.project_root()
+    environment.prepare(root)
+    environment.require_prefect_server(root)
+
+    from flows import deployments
+
+    deployments.serve_deployments(root)

@@ -1,0 +1,71 @@
+"""The deployments of prefect.yaml, served from this folder, and the event that starts one of them.
+
+prefect.yaml is the only place that knows a schedule or a trigger; this module reads it, so that serving and `prefect deploy` agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from prefect import get_client, serve
+from prefect.client.schemas.schedules import construct_schedule
+from prefect.deployments.runner import EntrypointType, RunnerDeployment
+from prefect.events import DeploymentEventTrigger
+
+from flows.reproduce import reproduce
+from tasks.dvc import md5_of
+from tasks.yaml import read_yaml
+
+LANDED = "rlver.personas.landed"
+PERSONAS = "rlver.personas"
+
+
+class ServerUnreachable(RuntimeError):
+    """No Prefect server answers at the address that is set."""
+
+
+def deployments(root: Path) -> list[RunnerDeployment]:
+    """The deployments that prefect.yaml describes, bound to the flow `reproduce`."""
+    return [_deployment(entry) for entry in read_yaml(root / "prefect.yaml")["deployments"]]
+
+
+def serve_deployments(root: Path) -> None:
+    """Serve them until Ctrl-C, one run at a time: two pipelines in one folder would wait for each other's files."""
+    serve(*deployments(root), limit=1, pause_on_shutdown=False)
+
+
+def personas_landed(path: Path) -> str:
+    """Announce that the persona file at `path` is there; returns its MD5, which goes with the event. Raises ServerUnreachable."""
+    import httpx
+
+    md5 = md5_of(path)
+    event = {
+        "id": str(uuid4()),
+        "occurred": datetime.now(UTC).isoformat(),
+        "event": LANDED,
+        "resource": {"prefect.resource.id": PERSONAS, "prefect.resource.name": path.name},
+        "payload": {"md5": md5, "file": path.name},
+    }
+    with get_client(sync_client=True) as client:
+        try:
+            client.request("POST", "/events", json=[event]).raise_for_status()
+        except httpx.HTTPError as error:
+            raise ServerUnreachable(f"the Prefect server at {client.api_url} did not take the event: {error}") from error
+    return md5
+
+
+def _deployment(entry: Mapping[str, Any]) -> RunnerDeployment:
+    schedules = [construct_schedule(cron=item["cron"], timezone=item.get("timezone")) for item in entry.get("schedules", ())]
+    return reproduce.to_deployment(
+        name=entry["name"],
+        description=entry.get("description"),
+        schedules=schedules or None,
+        triggers=[DeploymentEventTrigger.model_validate(trigger) for trigger in entry.get("triggers", ())],
+        parameters=dict(entry.get("parameters", {})),
+        concurrency_limit=entry.get("concurrency_limit"),
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )

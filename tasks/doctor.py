@@ -1,0 +1,159 @@
+"""Is this machine ready? Every check says what it found and, if that is bad, what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from components.settings import SettingsError, load_settings
+from tasks import dvc, environment, servers
+
+MIN_DISK_GB, MIN_MEMORY_GB = 5.0, 3.0
+GB = 2**30
+
+
+class Check(NamedTuple):
+    """One finding. `remedy` is what to do when it is not good."""
+
+    subject: str
+    good: bool
+    finding: str
+    remedy: str = ""
+
+
+def examine(root: Path) -> list[Check]:
+    """All checks, in an order in which the first bad one is likely to be the cause of the others."""
+    where = environment.addresses(root)
+    checks: tuple[Callable[[], Check], ...] = (
+        _python,
+        lambda: _versions(root / "constraints.txt"),
+        lambda: _disk(root),
+        _memory,
+        lambda: _folders(root),
+        lambda: _parameters(root),
+        lambda: _graph(root),
+        lambda: _locks(root),
+        _loopback,
+        lambda: _prefect(where.prefect_api_url),
+        lambda: _mlflow(where.tracking_uri),
+    )
+    return [check() for check in checks]
+
+
+def _python() -> Check:
+    found = platform.python_version()
+    return Check("python", sys.version_info >= (3, 11), f"{found} at {sys.executable}", "install Python 3.11 or newer, then `make setup`")
+
+
+def _versions(constraints: Path) -> Check:
+    if not constraints.is_file():
+        return Check("packages", False, f"{constraints} is missing", "restore it: git checkout constraints.txt")
+    wrong = [f"{name} {found or 'missing'} instead of {wanted}" for name, wanted, found in _pinned(constraints) if found != wanted]
+    total = sum(1 for _ in _pinned(constraints))
+    shown = ", ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
+    return Check("packages", not wrong, shown or f"{total} as in constraints.txt", "run `rm -rf .venv && make setup`")
+
+
+def _pinned(constraints: Path) -> Iterator[tuple[str, str, str | None]]:
+    """(name, wanted, installed); a local build (2.13.0+cpu) counts as its version."""
+    for line in constraints.read_text(encoding="utf-8").splitlines():
+        match = re.match(r"([A-Za-z0-9._-]+)==([^\s;#]+)", line)
+        if match:
+            try:
+                found: str | None = metadata.version(match[1]).partition("+")[0]
+            except metadata.PackageNotFoundError:
+                found = None
+            yield match[1], match[2], found
+
+
+def _disk(root: Path) -> Check:
+    free = shutil.disk_usage(root).free / GB
+    return Check("disk", free >= MIN_DISK_GB, f"{free:.1f} GB free", f"free at least {MIN_DISK_GB:.0f} GB; `dvc gc -w` drops old results")
+
+
+def _memory() -> Check:
+    free = psutil.virtual_memory().available / GB
+    return Check("memory", free >= MIN_MEMORY_GB, f"{free:.1f} GB available", f"close programs until {MIN_MEMORY_GB:.0f} GB are available")
+
+
+def _folders(root: Path) -> Check:
+    needed = [root, *(root / name for name in ("data", "models", "logs", "transcripts", "metrics", "reports", "scratch", ".prefect", ".dvc"))]
+    bad = [str(folder) for folder in needed if folder.exists() and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))]
+    return Check("folders", not bad, f"not writable: {', '.join(bad)}" if bad else f"{root} is writable", "change their owner or mode (chmod u+wx)")
+
+
+def _parameters(root: Path) -> Check:
+    variants = sorted(path.stem for path in (root / "params").glob("*.yaml"))
+    try:
+        for variant in (None, *variants):
+            load_settings(root / "params.yaml", variant)
+    except SettingsError as error:
+        return Check("params", False, str(error), "correct the named key")
+    return Check("params", bool(variants), f"variants: {', '.join(variants) or 'none'}", "params/ is empty: git checkout params")
+
+
+def _graph(root: Path) -> Check:
+    try:
+        stages, stale = dvc.plan(root), dvc.changed(root)
+    except dvc.GraphError as error:
+        return Check("graph", False, str(error), "correct dvc.yaml, or run `git checkout dvc.yaml .dvc/config`")
+    return Check("graph", True, f"{len(stages)} stages, {len(stages) - len(stale)} up to date")
+
+
+def _locks(root: Path) -> Check:
+    path = root / ".dvc" / "tmp" / "rwlock"
+    try:
+        held = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        holders = {int(one["pid"]) for entry in _entries(held) for one in entry}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return Check("locks", False, f"{path} is damaged ({error})", f"when no dvc is running: rm {path}")
+    if dead := sorted(pid for pid in holders if not psutil.pid_exists(pid)):
+        return Check("locks", False, f"left by processes that ended: {', '.join(map(str, dead))}", f"rm {path}")
+    return Check("locks", True, f"in use by process {', '.join(map(str, sorted(holders)))}" if holders else "none")
+
+
+def _entries(held: dict[str, dict[str, object]]) -> Iterator[list[dict[str, object]]]:
+    for kind in ("read", "write"):
+        for entry in held.get(kind, {}).values():
+            yield entry if isinstance(entry, list) else [entry] if isinstance(entry, dict) else []
+
+
+def _loopback() -> Check:
+    try:
+        return Check("ports", True, f"free loopback ports, such as {servers.free_port()}")
+    except (servers.ServerFailed, OSError) as error:
+        return Check("ports", False, str(error), "allow programs to listen on 127.0.0.1")
+
+
+def _prefect(api_url: str | None) -> Check:
+    if api_url is None:
+        return Check("prefect", True, "no server set; each run starts its own")
+    return Check("prefect", servers.answers(f"{api_url}/health"), api_url, "start it (`rlver ui`), or unset PREFECT_API_URL")
+
+
+def _mlflow(uri: str) -> Check:
+    if uri.startswith(("http://", "https://")):
+        return Check("mlflow", servers.answers(f"{uri.rstrip('/')}/health"), uri, "start it (`rlver ui`), or unset MLFLOW_TRACKING_URI")
+    path = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///"):
+        return Check("mlflow", False, f"unknown address {uri}", "set MLFLOW_TRACKING_URI to sqlite:////absolute/path.db or http://…")
+    if not path.is_file():
+        return Check("mlflow", True, f"{path} will be made by the first run")
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as database:
+            runs = database.execute("select count(*) from runs").fetchone()[0]
+    except sqlite3.Error as error:
+        return Check("mlflow", False, f"{path}: {error}", f"move {path} away; the next run logs the current results again")
+    return Check("mlflow", True, f"{path}, {runs} runs")

@@ -1,0 +1,42 @@
+"""What `rlver personas` does: compose, import, validate. Nothing is written unless every row is good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from components.files import write_jsonl
+from components.personas.generator import compose_personas
+from components.personas.importers import import_profiles
+from components.personas.library import load_library
+from components.personas.persona import Persona
+from components.personas.rows import InvalidPersonas, Problem, read_rows
+from components.personas.schema import validate_file, validate_rows
+
+
+def generate(folder: Path, train: int, test: int, seed: int) -> dict[Path, int]:
+    """Compose both splits from the library into `folder`; returns the number of personas by file."""
+    splits = zip(("train.jsonl", "test.jsonl"), compose_personas(load_library(), seed, train, test), strict=True)
+    return {_write(folder / name, personas): len(personas) for name, personas in splits}
+
+
+def import_personas(source: Path, out: Path, split: str) -> int:
+    """Read RLVER/SAGE profiles, or personas in this project's own schema, and write the latter; returns how many."""
+    rows, problems = read_rows(source)
+    own = any("persona_id" in row.values for row in rows)
+    personas = validate_rows(source.name, rows, problems) if own else import_profiles(source, split)
+    _write(out, personas)
+    return len(personas)
+
+
+def validate(path: Path) -> tuple[Sequence[Problem], int]:
+    """All problems of a persona file, and the number of personas in it (0 when there are problems)."""
+    try:
+        return (), len(validate_file(path))
+    except InvalidPersonas as error:
+        return error.problems, 0
+
+
+def _write(path: Path, personas: Sequence[Persona]) -> Path:
+    write_jsonl(path, [persona.model_dump(mode="json") for persona in personas])
+    return path

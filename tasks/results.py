@@ -1,0 +1,63 @@
+"""The results that lie on disk, as one small table for people: the terminal after a run, and Prefect's artifact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.files import BadFile
+
+REPORT = Path("reports/index.html")
+RESULTS = Path("reports/results.md")
+
+
+def table(root: Path) -> str | None:
+    """A Markdown table of metrics/*/sentient.json, base first; None when nothing was scored yet. Raises BadFile."""
+    rows = [(path.parent.name, _read(path)) for path in sorted(root.glob("metrics/*/sentient.json"))]
+    rows.sort(key=lambda row: row[0] != "base")
+    if not rows:
+        return None
+    lines = ["| variant | final emotion (95% CI) | to base (95% CI) | success | failure | dialogues |", "|---|---|---|---|---|---|"]
+    lines += [f"| {' | '.join((name, *_cells(values)))} |" for name, values in rows]
+    return "\n".join(lines)
+
+
+def markdown(root: Path) -> str | None:
+    """The report's own results page where there is one, else the table."""
+    page = root / RESULTS
+    return page.read_text(encoding="utf-8") if page.is_file() else table(root)
+
+
+def report(root: Path) -> Path | None:
+    """The report's first page, if it was made."""
+    page = root / REPORT
+    return page if page.is_file() else None
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise BadFile(f"{path}: not valid JSON ({error.msg} in line {error.lineno}); run `rlver run --only score` again") from error
+    return values if isinstance(values, dict) else {}
+
+
+def _cells(values: Mapping[str, Any]) -> tuple[str, ...]:
+    paired = values.get("paired_to_base") or {}
+    return (
+        f"{_number(values.get('emotion_mean'))} {_interval(values.get('emotion_ci95'))}".strip(),
+        f"{_number(paired.get('difference'), '+.1f')} {_interval(paired.get('ci95'), '+.1f')}".strip() if paired else "",
+        _number(values.get("success_rate"), ".0%"),
+        _number(values.get("failure_rate"), ".0%"),
+        _number(values.get("n"), ".0f"),
+    )
+
+
+def _number(value: Any, form: str = ".1f") -> str:
+    return format(value, form) if isinstance(value, (int, float)) else "–"
+
+
+def _interval(ends: Any, form: str = ".1f") -> str:
+    return f"[{_number(ends[0], form)}, {_number(ends[1], form)}]" if isinstance(ends, list) and len(ends) == 2 else ""
