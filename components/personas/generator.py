@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from components.personas.library import Library, Scenario
 from components.personas.needs import WORDS
-from components.personas.people import CLASSES, STYLES, TEST_SHARE, TRAITS, people_of, stable_hash
+from components.personas.people import CLASSES, STYLES, TEST_SHARE, TRAITS, jobs_for, people_of, stable_hash
 from components.personas.persona import (
     SPEAKING_STYLES,
     TRAITS_OF_CLASS,
@@ -67,7 +67,7 @@ def split_scenarios(library: Library) -> tuple[list[Scenario], list[Scenario]]:
 
 def _compose(split: str, scenarios: list[Scenario], seed: int, count: int) -> list[Persona]:
     slots = _slots(scenarios, random.Random(f"{GENERATOR}|{seed}|{split}|slots"), count)
-    names = _names(split, slots, random.Random(f"{GENERATOR}|{seed}|{split}|names"))
+    names = _names(split, len(slots), random.Random(f"{GENERATOR}|{seed}|{split}|names"))
     return [
         _persona(split, index, slot, gender, name, seed)
         for index, (slot, (gender, name)) in enumerate(zip(slots, names, strict=True), start=1)
@@ -100,22 +100,18 @@ def _cells(count: int) -> dict[HiddenNeed, list[PersonaClass]]:
     return cells
 
 
-def _names(split: str, slots: list[Slot], rng: random.Random) -> list[tuple[str, str]]:
-    """Gender and full name of each persona; no full name twice."""
+def _names(split: str, count: int, rng: random.Random) -> list[tuple[str, str]]:
+    """Gender and full name of `count` personas; no full name twice."""
     people = people_of(split)
     used: set[str] = set()
     names: list[tuple[str, str]] = []
-    for slot in slots:
-        gender = _gender(slot.scenario, rng)
+    for _ in range(count):
+        gender = rng.choice(("f", "m"))
         while (name := f"{rng.choice(people.first_names[gender])} {rng.choice(people.surnames)}") in used:
             pass
         used.add(name)
         names.append((gender, name))
     return names
-
-
-def _gender(scenario: Scenario, rng: random.Random) -> str:
-    return rng.choice(("f", "m"))
 
 
 def _persona(split: str, index: int, slot: Slot, gender: str, full_name: str, seed: int) -> Persona:
@@ -128,7 +124,7 @@ def _persona(split: str, index: int, slot: Slot, gender: str, full_name: str, se
     age = rng.randint(*scenario.ages)
     traits = tuple(rng.sample(TRAITS_OF_CLASS[slot.persona_class], 3))
     style = rng.choice(SPEAKING_STYLES)
-    job = rng.choice([one.title for one in people.jobs if one.youngest <= age <= one.oldest])
+    job = rng.choice(jobs_for(scenario.id, age))
     hobbies = rng.sample(people.hobbies, 3)
     story = _story(scenario, words, talk_date(seed, split, index))
     opener = rng.choice(scenario.openers).format_map(words)

@@ -81,13 +81,26 @@ class People(NamedTuple):
 @cache
 def people_of(split: str) -> People:
     """The pools of a split, `train` or `test`."""
-    raw = _raw()
+    raw = _read("people.yaml")
     return People(
         first_names={gender: _dealt(names.split(), split) for gender, names in raw["first_names"].items()},
         surnames=_dealt(raw["surnames"].split(), split),
         jobs=tuple(Job(*one) for one in raw["jobs"]),
         hobbies=tuple(raw["hobbies"]),
     )
+
+
+def jobs_for(scenario_id: str, age: int) -> list[str]:
+    """Job titles, with article, for a person of that age in that story."""
+    told: list[str] | None = occupations().get(scenario_id)
+    return told or [job.title for job in people_of("train").jobs if job.youngest <= age <= job.oldest]
+
+
+@cache
+def occupations() -> dict[str, list[str]]:
+    """Scenario id -> jobs, for the stories that say what the user does."""
+    told: dict[str, list[str]] = _read("occupations.yaml")
+    return told
 
 
 def stable_hash(*parts: object) -> str:
@@ -103,6 +116,6 @@ def _dealt(names: list[str], split: str) -> tuple[str, ...]:
 
 
 @cache
-def _raw() -> dict[str, Any]:
-    raw: dict[str, Any] = YAML(typ="safe").load((Path(__file__).parent / "people.yaml").read_text(encoding="utf-8"))
-    return raw
+def _read(name: str) -> dict[str, Any]:
+    values: dict[str, Any] = YAML(typ="safe").load((Path(__file__).parent / name).read_text(encoding="utf-8"))
+    return values

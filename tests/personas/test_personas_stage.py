@@ -1,0 +1,148 @@
+"""The stage and what the command line does with persona files: both files or neither, one line on what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from profiles import STORY, profile, write_profiles
+from ruamel.yaml import YAML
+
+from components.files import write_jsonl
+from components.personas.rows import InvalidPersonas
+from components.personas.schema import validate_file
+from tasks import personas as files
+from tasks.stages import personas as stage
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> Path:
+    return write_params(tmp_path, train=48, test=24)
+
+
+def write_params(folder: Path, **changes: Any) -> Path:
+    values = YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    values["personas"] |= changes
+    path = folder / "params.yaml"
+    with path.open("w", encoding="utf-8") as file:
+        YAML().dump(values, file)
+    return path
+
+
+def run(params: Path, out: Path) -> int:
+    return stage.main(["--out", str(out), "--metrics", str(out.parent / "metrics.json"), "--params", str(params)])
+
+
+def test_the_stage_writes_both_splits_and_proves_them_apart(params: Path, tmp_path: Path) -> None:
+    assert run(params, tmp_path / "data") == 0
+
+    metrics = json.loads((tmp_path / "metrics.json").read_text(encoding="utf-8"))
+    assert (metrics["train"]["personas"], metrics["test"]["personas"]) == (48, 24)
+    assert set(metrics["overlap"].values()) == {0}
+    assert len(validate_file(tmp_path / "data" / "train.jsonl")) == 48
+    assert sorted(one.name for one in (tmp_path / "data").iterdir()) == ["test.jsonl", "train.jsonl"]
+
+
+def test_two_runs_give_identical_files(params: Path, tmp_path: Path) -> None:
+    run(params, tmp_path / "one")
+    run(params, tmp_path / "two")
+
+    for name in ("train.jsonl", "test.jsonl"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_imported_sets_take_the_place_of_generated_ones(tmp_path: Path) -> None:
+    people = {"train": [("a", "画画", "上海"), ("b", "爬山", "北京")], "test": [("c", "画画", "广州"), ("d", "唱歌", "杭州")]}
+    for split, rows in people.items():
+        source = write_profiles(
+            tmp_path / f"{split}_profile.jsonl.gz",
+            *(profile(id=name, player=profile()["player"] + hobby, scene=STORY + place) for name, hobby, place in rows),
+        )
+        assert files.import_profiles(source, tmp_path / f"{split}_rows.jsonl", split) == 2
+    params = write_params(tmp_path, imported_train=str(tmp_path / "train_rows.jsonl"), imported_test=str(tmp_path / "test_rows.jsonl"))
+
+    assert run(params, tmp_path / "data") == 0
+    assert [one.leaked for one in validate_file(tmp_path / "data" / "test.jsonl")] == [True, False]
+    metrics = json.loads((tmp_path / "metrics.json").read_text(encoding="utf-8"))
+    assert (metrics["test_leaked"], metrics["test_clean"]) == (1, 1)
+
+
+def test_a_leaking_test_set_ends_with_one_line_and_nothing_written(params: Path, tmp_path: Path) -> None:
+    run(params, tmp_path / "data")
+    stolen = [one.model_copy(update={"split": "test"}) for one in validate_file(tmp_path / "data" / "train.jsonl")[:8]]
+    write_jsonl(tmp_path / "stolen.jsonl", [one.model_dump(mode="json") for one in stolen])
+    leaking = write_params(tmp_path, imported_test=str(tmp_path / "stolen.jsonl"), train=48)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "tasks.stages.personas", "--out", str(tmp_path / "data"), "--metrics", str(tmp_path / "new.json"), "--params", str(leaking)],
+        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: train and test are not apart: 8 persona ids")
+    assert ended.stderr.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
+    assert not (tmp_path / "new.json").exists()
+
+
+def test_a_file_imported_as_the_other_split_is_refused(tmp_path: Path) -> None:
+    files.import_profiles(write_profiles(tmp_path / "p.jsonl", profile()), tmp_path / "rows.jsonl", "train")
+
+    with pytest.raises(InvalidPersonas, match=r"1 row\(s\) are not of split 'test'"):
+        run(write_params(tmp_path, imported_test=str(tmp_path / "rows.jsonl")), tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_bad_profile_leaves_the_output_as_it_was(tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    out.write_text("precious", encoding="utf-8")
+
+    with pytest.raises(InvalidPersonas, match=r"p\.jsonl:2: task"):
+        files.import_profiles(write_profiles(tmp_path / "p.jsonl", profile(), profile(id="x", task="?")), out, "train")
+    assert out.read_text(encoding="utf-8") == "precious"
+
+
+def test_generate_and_validate_count_rows(tmp_path: Path) -> None:
+    metrics = files.generate(tmp_path, seed=3, train=16, test=8)
+
+    assert metrics["train"]["personas"] == files.validate(tmp_path / "train.jsonl") == 16
+
+
+def test_no_disk_space_for_the_second_file_keeps_both_old_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.generate(tmp_path, seed=3, train=16, test=8)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    replace, moved = os.replace, []
+
+    def failing(source: Path | str, target: Path | str) -> None:
+        moved.append(Path(target).name)
+        if Path(target).name == "test.jsonl":
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OSError, match="No space left"):
+        files.generate(tmp_path, seed=4, train=16, test=8)
+
+    assert "train.jsonl" in moved
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_first_write_that_fails_halfway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace = os.replace
+    monkeypatch.setattr(
+        os,
+        "replace",
+        lambda source, target: replace(source, target) if Path(target).name != "test.jsonl" else (_ for _ in ()).throw(OSError("full")),
+    )
+
+    with pytest.raises(OSError, match="full"):
+        files.generate(tmp_path / "data", seed=4, train=16, test=8)
+    assert list((tmp_path / "data").iterdir()) == []
