@@ -15,12 +15,17 @@ class BadFile(ValueError):
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """Write to a neighbour, flush to disk, then rename: `path` holds the old text or the new one, never a part."""
+    """UTF-8 with line feeds; `path` holds the old text or the new one, never a part."""
+    write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def write_bytes_atomically(path: Path, content: bytes) -> None:
+    """Write to a neighbour, flush to disk, then rename: `path` holds the old content or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, neighbour = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(neighbour, 0o644)

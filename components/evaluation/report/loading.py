@@ -1,0 +1,142 @@
+"""What a report is made of, read from the folders of the graph. A variant is whatever has a transcript file.
+
+Metrics are read, never computed again; but metrics that do not belong to the transcripts beside them are refused, because a page that
+mixes two runs looks exactly like one that does not.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.dialogue.transcript import Dialogue, SimulatorTag
+from components.evaluation.transcripts import load_transcripts
+from components.files import BadFile
+
+BASE = "base"
+COLUMNS = (
+    "emotion_mean", "success_rate", "failure_rate", "right_act_rate", "reply_tokens", "entropy", "kl", "grad_norm",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Columns over steps, steps rising; a quantity that was not logged at a step is NaN there, one never logged is absent."""
+
+    steps: tuple[float, ...]
+    columns: Mapping[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One policy. `sentient`, `general` and the curves are None where the stage has not run (the base is never trained)."""
+
+    name: str
+    dialogues: tuple[Dialogue, ...]
+    sentient: Mapping[str, Any] | None
+    general: Mapping[str, Any] | None
+    training: Curve | None
+    held_out: Curve | None
+
+    @property
+    def is_base(self) -> bool:
+        return self.name == BASE
+
+
+@dataclass(frozen=True)
+class Material:
+    """All variants, the base first, the others by name."""
+
+    variants: tuple[Variant, ...]
+
+    @property
+    def base(self) -> Variant | None:
+        return next((variant for variant in self.variants if variant.is_base), None)
+
+    @property
+    def featured(self) -> Variant | None:
+        """The trained variant with the highest mean final emotion, the first by name among equals; None without one."""
+        scored = [(v.sentient["emotion_mean"], v) for v in self.variants if not v.is_base and v.sentient is not None]
+        return max(scored, key=lambda pair: pair[0])[1] if scored else None
+
+    @property
+    def simulators(self) -> tuple[SimulatorTag, ...]:
+        tags = {(d.simulator.kind, d.simulator.difficulty, d.simulator.version): d.simulator for v in self.variants for d in v.dialogues}
+        return tuple(tags[key] for key in sorted(tags))
+
+
+def load_material(transcripts: Path, metrics: Path, logs: Path) -> Material:
+    """Read everything there is. Raises BadFile, in one line, for a missing folder, a broken file, or metrics of other transcripts."""
+    paths = sorted(transcripts.glob("*.jsonl"), key=lambda path: (path.stem != BASE, path.stem))
+    if not paths:
+        raise BadFile(f"{transcripts}: no transcripts (*.jsonl) there; run converse first")
+    return Material(tuple(_load_variant(path, metrics / path.stem, logs / path.stem) for path in paths))
+
+
+def _load_variant(path: Path, metrics: Path, logs: Path) -> Variant:
+    dialogues = tuple(load_transcripts(path))
+    sentient = _read_object(metrics / "sentient.json")
+    if sentient is not None:
+        _check_belongs(metrics / "sentient.json", sentient, path, dialogues)
+    return Variant(
+        name=path.stem,
+        dialogues=dialogues,
+        sentient=sentient,
+        general=_read_object(metrics / "general.json"),
+        training=read_curve(logs / "train.csv"),
+        held_out=read_curve(logs / "evaluation.csv"),
+    )
+
+
+def _read_object(path: Path) -> Mapping[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadFile(f"{path}: not valid JSON; run its stage again") from error
+    if not isinstance(value, dict):
+        raise BadFile(f"{path}: expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+def _check_belongs(path: Path, sentient: Mapping[str, Any], transcripts: Path, dialogues: tuple[Dialogue, ...]) -> None:
+    finals = [d.emotion_final for d in dialogues if d.emotion_final is not None]
+    mean = math.fsum(finals) / len(finals) if finals else math.nan
+    try:
+        n, recorded = sentient["n"], float(sentient["emotion_mean"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadFile(f"{path}: it lacks n and emotion_mean; run score again") from error
+    if n != len(dialogues) or not math.isclose(recorded, mean, abs_tol=1e-4):
+        raise BadFile(
+            f"{path}: it says {n} dialogues with mean emotion {recorded:.2f}, "
+            f"but {transcripts} has {len(dialogues)} with {mean:.2f}; run score again"
+        )
+
+
+def read_curve(path: Path) -> Curve | None:
+    """The known columns of a training log; None without the file or without rows. Of a step logged twice (resume) the later row counts."""
+    if not path.is_file():
+        return None
+    rows: dict[float, dict[str, float]] = {}
+    for step, values in _curve_rows(path):
+        rows[step] = values
+    if not rows:
+        return None
+    steps = tuple(sorted(rows))
+    columns = {name: tuple(rows[step].get(name, math.nan) for step in steps) for name in COLUMNS}
+    return Curve(steps, {name: values for name, values in columns.items() if not all(math.isnan(value) for value in values)})
+
+
+def _curve_rows(path: Path) -> Iterator[tuple[float, dict[str, float]]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in (reader := csv.DictReader(file)):
+            try:
+                yield float(row["step"]), {name: float(row[name]) for name in COLUMNS if row.get(name)}
+            except (KeyError, TypeError, ValueError) as error:
+                raise BadFile(f"{path}:{reader.line_num}: expected a step and numbers ({error})") from error
