@@ -60,7 +60,7 @@ def personas_landed(path: Path) -> str:
 
 def _deployment(entry: Mapping[str, Any]) -> RunnerDeployment:
     schedules = [construct_schedule(cron=item["cron"], timezone=item.get("timezone")) for item in entry.get("schedules", ())]
-    return reproduce.to_deployment(
+    deployment = reproduce.to_deployment(
         name=entry["name"],
         description=entry.get("description"),
         schedules=schedules or None,
@@ -69,3 +69,5 @@ def _deployment(entry: Mapping[str, Any]) -> RunnerDeployment:
         concurrency_limit=entry.get("concurrency_limit"),
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
+    assert isinstance(deployment, RunnerDeployment)  # a coroutine only inside an event loop
+    return deployment

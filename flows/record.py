@@ -16,9 +16,7 @@ from tasks.tracking import LogModels, MlflowRecorder, TrackingUnavailable, log_p
 class Provenance:
     """Logs the stages of one flow run. After the first failure of the tracker it says so once and stays silent."""
 
-    def __init__(
-        self, root: Path, where: Addresses, flow_run: str | None, logger: logging.Logger | logging.LoggerAdapter[Any]
-    ) -> None:
+    def __init__(self, root: Path, where: Addresses, flow_run: str | None, logger: logging.Logger | logging.LoggerAdapter[Any]) -> None:
         tags = {"prefect_flow_run": flow_run} if flow_run else {}
         self._root, self._logger, self._available = root, logger, True
         self._recorder = MlflowRecorder(root, where.tracking_uri, _log_models(root), tags)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from prefect import State, flow, get_run_logger, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
@@ -19,12 +20,12 @@ from flows.record import Provenance
 from tasks import dvc, environment, results
 
 TEMPORARY = "TemporaryFailure"
-RETRY_DELAYS_S = [5, 60]
+RETRY_DELAYS_S = [5.0, 60.0]
 
 
-def _worth_a_retry(task_, task_run, state) -> bool:  # type: ignore[no-untyped-def]
+def _worth_a_retry(_task: object, _task_run: object, state: State[Any]) -> bool:
     """Only what the world broke (killed, unreachable, another DVC at work): the same input fails the same way again."""
-    return isinstance(state, State) and state.name == TEMPORARY
+    return state.name == TEMPORARY
 
 
 @task(
@@ -76,7 +77,7 @@ def reproduce(only: list[str] | None = None, variants: list[str] | None = None, 
     with Provenance(root, where, flow_run, logger) as provenance:
         for step in chosen:
             run = bring_up_to_date.with_options(name=step.name, task_run_name=step.name)
-            state: State[str] = run(root, step.name, reasons.get(step.name, []), return_state=True)
+            state: State[Any] = run(root, step.name, reasons.get(step.name, []), return_state=True)
             if not state.is_completed():
                 provenance.failed()
                 return Failed(message=state.message or f"{step.name}: {state.name}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -89,9 +89,14 @@ def _memory() -> Check:
 
 
 def _folders(root: Path) -> Check:
-    needed = [root, *(root / name for name in ("data", "models", "logs", "transcripts", "metrics", "reports", "scratch", ".prefect", ".dvc"))]
+    needed = [
+        root,
+        *(root / name for name in ("data", "models", "logs", "transcripts", "metrics", "reports", "scratch", ".prefect", ".dvc")),
+    ]
     bad = [str(folder) for folder in needed if folder.exists() and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))]
-    return Check("folders", not bad, f"not writable: {', '.join(bad)}" if bad else f"{root} is writable", "change their owner or mode (chmod u+wx)")
+    return Check(
+        "folders", not bad, f"not writable: {', '.join(bad)}" if bad else f"{root} is writable", "change their owner or mode (chmod u+wx)"
+    )
 
 
 def _parameters(root: Path) -> Check:
@@ -124,7 +129,7 @@ def _locks(root: Path) -> Check:
     return Check("locks", True, f"in use by process {', '.join(map(str, sorted(holders)))}" if holders else "none")
 
 
-def _entries(held: dict[str, dict[str, object]]) -> Iterator[list[dict[str, object]]]:
+def _entries(held: dict[str, dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     for kind in ("read", "write"):
         for entry in held.get(kind, {}).values():
             yield entry if isinstance(entry, list) else [entry] if isinstance(entry, dict) else []

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tasks import environment, processes
+from tasks.stages import TEMPORARY_FAILURE
 from tasks.yaml import read_yaml
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 Outcome = Literal["ran", "restored", "unchanged"]
 
-TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: what a stage exits with when the world, not its input, was the reason
 
 # What DVC says after every stage about git and remotes; it is no part of a stage's output.
 HINTS = (
@@ -168,7 +168,7 @@ def md5_of(path: Path) -> str:
 def require_import(root: Path, md5: str) -> Path:
     """The persona file that params.yaml imports and whose MD5 is `md5`. Raises GraphError when there is none."""
     personas = read_yaml(root / "params.yaml").get("personas") or {}
-    named = [root / path for key in ("imported_train", "imported_test") if (path := personas.get(key))]
+    named = [root / str(path) for key in ("imported_train", "imported_test") if (path := personas.get(key))]
     for path in named:
         if path.is_file() and md5_of(path) == md5:
             return path

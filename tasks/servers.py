@@ -56,9 +56,7 @@ def free_port(preferred: int = 0) -> int:
 
 
 @contextmanager
-def user_interfaces(
-    root: Path, where: Addresses, mlflow_port: int, prefect_port: int, say: Callable[[str], None]
-) -> Iterator[Running]:
+def user_interfaces(root: Path, where: Addresses, mlflow_port: int, prefect_port: int, say: Callable[[str], None]) -> Iterator[Running]:
     """Start what is not running elsewhere already, and say the addresses."""
     with ExitStack() as stack:
         started: list[Server] = []

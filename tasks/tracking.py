@@ -80,7 +80,7 @@ class MlflowRecorder:
                 **({"variant": record.variant} if record.variant else {}),
                 **{f"md5/{path}": md5 for path, md5 in record.md5s.items()},
             }
-            run = client.create_run(experiment.experiment_id, run_name=record.name, tags=tags).info.run_id
+            run: str = client.create_run(experiment.experiment_id, run_name=record.name, tags=tags).info.run_id
             self._fill(client, experiment, run, record)
             client.set_terminated(run)
             if record.variant:

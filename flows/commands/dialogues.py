@@ -72,6 +72,4 @@ def chat(
     """Talk to a model, or be the supporter of a simulated user."""
     from tasks import dialogue_commands
 
-    dialogue_commands.chat(
-        model=model, supporter=supporter, persona=persona, personas=personas, variant=variant, seed=seed, params=params
-    )
+    dialogue_commands.chat(model=model, supporter=supporter, persona=persona, personas=personas, variant=variant, seed=seed, params=params)

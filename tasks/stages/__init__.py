@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Callable
 
+from tasks import environment
+
+TEMPORARY_FAILURE = 75  # EX_TEMPFAIL of sysexits.h
+
 
 def run_stage(main: Callable[[], int]) -> int:
-    """Run a stage's main: foreseeable errors become one readable line and exit status 1, Ctrl-C becomes 130."""
+    """Run a stage's main: foreseeable errors become one readable line and exit status 1, Ctrl-C becomes 130.
+
+    75 says that the same command may succeed later, because a service did not answer; `rlver run` then tries again.
+    """
     try:
         return main()
     except KeyboardInterrupt:
         print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
         return 130
     except (ValueError, OSError, RuntimeError) as error:
-        if os.environ.get("RLVER_DEBUG") == "1":
+        if environment.debug():
             traceback.print_exc()
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 1
+        return TEMPORARY_FAILURE if isinstance(error, (ConnectionError, TimeoutError)) else 1

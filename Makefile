@@ -1,0 +1,49 @@
+# make run: the whole pipeline from nothing. make test: everything that must hold. Both set up .venv first, once.
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check format slow ui
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Line coverage of components/ below which `make test` fails, in percent.
+COVERAGE_MIN ?= 0
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+help:
+	@echo "make run     set up, run the whole pipeline, say where to look"
+	@echo "make test    set up, then format, lint, types, import contracts and tests"
+	@echo "make setup   make .venv and install what constraints.txt locks"
+	@echo "make check   format, lint, types and import contracts only"
+	@echo "make format  rewrite the code in the one format"
+	@echo "make slow    the tests that need minutes or a local server"
+	@echo "make ui      the web pages of MLflow and Prefect"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@sh .ci/setup $(VENV)
+	@touch $@
+
+run: setup
+	@$(BIN)/rlver run
+
+check: setup
+	@$(BIN)/ruff format --check --quiet . || { echo "error: not in the one format; run: make format" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+	@echo "format, lint, types and import contracts: good"
+
+test: check
+	@$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=$(COVERAGE_MIN)
+
+format: setup
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+slow: setup
+	@$(BIN)/python -m pytest -m slow
+
+ui: setup
+	@$(BIN)/rlver ui
