@@ -1,4 +1,4 @@
-"""Persona files: generate, import, validate. What the stage and the `rlver personas` command do with paths."""
+"""Files of persona splits: an imported split is read, and train and test are written together, proven apart."""
 
 from __future__ import annotations
 
@@ -10,30 +10,10 @@ from typing import Any
 
 from components.files import write_jsonl
 from components.personas.census import split_metrics
-from components.personas.generator import compose_personas
-from components.personas.importers import import_profiles as read_profiles
-from components.personas.library import load_library
 from components.personas.persona import Persona
 from components.personas.rows import InvalidPersonas, Problem
 from components.personas.schema import validate_file, validate_personas
 from components.personas.split import labelled_split
-
-
-def generate(out: Path, seed: int, train: int, test: int) -> dict[str, Any]:
-    """Compose personas from the scenario library into `out`/{train,test}.jsonl; returns the metrics of the split."""
-    return write_split(out, *compose_personas(load_library(), seed, train, test))
-
-
-def import_profiles(source: Path, out: Path, split: str) -> int:
-    """Read RLVER/SAGE profiles and write them as personas; the number of rows. Nothing is written when any row is bad."""
-    personas = read_profiles(source, split)
-    write_jsonl(out, _rows(personas))
-    return len(personas)
-
-
-def validate(path: Path) -> int:
-    """The number of valid personas in a file. Raises InvalidPersonas when there is a bad one."""
-    return len(validate_file(path))
 
 
 def load_split(path: Path, split: str) -> list[Persona]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import string
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -101,14 +102,20 @@ def _cells(count: int) -> dict[HiddenNeed, list[PersonaClass]]:
 
 
 def _names(split: str, count: int, rng: random.Random) -> list[tuple[str, str]]:
-    """Gender and full name of `count` personas; no full name twice."""
+    """Gender and full name of `count` personas, no full name twice; beyond half of the plain names with a middle initial."""
     people = people_of(split)
+    plain = min(map(len, people.first_names.values())) * len(people.surnames)
+    if count > 10 * plain:
+        raise ValueError(f"there are names for {10 * plain} {split} personas, {count} were asked for")
     used: set[str] = set()
     names: list[tuple[str, str]] = []
     for _ in range(count):
         gender = rng.choice(("f", "m"))
-        while (name := f"{rng.choice(people.first_names[gender])} {rng.choice(people.surnames)}") in used:
-            pass
+        while True:
+            first, surname = rng.choice(people.first_names[gender]), rng.choice(people.surnames)
+            name = f"{first} {surname}" if len(used) < plain // 2 else f"{first} {rng.choice(string.ascii_uppercase)}. {surname}"
+            if name not in used:
+                break
         used.add(name)
         names.append((gender, name))
     return names

@@ -182,3 +182,11 @@ def test_first_names_and_surnames_of_the_splits_are_apart() -> None:
 
     assert names["train"] and names["test"] and not names["train"] & names["test"]
     assert not set(train.surnames) & set(test.surnames)
+
+
+def test_names_never_run_out_silently(library: Library) -> None:
+    _, test = compose_personas(library, seed=7, train=8, test=1400)
+    assert len({one.name for one in test}) == 1400
+
+    with pytest.raises(ValueError, match="there are names for"):
+        compose_personas(library, seed=7, train=8, test=10**6)
