@@ -52,12 +52,17 @@ def run(
 
 
 def end_group(process: subprocess.Popen[bytes], grace_s: float = GRACE_S) -> None:
-    """Interrupt the process's group, wait, then terminate and kill what is left of it."""
-    for number, wait_s in ((signal.SIGINT, grace_s), (signal.SIGTERM, grace_s / 4), (signal.SIGKILL, 5.0)):
-        if not _signal_group(process.pid, number):
-            break
-        _wait_for_group(process, wait_s)
-    process.poll()
+    """Interrupt the process's group, wait, then terminate and kill what is left of it. A second Ctrl-C kills at once."""
+    try:
+        for number, wait_s in ((signal.SIGINT, grace_s), (signal.SIGTERM, grace_s / 4), (signal.SIGKILL, 5.0)):
+            if not _signal_group(process.pid, number):
+                break
+            _wait_for_group(process, wait_s)
+    except BaseException:
+        _signal_group(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        process.poll()
 
 
 def _signal_group(group: int, number: int) -> bool:

@@ -1,0 +1,111 @@
+"""The environment of every test, set before anything is imported: no network, no telemetry, one thread, folders of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_HOME = tempfile.mkdtemp(prefix="rlver-tests-")
+for _name, _value in {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "OMP_NUM_THREADS": "1",
+    "TRL_EXPERIMENTAL_SILENCE": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "DVC_NO_ANALYTICS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "90",
+    "PREFECT_HOME": f"{_HOME}/prefect",
+    "MLFLOW_TRACKING_URI": f"sqlite:///{_HOME}/mlflow.db",
+}.items():
+    os.environ.setdefault(_name, _value)
+for _name in ("PREFECT_API_URL", "RLVER_DEBUG"):
+    os.environ.pop(_name, None)
+
+import pytest  # noqa: E402
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def repository_root() -> Path:
+    return Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def _toy_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small DVC project of shell stages; each run of a stage adds a line to ran.log."""
+    root = tmp_path_factory.mktemp("toy")
+    (root / "params").mkdir()
+    (root / "params" / "a.yaml").write_text("train:\n  steps: 3\n")
+    (root / "params" / "b.yaml").write_text("{}\n")
+    (root / "params.yaml").write_text("seed: 7\npersonas: {train: 3, imported_train: null}\ntrain: {steps: 2}\n")
+    (root / "stage.sh").write_text(
+        'echo "$1" >> ran.log\n'
+        'if [ -e "fail-$1" ]; then echo "error: bad luck" >&2; code=$(cat "fail-$1"); [ -e "once-$1" ] && rm "fail-$1"; exit "$code"; fi\n'
+        'if [ -e "sleep-$1" ]; then sleep "$(cat "sleep-$1")"; fi\n'
+        'mkdir -p "$(dirname "$2")"; cat params.yaml params/*.yaml > "$2"; echo "$1 says hello"\n'
+    )
+    (root / "dvc.yaml").write_text(
+        "stages:\n"
+        "  personas:\n    cmd: sh stage.sh personas data/personas.txt\n    params: [seed, personas]\n    outs: [data/personas.txt]\n"
+        "  train:\n    matrix:\n      variant: [a, b]\n    cmd: sh stage.sh train-${item.variant} models/${item.variant}\n"
+        "    deps: [data/personas.txt]\n    params:\n      - train\n      - params/${item.variant}.yaml:\n"
+        "    outs:\n      - models/${item.variant}\n"
+        "  report:\n    cmd: sh stage.sh report reports/index.html\n    deps: [models/a, models/b]\n    outs: [reports/index.html]\n"
+    )
+    (root / ".gitignore").write_text("/data\n/models\n/reports\n/ran.log\n")
+    for command in (
+        "git init -q .",
+        "dvc init -q",
+        "dvc config core.analytics false",
+        "git add -A",
+        "git -c user.name=T -c user.email=t@example.org commit -qm start",
+    ):
+        subprocess.run(command.split(), cwd=root, check=True, env={**os.environ, "PATH": _path()})
+    return root
+
+
+@pytest.fixture
+def toy(_toy_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A toy project of its own, and the current directory."""
+    root = tmp_path / "project"
+    shutil.copytree(_toy_template, root)
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("PATH", _path())
+    yield root
+
+
+@pytest.fixture(scope="session")
+def _tracking_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty MLflow database: making one takes seconds, copying none."""
+    from mlflow import MlflowClient
+
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def tracking_uri(_tracking_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of an MLflow store of its own, set in the environment too."""
+    path = tmp_path / "mlflow.db"
+    shutil.copy(_tracking_template, path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
+    return f"sqlite:///{path}"
+
+
+def _path() -> str:
+    import sys
+
+    return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))

@@ -1,0 +1,236 @@
+"""DVC's plan, what changed, and one stage at a time, on a real small project."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tasks import dvc
+
+
+def nothing(_: str) -> None:
+    return None
+
+
+def personas_are_there(root: Path) -> None:
+    (root / "data").mkdir()
+    (root / "data" / "personas.txt").write_text("personas\n")
+
+
+def ran(root: Path) -> list[str]:
+    log = root / "ran.log"
+    return log.read_text().split() if log.exists() else []
+
+
+def test_the_plan_is_the_order_in_which_dvc_itself_runs(toy: Path) -> None:
+    said = subprocess.run((sys.executable, "-m", "dvc", "repro"), cwd=toy, capture_output=True, text=True, check=True).stdout
+    assert [step.name for step in dvc.plan(toy)] == re.findall(r"Running stage '(.+)'", said) == ["personas", "train@a", "train@b", "report"]
+    assert dvc.changed(toy) == {}
+
+
+def test_a_stage_needs_what_it_reads_directly_or_not(toy: Path) -> None:
+    needs = {step.name: set(step.needs) for step in dvc.plan(toy)}
+    assert needs == {
+        "personas": set(),
+        "train@a": {"personas"},
+        "train@b": {"personas"},
+        "report": {"personas", "train@a", "train@b"},
+    }
+
+
+def test_names_do_not_depend_on_the_current_directory(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert [step.name for step in dvc.plan(toy)][0] == "personas"
+    assert set(dvc.changed(toy)) == {"personas", "train@a", "train@b", "report"}
+
+
+def test_one_stage_is_reproduced_and_only_that_one(toy: Path) -> None:
+    said: list[str] = []
+    assert dvc.reproduce(toy, "personas", said.append) == "ran"
+    assert ran(toy) == ["personas"]
+    assert "personas says hello" in said
+    assert not any("git add" in line or "dvc push" in line for line in said)
+    assert "personas" not in dvc.changed(toy)
+    assert dvc.reproduce(toy, "personas", nothing) == "unchanged"
+    (toy / "data" / "personas.txt").unlink()
+    assert dvc.reproduce(toy, "personas", nothing) == "restored"
+    assert ran(toy) == ["personas"]
+
+
+def test_a_changed_number_is_named_as_the_reason_and_the_lock_keeps_the_old_one(toy: Path) -> None:
+    assert dvc.locked(toy) == {} and dvc.lock_hash(toy) is None
+    dvc.reproduce(toy, "personas", nothing)
+    params = toy / "params.yaml"
+    params.write_text(params.read_text().replace("seed: 7", "seed: 8"))
+    assert dvc.changed(toy, ["personas"]) == {"personas": ["deps params.yaml: seed modified"]}
+    stage = dvc.locked(toy)["personas"]
+    assert stage.parameters["params.yaml"] == {"seed": 7, "personas": {"train": 3, "imported_train": None}}
+    assert stage.outputs == {"data/personas.txt": dvc.md5_of(toy / "data" / "personas.txt")}
+    assert re.fullmatch("[0-9a-f]{12}", dvc.lock_hash(toy) or "")
+    assert re.fullmatch("[0-9a-f]{12}", stage.digest)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "temporary"),
+    [
+        ("1", "train@a: bad luck", False),
+        ("75", "train@a: bad luck", True),
+        ("137", "train@a: ended by signal 9 (out of memory?)", True),
+        ("130", "train@a: ended by signal 2", False),
+    ],
+)
+def test_a_failure_is_one_line_and_says_whether_a_retry_can_help(toy: Path, code: str, reason: str, temporary: bool) -> None:
+    personas_are_there(toy)
+    (toy / "fail-train-a").write_text(code)
+    with pytest.raises(dvc.StageFailed) as failure:
+        dvc.reproduce(toy, "train@a", nothing)
+    assert (str(failure.value), failure.value.temporary) == (reason, temporary)
+
+
+def test_a_missing_input_is_explained_in_dvcs_words(toy: Path) -> None:
+    with pytest.raises(dvc.StageFailed, match="train@a: failed to reproduce 'train@a': .*data/personas.txt"):
+        dvc.reproduce(toy, "train@a", nothing)
+
+
+def names(chosen: list[dvc.Stage]) -> list[str]:
+    return [step.name for step in chosen]
+
+
+def test_selection_by_stage_group_and_variant(toy: Path) -> None:
+    steps = dvc.plan(toy)
+    assert names(dvc.select(steps, None, None)) == ["personas", "train@a", "train@b", "report"]
+    assert names(dvc.select(steps, ["train@b"], None)) == ["train@b"]
+    assert names(dvc.select(steps, ["train"], None)) == ["train@a", "train@b"]
+    assert names(dvc.select(steps, None, ["a"])) == ["personas", "train@a"], "a variant brings what it needs"
+    assert names(dvc.select(steps, ["train"], ["a"])) == ["train@a"]
+    assert names(dvc.select(steps, ["report", "train"], ["a"])) == ["train@a", "report"]
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones(toy: Path) -> None:
+    steps = dvc.plan(toy)
+    with pytest.raises(dvc.GraphError, match="unknown stage trian; dvc.yaml has personas, report, train, train@a, train@b"):
+        dvc.select(steps, ["trian"], None)
+    with pytest.raises(dvc.GraphError, match="unknown variant c; dvc.yaml has a, b"):
+        dvc.select(steps, None, ["c"])
+    with pytest.raises(dvc.GraphError, match=r"no stage of train@a belongs to b"):
+        dvc.select(steps, ["train@a"], ["b"])
+
+
+def test_a_broken_graph_is_one_line_with_the_place(toy: Path) -> None:
+    (toy / "dvc.yaml").write_text("stages:\n  a: [\n")
+    with pytest.raises(dvc.GraphError) as error:
+        dvc.plan(toy)
+    assert "dvc.yaml" in str(error.value) and "line" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_folder_without_dvc_says_so(tmp_path: Path) -> None:
+    with pytest.raises(dvc.GraphError, match="is no DVC project"):
+        dvc.plan(tmp_path)
+
+
+def test_landed_personas_must_be_the_imported_ones(toy: Path) -> None:
+    with pytest.raises(dvc.GraphError, match=r"set personas.imported_train in params.yaml \(now: none\)"):
+        dvc.require_import(toy, "0" * 32)
+    (toy / "new.jsonl").write_text("{}\n")
+    params = toy / "params.yaml"
+    params.write_text(params.read_text().replace("imported_train: null", "imported_train: new.jsonl"))
+    assert dvc.require_import(toy, dvc.md5_of(toy / "new.jsonl")) == toy / "new.jsonl"
+    with pytest.raises(dvc.GraphError, match="now: new.jsonl"):
+        dvc.require_import(toy, "0" * 32)
+
+
+# The project's own graph, its commands replaced by one that copies the parameters into every output.
+
+
+@pytest.fixture(scope="module")
+def own_graph(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("own")
+    yaml = YAML(typ="safe")
+    graph: dict[str, Any] = yaml.load((repository_root / "dvc.yaml").read_text())
+    assert graph["stages"], "dvc.yaml has no stages"
+    for name, stage in graph["stages"].items():
+        outputs = [next(iter(out)) if isinstance(out, dict) else out for kind in ("outs", "metrics", "plots") for out in stage.get(kind, ())]
+        stage["cmd"] = f"sh fake.sh {name} {' '.join(outputs)}"
+        for dependency in stage.get("deps", ()):
+            if dependency.startswith(("components/", "tasks/")):
+                path = root / dependency if "." in Path(dependency).name else root / dependency / "code.py"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(dependency)
+    (root / "fake.sh").write_text(
+        'shift; for out; do case "$out" in *.*) f=$out;; *) f=$out/train.jsonl; mkdir -p "$out"; echo x > "$out/test.jsonl";; esac\n'
+        'mkdir -p "$(dirname "$f")"; echo "$out" | cat - params.yaml params/*.yaml > "$f"; done\n'
+    )
+    with (root / "dvc.yaml").open("w") as file:
+        YAML().dump(graph, file)
+    shutil.copy(repository_root / "params.yaml", root)
+    shutil.copytree(repository_root / "params", root / "params")
+    for command in (("git", "init", "-q", "."), (sys.executable, "-m", "dvc", "init", "-q"), (sys.executable, "-m", "dvc", "repro", "-q")):
+        subprocess.run(command, cwd=root, check=True)
+    assert dvc.changed(root) == {}
+    return root
+
+
+def set_number(path: Path, dotted: str, value: Any) -> None:
+    yaml = YAML()
+    values = yaml.load(path.read_text())
+    *sections, key = dotted.split(".")
+    section = values
+    for name in sections:
+        section = section[name]
+    assert section[key] != value
+    section[key] = value
+    with path.open("w") as file:
+        yaml.dump(values, file)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "groups"),
+    [
+        ("personas.train", 501, {"personas"}),
+        ("base.layers", 5, {"base"}),
+        ("train.steps", 71, {"train"}),
+        ("reward.format_gate", False, {"train"}),
+        ("evaluation.bootstrap_samples", 9999, {"converse", "score", "report"}),
+        ("benchmark.margin", 0.06, {"benchmark", "report"}),
+        ("simulator.max_turns", 9, {"base", "train", "converse", "score"}),
+        ("policy.temperature", 0.9, {"base", "train", "converse"}),
+        ("seed", 8, {"personas", "base", "train", "converse", "score", "benchmark", "report"}),
+        ("tracking.log_models", "reference", set()),
+    ],
+)
+def test_a_changed_number_concerns_exactly_the_stages_that_list_it(own_graph: Path, key: str, value: Any, groups: set[str]) -> None:
+    params = own_graph / "params.yaml"
+    before = params.read_text()
+    try:
+        set_number(params, key, value)
+        assert {name.partition("@")[0] for name in dvc.changed(own_graph)} == groups
+    finally:
+        params.write_text(before)
+
+
+def test_after_a_changed_number_exactly_its_stages_and_what_reads_them_run_again(own_graph: Path) -> None:
+    set_number(own_graph / "params.yaml", "train.steps", 69)
+    said = subprocess.run((sys.executable, "-m", "dvc", "repro"), cwd=own_graph, capture_output=True, text=True, check=True).stdout
+    again = set(re.findall(r"Running stage '(.+)'", said))
+    trained = {step.variant for step in dvc.plan(own_graph) if step.group == "train"}
+    assert trained, "dvc.yaml trains no variant"
+    assert again == {f"{group}@{variant}" for group in ("train", "converse", "score", "benchmark") for variant in trained} | {"report"}
+    assert dvc.changed(own_graph) == {}
+
+
+def test_an_overlay_concerns_its_own_variant_only(own_graph: Path) -> None:
+    variant = next(step.variant for step in dvc.plan(own_graph) if step.group == "train")
+    overlay = own_graph / "params" / f"{variant}.yaml"
+    before = overlay.read_text()
+    try:
+        overlay.write_text("policy:\n  thinking: false\n")
+        assert {name.partition("@")[2] for name in dvc.changed(own_graph)} == {variant}
+    finally:
+        overlay.write_text(before)

@@ -1,0 +1,58 @@
+"""A child's output line by line, and the end of everything it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from tasks import processes
+
+
+def run(script: str, tmp_path: Path, **options: float) -> tuple[int, list[str]]:
+    lines: list[str] = []
+    status = processes.run((sys.executable, "-u", "-c", script), tmp_path, os.environ, lines.append, **options)
+    return status, lines
+
+
+def test_stdout_and_stderr_come_line_by_line_in_order(tmp_path: Path) -> None:
+    status, lines = run("import sys; print('one'); print('two', file=sys.stderr); print('three ä', end=''); sys.exit(3)", tmp_path)
+    assert (status, lines) == (3, ["one", "two", "three ä"])
+
+
+def test_lines_arrive_while_the_child_runs(tmp_path: Path) -> None:
+    arrived: list[float] = []
+    script = "import time; print('now'); time.sleep(0.5); print('later')"
+    processes.run((sys.executable, "-u", "-c", script), tmp_path, os.environ, lambda _: arrived.append(time.monotonic()))
+    assert arrived[1] - arrived[0] > 0.3
+
+
+def test_a_progress_bar_is_thinned_and_its_last_state_kept(tmp_path: Path) -> None:
+    script = "import sys, time\nfor n in range(50): print(f'\\r{n}%', end=''); time.sleep(0.002)\nprint('\\r100%\\nend')"
+    status, lines = run(script, tmp_path, progress_every_s=60.0)
+    assert status == 0
+    assert lines[-2:] == ["100%", "end"]
+    assert len(lines) <= 3, "one state at the start, then none for a minute, then the last"
+
+
+def test_an_interrupt_ends_the_child_and_what_it_started(tmp_path: Path) -> None:
+    """The stubborn child ignores the interrupt and its own child sleeps: both must be gone."""
+    inner = "import signal, subprocess, time; signal.signal(signal.SIGINT, signal.SIG_IGN); subprocess.Popen(['sleep', '61.25']); print('up'); time.sleep(61.25)"
+    outer = (
+        "import os, sys\nfrom pathlib import Path\nfrom tasks import processes\n"
+        f"processes.run((sys.executable, '-u', '-c', {inner!r}), Path('.'), os.environ, lambda line: print(line, flush=True), grace_s=0.4)"
+    )
+    with subprocess.Popen((sys.executable, "-c", outer), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None and caller.stdout.readline() == "up\n"
+        started = psutil.Process(caller.pid).children(recursive=True)
+        assert len(started) == 2
+        caller.send_signal(signal.SIGINT)
+        _, complaint = caller.communicate(timeout=20)
+    assert "KeyboardInterrupt" in complaint
+    _, alive = psutil.wait_procs(started, timeout=5)
+    assert not alive

@@ -1,0 +1,182 @@
+"""MLflow filled from files: what is in a run, what is stored once, and what happens when the tracker is away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tasks import records
+from tasks.dvc import LockedStage
+from tasks.tracking import EXPERIMENT, LogModels, MlflowRecorder, TrackingUnavailable, log_pipeline
+
+DATA, MODEL, LOGS, TALKS, SCORES = ("a" * 32, "b" * 32 + ".dir", "c" * 32 + ".dir", "d" * 32, "e" * 32)
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """A project in which every stage has run."""
+    root = tmp_path / "project"
+    write(root / "data/personas/train.jsonl", "".join(json.dumps({"persona_id": f"p{n}", "age": n, "story": {}}) + "\n" for n in range(5)))
+    write(root / "models/v/config.json", "{}")
+    write(root / "models/v/model.safetensors", "weights")
+    write(root / "logs/v/train.csv", "step,loss,note\n" + "".join(f"{n},{n / 2},x\n" for n in range(1, 1502)))
+    write(root / "logs/v/evaluation.csv", "step,emotion_mean\n20,30.5\n40,61\n")
+    turn = {"user": "hi", "assistant": "hello", "think": None, "emotion": 45, "appraisal": {"feeling": "seen", "change": 5}}
+    write(root / "transcripts/v.jsonl", "".join(json.dumps({"dialogue_id": f"d{n}", "turns": [turn, turn]}) + "\n" for n in range(30)))
+    scores = {"n": 100, "emotion_mean": 50.5, "emotion_ci95": [40, 61], "success_rate": 0.2, "by_need": {"guidance": {"n": 12}}, "note": "x"}
+    write(root / "metrics/v/sentient.json", json.dumps(scores))
+    write(root / "reports/index.html", "<p>")
+    return root
+
+
+LOCK: Mapping[str, LockedStage] = {
+    stage.name: stage
+    for stage in (
+        LockedStage("personas", {"params.yaml": {"seed": 7, "personas": {"train": 5}}}, {}, {"data/personas": DATA + ".dir"}),
+        LockedStage(
+            "train@v",
+            {"params/v.yaml": {"train": {"learning_rate": 2e-5}}, "params.yaml": {"seed": 7, "train": {"learning_rate": 1e-5, "steps": 3}}},
+            {"data/personas/train.jsonl": DATA},
+            {"models/v": MODEL, "logs/v": LOGS},
+        ),
+        LockedStage("converse@v", {}, {"models/v": MODEL}, {"transcripts/v.jsonl": TALKS}),
+        LockedStage("score@v", {}, {"transcripts/v.jsonl": TALKS}, {"metrics/v/sentient.json": SCORES}),
+        LockedStage("report", {}, {"metrics/v/sentient.json": SCORES}, {"reports": "f" * 32 + ".dir"}),
+    )
+}
+
+
+def read(root: Path) -> list[records.StageRecord]:
+    return [records.read(root, name, LOCK) for name in LOCK]
+
+
+def record_all(root: Path, uri: str, log_models: LogModels = "full") -> tuple[dict[str, str], str | None]:
+    with MlflowRecorder(root, uri, log_models, {"prefect_flow_run": "f1"}) as recorder:
+        return log_pipeline(recorder, read(root)), recorder.parent_run
+
+
+def test_a_record_holds_effective_parameters_metrics_and_curves(finished: Path) -> None:
+    by_name = {record.name: record for record in read(finished)}
+    assert by_name["train@v"].parameters == {"seed": "7", "train.learning_rate": "2e-05", "train.steps": "3"}, "the overlay wins"
+    assert by_name["train@v"].variant == "v" and by_name["report"].variant is None
+    assert by_name["train@v"].curves[:2] == (("evaluation/emotion_mean", 20, 30.5), ("evaluation/emotion_mean", 40, 61.0))
+    assert by_name["score@v"].metrics == {
+        "n": 100.0,
+        "emotion_mean": 50.5,
+        "emotion_ci95/lo": 40.0,
+        "emotion_ci95/hi": 61.0,
+        "success_rate": 0.2,
+        "by_need/guidance/n": 12.0,
+    }
+    assert [file.name for file in by_name["score@v"].models_read] == ["models/v"], "the model behind the transcripts"
+
+
+def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(finished: Path, tracking_uri: str) -> None:
+    from mlflow import MlflowClient
+
+    runs, parent = record_all(finished, tracking_uri)
+    assert parent is not None and list(runs) == list(LOCK)
+    client = MlflowClient(tracking_uri=tracking_uri)
+
+    parent_run = client.get_run(parent)
+    assert parent_run.info.status == "FINISHED"
+    assert parent_run.data.metrics == {"v/emotion_mean": 50.5, "v/success_rate": 0.2}
+    for name, run_id in runs.items():
+        run = client.get_run(run_id)
+        assert (run.info.status, run.data.tags["stage"], run.data.tags["mlflow.parentRunId"]) == ("FINISHED", name, parent)
+        assert run.data.tags["prefect_flow_run"] == "f1"
+
+    train = client.get_run(runs["train@v"])
+    assert train.data.params["train.learning_rate"] == "2e-05"
+    assert train.data.tags["md5/models/v"] == MODEL and train.data.tags["variant"] == "v"
+    losses = client.get_metric_history(runs["train@v"], "train/loss")
+    assert [(losses[0].step, losses[0].value), (losses[-1].step, losses[-1].value), len(losses)] == [(1, 0.5), (1501, 750.5), 1501]
+    assert [given.dataset.name for given in train.inputs.dataset_inputs] == ["personas train"]
+
+    score = client.get_run(runs["score@v"])
+    assert score.data.metrics["emotion_mean"] == 50.5
+    assert [file.path for file in client.list_artifacts(runs["report"], "reports")] == ["reports/index.html"]
+    table = client.download_artifacts(runs["converse@v"], "transcripts/sample.json")
+    rows = json.loads(Path(table).read_text())
+    assert rows["columns"] == ["dialogue_id", "turn", "user", "think", "assistant", "emotion", "reason"]
+    assert rows["data"][1] == ["d0", 2, "hi", None, "hello", 45, "seen"] and len(rows["data"]) == 20 * 2
+
+
+def test_the_model_is_stored_once_and_carries_the_scores(finished: Path, tracking_uri: str) -> None:
+    from mlflow import MlflowClient
+
+    runs, _ = record_all(finished, tracking_uri)
+    client = MlflowClient(tracking_uri=tracking_uri)
+    with MlflowRecorder(finished, tracking_uri, "full") as recorder:
+        again = recorder.record(records.read(finished, "train@v", LOCK))
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    (model,) = client.search_logged_models([experiment.experiment_id])
+    assert model.tags["md5"] == MODEL and model.name == "v"
+    stored = finished / "mlartifacts" / "models" / model.model_id / "artifacts"
+    assert sorted(path.name for path in stored.iterdir()) == ["config.json", "model.safetensors"]
+    assert [given.model_id for given in client.get_run(again).outputs.model_outputs] == [model.model_id]
+    assert ("emotion_mean", 50.5, runs["score@v"]) in [(one.key, one.value, one.run_id) for one in model.metrics or ()]
+
+
+def test_a_referenced_model_is_named_but_not_copied(finished: Path, tracking_uri: str) -> None:
+    record_all(finished, tracking_uri, "reference")
+    assert not (finished / "mlartifacts" / "models").exists()
+
+
+def test_results_that_a_run_holds_are_not_logged_again(finished: Path, tracking_uri: str) -> None:
+    first, _ = record_all(finished, tracking_uri)
+    second, parent = record_all(finished, tracking_uri)
+    assert second == first and parent is None, "no run was opened"
+
+
+def test_a_failed_or_interrupted_pipeline_ends_its_parent_run_so(finished: Path, tracking_uri: str) -> None:
+    from mlflow import MlflowClient
+
+    def parent_after(error: type[BaseException] | None, failed: bool = False) -> str:
+        recorder = MlflowRecorder(finished, tracking_uri, "reference")
+        with contextlib.suppress(KeyboardInterrupt, RuntimeError), recorder:
+            recorder.record(records.read(finished, "report", LOCK))
+            parent = recorder.parent_run
+            if failed:
+                recorder.stage_failed()
+            if error:
+                raise error
+        assert parent is not None and recorder.parent_run is None
+        return str(MlflowClient(tracking_uri=tracking_uri).get_run(parent).info.status)
+
+    assert parent_after(None) == "FINISHED"
+    assert parent_after(None, failed=True) == "FAILED"
+    assert parent_after(KeyboardInterrupt) == "KILLED"
+    assert parent_after(RuntimeError) == "FAILED"
+
+
+def test_a_tracker_that_is_away_is_one_line(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    recorder = MlflowRecorder(finished, "http://127.0.0.1:9", "full")
+    with pytest.raises(TrackingUnavailable) as error:
+        recorder.holder(records.read(finished, "report", LOCK))
+    assert str(error.value).startswith("MLflow: ") and "\n" not in str(error.value)
+    (tmp_path / "broken.db").write_text("this is no database, " * 100)
+    with pytest.raises(TrackingUnavailable, match="not a database"):
+        MlflowRecorder(finished, f"sqlite:///{tmp_path / 'broken.db'}", "full").holder(records.read(finished, "report", LOCK))
+
+
+def test_the_commit_and_uncommitted_changes_are_known(toy: Path) -> None:
+    revision = records.revision(toy)
+    assert revision is not None and len(revision.commit) == 40 and not revision.dirty
+    (toy / "params.yaml").write_text("seed: 9\n")
+    assert records.revision(toy) == (revision.commit, True)
+
+
+def test_outside_git_there_is_no_revision(tmp_path: Path) -> None:
+    assert records.revision(tmp_path) is None
