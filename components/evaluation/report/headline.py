@@ -61,8 +61,7 @@ def facts(material: Material, seed: int, model: str | None) -> list[tuple[str, s
         ("Variants", ", ".join(variant.name for variant in material.variants)),
         ("Base model", model or "tiny policy, from scratch"),
         ("Simulated user", simulators),
-        ("Users", str(len(personas))),
-        ("Dialogues", str(dialogues)),
+        ("Dialogues", f"{dialogues} with {len(personas)} users"),
         ("Seed", str(seed)),
         ("Settings digest", ", ".join(digests) or wording.DASH),
     ]

@@ -11,19 +11,20 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-INK, MUTED, LINE, ACCENT, ON_ACCENT, GOOD, BAD = "#1b222c", "#5c6673", "#d8dde3", "#1f6f78", "#fdfefe", "#2e7d5b", "#b5473c"
+WIDTH = 10.4  # inches; the page shows a figure as wide as its text
+INK, MUTED, LINE, ACCENT, GOOD, BAD = "#1b222c", "#5c6673", "#d8dde3", "#1f6f78", "#2e7d5b", "#b5473c"
 SERIES = ("#7d8794", "#1f6f79", "#c0842b", "#7a5195", "#b5473d", "#4f7cac", "#6b8e23", "#a0527d")  # the first is the base
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # a second round of colours is told apart by these
-_VARIABLES = {INK: "ink", MUTED: "muted", LINE: "line", ACCENT: "accent", ON_ACCENT: "on-accent", GOOD: "good", BAD: "bad"} | {
+_VARIABLES = {INK: "ink", MUTED: "muted", LINE: "line", ACCENT: "accent", GOOD: "good", BAD: "bad"} | {
     colour: f"series-{index}" for index, colour in enumerate(SERIES)
 }
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {  # matplotlib types its keys one by one
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
     "text.parse_math": False,  # a variant may be called a$b$
@@ -53,6 +54,14 @@ _STYLE: dict[str, Any] = {
     "savefig.facecolor": "white",
 }
 _FONT = "var(--sans, 'DejaVu Sans', sans-serif)"
+
+
+class Drawn(NamedTuple):
+    """A finished figure, its file name, and what a reader who cannot see it is told."""
+
+    name: str
+    figure: Figure
+    description: str
 
 
 @contextmanager

@@ -134,3 +134,5 @@ function startBrowser(root) {
 }
 
 if (store.dialogues.length) startBrowser(document.getElementById("browser"));
+
+addEventListener("beforeprint", () => document.querySelectorAll("details.fold").forEach((fold) => { fold.open = true; }));

@@ -89,7 +89,11 @@ def page(material: Material, run: Run, drawings: Mapping[str, str]) -> str:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("components.evaluation", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("components.evaluation", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {
         "number": wording.number,

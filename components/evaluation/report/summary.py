@@ -41,7 +41,18 @@ def _cells(row: ResultRow, name: str) -> list[object]:
 
 def results_markdown(material: Material, margin: float) -> str:
     """The results and the general-ability table."""
-    header = ("Policy", "Score", "Difference to base", "Success", "Failure", "Right act", "Turns", "Reply tokens", "Think tokens", "Dialogues")
+    header = (
+        "Policy",
+        "Score",
+        "Difference to base",
+        "Success",
+        "Failure",
+        "Right act",
+        "Turns",
+        "Reply tokens",
+        "Think tokens",
+        "Dialogues",
+    )
     parts = [_table(header, [_markdown_row(row) for row in measured_rows(material)])]
     parts.append(f"For the shape, not the level: RLVER paper, Table 1 ({SOURCE}).\n")
     parts.append(_table(("Policy", "Score", "Success", "Failure"), [_published_row(row) for row in published_rows()]))

@@ -9,6 +9,7 @@ from typing import Any
 from components.evaluation.capability import NotComparable, compare_general
 from components.evaluation.report.loading import Material, Variant
 from components.evaluation.report.published import ROWS
+from components.files import BadFile
 
 Ends = tuple[float, float]
 
@@ -54,7 +55,9 @@ def measured_rows(material: Material) -> list[ResultRow]:
 
 def published_rows() -> list[ResultRow]:
     return [
-        ResultRow(name=row.name, is_published=True, emotion_mean=row.emotion_mean, success_rate=row.success_rate, failure_rate=row.failure_rate)
+        ResultRow(
+            name=row.name, is_published=True, emotion_mean=row.emotion_mean, success_rate=row.success_rate, failure_rate=row.failure_rate
+        )
         for row in ROWS
     ]
 
@@ -106,9 +109,9 @@ def _capability(name: str, base: Mapping[str, Any] | None, tuned: Mapping[str, A
         compared = compare_general(base, tuned, margin)
     except NotComparable as error:
         return CapabilityTable(name, None, False, {}, (), str(error))
-    return CapabilityTable(
-        name, compared["outcome"], compared["smoke_test"], compared["tasks"], compared["not_compared"], None
-    )
+    except (KeyError, TypeError) as error:
+        raise BadFile(f"metrics/{name}/general.json or that of the base has no usable {error}; run benchmark again") from error
+    return CapabilityTable(name, compared["outcome"], compared["smoke_test"], compared["tasks"], compared["not_compared"], None)
 
 
 def group_names(material: Material, grouping: str) -> list[str]:

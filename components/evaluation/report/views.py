@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from components.dialogue.transcript import Appraisal, Dialogue, Evidence, Turn
 from components.evaluation.report import wording
 
-SPARK_WIDTH, SPARK_HEIGHT = 96, 24
+SPARK_WIDTH, SPARK_HEIGHT = 96, 36  # as in the view box of dialogue.html.j2
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,91 @@
+"""Figures over training steps. Every step is drawn pale; the bold line is a running mean, so no peak is anybody's choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+
+from components.evaluation.report import ink
+from components.evaluation.report.loading import Curve, Material
+from components.evaluation.report.trajectories import emotion_axis
+
+_SMOOTHED_STEPS = 5
+_PANELS = (
+    ("success_rate", "Success rate"),
+    ("failure_rate", "Failure rate"),
+    ("right_act_rate", "Right act after a cue"),
+    ("reply_tokens", "Tokens per reply"),
+    ("entropy", "Entropy"),
+    ("kl", "KL to the base"),
+    ("grad_norm", "Gradient norm"),
+)  # fmt: skip
+
+
+def learning_curve(material: Material) -> ink.Drawn | None:
+    """Mean final emotion over training steps: each step pale, a centred running mean bold, held-out personas as dots."""
+    curves = [(i, v.name, v.training, v.held_out) for i, v in enumerate(material.variants) if v.training or v.held_out]
+    if not curves:
+        return None
+    with ink.drawing(ink.WIDTH, 3.5) as figure:
+        axes = figure.subplots()
+        for position, name, training, held_out in curves:
+            style = ink.series_style(position)
+            if training and "emotion_mean" in training.columns:
+                values = training.columns["emotion_mean"]
+                axes.plot(training.steps, values, **style, linewidth=0.8, alpha=0.35)
+                axes.plot(training.steps, _running_mean(values), **style, linewidth=1.8, label=name)
+            if held_out and "emotion_mean" in held_out.columns:
+                axes.plot(
+                    held_out.steps, held_out.columns["emotion_mean"], color=style["color"], linestyle=":", linewidth=1, marker="o",
+                    markersize=4.5, label="" if training else name,
+                )  # fmt: skip
+        emotion_axis(axes)
+        axes.set_ylabel("Mean final emotion")
+        axes.set_xlabel("Training step")
+        figure.legend(loc="outside upper left", ncols=6, handlelength=1.8)
+    return ink.Drawn("learning-curve", figure, "Mean final emotion over training steps, on training and on held-out personas")
+
+
+def training_health(material: Material) -> ink.Drawn | None:
+    """Small panels of everything else that was logged."""
+    curves = [(i, v.training) for i, v in enumerate(material.variants) if v.training]
+    panels = [(key, title) for key, title in _PANELS if any(key in curve.columns for _, curve in curves)]
+    if not panels:
+        return None
+    columns = 4
+    rows = math.ceil(len(panels) / columns)
+    with ink.drawing(ink.WIDTH, 1.75 * rows) as figure:
+        grid = figure.subplots(rows, columns, squeeze=False).flat
+        for axes in grid[len(panels) :]:
+            axes.set_axis_off()
+        for axes, (key, title) in zip(grid[: len(panels)], panels, strict=True):
+            _small_panel(axes, key, title, curves)
+    return ink.Drawn(
+        "training-health", figure, "Success, failure, right acts, reply length and the optimiser's figures over training steps"
+    )
+
+
+def _small_panel(axes: Axes, key: str, title: str, curves: Sequence[tuple[int, Curve]]) -> None:
+    for position, curve in curves:
+        if key in curve.columns:
+            style = ink.series_style(position)
+            axes.plot(curve.steps, curve.columns[key], **style, linewidth=0.7, alpha=0.35)
+            axes.plot(curve.steps, _running_mean(curve.columns[key]), **style, linewidth=1.4)
+    axes.set_title(title, fontsize=8.5)
+    axes.locator_params(axis="both", nbins=4)
+    ink.without_grid(axes, "x")
+    if key.endswith("_rate"):
+        axes.set_ylim(0, 1.02)
+        axes.set_yticks([0, 0.5, 1], ["0", "50%", "100%"])
+
+
+def _running_mean(values: Sequence[float]) -> list[float]:
+    """Centred mean over a few steps, shorter at the ends; NaN stays NaN and counts for nobody else."""
+    half = _SMOOTHED_STEPS // 2
+    means = []
+    for index, value in enumerate(values):
+        around = [other for other in values[max(0, index - half) : index + half + 1] if not math.isnan(other)]
+        means.append(math.nan if math.isnan(value) else math.fsum(around) / len(around))
+    return means

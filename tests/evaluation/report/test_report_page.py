@@ -1,0 +1,205 @@
+"""The page: self-contained, safe, the same for the same input, and complete."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from report_run import make_dialogues, make_failed, write_run, write_transcripts
+
+from components.dialogue.transcript import Dialogue
+from components.evaluation.report.loading import Material, load_material
+from components.evaluation.report.render import Run, page, write_report
+from tasks.stages import report as stage
+
+RUN = Run(seed=7, margin=0.05, model=None)
+ATTACK = "<script>alert(1)</script>"
+VOID = {"meta", "input", "br", "line", "polyline", "path", "use", "rect"}
+
+
+class Elements(HTMLParser):
+    """Start tags with their attributes, text outside scripts and styles, and tags that were closed out of order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.open: list[str] = []
+        self.disorder: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID and (not self.open or self.open.pop() != tag):
+            self.disorder.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+
+def load(root: Path) -> Material:
+    return load_material(root / "transcripts", root / "metrics", root / "logs")
+
+
+def run_stage_report(run: Path, out: Path) -> Path:
+    """The report by the stage itself, with the project's parameters."""
+    folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", str(run / name))]
+    assert stage.main([*folders, "--out", str(out), "--params", str(Path(__file__).parents[3] / "params.yaml")]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def written(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_stage_report(finished_run, tmp_path_factory.mktemp("reports"))
+
+
+@pytest.fixture(scope="module")
+def html(written: Path) -> str:
+    return (written / "index.html").read_text(encoding="utf-8")
+
+
+def with_words(dialogue: Dialogue, words: str) -> Dialogue:
+    """The same dialogue with the words in every place that a model or a persona can fill."""
+    turns = []
+    for turn in dialogue.turns:
+        assert turn.appraisal is not None
+        evidence = tuple(item.model_copy(update={"span": words}) for item in turn.appraisal.evidence)
+        changes = {"content": words, "target": words, "activity": words, "feeling": words, "evidence": evidence}
+        turns.append(
+            turn.model_copy(
+                update={"user": words, "assistant": words, "think": words, "appraisal": turn.appraisal.model_copy(update=changes)}
+            )
+        )
+    return dialogue.model_copy(update={"turns": tuple(turns)})
+
+
+def test_all_files_are_written(written: Path):
+    names = sorted(str(path.relative_to(written)) for path in written.rglob("*") if path.is_file())
+    figures = ("learning-curve", "need-bars", "need-map", "training-health", "trajectories")
+    assert names == sorted(["index.html", "results.csv", "results.md", *(f"plots/{f}.{end}" for f in figures for end in ("png", "svg"))])
+
+
+def test_the_page_needs_nothing_from_outside(html: str):
+    for tag, attributes in Elements(html).tags:
+        assert tag not in ("link", "img", "iframe", "object", "base")
+        for name in ("src", "href", "xlink:href", "action", "srcset"):
+            assert (attributes.get(name) or "#").startswith("#")
+    assert "@import" not in html
+    assert re.findall(r"url\((?!#)", html) == []
+
+
+def test_the_markup_is_well_formed_and_no_id_occurs_twice(html: str):
+    elements = Elements(html)
+    assert elements.disorder == [] and elements.open == []
+    ids = Counter(attributes["id"] for _, attributes in elements.tags if "id" in attributes)
+    assert [name for name, count in ids.items() if count > 1] == []
+
+
+def test_the_page_says_what_the_run_is_and_what_it_is_not(html: str):
+    text = " ".join(" ".join(Elements(html).text).split())
+    for words in ("base, grpo-think", "scripted, vanilla, version scripted-1", "41 with 21 users", "3f9c0d51a2b4", "77aa01c2d3e4"):
+        assert words in text
+    assert "The tiny world is not a chatbot." in text
+    assert "published, Qwen2.5-7B, DeepSeek-V3 user; no CI was published" in text
+    for name, score in (("Qwen2.5-7B-Instruct (base)", "13.3"), ("PPO, think", "79.2"), ("GRPO, think", "72.0")):
+        assert re.search(rf"{re.escape(name)} {score}", text)
+
+
+def test_a_real_model_is_named_instead_of_the_tiny_world(finished_run: Path):
+    text = page(load(finished_run), Run(7, 0.05, "Qwen2.5-7B-Instruct"), {})
+    assert "The policies start from Qwen2.5-7B-Instruct." in text
+    assert "tiny world is not a chatbot" not in text
+
+
+def test_the_same_input_gives_the_same_bytes(finished_run: Path, written: Path, tmp_path: Path):
+    run_stage_report(finished_run, tmp_path)
+    files = [path.relative_to(written) for path in written.rglob("*") if path.is_file()]
+    assert files
+    assert [name for name in files if (written / name).read_bytes() != (tmp_path / name).read_bytes()] == []
+
+
+def test_words_of_a_model_are_never_markup(tmp_path: Path):
+    hostile = f"{ATTACK}</script><img src=x onerror=alert(2)>\"'"
+    base = make_dialogues("base", 4, 0.2, 1)
+    write_transcripts(tmp_path, "base", base, None)
+    write_transcripts(tmp_path, "tuned", [with_words(dialogue, hostile) for dialogue in make_dialogues("tuned", 4, 0.8, 1)], base)
+    text = page(load(tmp_path), RUN, {})
+    assert ATTACK not in text and "<img" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    elements = Elements(text)
+    assert [tag for tag, _ in elements.tags].count("script") == 2
+    assert elements.disorder == []
+    assert any(ATTACK in piece for piece in elements.text)  # a reader sees what was said
+    (stored,) = re.findall(r'<script type="application/json" id="dialogues">(.*?)</script>', text, flags=re.DOTALL)
+    assert hostile in json.loads(stored)["texts"]
+
+
+def test_names_are_never_markup(tmp_path: Path):
+    write_transcripts(tmp_path, "a<b>&c", make_dialogues("x", 4, 0.5, 1), None)
+    material = load(tmp_path)
+    write_report(material, RUN, tmp_path / "reports")
+    text = (tmp_path / "reports" / "index.html").read_text()
+    assert "a<b>" not in text and "a&lt;b&gt;&amp;c" in text
+    assert Elements(text).disorder == []
+
+
+def test_a_failed_dialogue_is_shown_as_failed(html: str):
+    (stored,) = re.findall(r'<script type="application/json" id="dialogues">(.*?)</script>', html, flags=re.DOTALL)
+    store = json.loads(stored)
+    at = {name: index for index, name in enumerate(store["dialogue"])}
+    failed = [row for row in store["dialogues"] if row[at["failure"]] is not None]
+    assert [store["texts"][row[at["failure"]]] for row in failed] == ["turn 2: the context holds 1590 of 1600 tokens"]
+    assert [store["texts"][row[at["outcome"]]] for row in failed] == ["unscorable"]
+    assert "1 unscorable" in html
+
+
+def test_a_variant_without_metrics_is_shown_with_what_is_missing(tmp_path: Path):
+    write_run(tmp_path, personas=6)
+    (tmp_path / "metrics" / "grpo-think" / "sentient.json").unlink()
+    (tmp_path / "metrics" / "grpo-think" / "general.json").unlink()
+    text = page(load(tmp_path), RUN, {})
+    assert "metrics/grpo-think/sentient.json: run the score stage" in text
+    assert "No trained policy was benchmarked." in text
+    assert "The same user, before and after" not in text
+
+
+def test_a_variant_of_which_nothing_could_be_scored_has_no_best_dialogue(tmp_path: Path):
+    write_transcripts(tmp_path, "base", make_dialogues("base", 4, 0.5, 1), None)
+    (tmp_path / "transcripts" / "tuned.jsonl").write_text(make_failed("tuned", 1).model_dump_json() + "\n")
+    assert "None of its dialogues could be scored." in page(load(tmp_path), RUN, {})
+
+
+def test_plots_of_an_earlier_run_do_not_stay(finished_run: Path, tmp_path: Path):
+    stale = tmp_path / "reports" / "plots" / "learning-curve.png"
+    stale.parent.mkdir(parents=True)
+    stale.write_bytes(b"old")
+    write_transcripts(tmp_path, "base", make_dialogues("base", 4, 0.5, 1), None)
+    write_report(load(tmp_path), RUN, tmp_path / "reports")
+    assert not stale.exists()
+
+
+@pytest.mark.slow
+def test_a_browser_lists_every_dialogue_and_opens_one(written: Path, tmp_path: Path):
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("needs chromium")
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
+    command = [chromium, *flags, f"--user-data-dir={tmp_path}", "--dump-dom", (written / "index.html").as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "41 of 41 dialogues" in dom
+    pane = dom[dom.index('class="pane"') : dom.index("<noscript>")]
+    assert "My sister Nora" in pane and 'class="chip"' in pane

@@ -1,0 +1,97 @@
+"""Rows, words and the files beside the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from report_run import edit_json, make_dialogues, write_benchmark, write_run, write_transcripts
+
+from components.evaluation.report import headline, summary, tables, wording
+from components.evaluation.report.loading import Material, load_material
+from components.files import BadFile
+
+
+def load(root: Path) -> Material:
+    return load_material(root / "transcripts", root / "metrics", root / "logs")
+
+
+def test_the_csv_holds_full_precision_and_marks_published_rows(finished_run: Path):
+    material = load(finished_run)
+    rows = {row["policy"]: row for row in csv.DictReader(io.StringIO(summary.results_csv(material)))}
+    assert material.variants[1].sentient is not None
+    metrics = material.variants[1].sentient
+    ours, published = rows["grpo-think"], rows["PPO, think"]
+    assert float(ours["emotion_mean"]) == metrics["emotion_mean"]
+    assert [float(ours["difference_ci95_low"]), float(ours["difference_ci95_high"])] == metrics["paired_to_base"]["ci95"]
+    assert (ours["n"], ours["failed"], ours["source"]) == ("21", "1", "measured")
+    assert (published["emotion_mean"], published["success_rate"], published["failure_rate"]) == ("79.2", "0.42", "0.09")
+    assert published["source"] == "published, Qwen2.5-7B, DeepSeek-V3 user; no CI was published"
+    assert published["emotion_ci95_low"] == "" and rows["base"]["difference"] == ""
+
+
+def test_the_markdown_shows_intervals_and_says_what_is_published(finished_run: Path):
+    text = summary.results_markdown(load(finished_run), 0.05)
+    assert "| Qwen2.5-7B-Instruct (base) | 13.3 | 2% | 76% |" in text
+    assert "no CI was published" in text
+    assert "(1 unscorable)" in text
+    assert "General ability of grpo-think: **pass**" in text
+
+
+def test_ability_is_compared_with_the_margin_of_the_settings(finished_run: Path):
+    material = load(finished_run)
+    (loose,) = tables.capability_tables(material, 0.05)
+    (strict,) = tables.capability_tables(material, 0.0001)
+    assert loose.outcome == "pass"
+    assert strict.outcome != "pass"
+    assert loose.rows["rlver_tiny_likelihood"]["difference"] == pytest.approx(-0.002)  # 0.002 more bits per byte are a loss
+
+
+def test_benchmarks_that_cannot_be_compared_say_why(tmp_path: Path):
+    write_run(tmp_path, personas=8)
+    (tmp_path / "metrics" / "base" / "general.json").unlink()
+    (table,) = tables.capability_tables(load(tmp_path), 0.05)
+    assert table.problem is not None and "base was not benchmarked" in table.problem
+    assert "not compared, the base was not benchmarked" in summary.results_markdown(load(tmp_path), 0.05)
+    edit_json(tmp_path / "metrics" / "grpo-think" / "general.json", tasks={})
+    write_benchmark(tmp_path, "base", 0.0, 1)
+    (table,) = tables.capability_tables(load(tmp_path), 0.05)
+    assert table.problem == "base and tuned have no benchmark task in common"
+
+
+def test_a_benchmark_file_of_another_shape_is_one_readable_error(tmp_path: Path):
+    write_run(tmp_path, personas=8)
+    edit_json(tmp_path / "metrics" / "base" / "general.json", tasks={"rlver_tiny_choice": {}})
+    with pytest.raises(BadFile, match=r"general\.json.*metric.*run benchmark again"):
+        tables.capability_tables(load(tmp_path), 0.05)
+
+
+def test_a_gain_is_called_a_gain_only_when_its_interval_excludes_zero(tmp_path: Path):
+    base = make_dialogues("base", 8, 0.5, 1)
+    write_transcripts(tmp_path, "base", base, None)
+    assert headline.headline(load(tmp_path)).sentence == "No trained policy has been scored yet."
+    for ends, expected in (([2.0, 9.0], "5.0 points above"), ([-9.0, -2.0], "5.0 points below"), ([-1.0, 9.0], "do not show a difference")):
+        write_transcripts(tmp_path, "tuned", make_dialogues("tuned", 8, 0.6, 2), base)
+        sign = -1 if ends[1] < 0 else 1
+        edit_json(tmp_path / "metrics" / "tuned" / "sentient.json", paired_to_base={"difference": sign * 5.0, "ci95": ends})
+        assert expected in headline.headline(load(tmp_path)).sentence
+
+
+def test_without_scores_or_without_a_base_the_headline_still_reads(tmp_path: Path):
+    write_transcripts(tmp_path, "tuned", make_dialogues("tuned", 8, 0.6, 2), None)
+    assert "no scored base" in headline.headline(load(tmp_path)).sentence
+    (tmp_path / "metrics" / "tuned" / "sentient.json").unlink()
+    assert "Nothing has been scored" in headline.headline(load(tmp_path)).sentence
+
+
+def test_numbers_read_well():
+    assert wording.number(-0.04) == "0.0"
+    assert wording.number(-1.25, 2) == "\u22121.25"
+    assert wording.number(None) == wording.percent(None) == wording.signed(None) == "–"
+    assert [wording.signed(value) for value in (3.0, 0.0, -0.01, -3.0)] == ["+3.0", "0.0", "0.0", "\u22123.0"]
+    assert wording.percent_interval((0.0, 0.0357)) == "0 to 4%"
+    assert wording.interval(None) == wording.signed_interval(None) == wording.percent_interval(None) == ""
+    assert wording.readable("trait:suspicious") == "Trait: suspicious"
+    assert wording.readable(None) == "Unknown"
