@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 _HOME = tempfile.mkdtemp(prefix="rlver-tests-")
@@ -77,13 +76,13 @@ def _toy_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def toy(_toy_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def toy(_toy_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A toy project of its own, and the current directory."""
     root = tmp_path / "project"
     shutil.copytree(_toy_template, root)
     monkeypatch.chdir(root)
     monkeypatch.setenv("PATH", _path())
-    yield root
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,9 @@ def ran(root: Path) -> list[str]:
 
 def test_the_plan_is_the_order_in_which_dvc_itself_runs(toy: Path) -> None:
     said = subprocess.run((sys.executable, "-m", "dvc", "repro"), cwd=toy, capture_output=True, text=True, check=True).stdout
-    assert [step.name for step in dvc.plan(toy)] == re.findall(r"Running stage '(.+)'", said) == ["personas", "train@a", "train@b", "report"]
+    assert (
+        [step.name for step in dvc.plan(toy)] == re.findall(r"Running stage '(.+)'", said) == ["personas", "train@a", "train@b", "report"]
+    )
     assert dvc.changed(toy) == {}
 
 
@@ -47,7 +49,7 @@ def test_a_stage_needs_what_it_reads_directly_or_not(toy: Path) -> None:
 
 def test_names_do_not_depend_on_the_current_directory(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert [step.name for step in dvc.plan(toy)][0] == "personas"
+    assert dvc.plan(toy)[0].name == "personas"
     assert set(dvc.changed(toy)) == {"personas", "train@a", "train@b", "report"}
 
 
@@ -95,7 +97,7 @@ def test_a_failure_is_one_line_and_says_whether_a_retry_can_help(toy: Path, code
 
 
 def test_a_missing_input_is_explained_in_dvcs_words(toy: Path) -> None:
-    with pytest.raises(dvc.StageFailed, match="train@a: failed to reproduce 'train@a': .*data/personas.txt"):
+    with pytest.raises(dvc.StageFailed, match=r"train@a: failed to reproduce 'train@a': .*data/personas.txt"):
         dvc.reproduce(toy, "train@a", nothing)
 
 
@@ -115,9 +117,9 @@ def test_selection_by_stage_group_and_variant(toy: Path) -> None:
 
 def test_an_unknown_name_is_answered_with_the_known_ones(toy: Path) -> None:
     steps = dvc.plan(toy)
-    with pytest.raises(dvc.GraphError, match="unknown stage trian; dvc.yaml has personas, report, train, train@a, train@b"):
+    with pytest.raises(dvc.GraphError, match=r"unknown stage trian; dvc.yaml has personas, report, train, train@a, train@b"):
         dvc.select(steps, ["trian"], None)
-    with pytest.raises(dvc.GraphError, match="unknown variant c; dvc.yaml has a, b"):
+    with pytest.raises(dvc.GraphError, match=r"unknown variant c; dvc.yaml has a, b"):
         dvc.select(steps, None, ["c"])
     with pytest.raises(dvc.GraphError, match=r"no stage of train@a belongs to b"):
         dvc.select(steps, ["train@a"], ["b"])
@@ -142,7 +144,7 @@ def test_landed_personas_must_be_the_imported_ones(toy: Path) -> None:
     params = toy / "params.yaml"
     params.write_text(params.read_text().replace("imported_train: null", "imported_train: new.jsonl"))
     assert dvc.require_import(toy, dvc.md5_of(toy / "new.jsonl")) == toy / "new.jsonl"
-    with pytest.raises(dvc.GraphError, match="now: new.jsonl"):
+    with pytest.raises(dvc.GraphError, match=r"now: new.jsonl"):
         dvc.require_import(toy, "0" * 32)
 
 
@@ -156,7 +158,9 @@ def own_graph(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -
     graph: dict[str, Any] = yaml.load((repository_root / "dvc.yaml").read_text())
     assert graph["stages"], "dvc.yaml has no stages"
     for name, stage in graph["stages"].items():
-        outputs = [next(iter(out)) if isinstance(out, dict) else out for kind in ("outs", "metrics", "plots") for out in stage.get(kind, ())]
+        outputs = [
+            next(iter(out)) if isinstance(out, dict) else out for kind in ("outs", "metrics", "plots") for out in stage.get(kind, ())
+        ]
         stage["cmd"] = f"sh fake.sh {name} {' '.join(outputs)}"
         for dependency in stage.get("deps", ()):
             if dependency.startswith(("components/", "tasks/")):

@@ -32,7 +32,14 @@ def finished(tmp_path: Path) -> Path:
     write(root / "logs/v/evaluation.csv", "step,emotion_mean\n20,30.5\n40,61\n")
     turn = {"user": "hi", "assistant": "hello", "think": None, "emotion": 45, "appraisal": {"feeling": "seen", "change": 5}}
     write(root / "transcripts/v.jsonl", "".join(json.dumps({"dialogue_id": f"d{n}", "turns": [turn, turn]}) + "\n" for n in range(30)))
-    scores = {"n": 100, "emotion_mean": 50.5, "emotion_ci95": [40, 61], "success_rate": 0.2, "by_need": {"guidance": {"n": 12}}, "note": "x"}
+    scores = {
+        "n": 100,
+        "emotion_mean": 50.5,
+        "emotion_ci95": [40, 61],
+        "success_rate": 0.2,
+        "by_need": {"guidance": {"n": 12}},
+        "note": "x",
+    }
     write(root / "metrics/v/sentient.json", json.dumps(scores))
     write(root / "reports/index.html", "<p>")
     return root

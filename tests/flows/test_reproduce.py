@@ -1,0 +1,104 @@
+"""The flow over a real small DVC project: states, retries, failures, artifacts and runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+
+def ran(root: Path) -> list[str]:
+    log = root / "ran.log"
+    return log.read_text().split() if log.exists() else []
+
+
+def run(**parameters: Any) -> Any:
+    from flows.reproduce import reproduce
+
+    return reproduce(**parameters, return_state=True)
+
+
+def test_what_changed_runs_and_the_rest_is_cached(toy: Path, tracking_uri: str, said: list[str]) -> None:
+    from mlflow import MlflowClient
+
+    first = run()
+    assert first.is_completed() and first.message == "4 of 4 stages ran: personas, train@a, train@b, report"
+    assert ran(toy) == ["personas", "train-a", "train-b", "report"]
+    assert "train@a: train-a says hello" in said
+
+    second = run()
+    assert second.is_completed() and second.message == "0 of 4 stages ran, the others are up to date"
+    assert len(ran(toy)) == 4
+    assert sum("Finished in state Cached" in line for line in said) == 4
+    client = MlflowClient(tracking_uri=tracking_uri)
+    experiment = client.get_experiment_by_name("rlver")
+    assert experiment is not None
+    runs = {one.info.run_name: one.info.run_id for one in client.search_runs([experiment.experiment_id])}
+    assert len(runs) == 5 and {"personas", "train@a", "train@b", "report"} < set(runs), "the second run made none"
+    assert f"report: up to date; its result is in MLflow run {runs['report']}" in "\n".join(said)
+
+    (toy / "params" / "a.yaml").write_text("train:\n  steps: 4\n")
+    assert run().message == "2 of 4 stages ran: train@a, report"
+    assert any(line.startswith("train@a: deps params/a.yaml: ") for line in said)
+
+
+def test_a_failing_stage_ends_the_run_in_one_line(toy: Path, tracking_uri: str, said: list[str]) -> None:
+    from mlflow import MlflowClient
+
+    (toy / "fail-train-a").write_text("1")
+    state = run()
+    assert state.is_failed() and state.message == "train@a: bad luck"
+    assert ran(toy) == ["personas", "train-a"], "tried once, and nothing after it"
+    assert "Traceback" not in "\n".join(said)
+    runs = MlflowClient(tracking_uri=tracking_uri).search_runs(["1"])
+    assert {one.info.run_name.partition(" ")[0]: one.info.status for one in runs} == {"pipeline": "FAILED", "personas": "FINISHED"}
+
+
+def test_what_the_world_broke_is_tried_again(toy: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flows import reproduce
+
+    monkeypatch.setattr(reproduce, "bring_up_to_date", reproduce.bring_up_to_date.with_options(retry_delay_seconds=0))
+    (toy / "fail-personas").write_text("75")
+    (toy / "once-personas").touch()
+    assert run(only=["personas"]).is_completed()
+    assert ran(toy) == ["personas", "personas"]
+
+
+def test_only_the_selected_stages_run_and_stale_inputs_are_mentioned(toy: Path, tracking_uri: str, said: list[str]) -> None:
+    assert run(variants=["b"]).message == "2 of 2 stages ran: personas, train@b"
+    params = toy / "params.yaml"
+    params.write_text(params.read_text().replace("seed: 7", "seed: 8"))
+    assert run(only=["train@b"]).message == "0 of 1 stages ran, the others are up to date"
+    assert "flow: not selected, but out of date: personas" in said
+    assert run(only=["nope"]).message.startswith("unknown stage nope; dvc.yaml has personas, report, train")
+
+
+def test_results_and_report_are_artifacts(toy: Path, tracking_uri: str) -> None:
+    from prefect.artifacts import Artifact
+
+    scores = {"n": 100, "emotion_mean": 13.3, "emotion_ci95": [11, 15.5], "success_rate": 0.02, "failure_rate": 0.76}
+    (toy / "metrics" / "base").mkdir(parents=True)
+    (toy / "metrics" / "base" / "sentient.json").write_text(json.dumps(scores))
+    (toy / "reports").mkdir()
+    (toy / "reports" / "index.html").write_text("<p>")
+    assert run(only=["personas"]).is_completed()
+    table, link = Artifact.get("results"), Artifact.get("report")
+    assert table is not None and "| base | 13.3 [11.0, 15.5] |" in str(table.data)
+    assert link is not None and (toy / "reports" / "index.html").as_uri() in str(link.data)
+
+
+def test_a_tracker_that_is_away_does_not_stop_the_pipeline(toy: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    assert run(variants=["a"]).is_completed()
+    assert sum("the next run logs what is missing" in line for line in said) == 1, "said once"
+
+
+def test_landed_personas_that_are_not_imported_stop_the_run(toy: Path) -> None:
+    state = run(personas_md5="0" * 32)
+    assert state.is_failed() and "set personas.imported_train in params.yaml" in state.message
+    assert ran(toy) == []
