@@ -104,9 +104,7 @@ async def hold_dialogue(
             room = speaking.max_context_tokens - len(tokens.context)
             if room < speaking.max_reply_tokens:
                 raise ContextFull(f"turn {number + 1}: the context holds {len(tokens.context)} of {speaking.max_context_tokens} tokens")
-            sample = await sampler.sample(
-                SampleRequest(job.dialogue_id, tokens.context, turn_seed(job, number), speaking.max_reply_tokens)
-            )
+            sample = await sampler.sample(SampleRequest(job.dialogue_id, tokens.context, turn_seed(job, number), speaking.max_reply_tokens))
             tokens.add(sample.token_ids, number, sample.logprobs)
             if not sample.finished:
                 tokens.add([chat.end_of_turn], number)

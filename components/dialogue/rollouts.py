@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from components.dialogue.episode import Chat, Job, Rollout, Speaking, hold_dialogue
+from components.dialogue.transcript import Dialogue
 from components.policy.sampler import Sampler
 from components.simulator.emotion import EmotionRules
 from components.simulator.protocol import Simulator
@@ -43,15 +44,29 @@ async def hold_dialogues(
         on_finished(rollout)
         return rollout
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(job)) for job in jobs]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(job)) for job in jobs]
+    except ExceptionGroup as group_error:  # one cause stops all; callers expect it as itself
+        raise _first(group_error) from group_error
     return [task.result() for task in tasks]
+
+
+def _first(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def check_failures(rollouts: Sequence[Rollout], max_failure_rate: float) -> None:
     """Raise TooManyFailures when the share of failed dialogues is above `max_failure_rate` (0..1)."""
-    reasons = Counter(rollout.dialogue.failure for rollout in rollouts if rollout.dialogue.failure)
+    check_failed([rollout.dialogue for rollout in rollouts], max_failure_rate)
+
+
+def check_failed(dialogues: Sequence[Dialogue], max_failure_rate: float) -> None:
+    """The same for dialogues whose tokens nobody kept."""
+    reasons = Counter(dialogue.failure for dialogue in dialogues if dialogue.failure)
     failed = sum(reasons.values())
-    if rollouts and failed > max_failure_rate * len(rollouts):
+    if dialogues and failed > max_failure_rate * len(dialogues):
         commonest = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
-        raise TooManyFailures(f"{failed} of {len(rollouts)} dialogues failed (allowed: {max_failure_rate:.0%}): {commonest}")
+        raise TooManyFailures(f"{failed} of {len(dialogues)} dialogues failed (allowed: {max_failure_rate:.0%}): {commonest}")

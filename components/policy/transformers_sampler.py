@@ -96,6 +96,7 @@ class TransformersSampler:
         self._row_of.clear()
         self._read.clear()
         self._free = list(range(self.rows))[::-1]
+        self._waiting.clear()  # of a run that was interrupted
 
     async def sample(self, request: SampleRequest) -> Sample:
         if self._cache is None:
@@ -122,8 +123,9 @@ class TransformersSampler:
                 samples = await asyncio.to_thread(self._sample_batch, [waiting.request for waiting in batch])
             except Exception as error:  # the waiting dialogues must hear of it, whatever it is
                 for waiting in batch:
-                    waiting.answer.set_exception(error)
-                return
+                    if not waiting.answer.done():
+                        waiting.answer.set_exception(error)
+                continue
             for waiting, sample in zip(batch, samples, strict=True):
                 if not waiting.answer.done():
                     waiting.answer.set_result(sample)
@@ -136,7 +138,7 @@ class TransformersSampler:
         for request in requests:
             row_of_B.append(self._row(request))
             read = self._read.get(request.dialogue_id, ())
-            known = len(read) if request.context_ids[: len(read)] == read else 0
+            known = min(len(read), len(request.context_ids) - 1) if request.context_ids[: len(read)] == read else 0
             unread_B.append(request.context_ids[known:])
             length_B.append(known)
             if len(request.context_ids) + request.max_tokens > self.capacity:

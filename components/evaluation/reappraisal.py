@@ -1,0 +1,77 @@
+"""Appraising recorded dialogues anew with the scripted appraiser: the words stay, emotions and reasons are derived.
+
+The user's words were chosen by somebody else, so nothing here can be told about the *speaker*; the tag says so. Every reply is
+appraised, also those after a point where the scripted user would have left: cutting them off would throw recorded data away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from components.dialogue.foreign import Recording
+from components.dialogue.transcript import Appraisal, Dialogue, SimulatorTag, StopReason, Turn
+from components.personas.persona import HiddenNeed, Persona
+from components.simulator.emotion import EmotionRules, apply_change, stop_reason
+from components.simulator.scripted.appraiser import Exchange, Listener, appraise
+from components.simulator.scripted.effects import DIFFICULTIES
+from components.simulator.scripted.reading import read_reply
+from components.simulator.scripted.simulator import VERSION
+
+INFORMED, BLIND = "scripted-appraiser", "scripted-appraiser-without-persona"
+
+
+class UnreadableLanguage(ValueError):
+    """The dialogue is not in English, the only language the scripted appraiser reads; its points would mean nothing."""
+
+
+def listener_of(hidden_need: str | None, persona: Persona | None) -> Listener:
+    """What is known of the user: need, class and traits of the persona, else the recorded need if it is one of the eight, else nothing."""
+    if persona is not None:
+        return Listener(persona.hidden_need, persona.persona_class, persona.traits)
+    return Listener(next((need for need in HiddenNeed if need.value == hidden_need), None))
+
+
+def appraisals_of(listener: Listener, difficulty: str, turns: Sequence[Turn]) -> list[Appraisal]:
+    """The scripted appraisal of every reply, each in the light of the exchanges before it."""
+    exchanges = [Exchange(turn.user, turn.assistant) for turn in turns]
+    return [
+        appraise(listener, DIFFICULTIES[difficulty], exchanges[:number], exchange.user, exchange.reply)
+        for number, exchange in enumerate(exchanges)
+    ]
+
+
+def reappraise(recording: Recording, persona: Persona | None, difficulty: str, rules: EmotionRules) -> Dialogue:
+    """The transcript of a recording. Raises UnreadableLanguage, and ValueError for an unknown difficulty.
+
+    A dialogue that was recorded as failed stays failed: its turns are appraised, but it has no final emotion.
+    """
+    if difficulty not in DIFFICULTIES:
+        raise ValueError(f"unknown difficulty {difficulty!r}: choose one of {', '.join(DIFFICULTIES)}")
+    if not _is_english(recording):
+        raise UnreadableLanguage(f"{recording.dialogue_id}: the scripted appraiser reads English only")
+    listener = listener_of(recording.hidden_need, persona)
+    start = rules.start if recording.emotion_start is None else recording.emotion_start
+    emotion, turns = start, list[Turn]()
+    for turn, appraisal in zip(recording.turns, appraisals_of(listener, difficulty, recording.turns), strict=True):
+        emotion = apply_change(emotion, appraisal.change)
+        turns.append(turn.model_copy(update={"emotion": emotion, "appraisal": appraisal}))
+    ended = stop_reason(emotion, len(turns), wants_to_end=len(turns) < rules.max_turns, rules=rules)
+    return Dialogue(
+        dialogue_id=recording.dialogue_id,
+        persona_id=recording.persona_id,
+        hidden_need=listener.need.value if listener.need else recording.hidden_need,
+        policy=recording.policy,
+        seed=recording.seed,
+        simulator=SimulatorTag(kind=BLIND if persona is None else INFORMED, difficulty=difficulty, version=VERSION),
+        emotion_start=start,
+        emotion_final=None if recording.failure else emotion,
+        stop_reason=StopReason.FAILED if recording.failure or ended is None else ended,
+        failure=recording.failure,
+        turns=tuple(turns),
+    )
+
+
+def _is_english(recording: Recording) -> bool:
+    """Whether the users' words are; silence is. What a policy writes is its own business and is judged."""
+    said = read_reply("\n".join(turn.user for turn in recording.turns))
+    return (said.word_count > 0 and said.is_english) or not any(turn.user.strip() for turn in recording.turns)

@@ -1,0 +1,125 @@
+"""Re-deriving recorded dialogues: every message, appraisal and emotion of a scripted transcript, from its replies alone.
+
+Of a dialogue with the scripted user everything but the policy's replies is re-derived: what the user said, whether it was a cue, the
+appraisal in every field, the emotion. Of a re-appraised recording the user's words are given and the rest is re-derived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from components.dialogue.transcript import Dialogue, Evidence, StopReason, Turn
+from components.evaluation.reappraisal import BLIND, INFORMED, appraisals_of, listener_of
+from components.personas.persona import Persona
+from components.simulator.emotion import apply_change
+from components.simulator.scripted.effects import DIFFICULTIES
+from components.simulator.scripted.simulator import VERSION, ScriptedSimulator
+
+SCRIPTED = "scripted"
+
+
+class NotRederivable(ValueError):
+    """A dialogue that nobody can re-derive here: another simulator or version, or its persona is missing."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place where a transcript is not what its replies give. `turn` counts from 1."""
+
+    dialogue_id: str
+    turn: int
+    what: str
+    expected: Any
+    found: Any
+
+    def __str__(self) -> str:
+        return f"dialogue {self.dialogue_id}: turn {self.turn}: {self.what}: expected {self.expected!r}, found {self.found!r}"
+
+
+def first_difference(dialogue: Dialogue, personas: Mapping[str, Persona]) -> Difference | None:
+    """The first difference between `dialogue` and what is re-derived from its replies; None if there is none.
+
+    Raises NotRederivable. A last turn without appraisal (the dialogue failed there) is not compared.
+    """
+    turns = [turn for turn in dialogue.turns if turn.appraisal is not None]
+    derived = _derived(dialogue, turns, personas)
+    for number, (expected, found) in enumerate(zip(derived.turns, turns, strict=True), start=1):
+        for what, wanted, got in _fields(expected, found):
+            if wanted != got:
+                return Difference(dialogue.dialogue_id, number, what, wanted, got)
+    if dialogue.stop_reason is StopReason.GOODBYE and derived.goes_on is not None:
+        return Difference(dialogue.dialogue_id, len(turns) + 1, "user", derived.goes_on, str(dialogue.stop_reason))
+    return None
+
+
+@dataclass(frozen=True)
+class _Derived:
+    """`goes_on` is what the user would have said after the last turn; None where that was goodbye or nobody can know."""
+
+    turns: Sequence[Turn]
+    goes_on: str | None = None
+
+
+def _derived(dialogue: Dialogue, turns: Sequence[Turn], personas: Mapping[str, Persona]) -> _Derived:
+    tag, persona = dialogue.simulator, personas.get(dialogue.persona_id)
+    if tag.kind not in (SCRIPTED, INFORMED, BLIND):
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}; only the scripted one can be re-derived")
+    if tag.version != VERSION or tag.difficulty not in DIFFICULTIES:
+        raise NotRederivable(
+            f"dialogue {dialogue.dialogue_id}: made by {tag.kind} {tag.difficulty}, version {tag.version}; this is version {VERSION}"
+        )
+    if tag.kind == BLIND:
+        return _appraised(dialogue, turns, None)
+    if persona is None:
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: persona {dialogue.persona_id} is not in the personas file")
+    if dialogue.hidden_need != persona.hidden_need.value:
+        raise NotRederivable(
+            f"dialogue {dialogue.dialogue_id}: hidden_need is {dialogue.hidden_need}, but the persona's is {persona.hidden_need.value}"
+        )
+    return asyncio.run(_replayed(dialogue, turns, persona)) if tag.kind == SCRIPTED else _appraised(dialogue, turns, persona)
+
+
+def _appraised(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None) -> _Derived:
+    """The same words appraised once more."""
+    listener = listener_of(dialogue.hidden_need, persona)
+    emotion, derived = dialogue.emotion_start, list[Turn]()
+    for turn, appraisal in zip(turns, appraisals_of(listener, dialogue.simulator.difficulty, turns), strict=True):
+        emotion = apply_change(emotion, appraisal.change)
+        derived.append(turn.model_copy(update={"appraisal": appraisal, "emotion": emotion}))
+    return _Derived(derived)
+
+
+async def _replayed(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona) -> _Derived:
+    """The same user once more, given the recorded replies."""
+    session = ScriptedSimulator(dialogue.simulator.difficulty).session(persona, dialogue.seed)
+    emotion, derived = dialogue.emotion_start, list[Turn]()
+    for turn in turns:
+        user = await (session.speak(emotion) if derived else session.open())
+        appraisal = await session.appraise(turn.assistant)
+        emotion = apply_change(emotion, appraisal.change)
+        derived.append(Turn(user=user.text, assistant=turn.assistant, emotion=emotion, appraisal=appraisal, cue=user.cue))
+    if dialogue.stop_reason is not StopReason.GOODBYE or not derived:
+        return _Derived(derived)
+    user = await session.speak(emotion)
+    return _Derived(derived, None if user.wants_to_end else user.text)
+
+
+def _fields(expected: Turn, found: Turn) -> Iterator[tuple[str, Any, Any]]:
+    """(name, expected, found) of everything that is derived; of an appraisal the change first, because a reader asks for it first."""
+    yield "user", expected.user, found.user
+    yield "cue", expected.cue, found.cue
+    assert expected.appraisal is not None and found.appraisal is not None
+    wanted, got = (appraisal.model_dump(exclude={"evidence"}) for appraisal in (expected.appraisal, found.appraisal))
+    for name in ("change", *(name for name in wanted if name != "change")):
+        yield f"appraisal.{name}", wanted[name], got[name]
+    for number, (one, other) in enumerate(zip_longest(expected.appraisal.evidence, found.appraisal.evidence), start=1):
+        yield f"appraisal.evidence {number}", _plain(one), _plain(other)
+    yield "emotion", expected.emotion, found.emotion
+
+
+def _plain(evidence: Evidence | None) -> dict[str, Any] | None:
+    return None if evidence is None else evidence.model_dump()

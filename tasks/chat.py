@@ -1,0 +1,171 @@
+"""`rlver chat`: talk to a policy, or be the supporter of a simulated user and watch what every reply does.
+
+Lines come from standard input, a terminal or a pipe; the end of the input ends the talk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from components.dialogue.episode import ContextFull
+from components.dialogue.transcript import Appraisal, StopReason
+from components.files import BadFile
+from components.personas.persona import Persona
+from components.policy.sampler import SampleRequest
+from components.policy.thinking import split_thought
+from components.settings import Settings, load_settings
+from components.simulator.emotion import EmotionRules, apply_change, stop_reason, tier
+from components.simulator.protocol import Simulator
+
+LEAVE = ("/quit", "/exit", "/bye")
+TEST_PERSONAS = Path("data/personas/test.jsonl")
+_BAR = 20
+
+
+class Terminal:
+    """Asks for lines and shows them; a line from a pipe is echoed, so that the output can be read as a dialogue."""
+
+    def __init__(self, source: TextIO, target: TextIO) -> None:
+        self.source, self.target = source, target
+
+    def show(self, line: str = "") -> None:
+        self.target.write(line + "\n")
+        self.target.flush()
+
+    def ask(self, who: str) -> str | None:
+        """The next line that says something; None at the end of the input or when the person wants to leave."""
+        interactive = self.source.isatty()
+        while True:
+            if interactive:
+                self.target.write(f"{who}> ")
+                self.target.flush()
+            line = self.source.readline()
+            if not line or line.strip().lower() in LEAVE:
+                self.show()
+                return None
+            if line.strip():
+                if not interactive:
+                    self.show(f"{who}> {line.strip()}")
+                return line.strip()
+
+
+def chat(
+    policy: str | None,
+    role: str,
+    persona: str | None,
+    personas: Path | None,
+    variant: str | None,
+    seed: int | None,
+    params: Path,
+    terminal: Terminal | None = None,
+) -> None:
+    """Hold one dialogue with the person at the terminal, as the `user` of a policy or as the `supporter` of a simulated user."""
+    settings = load_settings(params, variant)
+    terminal = terminal or Terminal(sys.stdin, sys.stdout)
+    seed = settings.seed if seed is None else seed
+    if role == "supporter":
+        from tasks.stages.assembly import emotion_rules, simulator
+
+        someone = _someone(persona, personas, settings)
+        asyncio.run(support(someone, seed, simulator(settings), emotion_rules(settings), terminal))
+    elif role == "user":
+        asyncio.run(_talk(policy, settings, seed, terminal))
+    else:
+        raise ValueError(f"unknown side {role!r}: choose user or supporter")
+
+
+async def support(persona: Persona, seed: int, simulator: Simulator, rules: EmotionRules, terminal: Terminal) -> int:
+    """The person at the terminal replies, the simulated user feels; returns the last emotion. The need is told at the end."""
+    session = simulator.session(persona, seed)
+    emotion, turns = rules.start, 0
+    traits = ", ".join(persona.traits)
+    terminal.show(f"{persona.name or persona.persona_id} ({persona.persona_class}: {traits}) writes to you. {LEAVE[0]} ends the talk.")
+    terminal.show(f"   {bar(emotion)}")
+    reason: StopReason | None = None
+    user = await session.open()
+    while reason is None:
+        terminal.show(f"user> {user.text}")
+        reply = terminal.ask("you ")
+        if reply is None:
+            break
+        appraisal = await session.appraise(reply)
+        emotion, turns = apply_change(emotion, appraisal.change), turns + 1
+        for line in reasons(appraisal):
+            terminal.show(f"   {line}")
+        terminal.show(f"   {bar(emotion)}")
+        reason = stop_reason(emotion, turns, wants_to_end=False, rules=rules)
+        if reason is None:
+            user = await session.speak(emotion)
+            reason = stop_reason(emotion, turns, user.wants_to_end, rules)
+            if reason is not None:
+                terminal.show(f"user> {user.text}")
+    terminal.show(f"{reason or 'you left'} after {turns} turns, final emotion {emotion}.")
+    terminal.show(f"The hidden need was {persona.hidden_need}: {persona.need_text}")
+    return emotion
+
+
+def reasons(appraisal: Appraisal) -> list[str]:
+    """The change, what went through the user's mind, and the evidence with its points."""
+    lines = [f"{appraisal.change:+d}, {appraisal.feeling}: {appraisal.activity}", f"{appraisal.content} {appraisal.target}"]
+    counted = [item for item in appraisal.evidence if item.points]
+    lines += [f"{item.points:+3d} {item.what}" + (f" ({item.span!r})" if item.span else "") for item in counted]
+    return lines
+
+
+def bar(emotion: int) -> str:
+    filled = _BAR * emotion // 100
+    return f"emotion {emotion:3d} {'█' * filled}{'░' * (_BAR - filled)} {tier(emotion)}"
+
+
+async def _talk(policy: str | None, settings: Settings, seed: int, terminal: Terminal) -> None:
+    from tasks.conversing import policy_location
+    from tasks.stages.assembly import load
+
+    location = policy_location(policy) if policy else str(newest_policy(Path("models")))
+    talk = load(location, settings, Path(location).name, concurrency=1)
+    talk.sampler.start()
+    chat, speaking = talk.chat, talk.speaking
+    terminal.show(f"You talk to {location}. {LEAVE[0]} ends the talk.")
+    context: list[int] = []
+    turn = 0
+    while (line := terminal.ask("you ")) is not None:
+        context = [*context, *chat.user_turn(line)] if context else chat.start(line)
+        if len(context) + speaking.max_reply_tokens > speaking.max_context_tokens:
+            raise ContextFull(f"the talk has become too long for the model ({speaking.max_context_tokens} tokens); start a new one")
+        request = SampleRequest("chat", tuple(context), seed * 1_000 + turn, speaking.max_reply_tokens)
+        sample = await talk.sampler.sample(request)
+        context += [*sample.token_ids, *([] if sample.finished else [chat.end_of_turn])]
+        said = split_thought(chat.decode(sample.token_ids), speaking.thinking)
+        if said.think:
+            terminal.show(f"     ({said.think})")
+        terminal.show(f"it > {said.reply or '…'}")
+        turn += 1
+
+
+def newest_policy(models: Path) -> Path:
+    """The model that was written last, a trained one before the base. Raises BadFile when there is none."""
+    found = [config.parent for config in models.glob("*/config.json")]
+    if not found:
+        raise BadFile(f"{models}: no model yet; `rlver run` makes one, or name one with --policy")
+    return max(found, key=lambda folder: (folder.name != "base", (folder / "config.json").stat().st_mtime))
+
+
+def _someone(wanted: str | None, file: Path | None, settings: Settings) -> Persona:
+    """The persona with the wanted id, or the first; composed from the library where no file is there."""
+    from components.personas.schema import validate_file
+
+    file = TEST_PERSONAS if file is None and TEST_PERSONAS.is_file() else file
+    if file is not None:
+        personas, where = validate_file(file), str(file)
+    else:
+        from components.personas.generator import compose_personas
+        from components.personas.library import load_library
+
+        personas, where = compose_personas(load_library(), settings.seed, settings.personas.train, settings.personas.test)[1], "the library"
+    chosen = [persona for persona in personas if wanted in (None, persona.persona_id)]
+    if not chosen:
+        raise ValueError(f"there is no persona {wanted} in {where}; the first one is {personas[0].persona_id}")
+    return chosen[0]

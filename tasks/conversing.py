@@ -1,0 +1,74 @@
+"""Holding the Sentient-Benchmark dialogues of one policy: with progress, and so that an interruption loses only what was not finished."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from components.dialogue.episode import Job, Rollout
+from components.dialogue.finished import FinishedDialogues
+from components.dialogue.rollouts import check_failed
+from components.dialogue.transcript import Dialogue
+from components.files import BadFile, write_jsonl
+from components.personas.persona import Persona
+from components.settings import Settings, digest_of
+from tasks.progress import DialogueProgress
+from tasks.stages.assembly import Conversation
+
+HUB = "hf:"
+
+
+def policy_location(policy: str) -> str:
+    """Where a policy is loaded from: `hf:NAME` is a folder or a hub name, anything else must be a folder that exists."""
+    if policy.startswith(HUB) and len(policy) > len(HUB):
+        return policy.removeprefix(HUB)
+    if not Path(policy).is_dir():
+        raise BadFile(f"{policy}: no such model folder (a model of the hub is written {HUB}NAME)")
+    return policy
+
+
+def jobs_of(personas: Sequence[Persona], name: str, seed: int, repeats: int) -> list[Job]:
+    """Every persona once per repeat, each repeat with a seed of its own."""
+    return [
+        Job(f"{name}/{persona.persona_id}/{seed + repeat}", persona, seed + repeat) for repeat in range(repeats) for persona in personas
+    ]
+
+
+def hold_and_write(
+    talk: Conversation, jobs: Sequence[Job], out: Path, fingerprint: str, max_failure_rate: float, progress: DialogueProgress
+) -> list[Dialogue]:
+    """Hold `jobs` and write `out`; those finished by an interrupted run with the same fingerprint are not held again.
+
+    Failed dialogues are held again on a rerun. Raises TooManyFailures, and then `out` stays as it was.
+    """
+    finished = FinishedDialogues(out.with_name(f"{out.name}.partial"), fingerprint)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    dialogues = finished.resume()
+    for dialogue in dialogues.values():
+        progress.add(dialogue, held_now=False)
+
+    def on_finished(rollout: Rollout) -> None:
+        if rollout.dialogue.failure is None:
+            finished.add(rollout.dialogue)
+        progress.add(rollout.dialogue)
+
+    try:
+        rollouts = talk.hold([job for job in jobs if job.dialogue_id not in dialogues], on_finished)
+    finally:
+        progress.close()
+    dialogues |= {rollout.dialogue.dialogue_id: rollout.dialogue for rollout in rollouts}
+    held = [dialogues[job.dialogue_id] for job in jobs]
+    check_failed(held, max_failure_rate)
+    write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in held])
+    finished.discard()
+    return held
+
+
+def fingerprint(settings: Settings, personas: Path, location: str) -> str:
+    """Twelve hex digits of what decides the dialogues: parameters, personas, and the model as it lies on disk."""
+    parts = settings.model_dump(mode="json", include={"seed", "simulator", "policy"})
+    files = {
+        file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in sorted(Path(location).glob("*")) if file.is_file()
+    }  # a look at the weights themselves would take minutes for a large model
+    return digest_of({**parts, "personas": hashlib.sha256(personas.read_bytes()).hexdigest(), "model": location, "files": files})

@@ -1,0 +1,168 @@
+"""What `rlver converse`, `appraise`, `verify` and `import` do with files. Nothing is written unless all of it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from components.dialogue.foreign import Recording, recording_of
+from components.dialogue.foreign import UnreadableRecord as UnreadableRecording
+from components.dialogue.sage import dialogue_of, has_unjudged_reply
+from components.dialogue.transcript import Dialogue
+from components.evaluation.reappraisal import UnreadableLanguage, reappraise
+from components.evaluation.transcripts import load_transcripts
+from components.evaluation.verification import SCRIPTED, NotRederivable, first_difference
+from components.files import BadFile, read_jsonl, write_jsonl
+from components.personas.persona import Persona
+from components.personas.rows import read_rows
+from components.personas.schema import validate_file
+from components.settings import Settings, load_settings
+from components.simulator.emotion import EmotionRules
+
+
+class Differs(ValueError):
+    """A transcript is not what its replies give; the message says where."""
+
+
+def converse(
+    policy: str,
+    personas: Path,
+    out: Path,
+    simulator: str | None,
+    difficulty: str | None,
+    limit: int | None,
+    variant: str | None,
+    params: Path,
+) -> str:
+    """Hold the dialogues of one policy with every persona and write them; one line about the result."""
+    from tasks.conversing import fingerprint, hold_and_write, jobs_of, policy_location
+    from tasks.progress import DialogueProgress
+    from tasks.stages.assembly import load
+
+    settings = with_simulator(load_settings(params, variant), simulator, difficulty)
+    people = validate_file(personas)[:limit]
+    location = policy_location(policy)
+    name = variant or Path(location).name
+    jobs = jobs_of(people, name, settings.seed, settings.evaluation.repeats)
+    talk = load(location, settings, name, min(settings.evaluation.concurrency, len(jobs)))
+    progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling)
+    dialogues = hold_and_write(talk, jobs, out, fingerprint(settings, personas, location), settings.rollout.max_failure_rate, progress)
+    return f"{out}: {summary(dialogues, rules_of(settings))}"
+
+
+def appraise(transcripts: Path, appraiser: str, out: Path, personas: Path | None, difficulty: str | None, params: Path) -> str:
+    """Appraise every reply of recorded dialogues anew and write transcripts; one line about what was known and what was not."""
+    if appraiser != SCRIPTED:
+        raise ValueError(f"unknown appraiser {appraiser!r}: there is {SCRIPTED}")
+    settings = with_simulator(load_settings(params), None, difficulty)
+    people = _by_id(personas)
+
+    def read(row: dict[str, Any], name: str) -> tuple[Recording, Dialogue]:
+        recording = recording_of(row, name)
+        persona = people.get(recording.persona_id)
+        return recording, reappraise(recording, persona, settings.simulator.difficulty, rules_of(settings))
+
+    both = _each(transcripts, lambda row, number: read(row, f"{_stem(transcripts)}/{number}"))
+    dialogues = [dialogue for _, dialogue in both]
+    _refuse_repeated_ids(transcripts, dialogues)
+    write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in dialogues])
+    remarks = [
+        f"{count} {what}"
+        for count, what in (
+            (sum(dialogue.persona_id not in people for dialogue in dialogues), "without a known persona"),
+            (sum(dialogue.hidden_need is None for dialogue in dialogues), "without a known need"),
+            (sum(recording.left_out for recording, _ in both), "last messages without a reply left out"),
+        )
+        if count
+    ]
+    return "; ".join([f"{out}: {summary(dialogues, rules_of(settings))}", *remarks])
+
+
+def verify(transcripts: Path, personas: Path, variant: str | None, params: Path) -> str:
+    """Re-derive every dialogue. Raises Differs at the first difference, with file, line, dialogue, turn, expected and found."""
+    rules = rules_of(load_settings(params, variant))
+    dialogues = load_transcripts(transcripts)
+    own = all(dialogue.simulator.kind == SCRIPTED for dialogue in dialogues)
+    if own:
+        load_transcripts(transcripts, rules)
+    people = _by_id(personas) if own or personas.is_file() else {}
+    turns = 0
+    for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
+        try:
+            difference = first_difference(dialogue, people)
+        except NotRederivable as error:
+            raise NotRederivable(f"{transcripts}:{line}: {error}") from error
+        if difference is not None:
+            raise Differs(f"{transcripts}:{line}: {difference}")
+        turns += len(dialogue.turns)
+    return f"{transcripts}: {len(dialogues)} dialogues, {turns} appraisals: every emotion follows from its replies"
+
+
+def import_sage(source: Path, out: Path, policy: str | None) -> str:
+    """Bring recorded SAGE dialogues (JSONL, also gzipped) into this project's transcripts; one line about the result."""
+    name = policy or _stem(source)
+    read = _each(source, lambda row, number: (dialogue_of(row, name), has_unjudged_reply(row)))
+    dialogues = [dialogue for dialogue, _ in read]
+    _refuse_repeated_ids(source, dialogues)
+    write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in dialogues])
+    unjudged = sum(unjudged for _, unjudged in read)
+    remark = f"; {unjudged} last replies that were never judged are left out" if unjudged else ""
+    return f"{out}: {summary(dialogues, EmotionRules())}{remark}"
+
+
+def rules_of(settings: Settings) -> EmotionRules:
+    s = settings.simulator
+    return EmotionRules(s.emotion_start, s.emotion_ceiling, s.emotion_floor, s.max_turns)
+
+
+def with_simulator(settings: Settings, simulator: str | None, difficulty: str | None) -> Settings:
+    """The settings with another user. Raises SettingsError's kin, ValueError, for one that does not exist."""
+    chosen = {name: value for name, value in (("kind", simulator), ("difficulty", difficulty)) if value is not None}
+    values = settings.model_dump()
+    values["simulator"] |= chosen
+    try:
+        return Settings.model_validate(values)
+    except ValueError as error:
+        raise ValueError(f"there is no simulator {' '.join(chosen.values())}") from error
+
+
+def summary(dialogues: list[Dialogue], rules: EmotionRules) -> str:
+    finals = [dialogue.emotion_final for dialogue in dialogues if dialogue.emotion_final is not None]
+    if not finals:
+        return f"{len(dialogues)} dialogues, none of them scorable"
+    success = sum(final >= rules.ceiling for final in finals) / len(finals)
+    failure = sum(final < rules.floor for final in finals) / len(finals)
+    mean = sum(finals) / len(finals)
+    return f"{len(dialogues)} dialogues, final emotion {mean:.1f}, success {success:.0%}, failure {failure:.0%}"
+
+
+def _each(path: Path, read: Callable[[dict[str, Any], int], Any]) -> list[Any]:
+    """`read` of every row of a plain or gzipped JSONL file; what it cannot read is a BadFile with file and line."""
+    rows, problems = read_rows(path)
+    if problems:
+        raise BadFile(f"{path}:{problems[0].line}: {problems[0].reason}")
+    results = []
+    for row in rows:
+        try:
+            results.append(read(row.values, row.line))
+        except (UnreadableRecording, UnreadableLanguage, ValueError) as error:
+            raise BadFile(f"{path}:{row.line}: {error}") from error
+    return results
+
+
+def _by_id(personas: Path | None) -> Mapping[str, Persona]:
+    return {} if personas is None else {persona.persona_id: persona for persona in validate_file(personas)}
+
+
+def _refuse_repeated_ids(path: Path, dialogues: list[Dialogue]) -> None:
+    seen: set[str] = set()
+    for dialogue in dialogues:
+        if dialogue.dialogue_id in seen:
+            raise BadFile(f"{path}: dialogue_id {dialogue.dialogue_id} appears more than once")
+        seen.add(dialogue.dialogue_id)
+
+
+def _stem(path: Path) -> str:
+    """The file's name without .jsonl and .gz; a dot inside the name stays."""
+    return path.name.removesuffix(".gz").removesuffix(".jsonl") or path.name

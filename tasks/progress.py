@@ -1,0 +1,60 @@
+"""Progress of many dialogues: a bar that is redrawn on a terminal, a line every tenth of the way anywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from components.dialogue.transcript import Dialogue
+
+_WIDTH = 24
+
+
+class DialogueProgress:
+    """Counts finished dialogues and shows the mean final emotion, the success rate and the time left."""
+
+    def __init__(self, total: int, ceiling: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.total, self.ceiling = total, ceiling
+        self.stream = sys.stderr if stream is None else stream
+        self._clock, self._began = clock, clock()
+        self._done = self._before = self._shown = 0
+        self._finals: list[int] = []
+
+    def add(self, dialogue: Dialogue, held_now: bool = True) -> None:
+        """Count a dialogue; one from an earlier, interrupted run says nothing about the speed of this one."""
+        self._done += 1
+        self._before += not held_now
+        if dialogue.emotion_final is not None:
+            self._finals.append(dialogue.emotion_final)
+        if self.stream.isatty():
+            self.stream.write(f"\r\x1b[2K{self.line()}")
+            self.stream.flush()
+        elif held_now and (self._done * 10 // self.total > self._shown or self._done == self.total):
+            self._shown = self._done * 10 // self.total
+            self.stream.write(self.line() + "\n")
+            self.stream.flush()
+
+    def line(self) -> str:
+        filled = _WIDTH * self._done // max(1, self.total)
+        bar = "█" * filled + "░" * (_WIDTH - filled)
+        return f"{bar} {self._done}/{self.total}  {self._measures()}  {self._time_left()}"
+
+    def close(self) -> None:
+        if self.stream.isatty() and self._done:
+            self.stream.write("\n")
+            self.stream.flush()
+
+    def _measures(self) -> str:
+        if not self._finals:
+            return "emotion –  success –"
+        success = sum(final >= self.ceiling for final in self._finals) / len(self._finals)
+        return f"emotion {sum(self._finals) / len(self._finals):.1f}  success {success:.0%}"
+
+    def _time_left(self) -> str:
+        now = self._done - self._before
+        if not now:
+            return "ETA –"
+        left = (self._clock() - self._began) / now * (self.total - self._done)
+        return f"ETA {int(left) // 60}:{int(left) % 60:02d}"
