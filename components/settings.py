@@ -55,6 +55,10 @@ class BaseSettings(_Section):
     heads: int = Field(ge=1)
     vocab_size: int = Field(ge=300)
     dialogues: int = Field(ge=1)
+    single_replies: int = Field(ge=1)
+    teaching_share: float = Field(ge=0, lt=1)
+    teaching_follow_share: float = Field(ge=0, le=1)
+    world_rounds: int = Field(ge=0)
     follow_share: float = Field(ge=0, le=1)
     direct_share: float = Field(ge=0, le=1)
     learning_rate: float = Field(gt=0)
@@ -72,7 +76,7 @@ class BaseSettings(_Section):
 
 class PolicySettings(_Section):
     thinking: bool
-    thoughts: Literal["keep", "strip"]
+    thoughts: Literal["keep"]
     temperature: float = Field(ge=0)
     top_p: float = Field(gt=0, le=1)
     max_reply_tokens: int = Field(ge=1)
@@ -102,7 +106,7 @@ class TrainSettings(_Section):
     loss_type: Literal["dapo", "grpo"]
     scale_rewards: Literal["group", "batch", "none"]
     updates_per_batch: int = Field(ge=1)
-    minibatches: int = Field(ge=1)
+    rows_per_forward: int = Field(ge=1)
     max_grad_norm: float = Field(gt=0)
     save_every: int = Field(ge=1)
     evaluate_every: int = Field(ge=1)
@@ -111,8 +115,10 @@ class TrainSettings(_Section):
 
     @model_validator(mode="after")
     def _batch_divides(self) -> TrainSettings:
-        if self.personas_per_step * self.group_size % self.minibatches:
-            raise ValueError("train.personas_per_step x train.group_size must be divisible by train.minibatches")
+        if self.personas_per_step * self.group_size % self.rows_per_forward:
+            raise ValueError("personas_per_step x group_size must be divisible by rows_per_forward")
+        if self.credit == "turn" and self.scale_rewards == "group":
+            raise ValueError("credit: turn needs scale_rewards: batch or none")
         return self
 
 

@@ -9,15 +9,16 @@ from components.files import write_jsonl
 from components.personas.generator import compose_personas
 from components.personas.importers import import_profiles
 from components.personas.library import load_library
-from components.personas.persona import Persona
 from components.personas.rows import InvalidPersonas, Problem, read_rows
 from components.personas.schema import validate_file, validate_rows
+from tasks.personas import write_split
 
 
 def generate(folder: Path, train: int, test: int, seed: int) -> dict[Path, int]:
-    """Compose both splits from the library into `folder`; returns the number of personas by file."""
-    splits = zip(("train.jsonl", "test.jsonl"), compose_personas(load_library(), seed, train, test), strict=True)
-    return {_write(folder / name, personas): len(personas) for name, personas in splits}
+    """Compose both splits from the library into `folder`, proven apart; returns the number of personas by file."""
+    train_split, test_split = compose_personas(load_library(), seed, train, test)
+    write_split(folder, train_split, test_split)
+    return {folder / "train.jsonl": len(train_split), folder / "test.jsonl": len(test_split)}
 
 
 def import_personas(source: Path, out: Path, split: str) -> int:
@@ -25,7 +26,7 @@ def import_personas(source: Path, out: Path, split: str) -> int:
     rows, problems = read_rows(source)
     own = any("persona_id" in row.values for row in rows)
     personas = validate_rows(source.name, rows, problems) if own else import_profiles(source, split)
-    _write(out, personas)
+    write_jsonl(out, [persona.model_dump(mode="json") for persona in personas])
     return len(personas)
 
 
@@ -35,8 +36,3 @@ def validate(path: Path) -> tuple[Sequence[Problem], int]:
         return (), len(validate_file(path))
     except InvalidPersonas as error:
         return error.problems, 0
-
-
-def _write(path: Path, personas: Sequence[Persona]) -> Path:
-    write_jsonl(path, [persona.model_dump(mode="json") for persona in personas])
-    return path

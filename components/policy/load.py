@@ -10,6 +10,9 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
+disable_progress_bar()  # one bar per loaded or saved folder would drown the stage's own progress
+from transformers.utils.logging import disable_progress_bar
+
 
 def load_policy(path: Path | str) -> tuple[Any, Any]:
     """(model, tokenizer) of a local folder or a hub name: float32 on the CPU, bfloat16 on a GPU.

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from components.dialogue.episode import Rollout
@@ -177,7 +178,7 @@ def build_trainer(
     dataset = Dataset.from_list(
         [{"prompt": [{"role": "user", "content": persona_id}], "persona_id": persona_id} for persona_id in persona_ids_in_order]
     )
-    return DialogueGRPOTrainer(
+    trainer = DialogueGRPOTrainer(
         credit=parameters.credit,
         score=score,
         rollouts=rollouts,
@@ -187,3 +188,5 @@ def build_trainer(
         train_dataset=dataset,
         callbacks=list(callbacks),
     )
+    trainer.remove_callback(PrinterCallback)  # our own Watch shows what matters
+    return trainer

@@ -62,6 +62,7 @@ def new_model(tokenizer: Any, hidden_size: int, layers: int, heads: int, max_pos
         num_key_value_heads=1,
         max_position_embeddings=max_positions,
         tie_word_embeddings=True,
+        initializer_range=0.06,  # the library's 0.02 is made for widths in the thousands and starts slowly here
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=None,

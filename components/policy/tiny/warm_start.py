@@ -1,6 +1,9 @@
 """Supervised warm start: next-token prediction on the corpus, the supporter's words weighted above the user's.
 
-Deterministic given seed, corpus and thread count, as long as `max_seconds` does not cut it short (the metrics say if it did).
+The lessons come in order: single replies, then dialogues of a good supporter, then the habits the base is to have (mostly poor
+support). What good support looks like is learned while it is frequent and stays available, as a function of the cues, when it is rare.
+
+Deterministic given seed, corpus and thread count, as long as the pass ends before `max_seconds` decides the schedule (the metrics say if it was cut short).
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import torch
 from components.policy.chat import ChatFormat
 from components.policy.thinking import system_prompt
 from components.policy.tiny.corpus import CorpusDialogue, said
+from components.policy.tiny.supporters import Move
 
+WARMUP_STEPS = 50
 USER_WEIGHT = 0.1  # a user's token teaches what users sound like, but the policy never has to say it
 
 
@@ -55,31 +60,46 @@ def encode_dialogue(tokenizer: Any, dialogue: CorpusDialogue) -> Example:
     return Example(tuple(ids), tuple(weights))
 
 
+def encode_reply(tokenizer: Any, move: Move, thinking: bool) -> Example:
+    """A single reply without its dialogue: how supporters talk at all."""
+    chat = ChatFormat(tokenizer, "")
+    opening = chat.start("")[-1:]
+    spoken = tokenizer(said(move, thinking), add_special_tokens=False)["input_ids"]
+    return Example((*opening, *spoken, chat.end_of_turn), (0.0, *[1.0] * (len(spoken) + 1)))
+
+
 def encode_text(tokenizer: Any, text: str) -> Example:
-    """Plain text, every token weighing 1."""
-    ids = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+    """Plain text between two end tokens, as lm-eval will score it; every token but the first weighs 1."""
+    end = tokenizer.eos_token_id
+    ids = [end, *tokenizer(text, add_special_tokens=False)["input_ids"], end]
     return Example(tuple(ids), (0.0, *[1.0] * (len(ids) - 1)))
 
 
 def warm_start(
     model: Any,
-    examples: Sequence[Example],
+    lessons: Sequence[Sequence[Example]],
     learning_rate: float,
     batch_tokens: int,
     max_seconds: float,
     seed: int,
     on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
 ) -> WarmStarted:
-    """One pass over `examples` with AdamW and a cosine schedule; `max_seconds` 0 means no limit."""
-    batches = list(_batches(examples, batch_tokens, seed))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    """One pass over the lessons, one after the other, with AdamW and a cosine schedule.
+
+    On a machine too slow for the pass, the schedule runs down by time instead and the pass ends at `max_seconds` (0: no limit).
+    """
+    batches = [batch for number, examples in enumerate(lessons) for batch in _batches(examples, batch_tokens, seed + number)]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     began = time.monotonic()
     losses: list[float] = []
     seen = 0
     model.train()
     for step, batch in enumerate(batches):
+        elapsed = (time.monotonic() - began) / max_seconds if max_seconds else 0.0
+        if elapsed >= 1:
+            break
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate * _schedule(step, len(batches))
+            group["lr"] = learning_rate * _schedule(step, max(step / len(batches), elapsed))
         loss = _loss(model, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -88,16 +108,14 @@ def warm_start(
         losses.append(loss.item())
         seen += sum(len(example.ids) for example in batch)
         on_step(step + 1, len(batches), losses[-1])
-        if max_seconds and time.monotonic() - began > max_seconds:
-            break
     model.eval()
     tail = losses[-10:]
     return WarmStarted(len(losses), seen, time.monotonic() - began, losses[0], sum(tail) / len(tail), len(losses) < len(batches))
 
 
-def _schedule(step: int, steps: int) -> float:
-    warmup = max(1, steps // 20)
-    return (step + 1) / warmup if step < warmup else 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup))) * 0.95 + 0.05
+def _schedule(step: int, progress: float) -> float:
+    """Share of the peak learning rate: a short warm-up, then a cosine down to a twentieth at progress 1."""
+    return min(1.0, (step + 1) / WARMUP_STEPS) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
 def _batches(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[list[Example]]:

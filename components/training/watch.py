@@ -1,0 +1,82 @@
+"""Watching a training run: one row of measures per step, held-out checks, and the guard that stops a run gone wrong."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from transformers import TrainerCallback
+
+from components.recording import Recorder
+
+_FROM_TRL = {
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+    "entropy": "entropy",
+    "kl": "kl",
+    "clip_ratio/region_mean": "clip_fraction",
+}
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss or the gradient is not a number any more; the last checkpoint is kept."""
+
+
+class Watch(TrainerCallback):
+    """Records every step, calls `check` every `evaluate_every` steps and at the end, stops on NaN.
+
+    `measures` gives the measures of the last batch of rollouts, `check` those of the held-out personas.
+    """
+
+    def __init__(
+        self,
+        steps: Recorder,
+        checks: Recorder,
+        measures: Callable[[], Mapping[str, float]],
+        check: Callable[[int], Mapping[str, float]],
+        evaluate_every: int,
+        show: Callable[[str], None],
+    ) -> None:
+        self.steps, self.checks = steps, checks
+        self.measures, self.check = measures, check
+        self.evaluate_every = evaluate_every
+        self.show = show
+        self._began = self._run_began = time.monotonic()
+        self._first_step = 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._first_step = state.global_step
+        self._run_began = time.monotonic()
+        if state.global_step == 0:
+            self._check(0)
+        self._began = time.monotonic()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, float] | None = None, **_: Any) -> None:
+        if not logs or "grad_norm" not in logs:
+            return
+        values = {ours: float(logs[theirs]) for theirs, ours in _FROM_TRL.items() if theirs in logs}
+        now = time.monotonic()
+        row = {**self.measures(), **values, "seconds": round(now - self._began, 3)}
+        self._began = now
+        self.steps.record(state.global_step, row)
+        for name in ("loss", "grad_norm"):
+            if not math.isfinite(values.get(name, 0.0)):
+                raise TrainingDiverged(f"step {state.global_step}: {name} is {values[name]}; lower train.learning_rate")
+        done = state.global_step - self._first_step
+        left = (now - self._run_began) / max(1, done) * (state.max_steps - state.global_step)
+        self.show(
+            f"step {state.global_step}/{state.max_steps}  emotion {row['emotion_mean']:.1f}  success {row['success_rate']:.0%}  "
+            f"failure {row['failure_rate']:.0%}  right act {row['right_act_rate']:.0%}  {row['seconds']:.1f} s  ETA {left / 60:.1f} min"
+        )
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step % self.evaluate_every == 0 or state.global_step == state.max_steps:
+            self._check(state.global_step)
+
+    def _check(self, step: int) -> None:
+        row = self.check(step)
+        self.checks.record(step, row)
+        self.show(f"held-out personas at step {step}: emotion {row['emotion_mean']:.1f}, success {row['success_rate']:.0%}")

@@ -1,0 +1,94 @@
+"""Stage `base`: the policy before reinforcement learning.
+
+`base.kind: tiny` builds tokenizer and model here and warm-starts them on the train personas; `model` saves the named model as it is,
+so that everything after this stage reads one folder whatever the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from components.files import write_json
+from components.personas.persona import Persona
+from components.personas.schema import validate_file
+from components.settings import Settings, load_settings
+from tasks.stages import run_stage
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--personas", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--metrics", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    settings = load_settings(Path("params.yaml"))
+    if settings.base.kind == "model":
+        metrics = _take_over(str(settings.base.model), arguments.out)
+    else:
+        metrics = _warm_start(settings, validate_file(arguments.personas), arguments.out)
+    write_json(arguments.metrics, metrics)
+    return 0
+
+
+def _take_over(name: str, out: Path) -> dict[str, Any]:
+    from components.policy.load import load_policy, save_policy
+
+    model, tokenizer = load_policy(name)
+    save_policy(model, tokenizer, out)
+    return {"model": name, "parameters": sum(weight.numel() for weight in model.parameters())}
+
+
+def _warm_start(settings: Settings, personas: Sequence[Persona], out: Path) -> dict[str, Any]:
+    from statistics import mean
+
+    from components.evaluation.packs.small_world import build, training_sentences
+    from components.policy.load import save_policy
+    from components.policy.tiny.corpus import CorpusDialogue, corpus, said
+    from components.policy.tiny.model import new_model, train_tokenizer
+    from components.policy.tiny.supporters import mixed
+    from components.policy.tiny.warm_start import encode_dialogue, encode_reply, encode_text, warm_start
+    from components.simulator.scripted.simulator import ScriptedSimulator
+    from tasks.stages.assembly import emotion_rules
+
+    base = settings.base
+    simulator, rules = ScriptedSimulator(settings.simulator.difficulty), emotion_rules(settings)
+    def dialogues_of(follow_share: float, count: int, seed: int) -> list[CorpusDialogue]:
+        return list(corpus(personas, mixed(follow_share), simulator, rules, count, base.direct_share, seed))
+
+    taught = dialogues_of(base.teaching_follow_share, round(base.dialogues * base.teaching_share), settings.seed)
+    habits = dialogues_of(base.follow_share, base.dialogues - len(taught), settings.seed + 1)
+    world = training_sentences(settings.seed, len(build().training) * base.world_rounds)
+    sample = [*taught[:400], *habits[:400]]
+    texts = [user for dialogue in sample for user in dialogue.users] + world
+    tokenizer = train_tokenizer(texts + [said(move, True) for dialogue in sample for move in dialogue.moves], base.vocab_size)
+    replies = [(move, dialogue.thinking) for dialogue in [*taught, *habits] for move in dialogue.moves]
+    lessons = [
+        [encode_reply(tokenizer, move, thinking) for move, thinking in replies[:: max(1, len(replies) // base.single_replies)]],
+        [encode_dialogue(tokenizer, dialogue) for dialogue in taught] + [encode_text(tokenizer, text) for text in world[::2]],
+        [encode_dialogue(tokenizer, dialogue) for dialogue in habits] + [encode_text(tokenizer, text) for text in world[1::2]],
+    ]
+    model = new_model(tokenizer, base.hidden_size, base.layers, base.heads, settings.policy.max_context_tokens, settings.seed)
+
+    def show(step: int, steps: int, loss: float) -> None:
+        if step % 100 == 0 or step == steps:
+            print(f"warm start: step {step}/{steps}, loss {loss:.3f}", flush=True)
+
+    result = warm_start(model, lessons, base.learning_rate, base.batch_tokens, base.max_seconds, settings.seed, show)
+    save_policy(model, tokenizer, out)
+    return {
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "corpus_emotion_mean": mean(dialogue.emotion_final for dialogue in habits),
+        "steps": result.steps,
+        "tokens": result.tokens,
+        "first_loss": result.first_loss,
+        "last_loss": result.last_loss,
+        "cut_short": result.cut_short,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(run_stage(main))

@@ -1,0 +1,47 @@
+"""Stage `converse`: the Sentient-Benchmark dialogues of one policy, every persona once per repeat. Spends tokens, judges nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from components.files import BadFile
+from components.personas.schema import validate_file
+from components.settings import load_settings
+from tasks.stages import run_stage
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    from tasks.conversing import fingerprint, hold_and_write, jobs_of
+    from tasks.progress import DialogueProgress
+    from tasks.stages.assembly import load
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--variant", required=True)
+    parser.add_argument("--personas", type=Path, required=True)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    settings = load_settings(Path("params.yaml"), arguments.variant)
+    personas = validate_file(arguments.personas)
+    if not arguments.model.is_dir():
+        raise BadFile(f"{arguments.model}: no such model folder")
+    jobs = jobs_of(personas, arguments.variant, settings.seed, settings.evaluation.repeats)
+    talk = load(arguments.model, settings, arguments.variant, min(settings.evaluation.concurrency, len(jobs)))
+    dialogues = hold_and_write(
+        talk,
+        jobs,
+        arguments.out,
+        fingerprint(settings, arguments.personas, str(arguments.model)),
+        settings.rollout.max_failure_rate,
+        DialogueProgress(len(jobs), settings.simulator.emotion_ceiling),
+    )
+    finals = [dialogue.emotion_final for dialogue in dialogues if dialogue.emotion_final is not None]
+    print(f"{len(dialogues)} dialogues, mean final emotion {sum(finals) / max(1, len(finals)):.1f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_stage(main))

@@ -1,0 +1,126 @@
+"""Stage `train`: reinforcement learning of one variant, with online rollouts against the simulated user.
+
+Checkpoints and curves live in scratch/<fingerprint>/ while the run is under way: DVC deletes a stage's outputs before it runs, and a
+fingerprint of everything that decides the result keeps a checkpoint from being resumed under other settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from components.dialogue.episode import Job, Rollout
+from components.dialogue.rollouts import check_failures
+from components.personas.schema import validate_file
+from components.recording import CurveFile
+from components.reward.emotion_reward import emotion_reward
+from components.settings import Settings, digest_of, load_settings
+from components.training.measures import measure
+from components.training.order import hold_out, persona_order
+from tasks.stages import run_stage
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--variant", required=True)
+    parser.add_argument("--personas", type=Path, required=True)
+    parser.add_argument("--base", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--logs", type=Path, required=True)
+    parser.add_argument("--scratch", type=Path, default=Path("scratch"))
+    arguments = parser.parse_args(argv)
+    settings = load_settings(Path("params.yaml"), arguments.variant)
+    work = arguments.scratch / f"{arguments.variant}-{fingerprint(settings, arguments.personas, arguments.base)}"
+    train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work)
+    arguments.logs.mkdir(parents=True, exist_ok=True)
+    for curve in sorted((work / "curves").iterdir()):
+        shutil.copyfile(curve, arguments.logs / curve.name)
+    return 0
+
+
+def fingerprint(settings: Settings, personas: Path, base: Path) -> str:
+    """Twelve hex digits of everything that decides the result of a training run."""
+    parts = settings.model_dump(mode="json", include={"seed", "simulator", "policy", "rollout", "reward", "train"})
+    weights = sorted(base.glob("*.safetensors"))
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in [personas, *weights]}
+    return digest_of({"settings": parts, "files": files})
+
+
+def train(settings: Settings, variant: str, personas_file: Path, base: Path, out: Path, work: Path) -> None:
+    from components.policy.load import load_policy, save_policy
+    from components.training.grpo import GrpoParameters, build_trainer
+    from components.training.watch import Watch
+    from tasks.stages.assembly import conversation
+
+    parameters, rules = settings.train, settings.simulator
+    personas = {persona.persona_id: persona for persona in validate_file(personas_file)}
+    learning, watched = hold_out(list(personas.values()), parameters.evaluation_personas, settings.seed)
+    order = persona_order(learning, parameters.steps, parameters.personas_per_step, settings.seed)
+    model, tokenizer = load_policy(base)
+    talk = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency)
+    last: list[Rollout] = []
+
+    def rollouts(persona_ids: Sequence[str], step: int) -> list[Rollout]:
+        seeds = {persona_id: settings.seed * 100_003 + step for persona_id in persona_ids}
+        jobs = [
+            Job(f"{variant}/s{settings.seed}/step{step}/{persona_id}/{index}", personas[persona_id], seeds[persona_id])
+            for index, persona_id in enumerate(persona_ids)
+        ]
+        last[:] = talk.hold(jobs)
+        check_failures(last, settings.rollout.max_failure_rate)
+        return list(last)
+
+    def check(step: int) -> Mapping[str, float]:
+        jobs = [Job(f"{variant}/s{settings.seed}/check/{persona.persona_id}", persona, settings.seed) for persona in watched]
+        return measure(talk.hold(jobs), rules.emotion_ceiling, rules.emotion_floor)
+
+    steps, checks = CurveFile(work / "curves" / "train"), CurveFile(work / "curves" / "evaluation")
+    trainer = build_trainer(
+        model,
+        tokenizer,
+        order,
+        GrpoParameters(
+            **parameters.model_dump(include=set(GrpoParameters.__dataclass_fields__) - {"temperature", "seed"}),
+            temperature=settings.policy.temperature,
+            seed=settings.seed,
+        ),
+        work / "checkpoints",
+        score=lambda rollout: emotion_reward(rollout.dialogue, rollout.well_formed, settings.reward.format_gate and settings.policy.thinking),
+        rollouts=rollouts,
+        callbacks=[
+            Watch(
+                steps,
+                checks,
+                measures=lambda: measure(last, rules.emotion_ceiling, rules.emotion_floor),
+                check=check,
+                evaluate_every=parameters.evaluate_every * parameters.updates_per_batch,
+                show=lambda line: print(line, flush=True),
+            )
+        ],
+    )
+    checkpoint = _last_checkpoint(work / "checkpoints")
+    done = int(checkpoint.name.rsplit("-", 1)[1]) if checkpoint else -1
+    steps.keep_until(done)
+    checks.keep_until(done)
+    if checkpoint:
+        print(f"going on from step {done} ({checkpoint})", flush=True)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    wanted = parameters.steps * parameters.updates_per_batch
+    if trainer.state.global_step != wanted:
+        raise RuntimeError(f"training stopped at step {trainer.state.global_step} of {wanted}")
+    model.eval()
+    save_policy(model, tokenizer, out)
+
+
+def _last_checkpoint(folder: Path) -> Path | None:
+    """The newest complete checkpoint; one that was being written when the process died lacks its state file."""
+    complete = [path.parent for path in folder.glob("checkpoint-*/trainer_state.json")]
+    return max(complete, key=lambda path: int(path.name.rsplit("-", 1)[1]), default=None)
+
+
+if __name__ == "__main__":
+    sys.exit(run_stage(main))
