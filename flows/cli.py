@@ -46,15 +46,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = ["--debug", *(argument for argument in arguments if argument != "--debug")]
     try:
         status = app(arguments, prog_name="rlver", standalone_mode=False)
-    except KeyboardInterrupt:
-        print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
-        return INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort):
+        status = INTERRUPTED
     except typer.Exit as ended:
-        return ended.exit_code
-    except typer.Abort:
-        return INTERRUPTED
+        status = ended.exit_code
     except Exception as error:  # the last line of defence: what a command did not foresee is still one line
         return _explain(error)
+    if status == INTERRUPTED:
+        print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
     return status if isinstance(status, int) else 0
 
 

@@ -1,4 +1,4 @@
-"""`rlver converse`, `appraise`, `verify`, `import`, `chat`: dialogues between a policy and simulated users, and those that others held."""
+"""`rlver converse`, `appraise`, `verify`, `import`, `chat`: dialogues between policies and users."""
 
 from __future__ import annotations
 
@@ -8,23 +8,27 @@ from typing import Annotated
 
 import typer
 
-Params = Annotated[Path, typer.Option("--params", help="The parameter file; overlays are beside it in params/.")]
-Variant = Annotated[str | None, typer.Option("--variant", help="Overlay params/<variant>.yaml.")]
-Personas = Annotated[Path, typer.Option("--personas", help="The personas file (JSONL).")]
-Difficulty = Annotated[str | None, typer.Option("--difficulty", help="vanilla or challenging (default: the parameter file's).")]
-
 PARAMS = Path("params.yaml")
 TEST_PERSONAS = Path("data/personas/test.jsonl")
 
+Out = Annotated[Path, typer.Option("--out", "-o", help="The transcript file to write (JSONL).")]
+Personas = Annotated[Path, typer.Option("--personas", help="The personas file (JSONL).")]
+Variant = Annotated[str | None, typer.Option("--variant", help="Overlay params/<variant>.yaml.")]
+Difficulty = Annotated[str | None, typer.Option("--difficulty", help="How demanding the users are: vanilla or challenging.")]
+Params = Annotated[Path, typer.Option("--params", help="The parameter file; overlays are beside it in params/.")]
+
 
 class Side(StrEnum):
+    """Which side of the dialogue the person at the terminal takes."""
+
     USER = "user"
     SUPPORTER = "supporter"
 
 
 class Source(StrEnum):
+    """Formats of foreign transcripts."""
+
     SAGE = "sage"
-    RLVER = "rlver"
 
 
 def register(app: typer.Typer) -> None:
@@ -34,16 +38,16 @@ def register(app: typer.Typer) -> None:
 
 
 def converse(
-    policy: Annotated[str, typer.Option("--policy", help="Folder of a model in Hugging Face format, or hf:NAME for one of the hub.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The transcript file to write (JSONL).")],
+    policy: Annotated[str, typer.Argument(help="Folder of a model in Hugging Face format, or hf:NAME.")],
+    out: Out,
     personas: Personas = TEST_PERSONAS,
-    simulator: Annotated[str | None, typer.Option("--simulator", help="Who the user is: scripted.")] = None,
+    simulator: Annotated[str | None, typer.Option("--simulator", help="Who plays the users: scripted.")] = None,
     difficulty: Difficulty = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Talk only with the first N personas.")] = None,
     variant: Variant = None,
     params: Params = PARAMS,
 ) -> None:
-    """Let a policy talk with simulated users, and write what was said and felt. Ctrl-C keeps what is finished; run it again to go on."""
+    """Let a model talk with simulated users, and write what was said and felt."""
     from tasks import dialogue_commands
 
     typer.echo(dialogue_commands.converse(policy, personas, out, simulator, difficulty, limit, variant, params))
@@ -51,8 +55,8 @@ def converse(
 
 def appraise(
     transcripts: Annotated[Path, typer.Argument(help="Dialogues, also foreign ones: unknown need, text-only persona, no emotions.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The appraised transcript file to write.")],
-    appraiser: Annotated[str, typer.Option("--appraiser", metavar="KIND[:PATH]", help="Who appraises: scripted.")] = "scripted",
+    out: Out,
+    appraiser: Annotated[str, typer.Option("--appraiser", metavar="KIND", help="Who appraises: scripted.")] = "scripted",
     personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, if there is one.")] = None,
     difficulty: Difficulty = None,
     params: Params = PARAMS,
@@ -76,35 +80,32 @@ def verify(
 
 
 def import_(
-    kind: Annotated[Source, typer.Argument(help="sage: recorded dialogues; rlver: persona profiles.")],
-    source: Annotated[Path, typer.Argument(help="The file (JSONL, also .gz).")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
-    policy: Annotated[str | None, typer.Option("--policy", help="sage: who replied (default: the file's name).")] = None,
-    split: Annotated[str, typer.Option("--split", help="rlver: the split the personas belong to, train or test.")] = "train",
+    kind: Annotated[Source, typer.Argument(help="Where the file comes from.")],
+    file: Annotated[Path, typer.Argument(help="The recorded dialogues (JSONL, also .gz).")],
+    out: Out,
+    policy: Annotated[str | None, typer.Option("--policy", help="The name of the policy that spoke (default: the file's name).")] = None,
 ) -> None:
-    """Bring recorded SAGE dialogues or RLVER profiles into this project's formats; nothing is written when any row is bad."""
-    if kind is Source.SAGE:
-        from tasks import dialogue_commands
+    """Bring recorded dialogues of another project into this project's transcripts."""
+    from tasks import dialogue_commands
 
-        typer.echo(dialogue_commands.import_sage(source, out, policy))
-    else:
-        from flows.commands import personas
-
-        personas.import_(source, out, split)
+    importers = {Source.SAGE: dialogue_commands.import_sage}
+    typer.echo(importers[kind](file, out, policy))
 
 
 def chat(
     policy: Annotated[
-        str | None, typer.Option("--policy", help="Folder of the model, or hf:NAME (default: the newest trained one).")
+        str | None, typer.Option("--policy", help="The model, a folder or hf:NAME (default: the newest trained one).")
     ] = None,
-    side: Annotated[Side, typer.Option("--as", help="Your side: the user of a model, or the supporter of a simulated user.")] = Side.USER,
-    persona: Annotated[str | None, typer.Option("--persona", help="As supporter: the id of the simulated user.")] = None,
-    personas: Annotated[Path | None, typer.Option("--personas", help="As supporter: the personas file (JSONL).")] = None,
+    side: Annotated[
+        Side, typer.Option("--as", help="Be the user of a model, or the supporter of a simulated user and watch the emotion change.")
+    ] = Side.USER,
+    persona: Annotated[str | None, typer.Option("--persona", help="Id of the simulated user, as supporter.")] = None,
+    personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, as supporter.")] = None,
     variant: Variant = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the simulated user or of the sampling.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the sampling or of the simulated user.")] = None,
     params: Params = PARAMS,
 ) -> None:
-    """Talk to a policy, or be the supporter of a simulated user and watch its emotion and its reasons."""
-    from tasks.chat import chat as hold
+    """Talk to a model, or be the supporter of a simulated user."""
+    from tasks.chat import chat as talk
 
-    hold(policy, side.value, persona, personas, variant, seed, params)
+    talk(policy, side.value, persona, personas, variant, seed, params)

@@ -1,0 +1,189 @@
+"""The `rlver` command: quick help, readable errors, and the commands that need no model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from components.files import write_json
+from flows.cli import main
+
+COMMANDS = [
+    "run",
+    "import",
+    "report",
+    "doctor",
+    "converse",
+    "appraise",
+    "verify",
+    "chat",
+    "score",
+    "compare",
+    "ui",
+    "serve-deployments",
+    "personas",
+    "personas-generate",
+    "personas-import",
+    "personas-validate",
+    "personas-landed",
+]
+
+
+def test_help_answers_at_once_and_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\nfrom flows.cli import main\nstatus = main(['--help'])\n"
+        "heavy = {'torch', 'mlflow', 'prefect', 'transformers', 'trl', 'dvc', 'pandas', 'numpy', 'pydantic'} & set(sys.modules)\n"
+        "sys.exit(status or (f'imported {heavy}' if heavy else 0))"
+    )
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run((sys.executable, "-c", script), capture_output=True, text=True, check=False)
+        seconds.append(time.perf_counter() - start)
+        assert done.returncode == 0, done.stderr
+    assert min(seconds) < 0.5
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.split("-", 1), "--help"] if command.startswith("personas-") else [command, "--help"]) == 0
+    assert "Usage: rlver" in capsys.readouterr().out
+
+
+def test_wrong_usage_ends_with_2_and_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scor"]) == 2
+    assert "No such command 'scor'" in capsys.readouterr().err
+    assert main(["compare", "only-one"]) == 2
+
+
+def test_an_error_is_one_line_and_debug_adds_the_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RLVER_DEBUG", "0")
+    assert main(["report"]) == 1
+    assert capsys.readouterr().err == f"error: no dvc.yaml in {tmp_path} or above it: change to the project's folder and try again\n"
+    assert main(["report", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tasks.score_commands.compare", interrupted)
+    assert main(["compare", "a", "b"]) == 130
+    assert capsys.readouterr().err == "interrupted: what was finished is kept; run the same command again to go on\n"
+
+
+def test_a_bug_says_that_it_is_one(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.score_commands.compare", lambda *_: {}["absent"])
+    assert main(["compare", "a", "b"]) == 1
+    assert "error: KeyError: 'absent' (a bug; --debug shows where)" in capsys.readouterr().err
+
+
+def test_personas_are_composed_checked_and_refused_when_bad(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["personas", "generate", "-o", str(tmp_path), "--train", "16", "--test", "8"]) == 0
+    train, test = tmp_path / "train.jsonl", tmp_path / "test.jsonl"
+    assert capsys.readouterr().out == f"{train}: 16 personas\n{test}: 8 personas\n"
+    assert main(["personas", "validate", str(train), str(test)]) == 0
+    assert f"{train}: 16 personas, all valid" in capsys.readouterr().out
+
+    rows = [json.loads(line) for line in train.read_text().splitlines()]
+    rows[3]["age"], rows[5]["hidden_need"] = 7, "applause"
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("".join(json.dumps(row) + "\n" for row in rows) + "not json\n")
+    assert main(["personas", "validate", str(bad)]) == 1
+    complaints = capsys.readouterr().err
+    assert "bad.jsonl:4: age: " in complaints and "bad.jsonl:6: hidden_need: " in complaints and "bad.jsonl:17: row: " in complaints
+    out = tmp_path / "imported.jsonl"
+    assert main(["personas", "import", str(bad), "-o", str(out)]) == 1
+    assert "nothing was written" in capsys.readouterr().err and not out.exists()
+    assert main(["personas", "import", str(train), "-o", str(out)]) == 0
+    assert out.read_bytes() == train.read_bytes(), "our own schema passes unchanged"
+
+
+def test_landing_without_a_server_says_how_to_get_one(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["personas", "landed", "params.yaml"]) == 1
+    assert "no Prefect server is set: start `rlver ui`" in capsys.readouterr().err
+    assert main(["serve-deployments"]) == 1
+    assert "no Prefect server is set" in capsys.readouterr().err
+
+
+def test_report_is_rebuilt_and_its_place_printed(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in "ab":
+        (toy / "models").mkdir(exist_ok=True)
+        (toy / "models" / name).write_text(name)
+    assert main(["report"]) == 0
+    assert capsys.readouterr().out.endswith(f"report: {toy / 'reports' / 'index.html'}\n")
+
+
+def turn(emotion: int, change: int) -> dict[str, object]:
+    appraisal = {"content": "c", "target": "t", "activity": "a", "feeling": "f", "change": change, "evidence": []}
+    return {"user": "hi", "assistant": "hello", "think": None, "emotion": emotion, "appraisal": appraisal}
+
+
+def transcript(path: Path, changes: dict[str, int]) -> Path:
+    rows = []
+    for persona, change in changes.items():
+        emotions = [40 + change * number for number in range(1, 11) if 10 <= 40 + change * (number - 1) < 100]
+        final = max(0, min(100, emotions[-1]))
+        stop = "emotion_ceiling" if final >= 100 else "emotion_floor" if final < 10 else "turn_limit"
+        rows.append(
+            {
+                "dialogue_id": f"{path.stem}/{persona}",
+                "persona_id": persona,
+                "hidden_need": "deep_empathy",
+                "policy": path.stem,
+                "seed": 7,
+                "simulator": {"kind": "scripted", "difficulty": "vanilla", "version": "1"},
+                "emotion_start": 40,
+                "emotion_final": final,
+                "stop_reason": stop,
+                "failure": None,
+                "turns": [turn(max(0, min(100, emotion)), change) for emotion in emotions],
+            }
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_transcripts_are_scored_and_compared_by_file_or_variant(
+    repository_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """base ends at 0 and 50; tuned at 100 and 60: means 25 and 80, difference +55."""
+    monkeypatch.chdir(tmp_path)
+    params = ["--params", str(repository_root / "params.yaml")]
+    base = transcript(tmp_path / "transcripts" / "base.jsonl", {"p1": -10, "p2": 1})
+    tuned = transcript(tmp_path / "transcripts" / "tuned.jsonl", {"p1": 10, "p2": 2})
+    assert main(["score", "tuned", "--base", str(base), "-o", "scores.json", *params]) == 0
+    said = capsys.readouterr().out
+    assert "final emotion  80.0" in said and "to base        +55.0" in said and "success        50%" in said
+    assert json.loads((tmp_path / "scores.json").read_text())["emotion_mean"] == 80.0
+    assert main(["compare", str(base), str(tuned), *params]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("2 personas on both sides") and "| 25.00 | 80.00 | +55.00 [" in said
+    assert main(["score", "nowhere", *params]) == 1
+    assert "neither a transcript file nor a variant" in capsys.readouterr().err
+
+
+def test_doctor_counts_the_problems(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "BAD  packages: " in said and "     -> " in said, "the toy project has no lock"
+
+
+def test_where_to_look_after_a_run(toy: Path, prefect_server: None, tracking_uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_json(toy / "metrics" / "base" / "sentient.json", {"n": 3, "emotion_mean": 20.0, "emotion_ci95": [10, 30]})
+    assert main(["run", "--only", "personas,train@a"]) == 0
+    said = capsys.readouterr().out
+    assert "2 of 2 stages ran: personas, train@a" in said
+    assert "| base | 20.0 [10.0, 30.0] |" in said and f"runs      {tracking_uri} (MLflow)" in said
+    assert main(["run", "--only", "nope"]) == 1
+    assert "error: unknown stage nope" in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""Each way a machine can be unready is found, and comes with what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tasks import doctor
+
+
+@pytest.fixture
+def ready(toy: Path, repository_root: Path) -> Path:
+    """The toy project with the real parameters and lock."""
+    shutil.copy(repository_root / "constraints.txt", toy)
+    shutil.copy(repository_root / "params.yaml", toy)
+    shutil.rmtree(toy / "params")
+    shutil.copytree(repository_root / "params", toy / "params")
+    return toy
+
+
+def bad(root: Path) -> dict[str, doctor.Check]:
+    checks = doctor.examine(root)
+    assert [check.subject for check in checks] == (
+        ["python", "packages", "disk", "memory", "folders", "params", "graph", "locks", "ports", "prefect", "mlflow"]
+    )
+    assert all(check.remedy for check in checks if not check.good)
+    return {check.subject: check for check in checks if not check.good and check.subject not in {"disk", "memory"}}
+
+
+def test_a_ready_machine_has_no_problem(ready: Path, tracking_uri: str) -> None:
+    assert set(bad(ready)) <= {"graph"}
+
+
+def test_wrong_versions_are_named(ready: Path) -> None:
+    (ready / "constraints.txt").write_text("pytest==0.1\nno-such-package-here==1.0\ntorch==2.13.0\n")
+    finding = bad(ready)["packages"].finding
+    assert "pytest" in finding and "instead of 0.1" in finding and "no-such-package-here missing instead of 1.0" in finding
+    assert "torch" not in finding, "the +cpu build counts as its version"
+
+
+def test_a_wrong_parameter_is_named(ready: Path) -> None:
+    (ready / "params" / "odd.yaml").write_text("train:\n  stepz: 3\n")
+    assert "unknown key 'train.stepz'" in bad(ready)["params"].finding
+
+
+def test_locks_of_dead_processes_are_found_and_those_of_live_ones_respected(ready: Path) -> None:
+    dead = max(psutil.pids()) + 100_000
+    path = ready / ".dvc" / "tmp" / "rwlock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"read": {"a": [{"pid": 1, "cmd": "x"}]}, "write": {"b": {"pid": dead, "cmd": "x"}}}))
+    assert bad(ready)["locks"].finding == f"left by processes that ended: {dead}"
+    path.write_text(json.dumps({"read": {"a": [{"pid": 1, "cmd": "x"}]}, "write": {}}))
+    assert "locks" not in bad(ready)
+    path.write_text("{broken")
+    assert "is damaged" in bad(ready)["locks"].finding
+
+
+def test_a_damaged_or_foreign_tracking_store_is_found(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ready / "mlflow.db"
+    store.write_text("no database " * 100)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store}")
+    assert "not a database" in bad(ready)["mlflow"].finding
+    store.unlink()
+    with closing(sqlite3.connect(store)) as database:
+        database.execute("create table runs (id)")
+    assert "mlflow" not in bad(ready)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "file:./mlruns")
+    assert "unknown address" in bad(ready)["mlflow"].finding
+
+
+def test_servers_that_are_set_but_down_are_found(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    assert {"mlflow", "prefect"} <= set(bad(ready))
+
+
+def test_a_file_where_a_folder_belongs_is_found(ready: Path) -> None:
+    (ready / "scratch").write_text("")
+    assert str(ready / "scratch") in bad(ready)["folders"].finding
+
+
+def test_a_broken_graph_is_found(ready: Path) -> None:
+    (ready / "dvc.yaml").write_text("stages: [")
+    assert "dvc.yaml" in bad(ready)["graph"].finding

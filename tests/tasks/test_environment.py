@@ -1,0 +1,66 @@
+"""Addresses come from the environment or .env, and a set variable wins."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks import environment
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project's folder; what `prepare` sets is undone afterwards."""
+    (tmp_path / "dvc.yaml").write_text("stages: {}\n")
+    for name in ("MLFLOW_TRACKING_URI", "PREFECT_API_URL", "PREFECT_HOME", *environment.QUIET):
+        monkeypatch.setenv(name, "x")
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def test_by_default_everything_stays_in_the_project(bare: Path) -> None:
+    where = environment.prepare(bare)
+    assert where == environment.Addresses(f"sqlite:///{bare}/mlflow.db", None, bare / ".prefect")
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true" and os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+
+
+def test_dotenv_is_read_and_a_set_variable_wins(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / ".env").write_text(
+        "# comment\n\nMLFLOW_TRACKING_URI=http://file:5000\nexport PREFECT_API_URL = 'http://127.0.0.1:4280/api'\nPREFECT_HOME=\n"
+    )
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://process:5000")
+    where = environment.prepare(bare)
+    assert where == environment.Addresses("http://process:5000", "http://127.0.0.1:4280/api", bare / ".prefect")
+    assert environment.require_prefect_server(bare) == "http://127.0.0.1:4280/api"
+
+
+def test_a_server_that_is_needed_and_not_set(bare: Path) -> None:
+    with pytest.raises(environment.NoServer, match="start `rlver ui`"):
+        environment.require_prefect_server(bare)
+
+
+def test_the_root_is_found_from_below_and_its_absence_explained(bare: Path) -> None:
+    below = bare / "a" / "b"
+    below.mkdir(parents=True)
+    assert environment.project_root(below) == bare
+    (bare / "dvc.yaml").unlink()
+    with pytest.raises(environment.NoProject, match=r"no dvc.yaml in .*/a/b or above it"):
+        environment.project_root(below)
+
+
+def test_a_childs_python_is_ours() -> None:
+    found = subprocess.run(
+        ("sh", "-c", "command -v python; echo $X"), env=environment.for_child({"X": "y"}), capture_output=True, text=True, check=True
+    )
+    assert found.stdout == f"{Path(sys.executable).parent / 'python'}\ny\n"
+
+
+def test_the_example_names_only_variables_that_are_read(repository_root: Path) -> None:
+    names = {line.lstrip("#").partition("=")[0] for line in (repository_root / ".env.example").read_text().splitlines() if "=" in line}
+    assert names, ".env.example names nothing"
+    source = (repository_root / "tasks" / "environment.py").read_text()
+    assert all(f'"{name}"' in source for name in names)

@@ -1,0 +1,48 @@
+"""The results on disk as a table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.files import BadFile
+from tasks import results
+
+
+def scored(root: Path, variant: str, **values: Any) -> None:
+    path = root / "metrics" / variant / "sentient.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(values))
+
+
+def test_the_base_comes_first_and_differences_have_signs(tmp_path: Path) -> None:
+    assert results.table(tmp_path) is None
+    pair = {"difference": 65.9, "ci95": [60.0, 71.25]}
+    scored(tmp_path, "a", n=100, emotion_mean=79.2, emotion_ci95=[75, 83], success_rate=0.4, failure_rate=0.04, paired_to_base=pair)
+    scored(tmp_path, "base", n=100, emotion_mean=13.3, emotion_ci95=[11, 15.6], success_rate=0.02, failure_rate=0.76, paired_to_base=None)
+    assert (results.table(tmp_path) or "").splitlines() == [
+        "| variant | final emotion (95% CI) | to base (95% CI) | success | failure | dialogues |",
+        "|---|---|---|---|---|---|",
+        "| base | 13.3 [11.0, 15.6] |  | 2% | 76% | 100 |",
+        "| a | 79.2 [75.0, 83.0] | +65.9 [+60.0, +71.2] | 40% | 4% | 100 |",
+    ]
+
+
+def test_the_reports_own_page_is_preferred(tmp_path: Path) -> None:
+    scored(tmp_path, "base", n=1)
+    assert "| base | – |  | – | – | 1 |" in (results.markdown(tmp_path) or "")
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "results.md").write_text("# Results\n")
+    assert results.markdown(tmp_path) == "# Results\n"
+    assert results.report(tmp_path) is None
+
+
+def test_damaged_metrics_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "metrics" / "v" / "sentient.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    with pytest.raises(BadFile, match=r"sentient.json: not valid JSON .* in line 1\)"):
+        results.table(tmp_path)
