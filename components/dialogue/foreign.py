@@ -78,11 +78,12 @@ def _turn(turn: Any, number: int) -> Turn:
 
 
 def split(text: str) -> tuple[str | None, str]:
-    """(thought, reply): a thought in front of the reply is not part of what the user hears."""
-    head, tag, reply = text.rpartition(CLOSE)
-    if not tag:
-        return None, text
-    return head.partition(OPEN)[2].strip() or head.strip() or None, reply.strip()
+    """(thought, reply): a thought in front of the reply is not part of what the user hears, and one that never ends is all there is."""
+    head, closed, reply = text.rpartition(CLOSE)
+    if not closed:
+        before, opened, thought = text.partition(OPEN)
+        return (thought.strip(), before.strip()) if opened else (None, text)
+    return head.replace(OPEN, "").strip() or None, reply.strip()
 
 
 def _messages(messages: Sequence[Any]) -> Iterator[tuple[str, str]]:

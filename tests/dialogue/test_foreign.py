@@ -1,0 +1,102 @@
+"""Dialogues of other people's making: three shapes, what is missing stays unknown, nonsense is refused with its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fakes import a_dialogue
+
+from components.dialogue.foreign import UnreadableRecord, recording_of, split
+
+
+def test_turns_alone_are_enough() -> None:
+    recording = recording_of({"turns": [{"user": "hi", "assistant": "hello"}]}, "file/1")
+    assert (recording.dialogue_id, recording.persona_id, recording.policy, recording.seed) == ("file/1", "file/1", "unknown", 0)
+    assert recording.hidden_need is recording.emotion_start is recording.failure is None
+    turn = recording.turns[0]
+    assert (turn.user, turn.assistant, turn.emotion, turn.appraisal, turn.cue) == ("hi", "hello", None, None, None)
+
+
+def test_what_the_source_says_is_kept() -> None:
+    row = {
+        "id": "x", "persona_id": "p", "hidden_need": "a hug", "model": "m", "seed": 3, "emotion_start": 20,
+        "turns": [{"user": "hi", "assistant": "hello", "think": "hm", "cue": True, "reply_tokens": 1, "think_tokens": 2}],
+    }  # fmt: skip
+    recording = recording_of(row, "file/1")
+    assert (recording.dialogue_id, recording.persona_id, recording.hidden_need) == ("x", "p", "a hug")
+    assert (recording.policy, recording.seed, recording.emotion_start) == ("m", 3, 20)
+    assert recording.turns[0].model_dump(exclude={"emotion", "appraisal", "user", "assistant"}) == {
+        "think": "hm", "cue": True, "reply_tokens": 1, "think_tokens": 2,
+    }  # fmt: skip
+
+
+def test_our_own_transcripts_lose_their_judgement_and_nothing_else() -> None:
+    dialogue = a_dialogue("d", [3, -2])
+    recording = recording_of(dialogue.model_dump(mode="json"), "file/1")
+    assert (recording.dialogue_id, recording.policy, recording.seed, recording.hidden_need) == ("d", "p", 1, "deep_empathy")
+    assert [(turn.user, turn.assistant, turn.cue) for turn in recording.turns] == [("u0", "r0", False), ("u1", "r1", False)]
+    assert all(turn.emotion is None and turn.appraisal is None for turn in recording.turns)
+
+
+def messages(*pairs: tuple[str, Any]) -> dict[str, Any]:
+    return {"messages": [{"role": role, "content": content} for role, content in pairs]}
+
+
+def test_chat_messages_become_turns() -> None:
+    row = messages(("system", "be kind"), ("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"))
+    recording = recording_of(row, "n")
+    assert [(turn.user, turn.assistant) for turn in recording.turns] == [("a", "b"), ("c", "d")]
+    assert recording.left_out == 0
+
+
+def test_a_last_message_without_reply_is_counted_and_left_out() -> None:
+    recording = recording_of(messages(("user", "a"), ("assistant", "b"), ("user", "bye")), "n")
+    assert len(recording.turns) == 1 and recording.left_out == 1
+
+
+def test_messages_in_a_row_are_one_and_a_greeting_answers_silence() -> None:
+    row = messages(("assistant", "welcome"), ("user", "a"), ("user", "b"), ("assistant", "c"), ("assistant", "d"))
+    assert [(turn.user, turn.assistant) for turn in recording_of(row, "n").turns] == [("", "welcome"), ("a\nb", "c\nd")]
+
+
+def test_text_parts_are_joined() -> None:
+    row = messages(("user", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), ("assistant", "c"))
+    assert recording_of(row, "n").turns[0].user == "ab"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("hi", (None, "hi")),
+        ("<think>why</think>hi", ("why", "hi")),
+        ("why</think> hi", ("why", "hi")),  # the template had opened the thought
+        ("<think></think>hi", (None, "hi")),
+        ("<think>why, and cut off", ("why, and cut off", "")),
+    ],
+)
+def test_a_thought_in_front_of_a_reply_is_split_off(text: str, parts: tuple[str | None, str]) -> None:
+    assert split(text) == parts
+    turn = recording_of({"turns": [{"user": "u", "assistant": text}]}, "n").turns[0]
+    assert (turn.think, turn.assistant) == parts
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"text": "hello"}, "expected turns or messages, got the keys text"),
+        ({}, "got the keys none"),
+        ({"turns": []}, "there is no reply in it"),
+        ({"turns": [{"user": "a"}]}, "turn 1: expected the texts user and assistant"),
+        ({"turns": [{"user": "a", "assistant": "b"}, 3]}, "turn 2"),
+        ({"turns": [{"user": "a", "assistant": "b"}], "seed": "7"}, "seed: expected a whole number, got str"),
+        ({"turns": [{"user": "a", "assistant": "b"}], "hidden_need": 4}, "hidden_need: expected text, got int"),
+        (messages(("user", "a")), "there is no reply in it"),
+        (messages(("tool", "a")), "message 1: the role must be user or assistant, got 'tool'"),
+        (messages(("user", None), ("assistant", "b")), "message 1: expected text, got NoneType"),
+        ({"history": [], "emo_point": 4}, "rlver import sage"),
+    ],
+)
+def test_what_is_no_dialogue_is_refused_with_the_reason(row: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnreadableRecord, match=message):
+        recording_of(row, "n")
