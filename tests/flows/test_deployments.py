@@ -1,0 +1,159 @@
+"""One scheduled and one event-driven deployment: described once, and shown working against a real local server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tasks import dvc, servers
+
+
+def test_prefect_yaml_describes_one_schedule_and_one_event(repository_root: Path) -> None:
+    from flows.deployments import LANDED, PERSONAS, deployments
+
+    nightly, landed = deployments(repository_root)
+    assert [schedule.schedule.cron for schedule in nightly.schedules or ()] == ["0 3 * * *"] and not nightly.triggers
+    (trigger,) = landed.triggers
+    assert not landed.schedules
+    assert trigger.expect == {LANDED} and trigger.match.root == {"prefect.resource.id": PERSONAS}
+    assert trigger.parameters == {"personas_md5": "{{ event.payload.md5 }}"}
+    parameters = landed._parameter_openapi_schema.properties
+    assert set(trigger.parameters) <= set(parameters), "the flow has the parameter that the trigger fills"
+
+
+def wait_for(what: Callable[[], Any], seconds: float) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, f"nothing after {seconds} s"
+        time.sleep(0.5)
+    return found
+
+
+@contextmanager
+def rlver(*arguments: str, root: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A running `rlver`, interrupted at the end."""
+    command = (sys.executable, "-m", "flows.cli", *arguments)
+    package = str(Path(__file__).parents[2])
+    values = {**os.environ, "PYTHONPATH": package, "PYTHONUNBUFFERED": "1", **environment}
+    with subprocess.Popen(command, cwd=root, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+
+
+@pytest.mark.slow
+def test_the_schedule_plans_runs_and_landed_personas_start_one(
+    toy: Path, tracking_uri: str, tmp_path: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    (toy / "prefect.yaml").write_bytes((repository_root / "prefect.yaml").read_bytes())
+    personas = toy / "new.jsonl"
+    personas.write_text("{}\n")
+    params = toy / "params.yaml"
+    params.write_text(params.read_text().replace("imported_train: null", "imported_train: new.jsonl"))
+
+    with servers.prefect(toy, servers.free_port(15280)) as server:
+        api = f"{server.url}/api"
+
+        def runs(deployment: str, **wanted: Any) -> list[dict[str, Any]]:
+            body = {"deployments": {"name": {"any_": [deployment]}}, **wanted}
+            return list(httpx.post(f"{api}/flow_runs/filter", json=body, timeout=30).raise_for_status().json())
+
+        with rlver("serve-deployments", root=toy, PREFECT_API_URL=api):
+            scheduled = wait_for(lambda: runs("nightly"), 90)
+            assert {run["state_type"] for run in scheduled} == {"SCHEDULED"}
+            assert all("T03:00:00" in run["expected_start_time"] for run in scheduled)
+
+            emitted = subprocess.run(
+                (sys.executable, "-m", "flows.cli", "personas", "landed", str(personas)),
+                cwd=toy,
+                env={**os.environ, "PYTHONPATH": str(repository_root), "PREFECT_API_URL": api},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert dvc.md5_of(personas) in emitted.stdout
+            wait_for(lambda: runs("on-new-personas"), 60)
+            ended = {"flow_runs": {"state": {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED"]}}}}
+            (run,) = wait_for(lambda: runs("on-new-personas", **ended), 180)
+    assert run["parameters"]["personas_md5"] == dvc.md5_of(personas)
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    assert (toy / "ran.log").read_text().split() == ["personas", "train-a", "train-b", "report"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_running_stage_and_a_rerun_goes_on(toy: Path, tracking_uri: str, tmp_path: Path) -> None:
+    (toy / "sleep-train-a").write_text("117.5")
+    home = {"PREFECT_HOME": str(tmp_path / "prefect")}
+    with rlver("run", root=toy, **home) as process:
+        assert process.stdout is not None
+        wait_for(lambda: (toy / "ran.log").is_file() and "train-a" in (toy / "ran.log").read_text(), 120)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted: what was finished is kept" in said and "Traceback" not in said
+    assert not [pid for pid in Path("/proc").glob("[0-9]*") if b"sleep\x00117.5" in _command(pid)]
+    (toy / "sleep-train-a").unlink()
+    done = subprocess.run(
+        (sys.executable, "-m", "flows.cli", "run"),
+        cwd=toy,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **home},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "3 of 4 stages ran: train@a, train@b, report" in done.stdout
+    assert "Where to look" in done.stdout
+
+
+@pytest.mark.slow
+def test_an_unchanged_graph_takes_at_most_15_seconds_and_ui_serves_what_ran(toy: Path, tracking_uri: str, tmp_path: Path) -> None:
+    home = {"PREFECT_HOME": str(tmp_path / "prefect")}
+    values = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **home}
+    command = (sys.executable, "-m", "flows.cli", "run")
+    subprocess.run(command, cwd=toy, env=values, capture_output=True, check=True)
+    start = time.monotonic()
+    subprocess.run(command, cwd=toy, env=values, capture_output=True, check=True)
+    assert time.monotonic() - start <= 15
+
+    with rlver("ui", "--mlflow-port", "15080", "--prefect-port", "15281", root=toy, **home) as process:
+        assert process.stdout is not None
+        urls: dict[str, str] = {}
+        for line in process.stdout:
+            if line.startswith(("MLflow", "Prefect")):
+                urls[line.split()[0]] = line.split()[1]
+            if line.startswith("Ctrl-C"):
+                break
+        found = httpx.post(f"{urls['MLflow']}/api/2.0/mlflow/runs/search", json={"experiment_ids": ["1"]}, timeout=30).json()
+        assert {run["info"]["run_name"].partition(" ")[0] for run in found["runs"]} == {
+            "pipeline",
+            "personas",
+            "train@a",
+            "train@b",
+            "report",
+        }
+        assert len(httpx.post(f"{urls['Prefect']}/api/flow_runs/filter", json={}, timeout=30).json()) == 2
+    assert not servers.answers(f"{urls['MLflow']}/health")
+
+
+def _command(pid: Path) -> bytes:
+    try:
+        return (pid / "cmdline").read_bytes()
+    except OSError:
+        return b""
