@@ -62,7 +62,7 @@ class StageRecord:
 
 
 class Revision(NamedTuple):
-    """The git commit the files belong to; `dirty` when tracked files differ from it. None outside git."""
+    """The git commit the files belong to; `dirty` when tracked files, other than those a run writes itself, differ from it."""
 
     commit: str
     dirty: bool
@@ -145,8 +145,10 @@ def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def revision(root: Path) -> Revision | None:
-    """The commit checked out in `root`."""
-    commit, status = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain", "--untracked-files=no")
+    """The commit checked out in `root`; None outside git."""
+    written_by_runs = (":!dvc.lock", ":!metrics")
+    commit = _git(root, "rev-parse", "HEAD")
+    status = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *written_by_runs)
     return None if commit is None else Revision(commit, bool(status))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -181,6 +182,10 @@ def test_a_tracker_that_is_away_is_one_line(finished: Path, tmp_path: Path, monk
 def test_the_commit_and_uncommitted_changes_are_known(toy: Path) -> None:
     revision = records.revision(toy)
     assert revision is not None and len(revision.commit) == 40 and not revision.dirty
+    for name in ("dvc.lock", "metrics/v.json"):
+        write(toy / name, "{}")
+    subprocess.run(("git", "add", "-A"), cwd=toy, check=True)
+    assert records.revision(toy) == (revision.commit, False), "what a run writes itself is no change of its source"
     (toy / "params.yaml").write_text("seed: 9\n")
     assert records.revision(toy) == (revision.commit, True)
 
