@@ -10,8 +10,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
-disable_progress_bar()  # one bar per loaded or saved folder would drown the stage's own progress
-from transformers.utils.logging import disable_progress_bar
+disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per loaded or saved folder would drown the stage's own progress
 
 
 def load_policy(path: Path | str) -> tuple[Any, Any]:
@@ -21,7 +20,6 @@ def load_policy(path: Path | str) -> tuple[Any, Any]:
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, use_safetensors=True, trust_remote_code=False)

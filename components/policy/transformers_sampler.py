@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AttentionInterface
 from transformers.cache_utils import Cache
 
@@ -144,8 +145,9 @@ class TransformersSampler:
             if len(request.context_ids) + request.max_tokens > self.capacity:
                 raise ValueError(f"{request.dialogue_id}: {len(request.context_ids)} + {request.max_tokens} tokens > {self.capacity}")
         cache.rows_B = slice(None) if row_of_B == list(range(self.rows)) else torch.tensor(row_of_B, device=device)
-        uniform_BT = torch.stack(
-            [torch.rand(request.max_tokens, generator=torch.Generator().manual_seed(request.seed)) for request in requests]
+        uniform_BT = pad_sequence(
+            [torch.rand(request.max_tokens, generator=torch.Generator().manual_seed(request.seed)) for request in requests],
+            batch_first=True,
         )
         sampled: list[list[int]] = [[] for _ in requests]
         logprobs: list[list[float]] = [[] for _ in requests]
@@ -154,7 +156,7 @@ class TransformersSampler:
             new_B = [list(ids) for ids in unread_B]
             for step in range(max(request.max_tokens for request in requests)):
                 logits_BV = self._forward(cache, row_of_B, new_B, length_B)
-                token_B, logprob_B = draw(logits_BV, uniform_BT[:, min(step, uniform_BT.shape[1] - 1)].to(device), self.temperature, self.top_p)
+                token_B, logprob_B = draw(logits_BV, uniform_BT[:, step].to(device), self.temperature, self.top_p)
                 new_B = [[] for _ in requests]
                 for index, (token, logprob) in enumerate(zip(token_B.tolist(), logprob_B.tolist(), strict=True)):
                     if finished[index] or len(sampled[index]) >= requests[index].max_tokens:

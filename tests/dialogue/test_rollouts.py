@@ -85,7 +85,7 @@ def test_too_many_failures_are_told_with_the_commonest_reasons() -> None:
     def failed(reason: str) -> object:
         return a_dialogue("d", [1]).model_copy(update={"failure": reason, "emotion_final": None, "stop_reason": StopReason.FAILED})
 
-    with pytest.raises(TooManyFailures, match="3 of 3 .* 2 x b; 1 x a"):
+    with pytest.raises(TooManyFailures, match=r"3 of 3 .* 2 x b; 1 x a"):
         check_failed([failed("a"), failed("b"), failed("b")], 0.5)  # type: ignore[list-item]
     check_failed([], 0.0)
 
@@ -95,5 +95,5 @@ def test_an_error_of_the_sampler_is_raised_as_itself_so_that_it_can_be_told_in_o
         async def sample(self, request: object) -> object:  # type: ignore[override]
             raise ValueError("out of rows")
 
-    with pytest.raises(ValueError, match="^out of rows$"):
+    with pytest.raises(ValueError, match=r"^out of rows$"):
         hold([job(n) for n in range(3)], sampler=Broken())

@@ -17,7 +17,6 @@ from components.policy.tiny.supporters import Moment, Move, Supporter
 from components.simulator.emotion import EmotionRules, apply_change, stop_reason
 from components.simulator.protocol import Simulator
 
-
 T = TypeVar("T")
 
 

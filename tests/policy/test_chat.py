@@ -1,0 +1,58 @@
+"""Conversations as tokens: what is built turn by turn is what one render of the whole conversation gives."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from components.policy.chat import ChatFormat
+from components.policy.tiny.model import END
+
+SYSTEM = "You talk with a friend."
+CHATML = (  # Qwen's: a newline after every <|im_end|>, which nobody samples
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.fixture
+def chatml(tokenizer: Any) -> Any:
+    other = copy.deepcopy(tokenizer)
+    other.add_tokens(["<|im_start|>", "<|im_end|>"], special_tokens=True)
+    other.eos_token, other.chat_template = "<|im_end|>", CHATML
+    return other
+
+
+@pytest.mark.parametrize("kind", ["tokenizer", "chatml"])
+@pytest.mark.parametrize("replies", [["I am so sorry."], ["<think>hm</think>Go on.", "Tell me more.\nAll of it.", " "]])
+def test_turn_by_turn_equals_one_render_of_the_whole(kind: str, replies: list[str], request: pytest.FixtureRequest) -> None:
+    tokenizer = request.getfixturevalue(kind)
+    chat = ChatFormat(tokenizer, SYSTEM)
+    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "My sister left."}]
+    ids = chat.start("My sister left.")
+    for number, reply in enumerate(replies):
+        user = f"And then? {number}\n\nI don't know."
+        ids += [*tokenizer(reply, add_special_tokens=False)["input_ids"], chat.end_of_turn, *chat.user_turn(user)]
+        messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": user}]
+    assert ids == tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=True, return_dict=False)
+
+
+def test_the_newline_that_qwen_puts_after_a_turn_is_part_of_the_users_turn(chatml: Any, tokenizer: Any) -> None:
+    after = chatml.decode(ChatFormat(chatml, SYSTEM).user_turn("hi"))
+    assert after == "\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    assert tokenizer.decode(ChatFormat(tokenizer, SYSTEM).user_turn("hi")) == "<|user|>hi<|end|><|assistant|>"
+
+
+def test_a_conversation_begins_with_the_system_message(tokenizer: Any) -> None:
+    assert tokenizer.decode(ChatFormat(tokenizer, SYSTEM).start("hi")) == f"<|system|>{SYSTEM}<|end|><|user|>hi<|end|><|assistant|>"
+
+
+def test_decoding_drops_the_end_of_turn_and_keeps_the_thought_tags(tokenizer: Any) -> None:
+    chat = ChatFormat(tokenizer, SYSTEM)
+    assert chat.end_of_turn == tokenizer.convert_tokens_to_ids(END)
+    sampled = tokenizer("<think>they hurt</think>Tell me more.", add_special_tokens=False)["input_ids"]
+    assert chat.decode([*sampled, chat.end_of_turn]) == "<think>they hurt</think>Tell me more."
+    assert chat.count("Tell me more.") == len(tokenizer("Tell me more.", add_special_tokens=False)["input_ids"]) > 0
+    assert chat.count("") == 0
