@@ -82,6 +82,12 @@ class PolicySettings(_Section):
     max_reply_tokens: int = Field(ge=1)
     max_context_tokens: int = Field(ge=64)
 
+    @model_validator(mode="after")
+    def _a_reply_fits(self) -> PolicySettings:
+        if self.max_reply_tokens >= self.max_context_tokens:
+            raise ValueError("max_reply_tokens must be less than max_context_tokens")
+        return self
+
 
 class RolloutSettings(_Section):
     concurrency: int = Field(ge=1)

@@ -1,0 +1,170 @@
+"""Credit: worked arithmetic, and a two-turn world small enough to enumerate, where the true gradient is known."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from components.training.advantages import group_advantages, turn_advantages
+
+NAN = float("nan")
+
+
+def tensor(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def close(found: torch.Tensor, *expected: float, abs: float = 1e-3) -> None:
+    assert found.flatten().tolist() == pytest.approx(expected, abs=abs)
+
+
+def test_group_advantages_are_distances_from_the_groups_mean_in_its_deviations() -> None:
+    # mean .5, deviation sqrt((.09 + .01 + .01 + .09) / 3) = .2582
+    close(group_advantages(tensor(0.2, 0.4, 0.6, 0.8), 4, "group"), -1.1619, -0.3873, 0.3873, 1.1619)
+
+
+def test_groups_do_not_see_each_other() -> None:
+    both = group_advantages(tensor(0.1, 0.3, 0.9, 0.7), 2, "none")
+    close(both, -0.1, 0.1, 0.1, -0.1)
+
+
+def test_a_group_of_equals_learns_nothing() -> None:
+    for scale in ("group", "batch", "none"):
+        close(group_advantages(tensor(0.4, 0.4, 0.1, 0.3), 2, scale)[:2], 0.0, 0.0)
+    close(group_advantages(tensor(0.4, 0.4), 2, "batch"), 0.0, 0.0)
+
+
+def test_an_unscorable_dialogue_counts_in_nothing_and_gets_nothing() -> None:
+    # mean of .2 and .6 is .4, deviation of two: .2828
+    close(group_advantages(tensor(0.2, NAN, 0.6), 3, "group"), -0.7071, 0.0, 0.7071)
+    close(group_advantages(tensor(NAN, NAN, 0.2, 0.4), 2, "none"), 0.0, 0.0, -0.1, 0.1)
+    close(group_advantages(tensor(NAN, 0.7), 2, "group"), 0.0, 0.0)
+    close(group_advantages(tensor(NAN, NAN), 2, "batch"), 0.0, 0.0)
+
+
+def test_batch_scaling_divides_by_one_number_for_all() -> None:
+    # centred -.1 .1 .3 -.3: root mean square sqrt((.01 + .01 + .09 + .09) / 4) = .2236
+    close(group_advantages(tensor(0.1, 0.3, 0.9, 0.3), 2, "batch"), -0.4472, 0.4472, 1.3416, -1.3416, abs=2e-3)
+
+
+def test_a_batch_must_be_whole_groups() -> None:
+    for dialogues, size in ((3, 2), (4, 1), (4, 0)):
+        with pytest.raises(ValueError, match="whole groups"):
+            group_advantages(torch.zeros(dialogues), size, "none")
+
+
+def test_turn_credit_is_the_return_to_go_against_that_of_the_others_in_the_group() -> None:
+    reward = tensor(0.8, 0.2)
+    before = torch.stack([tensor(0.4, 0.5), tensor(0.4, 0.3)])
+    # to go: .4, .3 and -.2, -.1; each against the other's
+    close(turn_advantages(reward, before, 2, "none"), 0.6, 0.4, -0.6, -0.4)
+
+
+def test_three_dialogues_leave_one_out() -> None:
+    before = torch.full((3, 1), 0.4, dtype=torch.float64)
+    # to go .5 -.1 .2; baselines .05 .35 .2
+    close(turn_advantages(tensor(0.9, 0.3, 0.6), before, 3, "none"), 0.45, -0.45, 0.0)
+
+
+def test_a_turn_that_never_was_gets_nothing_and_is_nobodys_baseline() -> None:
+    before = torch.stack([tensor(0.4, 0.5), tensor(0.4, NAN), tensor(0.4, 0.3)])
+    found = turn_advantages(tensor(0.9, 0.0, 0.6), before, 3, "none")
+    # turn 2 to go: .4, -, .3
+    close(found[:, 1], 0.1, 0.0, -0.1)
+    close(found[:, 0], 0.5 - (-0.4 + 0.2) / 2, -0.4 - (0.5 + 0.2) / 2, 0.2 - (0.5 - 0.4) / 2)
+
+
+def test_a_dialogue_alone_at_a_turn_is_measured_against_the_other_groups_or_against_nothing() -> None:
+    before = torch.stack([tensor(0.4, 0.5), tensor(0.4, NAN), tensor(0.4, 0.2), tensor(0.4, 0.4)])
+    found = turn_advantages(tensor(0.9, 0.1, 0.6, 0.6), before, 2, "none")
+    close(found[0, 1], 0.4 - (0.4 + 0.2) / 2)
+    alone = turn_advantages(tensor(0.9, 0.1), before[:2], 2, "none")
+    close(alone[0, 1], 0.4)
+
+
+def test_an_unscorable_dialogue_is_no_baseline_either() -> None:
+    before = torch.full((3, 1), 0.4, dtype=torch.float64)
+    close(turn_advantages(tensor(0.9, NAN, 0.5), before, 3, "none"), 0.4, 0.0, -0.4)
+    close(turn_advantages(tensor(NAN, NAN, NAN), before, 3, "batch"), 0.0, 0.0, 0.0)
+
+
+def test_turn_credit_in_batch_scale_has_unit_size() -> None:
+    before = torch.stack([tensor(0.4, 0.5), tensor(0.4, NAN), tensor(0.4, 0.3), tensor(0.4, NAN)])
+    found = turn_advantages(tensor(0.9, 0.0, 0.6, 0.1), before, 2, "batch")
+    present = ~before.isnan()
+    assert found[present].square().mean().sqrt().item() == pytest.approx(1.0, abs=1e-3)
+    assert not found[~present].any()
+
+
+def test_dividing_turns_by_a_deviation_per_group_is_refused() -> None:
+    with pytest.raises(ValueError, match="scale_rewards"):
+        turn_advantages(tensor(0.1, 0.2), torch.full((2, 1), 0.4, dtype=torch.float64), 2, "group")
+
+
+# A world of two turns. First choice 1 (probability p1) ends the dialogue at once; choice 0 leads to a second choice. The emotion after
+# each choice and at the end differs between the two personas, so that stopping early and going on are worth different amounts.
+LOGITS = (0.3, -0.7)
+WORLDS = ({(1,): 0.7, (0, 0): 0.1, (0, 1): 0.9}, {(1,): 0.2, (0, 0): 0.5, (0, 1): 0.6})
+EMOTION_BEFORE_SECOND = (0.45, 0.35)
+
+
+def sigmoid(logit: float) -> float:
+    return 1 / (1 + math.exp(-logit))
+
+
+def probability(path: tuple[int, ...]) -> float:
+    product = 1.0
+    for logit, choice in zip(LOGITS, path, strict=False):
+        product *= sigmoid(logit) if choice else 1 - sigmoid(logit)
+    return product
+
+
+def score(path: tuple[int, ...], turn: int) -> torch.Tensor:
+    """Gradient of the log-probability of choice `turn` in the two logits."""
+    gradient = torch.zeros(2, dtype=torch.float64)
+    if turn < len(path):
+        gradient[turn] = path[turn] - sigmoid(LOGITS[turn])
+    return gradient
+
+
+def true_gradient(world: dict[tuple[int, ...], float]) -> torch.Tensor:
+    total = torch.zeros(2, dtype=torch.float64)
+    for path, reward in world.items():
+        total += probability(path) * reward * sum((score(path, turn) for turn in range(len(path))), torch.zeros(2, dtype=torch.float64))
+    return total
+
+
+def expected_gradient(credit: str, worlds: tuple[int, ...], group_size: int) -> torch.Tensor:
+    """The mean over all possible batches of the policy gradient that these advantages give; dialogue d is in world `worlds[d]`."""
+    total = torch.zeros(2, dtype=torch.float64)
+    for paths in itertools.product(WORLDS[0], repeat=len(worlds)):
+        weight = math.prod(probability(path) for path in paths)
+        reward = tensor(*(WORLDS[world][path] for world, path in zip(worlds, paths, strict=True)))
+        before = torch.tensor(
+            [[0.4, EMOTION_BEFORE_SECOND[world] if len(path) == 2 else NAN] for world, path in zip(worlds, paths, strict=True)],
+            dtype=torch.float64,
+        )
+        if credit == "turn":
+            advantage = turn_advantages(reward, before, group_size, "none")
+        else:
+            advantage = group_advantages(reward, group_size, "none")[:, None].expand(-1, 2)
+        for row, path in enumerate(paths):
+            for turn in range(len(path)):
+                total += weight * advantage[row, turn] * score(path, turn) / len(worlds)
+    return total
+
+
+@pytest.mark.parametrize(("worlds", "group_size"), [((0, 0), 2), ((0, 0, 0), 3), ((0, 0, 1, 1), 2)])
+def test_turn_credit_does_not_bend_the_gradient_where_the_policy_decides_when_to_stop(worlds: tuple[int, ...], group_size: int) -> None:
+    truth = sum((true_gradient(WORLDS[world]) for world in worlds), torch.zeros(2, dtype=torch.float64)) / len(worlds)
+    torch.testing.assert_close(expected_gradient("turn", worlds, group_size), truth, atol=1e-12, rtol=0)
+
+
+def test_dialogue_credit_points_the_same_way_shortened_by_the_groups_own_share_in_its_mean() -> None:
+    # subtracting a mean that contains the dialogue itself scales the gradient by (n - 1) / n
+    truth = true_gradient(WORLDS[0])
+    torch.testing.assert_close(expected_gradient("dialogue", (0, 0), 2), truth / 2, atol=1e-12, rtol=0)
+    torch.testing.assert_close(expected_gradient("dialogue", (0, 0, 0), 3), truth * 2 / 3, atol=1e-12, rtol=0)

@@ -1,0 +1,61 @@
+"""What a batch of rollouts is summed up to."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from fakes import a_dialogue, an_appraisal
+
+from components.dialogue.episode import Rollout
+from components.dialogue.transcript import Dialogue, Evidence, StopReason, Turn
+from components.training.measures import measure, right_acts
+
+SERVES, MISSES, REPEATS = (Evidence(step="target", what=what) for what in ("serves_need", "misses_need", "repeats"))
+
+
+def rollout(dialogue: Dialogue, well_formed: bool = True) -> Rollout:
+    return Rollout(dialogue, (), (), (), (), (), well_formed)
+
+
+def cued(*turns: tuple[bool, Evidence | None]) -> Dialogue:
+    """A dialogue whose turns carry (a cue, evidence)."""
+    made = [
+        Turn(user="u", assistant="r", emotion=40, cue=cue, appraisal=an_appraisal(0, *([evidence] if evidence else [])))
+        for cue, evidence in turns
+    ]
+    return a_dialogue("d", [0], turns=made)
+
+
+FAILED = a_dialogue("f", [1]).model_copy(update={"emotion_final": None, "failure": "x", "stop_reason": StopReason.FAILED})
+
+
+def test_only_turns_from_the_first_cue_on_can_be_right() -> None:
+    assert right_acts(cued((False, SERVES), (True, SERVES), (False, MISSES), (True, None))) == [True, False, False]
+    assert right_acts(cued((False, SERVES))) == []
+
+
+def test_rates_are_shares_of_the_scorable_dialogues() -> None:
+    found = measure([rollout(a_dialogue("a", [10] * 6)), rollout(a_dialogue("b", [-10] * 4), False), rollout(FAILED)], 100, 10)
+    assert (found["n"], found["failed_dialogues"]) == (2, 1)
+    assert found["emotion_mean"] == 50.0
+    assert (found["success_rate"], found["failure_rate"], found["malformed_rate"]) == (0.5, 0.5, 0.5)
+    assert found["turns_mean"] == 5.0
+
+
+def test_acts_and_repeats_are_counted_over_turns() -> None:
+    found = measure([rollout(cued((True, SERVES), (True, REPEATS), (True, MISSES), (True, SERVES)))], 100, 10)
+    assert (found["right_act_rate"], found["repeat_rate"]) == (0.5, 0.25)
+
+
+def test_tokens_are_means_over_turns() -> None:
+    turns = [Turn(user="u", assistant="r", emotion=40, appraisal=an_appraisal(0), reply_tokens=n, think_tokens=2 * n) for n in (4, 8)]
+    found = measure([rollout(a_dialogue("d", [0], turns=turns))], 100, 10)
+    assert (found["reply_tokens"], found["think_tokens"]) == (6.0, 12.0)
+
+
+@pytest.mark.parametrize("rollouts", [[], [rollout(FAILED)]])
+def test_where_nothing_could_be_scored_there_is_no_number(rollouts: list[Rollout]) -> None:
+    found = measure(rollouts, 100, 10)
+    assert found["n"] == 0
+    assert all(math.isnan(found[name]) for name in ("emotion_mean", "success_rate", "right_act_rate", "turns_mean"))

@@ -1,0 +1,51 @@
+"""Who is rolled out when: needs take turns, everybody once per round, the watched never."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from fakes import people
+
+from components.training.order import hold_out, persona_order
+
+PERSONAS = list(people()[0])
+NEED_OF = {persona.persona_id: persona.hidden_need for persona in PERSONAS}
+
+
+def test_the_watched_are_never_learned_from_and_cover_the_needs() -> None:
+    learning, watched = hold_out(PERSONAS, 8, seed=1)
+    assert len(watched) == 8 and len(learning) == 8
+    assert {persona.persona_id for persona in learning} | {persona.persona_id for persona in watched} == set(NEED_OF)
+    assert len({persona.hidden_need for persona in watched}) == 8
+
+
+def test_who_is_watched_depends_on_the_seed_alone() -> None:
+    ids = [[persona.persona_id for persona in hold_out(PERSONAS, 5, seed)[1]] for seed in (1, 1, 2)]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_somebody_must_be_left_to_learn_from() -> None:
+    with pytest.raises(ValueError, match="evaluation_personas = 16 leaves nobody of 16"):
+        hold_out(PERSONAS, 16, seed=1)
+
+
+def test_every_step_sees_the_needs_evenly_and_everybody_once_per_round() -> None:
+    order = persona_order(PERSONAS, steps=6, per_step=8, seed=3)
+    assert len(order) == 48
+    for step in range(6):
+        assert len({NEED_OF[persona_id] for persona_id in order[8 * step : 8 * step + 8]}) == 8
+    for start in (0, 16, 32):
+        assert Counter(order[start : start + 16]) == Counter(NEED_OF.keys())
+    assert order[:16] != order[16:32]
+
+
+def test_the_order_is_the_same_for_the_same_seed_and_a_longer_run_begins_like_a_shorter_one() -> None:
+    assert persona_order(PERSONAS, 3, 4, seed=3) == persona_order(PERSONAS, 3, 4, seed=3)
+    assert persona_order(PERSONAS, 9, 4, seed=3)[:12] == persona_order(PERSONAS, 3, 4, seed=3)
+    assert persona_order(PERSONAS, 3, 4, seed=3) != persona_order(PERSONAS, 3, 4, seed=4)
+
+
+def test_a_step_cannot_take_more_personas_than_there_are() -> None:
+    with pytest.raises(ValueError, match="personas_per_step = 17, but there are only 16"):
+        persona_order(PERSONAS, 1, 17, seed=1)
