@@ -21,7 +21,7 @@ for _name, _value in {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "90",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     "PREFECT_HOME": f"{_HOME}/prefect",
     "MLFLOW_TRACKING_URI": f"sqlite:///{_HOME}/mlflow.db",
 }.items():
