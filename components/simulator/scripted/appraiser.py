@@ -165,19 +165,21 @@ def _character(listener: Listener, acts: dict[str, str]) -> list[Evidence]:
 
 def _repeated(reading: Reading, earlier: Sequence[Reading]) -> tuple[list[Sentence], dict[Sentence, int]]:
     """Sentences the assistant has said before, nearly word for word, in this dialogue or twice in this reply; and how often."""
-    before = [bigrams(sentence.words) for other in earlier for sentence in other.sentences]
+    before = [sentence.words for other in earlier for sentence in other.sentences]
     repeated: list[Sentence] = []
     times: dict[Sentence, int] = {}
     for sentence in reading.sentences:
-        pairs = bigrams(sentence.words)
-        count = sum(_same(pairs, other) for other in before) if len(pairs) >= 2 else 0
+        count = sum(_same(sentence.words, words) for words in before)
         if count and sentence not in times:
             repeated.append(sentence)
             times[sentence] = count
-        before.append(pairs)
+        before.append(sentence.words)
     return repeated, times
 
 
-def _same(pairs: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
-    smaller = min(len(pairs), len(other))
-    return smaller >= 2 and len(pairs & other) >= _SAME_SENTENCE * smaller
+def _same(words: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    if words == other:
+        return len(words) >= 2
+    pairs, other_pairs = bigrams(words), bigrams(other)
+    smaller = min(len(pairs), len(other_pairs))
+    return smaller >= 2 and len(pairs & other_pairs) >= _SAME_SENTENCE * smaller

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 
-from components.simulator.scripted.patterns import GENERIC, HARMFUL, SERVING
+from components.simulator.scripted.harm import HARMFUL, META
+from components.simulator.scripted.patterns import GENERIC, SERVING
 
 COMMON_WORDS = frozenset(files(__package__).joinpath("common_words.txt").read_text(encoding="utf-8").split())
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
@@ -24,8 +26,13 @@ def _compiled(patterns: Mapping[str, tuple[str, ...]]) -> dict[str, re.Pattern[s
     return {act: re.compile("|".join(alternatives)) for act, alternatives in patterns.items()}
 
 
-_ACTS = {**_compiled(SERVING), **_compiled(GENERIC), **{act: pattern for act, pattern in _compiled(HARMFUL).items() if act != "meta"}}
-_META = _compiled(HARMFUL)["meta"]
+_ACTS = _compiled({**SERVING, **GENERIC, **HARMFUL})
+_META = re.compile("|".join(META))
+# "You feel as if it was your fault" reports a reproach; it makes none.
+_REPORTED = re.compile(
+    r"\b(?:you|they|he|she|people|everyone|everybody|your \w+)(?:'re|'ve)?(?: \w+){0,2} (?:feel|feeling|felt|think|thinking|believe|worry|worried|wonder"
+    r"|wondering|afraid|told|tell|tells|telling|ask|asking|says?|saying|said|hear|hearing|acts?|acting)\b[^,;:]*$"
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ class Reading:
         return frozenset().union(*(sentence.content for sentence in self.sentences)) if self.sentences else frozenset()
 
 
+@lru_cache(maxsize=1 << 12)
 def read_reply(reply: str) -> Reading:
     """Split `reply` into sentences and find the acts in each. Pure; cost is linear in the length of the reply."""
     text = reply.translate(_QUOTES)
@@ -74,7 +82,7 @@ def _read_sentence(text: str) -> Sentence:
     found: list[tuple[str, str]] = []
     for act, pattern in _ACTS.items():
         match = pattern.search(lowered)
-        if match:
+        if match and not (act == "blame" and _REPORTED.search(lowered[: match.start()])):
             found.append((act, text[match.start() : match.end()] if len(text) == len(lowered) else match.group()))
     return Sentence(text, words, tuple(_resolved(found)))
 
@@ -107,8 +115,9 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.translate(_QUOTES).lower()))
 
 
+@lru_cache(maxsize=1 << 14)
 def bigrams(words: tuple[str, ...]) -> frozenset[tuple[str, str]]:
-    return frozenset(zip(words, words[1:], strict=False))
+    return frozenset(pairwise(words))
 
 
 def _stem(word: str) -> str:

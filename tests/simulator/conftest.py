@@ -1,0 +1,29 @@
+"""The personas that the generator really makes, and the repository root for `benchmarks`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from components.personas.generator import compose_personas
+from components.personas.library import load_library
+from components.personas.persona import Persona
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+
+@pytest.fixture(scope="session")
+def personas() -> tuple[list[Persona], list[Persona]]:
+    return compose_personas(load_library(), seed=7, train=96, test=104)
+
+
+@pytest.fixture(scope="session")
+def train(personas: tuple[list[Persona], list[Persona]]) -> list[Persona]:
+    return personas[0]
+
+
+@pytest.fixture(scope="session")
+def unseen(personas: tuple[list[Persona], list[Persona]]) -> list[Persona]:
+    return personas[1]
