@@ -35,7 +35,10 @@ class CurveFile:
         self._write([row for row in self.rows() if row["step"] <= step])
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
-        row = {"step": step, **{name: None if isinstance(value, float) and math.isnan(value) else value for name, value in values.items()}}
+        row = {
+            "step": step,
+            **{name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()},
+        }
         self._write([*(other for other in self.rows() if other["step"] != step), row])  # type: ignore[list-item]
 
     def _write(self, rows: list[dict[str, float]]) -> None:

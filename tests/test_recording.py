@@ -52,6 +52,6 @@ def test_the_csv_has_every_column_and_the_same_rows(tmp_path: Path) -> None:
 
 def test_not_a_number_is_written_as_nothing_so_that_every_reader_can_read_it(tmp_path: Path) -> None:
     curve = CurveFile(tmp_path / "train")
-    curve.record(1, {"a": float("nan"), "b": 1.0})
-    assert rows(curve.path) == [{"step": 1, "a": None, "b": 1.0}]
-    assert "nan" not in (tmp_path / "train.csv").read_text().lower()
+    curve.record(1, {"a": float("nan"), "b": 1.0, "c": float("inf")})
+    assert rows(curve.path) == [{"step": 1, "a": None, "b": 1.0, "c": None}]
+    assert (tmp_path / "train.csv").read_text() == "step,a,b,c\n1,,1.0,\n"

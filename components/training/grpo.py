@@ -49,13 +49,39 @@ class GrpoParameters:
 class DialogueGRPOTrainer(GRPOTrainer):
     """GRPOTrainer whose rows are dialogues and whose advantages are computed here, over dialogues, never over turns."""
 
-    def __init__(self, *, credit: str, score: Callable[[Rollout], float | None], rollouts: Rollouts, **arguments: Any) -> None:
+    def __init__(
+        self,
+        *,
+        credit: str,
+        group_size: int,
+        end_of_turn: int,
+        score: Callable[[Rollout], float | None],
+        rollouts: Rollouts,
+        **arguments: Any,
+    ) -> None:
         self.credit = credit
+        self.end_of_turn = end_of_turn
+        self.group_size = group_size
         self.score = score
         self.make_rollouts = rollouts
         self.rollout_rows: list[dict[str, Any]] = []
         self.last_rollouts: list[Rollout] = []
-        super().__init__(rollout_func=_rollout_func, reward_funcs=[_reward], **arguments)
+        super().__init__(rollout_func=self._roll_out, reward_funcs=[_reward], **arguments)
+
+    def _roll_out(self, prompts: list[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
+        """TRL's hook: one dialogue per prompt, in the order of the prompts."""
+        rows = self.rollout_rows
+        if [row["prompt"] for row in rows] != prompts:
+            raise RuntimeError("TRL handed other prompts to rollout_func than to _generate_and_score_completions")
+        rollouts = self.make_rollouts([row["persona_id"] for row in rows], self.state.global_step)
+        self.last_rollouts = rollouts
+        return {
+            "prompt_ids": [list(rollout.prompt_ids) or [self.end_of_turn] for rollout in rollouts],
+            "completion_ids": [list(rollout.completion_ids) or [self.end_of_turn] for rollout in rollouts],
+            "logprobs": [list(rollout.logprob_T) or [0.0] for rollout in rollouts],
+            "env_mask": [_trainable(rollout) or [0] for rollout in rollouts],
+            "emotion_reward": [self.score(rollout) for rollout in rollouts],
+        }
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.rollout_rows = inputs
@@ -68,7 +94,7 @@ class DialogueGRPOTrainer(GRPOTrainer):
         rollouts = self.last_rollouts
         rewards = [self.score(rollout) for rollout in rollouts]
         reward_D = torch.tensor([float("nan") if reward is None else reward for reward in rewards])
-        group, scale = self.args.num_generations, self.args.scale_rewards
+        group, scale = self.group_size, self.scale_rewards
         if self.credit == "dialogue":
             advantage_D = group_advantages(reward_D, group, scale)
             turn_DK = advantage_D[:, None].expand(-1, max(len(r.dialogue.turns) for r in rollouts) + 1)
@@ -91,22 +117,6 @@ def emotions_before(rollouts: Sequence[Rollout]) -> torch.Tensor:
             before[row, turn_index] = emotion / 100
             emotion = turn.emotion if turn.emotion is not None else emotion
     return before
-
-
-def _rollout_func(prompts: list[Any], trainer: DialogueGRPOTrainer) -> dict[str, list[Any]]:
-    rows = trainer.rollout_rows
-    if [row["prompt"] for row in rows] != prompts:
-        raise RuntimeError("TRL handed other prompts to rollout_func than to _generate_and_score_completions")
-    rollouts = trainer.make_rollouts([row["persona_id"] for row in rows], trainer.state.global_step)
-    trainer.last_rollouts = rollouts
-    end = trainer.processing_class.eos_token_id
-    return {
-        "prompt_ids": [list(rollout.prompt_ids) or [end] for rollout in rollouts],
-        "completion_ids": [list(rollout.completion_ids) or [end] for rollout in rollouts],
-        "logprobs": [list(rollout.logprob_T) or [0.0] for rollout in rollouts],
-        "env_mask": [_trainable(rollout) or [0] for rollout in rollouts],
-        "emotion_reward": [trainer.score(rollout) for rollout in rollouts],
-    }
 
 
 def _trainable(rollout: Rollout) -> list[int]:
@@ -134,7 +144,9 @@ def build_trainer(
     """
     rows = parameters.personas_per_step * parameters.group_size
     if rows % parameters.rows_per_forward:
-        raise ValueError(f"personas_per_step x group_size = {rows} must be divisible by train.rows_per_forward = {parameters.rows_per_forward}")
+        raise ValueError(
+            f"personas_per_step x group_size = {rows} must be divisible by train.rows_per_forward = {parameters.rows_per_forward}"
+        )
     if len(persona_ids_in_order) != parameters.steps * parameters.personas_per_step:
         raise ValueError(f"expected {parameters.steps} x {parameters.personas_per_step} persona ids, got {len(persona_ids_in_order)}")
     forwards = rows // parameters.rows_per_forward
@@ -180,6 +192,8 @@ def build_trainer(
     )
     trainer = DialogueGRPOTrainer(
         credit=parameters.credit,
+        group_size=parameters.group_size,
+        end_of_turn=tokenizer.eos_token_id,
         score=score,
         rollouts=rollouts,
         model=model,

@@ -26,9 +26,10 @@ class Side(StrEnum):
 
 
 class Source(StrEnum):
-    """Formats of foreign transcripts."""
+    """Formats of others: recorded dialogues, persona profiles."""
 
     SAGE = "sage"
+    RLVER = "rlver"
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 
 def converse(
-    policy: Annotated[str, typer.Argument(help="Folder of a model in Hugging Face format, or hf:NAME.")],
+    policy: Annotated[str, typer.Option("--policy", help="Folder of a model in Hugging Face format, or hf:NAME.")],
     out: Out,
     personas: Personas = TEST_PERSONAS,
     simulator: Annotated[str | None, typer.Option("--simulator", help="Who plays the users: scripted.")] = None,
@@ -47,7 +48,7 @@ def converse(
     variant: Variant = None,
     params: Params = PARAMS,
 ) -> None:
-    """Let a model talk with simulated users, and write what was said and felt."""
+    """Let a policy talk with simulated users, and write what was said and felt; after Ctrl-C, run it again to go on."""
     from tasks import dialogue_commands
 
     typer.echo(dialogue_commands.converse(policy, personas, out, simulator, difficulty, limit, variant, params))
@@ -81,15 +82,20 @@ def verify(
 
 def import_(
     kind: Annotated[Source, typer.Argument(help="Where the file comes from.")],
-    file: Annotated[Path, typer.Argument(help="The recorded dialogues (JSONL, also .gz).")],
-    out: Out,
-    policy: Annotated[str | None, typer.Option("--policy", help="The name of the policy that spoke (default: the file's name).")] = None,
+    file: Annotated[Path, typer.Argument(help="sage: recorded dialogues, rlver: persona profiles (JSONL, also .gz).")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The transcript or persona file to write (JSONL).")],
+    policy: Annotated[str | None, typer.Option("--policy", help="sage: who replied (default: the file's name).")] = None,
+    split: Annotated[str, typer.Option("--split", help="rlver: the split the personas belong to, train or test.")] = "train",
 ) -> None:
-    """Bring recorded dialogues of another project into this project's transcripts."""
-    from tasks import dialogue_commands
+    """Bring dialogues or profiles of another project into this project's formats; nothing is written when any row is bad."""
+    if kind is Source.RLVER:
+        from flows.commands import personas
 
-    importers = {Source.SAGE: dialogue_commands.import_sage}
-    typer.echo(importers[kind](file, out, policy))
+        personas.import_(file, out, split)
+    else:
+        from tasks import dialogue_commands
+
+        typer.echo(dialogue_commands.import_sage(file, out, policy))
 
 
 def chat(

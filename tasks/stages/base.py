@@ -56,6 +56,7 @@ def _warm_start(settings: Settings, personas: Sequence[Persona], out: Path) -> d
 
     base = settings.base
     simulator, rules = ScriptedSimulator(settings.simulator.difficulty), emotion_rules(settings)
+
     def dialogues_of(follow_share: float, count: int, seed: int) -> list[CorpusDialogue]:
         return list(corpus(personas, mixed(follow_share), simulator, rules, count, base.direct_share, seed))
 

@@ -65,9 +65,9 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     last: list[Rollout] = []
 
     def rollouts(persona_ids: Sequence[str], step: int) -> list[Rollout]:
-        seeds = {persona_id: settings.seed * 100_003 + step for persona_id in persona_ids}
+        seed = settings.seed * 100_003 + step  # the user of a persona is the same for all dialogues of the step's group
         jobs = [
-            Job(f"{variant}/s{settings.seed}/step{step}/{persona_id}/{index}", personas[persona_id], seeds[persona_id])
+            Job(f"{variant}/s{settings.seed}/step{step}/{persona_id}/{index}", personas[persona_id], seed)
             for index, persona_id in enumerate(persona_ids)
         ]
         last[:] = talk.hold(jobs)
@@ -89,7 +89,9 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
             seed=settings.seed,
         ),
         work / "checkpoints",
-        score=lambda rollout: emotion_reward(rollout.dialogue, rollout.well_formed, settings.reward.format_gate and settings.policy.thinking),
+        score=lambda rollout: emotion_reward(
+            rollout.dialogue, rollout.well_formed, settings.reward.format_gate and settings.policy.thinking
+        ),
         rollouts=rollouts,
         callbacks=[
             Watch(

@@ -121,7 +121,7 @@ def test_one_item_cannot_be_compared(function):
 
 
 def test_a_difference_of_shares_beyond_one_is_refused():
-    with pytest.raises(ValueError, match="-1..1"):
+    with pytest.raises(ValueError, match=r"-1\.\.1"):
         statistics.paired_shares([0.0, 1.5])
 
 

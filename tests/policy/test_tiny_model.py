@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import SENTENCES  # type: ignore[import-not-found]
+from micro import SENTENCES
 
 from components.policy.load import load_policy, save_policy
 from components.policy.tiny.model import ASSISTANT, END, SYSTEM, USER, new_model, train_tokenizer

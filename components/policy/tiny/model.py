@@ -39,7 +39,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Any:
     state = json.loads(trained.to_str())["model"]
     tokenizer = Qwen2Tokenizer(
         vocab=state["vocab"],
-        merges=[tuple(merge) for merge in state["merges"]],
+        merges=[tuple(merge) for merge in state["merges"]],  # type: ignore[misc]  # annotated as strings, needs pairs
         unk_token=END,
         eos_token=END,
         pad_token=END,

@@ -98,7 +98,12 @@ def perform(act: str, moment: Moment, random: Random, opening: bool | None = Non
         tail = _fresh(library[act]["tails"], moment, random, said)
         reply = head + tail
         if not reply.endswith((".", "?", "!")):
-            reply += "?" if reply.split(",")[0].split()[0] in ("What", "How", "When", "Which", "Was", "Where", "Who", "Do", "Is") and act != "self_disclose" else "."
+            reply += (
+                "?"
+                if reply.split(",")[0].split()[0] in ("What", "How", "When", "Which", "Was", "Where", "Who", "Do", "Is")
+                and act != "self_disclose"
+                else "."
+            )
         if random.random() < 0.4 if opening is None else opening:
             reply = f"{_fresh(library['openings'], moment, random, said)} {reply}"
     return Move(act, _thought(act, random), reply)
@@ -141,6 +146,8 @@ def _filled(option: str, moment: Moment, random: Random) -> str | None:
         elif slot == "role":
             values[slot] = story.other.role
         else:
-            pool = {"deed": story.deeds, "step": story.steps, "motive": story.motives, "own_part": story.own_part, "hurt": story.hurts}[slot]
+            pool = {"deed": story.deeds, "step": story.steps, "motive": story.motives, "own_part": story.own_part, "hurt": story.hurts}[
+                slot
+            ]
             values[slot] = random.choice(pool)
     return option.format(**values)

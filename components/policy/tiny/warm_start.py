@@ -101,7 +101,7 @@ def warm_start(
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(step, max(step / len(batches), elapsed))
         loss = _loss(model, batch)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()

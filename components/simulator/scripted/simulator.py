@@ -56,9 +56,7 @@ class ScriptedSession:
 
     async def speak(self, emotion: int) -> Utterance:
         cue_rate = DIFFICULTIES[self.difficulty].cue_rate
-        return self._said(
-            speaker.next_message(self.persona, self.seed, cue_rate, self._messages, self._cues, self._last_change, emotion)
-        )
+        return self._said(speaker.next_message(self.persona, self.seed, cue_rate, self._messages, self._cues, self._last_change, emotion))
 
     def _said(self, utterance: Utterance) -> Utterance:
         self._messages.append(utterance.text)

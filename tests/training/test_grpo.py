@@ -1,0 +1,242 @@
+"""GRPO on real dialogues with the real scripted user: two steps of a model of one layer, whole and interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from fakes import FakeSimulator, FakeUser, people
+from micro import micro_model, micro_tokenizer
+from transformers import TrainerCallback
+
+from components.dialogue.episode import Job, Rollout, Speaking
+from components.dialogue.rollouts import hold_dialogues
+from components.personas.persona import Persona
+from components.policy.chat import ChatFormat
+from components.policy.transformers_sampler import TransformersSampler
+from components.recording import CurveFile
+from components.reward.emotion_reward import emotion_reward
+from components.simulator.emotion import EmotionRules
+from components.simulator.protocol import Simulator
+from components.simulator.scripted.simulator import ScriptedSimulator
+from components.training.grpo import DialogueGRPOTrainer, GrpoParameters, build_trainer, emotions_before
+from components.training.measures import measure
+from components.training.watch import TrainingDiverged, Watch
+
+RULES = EmotionRules(max_turns=3)
+PARAMETERS = GrpoParameters(
+    credit="turn", steps=2, personas_per_step=2, group_size=2, rows_per_forward=2, learning_rate=1e-2, warmup_steps=0, epsilon=0.2,
+    epsilon_high=0.28, beta=0.0, loss_type="grpo", scale_rewards="batch", updates_per_batch=1, max_grad_norm=1.0, temperature=1.0,
+    save_every=1, seed=3,
+)  # fmt: skip
+PERSONAS = {persona.persona_id: persona for persona in people()[0]}
+ORDER = list(PERSONAS)[:4]
+
+
+class StopAtSave(TrainerCallback):
+    """Ctrl-C just after the checkpoint of a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == self.step:
+            raise KeyboardInterrupt
+
+
+@dataclass
+class Run:
+    """A trainer with everything around it that a test looks at."""
+
+    trainer: DialogueGRPOTrainer
+    model: Any
+    rollouts: list[list[Rollout]]
+    batches: list[dict[str, Any]]
+    steps: CurveFile
+    checks: list[int]
+    shown: list[str]
+
+    @property
+    def weights(self) -> torch.Tensor:
+        return torch.cat([weight.detach().flatten() for weight in self.model.parameters()])
+
+
+def prepared(
+    folder: Path,
+    parameters: GrpoParameters = PARAMETERS,
+    simulator: Simulator | None = None,
+    callbacks: Sequence[Any] = (),
+    score: Callable[[Rollout], float | None] = lambda rollout: emotion_reward(rollout.dialogue, rollout.well_formed, format_gate=False),
+) -> Run:
+    tokenizer, model = micro_tokenizer(), micro_model(scale=2.0)
+    sampler = TransformersSampler(model, tokenizer.eos_token_id, 1.0, 1.0, rows=8, capacity=900)
+    chat = ChatFormat(tokenizer, "Be kind.")
+    speaking = Speaking("micro", thinking=False, max_reply_tokens=6, max_context_tokens=900)
+    held: list[list[Rollout]] = []
+    checks: list[int] = []
+    shown: list[str] = []
+
+    def rollouts(persona_ids: Sequence[str], step: int) -> list[Rollout]:
+        jobs = [Job(f"step{step}/{index}", PERSONAS[persona_id], step) for index, persona_id in enumerate(persona_ids)]
+        sampler.start()
+        user = simulator or ScriptedSimulator("vanilla")
+        held.append(asyncio.run(hold_dialogues(jobs, user, sampler, chat, speaking, RULES, concurrency=8)))
+        return held[-1]
+
+    def check(step: int) -> dict[str, float]:
+        checks.append(step)
+        return measure([], 100, 10)
+
+    steps = CurveFile(folder / "train")
+    watch = Watch(steps, CurveFile(folder / "evaluation"), lambda: measure(held[-1], 100, 10), check, evaluate_every=2, show=shown.append)
+    order = ORDER[: parameters.steps * parameters.personas_per_step]
+    trainer = build_trainer(
+        model, tokenizer, order, parameters, folder / "checkpoints", score=score, rollouts=rollouts, callbacks=[watch, *callbacks]
+    )
+    batches: list[dict[str, Any]] = []
+    generate = trainer._generate_and_score_completions
+
+    def generate_and_keep(inputs: Any) -> dict[str, Any]:
+        batches.append(generate(inputs))
+        return batches[-1]
+
+    trainer._generate_and_score_completions = generate_and_keep  # type: ignore[method-assign]
+    return Run(trainer, model, held, batches, steps, checks, shown)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    run = prepared(tmp_path_factory.mktemp("whole"))
+    run.before = run.weights  # type: ignore[attr-defined]
+    run.trainer.train()
+    return run
+
+
+def test_two_steps_are_two_steps_and_move_the_weights(whole: Run) -> None:
+    assert whole.trainer.state.global_step == 2
+    assert len(whole.rollouts) == len(whole.batches) == 2
+    assert not torch.equal(whole.before, whole.weights)  # type: ignore[attr-defined]
+    assert torch.isfinite(whole.weights).all()
+
+
+def test_every_step_rolls_out_its_own_personas_as_whole_groups(whole: Run) -> None:
+    for step, rollouts in enumerate(whole.rollouts):
+        first, second = ORDER[2 * step : 2 * step + 2]
+        assert [rollout.dialogue.persona_id for rollout in rollouts] == [first, first, second, second]
+        assert len({rollout.dialogue.dialogue_id for rollout in rollouts}) == 4
+
+
+def test_what_is_trained_on_is_what_was_sampled(whole: Run) -> None:
+    for batch, rollouts in zip(whole.batches, whole.rollouts, strict=True):
+        for row, rollout in enumerate(rollouts):
+            size = len(rollout.completion_ids)
+            assert batch["completion_ids"][row, :size].tolist() == list(rollout.completion_ids)
+            assert batch["prompt_ids"][row, -len(rollout.prompt_ids) :].tolist() == list(rollout.prompt_ids)
+            assert batch["tool_mask"][row, :size].tolist() == [int(policy) for policy in rollout.is_policy_T]
+            assert not batch["completion_mask"][row, size:].any()
+
+
+def test_the_users_tokens_get_no_credit_and_a_turns_tokens_share_theirs(whole: Run) -> None:
+    credited = 0
+    for batch, rollouts in zip(whole.batches, whole.rollouts, strict=True):
+        for row, rollout in enumerate(rollouts):
+            advantage = batch["advantages"][row].tolist()
+            assert not any(advantage[len(rollout.completion_ids) :])
+            of_turn: dict[int, set[float]] = {}
+            for value, policy, turn in zip(advantage, rollout.is_policy_T, rollout.turn_T, strict=False):
+                if policy:
+                    of_turn.setdefault(turn, set()).add(value)
+                else:
+                    assert value == 0.0
+            assert all(len(values) == 1 for values in of_turn.values())
+            credited += sum(values != {0.0} for values in of_turn.values())
+    assert credited > 4
+
+
+def test_sampled_logprobs_are_those_the_trainer_computes(whole: Run, tmp_path: Path) -> None:
+    """On-policy: the first batch was sampled from the weights that the run began with."""
+    rollout = whole.rollouts[0][0]
+    ids = torch.tensor([[*rollout.prompt_ids, *rollout.completion_ids]])
+    with torch.no_grad():
+        logits = micro_model(scale=2.0)(ids).logits[0, len(rollout.prompt_ids) - 1 : -1]
+    found = logits.log_softmax(-1).gather(-1, torch.tensor(rollout.completion_ids)[:, None]).squeeze(-1)
+    policy = torch.tensor(rollout.is_policy_T)
+    torch.testing.assert_close(found[policy], torch.tensor(rollout.logprob_T)[policy], atol=1e-4, rtol=0)
+
+
+def test_curves_have_one_row_a_step_and_checks_come_at_the_start_and_the_end(whole: Run) -> None:
+    rows = whole.steps.rows()
+    assert [row["step"] for row in rows] == [1, 2]
+    assert all(row["grad_norm"] > 0 and row["n"] == 4 for row in rows)
+    assert whole.checks == [0, 2]
+    assert sum(line.startswith("step ") and "ETA" in line for line in whole.shown) == 2
+
+
+def test_an_interrupted_run_that_goes_on_ends_in_the_same_weights(whole: Run, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        prepared(tmp_path, callbacks=[StopAtSave(1)]).trainer.train()
+    again = prepared(tmp_path)
+    again.steps.keep_until(1)
+    again.trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoints" / "checkpoint-1"))
+    assert again.trainer.state.global_step == 2
+    assert len(again.rollouts) == 1, "the first step is not done again"
+    assert [r.dialogue for r in again.rollouts[0]] == [r.dialogue for r in whole.rollouts[1]]
+    torch.testing.assert_close(again.weights, whole.weights, atol=1e-6, rtol=0)
+    kept = [{name: value for name, value in row.items() if name != "seconds"} for row in again.steps.rows()]
+    expected = [{name: value for name, value in row.items() if name != "seconds"} for row in whole.steps.rows()]
+    assert [row["step"] for row in kept] == [1, 2]
+    assert kept[1] == pytest.approx(expected[1], abs=1e-4)
+
+
+def test_a_dialogue_that_failed_neither_counts_nor_learns(tmp_path: Path) -> None:
+    """The second dialogue's user cannot be reached in its second turn; its partner is left without anybody to be compared with."""
+    sessions = 0
+
+    def user_of(persona: Persona, seed: int) -> FakeUser:
+        nonlocal sessions
+        sessions += 1
+        return FakeUser(persona.name or "?", [3, -4, sessions], breaks="appraise 2" if sessions == 2 else None)
+
+    run = prepared(tmp_path, replace(PARAMETERS, steps=1, credit="dialogue", scale_rewards="none"), FakeSimulator(user_of))
+    run.trainer.train()
+    (batch,), (rollouts,) = run.batches, run.rollouts
+    assert [rollout.dialogue.failure is None for rollout in rollouts] == [True, False, True, True]
+    assert not (batch["tool_mask"] * batch["completion_mask"])[1].any() and not batch["advantages"][1].any()
+    assert not batch["advantages"][0].any()
+    # finals 42 and 43 of a group: -.005 and +.005
+    policy = torch.tensor(rollouts[3].is_policy_T)
+    assert batch["advantages"][3][: len(policy)][policy].tolist() == pytest.approx([0.005] * int(policy.sum()))
+
+
+@pytest.mark.parametrize("logs", [{"loss": float("nan"), "grad_norm": 1.0}, {"loss": 0.0, "grad_norm": float("inf")}])
+def test_a_loss_or_gradient_that_is_not_a_number_stops_the_run(logs: dict[str, float], tmp_path: Path) -> None:
+    curve = CurveFile(tmp_path / "train")
+    watch = Watch(curve, CurveFile(tmp_path / "evaluation"), lambda: measure([], 100, 10), lambda step: {}, 5, lambda line: None)
+    with pytest.raises(TrainingDiverged, match=r"step 4: \w+ is (nan|inf); lower train.learning_rate"):
+        watch.on_log(None, SimpleNamespace(global_step=4, max_steps=9), None, logs)
+    assert [row["step"] for row in curve.rows()] == [4], "what went wrong is in the curve"
+
+
+def test_emotions_before_a_turn_are_those_after_the_one_before(whole: Run) -> None:
+    rollouts = whole.rollouts[0]
+    before = emotions_before(rollouts)
+    for row, rollout in enumerate(rollouts):
+        after = [turn.emotion for turn in rollout.dialogue.turns]
+        expected = [0.4, *((emotion or 0) / 100 for emotion in after[:-1])]
+        assert before[row, : len(expected)].tolist() == pytest.approx(expected)
+        assert before[row, len(expected) :].isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"rows_per_forward": 3}, "must be divisible by train.rows_per_forward = 3"), ({"steps": 3}, "expected 3 x 2 persona ids, got 4")],
+)
+def test_sizes_that_would_end_in_a_run_without_steps_are_refused(change: dict[str, int], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        prepared(tmp_path, replace(PARAMETERS, **change))  # type: ignore[arg-type]
