@@ -24,7 +24,7 @@ from components.simulator.scripted.effects import (
     Difficulty,
 )
 from components.simulator.scripted.patterns import GENERIC, SERVING
-from components.simulator.scripted.reading import Reading, Sentence, bigrams, content_words, read_reply, words_of
+from components.simulator.scripted.reading import Reading, Sentence, bigrams, content_of, read_reply, words_of
 
 LONG_WORDS, TOO_LONG_WORDS, WALL_WORDS = 70, 130, 250
 SCATTERED_ACTS = 3  # this many different serving acts in one reply serve nobody
@@ -90,7 +90,7 @@ def _weigh(listener: Listener, difficulty: Difficulty, earlier: Sequence[Exchang
     evidence = [Evidence(step="content", what=act, span=span) for act, span in acts.items()]
     evidence += [Evidence(step="effect", what="repeats", span=s.text, points=-3 - 2 * times[s]) for s in repeated]
     done_before = {act for other in earlier_readings for sentence in other.sentences for act, _ in sentence.acts}
-    told = content_words([word for exchange in earlier for word in words_of(exchange.user)] + list(words_of(user)))
+    told = content_of(user).union(*(content_of(exchange.user) for exchange in earlier))
     picked_up = sorted(reading.content & told)
     evidence += _match_target(listener, difficulty, acts, done_before, picked_up, bool(repeated))
     evidence += _character(listener, acts)

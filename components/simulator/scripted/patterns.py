@@ -17,13 +17,13 @@ _NOT_A_PERSON = (
     r"|body\b|friendship\b|relationship\b|situation\b|story\b|plans?\b|trust\b|grief\b|sadness\b|frustration\b|thoughts?\b|emotions?\b"
     r"|points?\b|job\b|options?\b|steps?\b|moves?\b|habits?\b|role\b|time\b|day\b|sleep\b|experience\b)"
 )
-_OTHER = rf"(?:he|she|they|your {_NOT_A_PERSON}(?:\w+ {_NOT_A_PERSON})?\w+)"
+_OTHER = rf"(?:he|she|they|your {_NOT_A_PERSON}(?:[\w-]+ {_NOT_A_PERSON})?[\w-]+)"
 _NO_OTHER = (
     r"(?!you\b|we\b|i\b|it\b|this\b|that\b|there\b|a\b|an\b|one\b|anyone\b|anybody\b|who\b|which\b|what\b|things?\b|words?\b|\w+ing\b)"
 )
 _SUPPOSING = (
-    r"(?:maybe|perhaps|possibly|(?:it )?(?:could|may|might) (?:it )?(?:also )?be(?: that)?|i (?:wonder|suspect|imagine)(?: if| whether| that)?"
-    r"|my guess (?:is|would be)(?: that)?|chances are|(?:it's|it is|is it) (?:quite |also )?(?:possible|likely)(?: that)?"
+    r"(?:maybe|perhaps|possibly|(?:it )?(?:could|may|might) (?:it )?(?:also )?be(?: that)?|i (?:could |would |can )?(?:wonder|suspect|imagine|guess)(?: if| whether| that)?"
+    r"|my (?:guess|hunch) (?:is|would be)(?: that)?|i'd (?:guess|imagine|say)(?: that)?|(?<!what )(?<!how )do you think(?: that)?|chances are|(?:it's|it is|is it) (?:quite |also )?(?:possible|likely)(?: that)?"
     r"|one way to (?:look at|see|read) (?:it|this|that) is(?: that)?)"
 )
 _FELT_ALONE = (
@@ -34,8 +34,9 @@ _PAIN = r"(?:weight|ache|heartache|hurt|grief|loneliness|fear|sorrow|sadness|pai
 _DO = (
     r"(?:talk(?:ing)?|speak(?:ing)?|call(?:ing)?|ask(?:ing)? (?!yourself)|writ(?:e|ing)|send(?:ing)?(?! (?:you |a )?(?:big|hug|love|warm))|contact|tell(?:ing)? (?:him|her|them|your)|set(?:ting)?"
     r"|mak(?:e|ing)|see(?:ing)? an?|get(?:ting)? an?|put(?:ting)?|tak(?:e|ing) (?!your time|care|a breath)|check|file|document|keep(?:ing)? an?"
-    r"|start(?:ing)?|look(?:ing)? into|reach(?:ing)? out|go(?:ing)? to|sit(?:ting)? down|book(?:ing)?|report|meet(?:ing)?|invit(?:e|ing)|offer(?:ing)?"
-    r"|block|plan|schedule|pick|list|choose|note|break(?:ing)? (?:it|this|the)|find(?:ing)? an?|giv(?:e|ing) (?:him|her|them|your \w+)|agree(?:ing)? on)"
+    r"|start(?:ing)?(?! wherever| anywhere| from the beginning)|look(?:ing)? into|reach(?:ing)? out|go(?:ing)? to|sit(?:ting)? down|book(?:ing)?|report|meet(?:ing)?|invit(?:e|ing)|offer(?:ing)?"
+    r"|block|plan|schedule|pick|list|choose|note|ring|break(?:ing)? (?:it|this|the)|find(?:ing)? an?|giv(?:e|ing) (?:him|her|them|your \w+)|agree(?:ing)? on"
+    r"|collect|gather|bring|prepare|practi[sc]e|leave|jot|open|cancel|sign|visit|apply for|limit|turn off|join|focus(?:ing)? on|share (?:it|this|that) with|remind)"
 )
 
 # Acts that can serve a hidden need. Key: act; value: alternatives.
@@ -51,7 +52,7 @@ SERVING: dict[str, tuple[str, ...]] = {
         r"\byou(?: really| simply| honestly)? (?:couldn't|could not|can't|cannot) have(?: \w+)? (?:seen|known|predicted|prevented|stopped|guessed)\b|\byou had no way (?:of knowing|to know)\b",
         r"\b(?:i|nobody|no one) (?:do not|don't|would not|wouldn't|can|could|can't)(?: fairly)? (?:blame|fault|put this on) (?:on )?you",
         r"\b(?:don't|do not|not to|stop|no (?:need|reason) to|shouldn't|should not|needn't)(?: have to)? (?:blam\w+ yourself|beat\w* yourself up|feel\w* (?:guilty|responsible|to blame)|punish\w* yourself|(?:carry|take|bear)(?: \w+){0,2} (?:blame|guilt))",
-        r"\b(?:not|n't) (?:something|anything|a reason) (?:you (?:need|have) )?to (?:feel guilty|feel bad|blame yourself|be ashamed)",
+        r"\b(?:not|\w+n't) (?:something|anything|a reason) (?:you (?:need|have) )?to (?:feel guilty|feel bad|blame yourself|be ashamed)",
         r"\bi (?:see|find) (?:no|nothing) (?:fault|blame|wrong)\b",
         r"\b(?:the )?blame (?:here )?(?:is not|isn't|does not|doesn't) (?:yours|belong (?:to|with) you|sit with you|fall on you)",
         r"\b(?:decision|choice|mistake|fault|blame|responsibility|failure|anger|behaviou?r)(?: \w+){0,3} (?:is|was|lies|lay|belongs)(?: \w+)? (?:his|hers|theirs|on (?:him|her|them)|with (?:him|her|them)|to (?:him|her|them))\b",
@@ -60,6 +61,10 @@ SERVING: dict[str, tuple[str, ...]] = {
         r"\byou'?(?:re not| aren't| weren't) (?:the one )?(?:to blame|at fault|responsible|in the wrong|the one who|(?:being )?unreasonable|guilty|(?:the|an?) (?:bad|villain|guilty|terrible|awful|horrible))",
         r"\bany(?:one|body|(?: \w+)? person)(?: (?:in|with)(?: \w+){1,3})? would have (?:done|trusted|believed|acted|made|chosen|said|fallen)",
         r"\byou (?:did|tried|gave) (?:the|your)(?: very)? best (?:you could|that you|with what)|\byou acted (?:in good faith|reasonably|with the)\b",
+        r"^(?=.*\byou).*\b(?:(?:not|no|never|nothing|hardly|isn't|wasn't|aren't|don't|doesn't|can't|cannot|stop)\b)(?: [\w',]+){0,8} (?:your (?:own )?(?:fault|doing|mistake)\b|you (?:should|need to) feel (?:ashamed|guilty|bad)|to blame yourself)",
+        r"\bstop (?:torturing|punishing|tormenting|blaming|beating) yourself\b|\b(?:blaming|punishing) yourself (?:is|would be|won't)\b|\bno way (?:for you to|you could have) (?:know|see|seen|known|prevent\w*|stop\w*|tell)\b",
+        r"\b(?:is|was|are|were) (?:his|hers|theirs) to (?:answer|carry|own|fix|deal|bear)\b|\b(?:they|he|she|around you|the \w+) failed you\b|\baround you failed\b|\b(?:isn't|is not|wasn't|hardly|no) a? ?crime\b",
+        r"\bhow is any of (?:that|this|it) (?:on you|your fault)\b|\byou don't owe (?:anyone|anybody|them|him|her)(?: \w+)? apolog\w+|\bsays more about (?:him|her|them)\b|\boff the hook\b",
     ),
     "invite_reflection": (
         r"\b(?:looking back|when you look back|if you look back|thinking back)\b.*\b(?:you|your|yours|yourself)\b",
@@ -80,6 +85,11 @@ SERVING: dict[str, tuple[str, ...]] = {
         r"\b(?:have|did|do) you (?:ever )?(?:thought|think|wondered|wonder|considered)(?: about)? (?:why|what|how)(?: \w+){0,6} (?:you|your|yourself)\b",
         r"\bdoes (?:that|this|it)(?: \w+){0,3} (?:feel|seem|sound|look) familiar\b|\b(?:something|a way|a thing) you (?:tend|often|usually|always) (?:to|do|react)\b",
         r"\bwhat (?:were you|you were|are you) (?:afraid|scared|worried|hoping|avoiding|protecting)\b|\bgoing on (?:inside|in) you\b|\bwhy do you think you\b",
+        r"\bwhat (?:do|did) you think your (?:own )?\w+ (?:told|said|did|does|was|is|says|meant)\b|\bwhat do you make of (?:that|it|this|your)\b",
+        r"\bhow (?:might|could|may|did|do) you(?:r \w+)? (?:\w+ )?(?:have )?(?:contribut\w+|react\w*|respond\w*|influenc\w+|play(?:ed)? into)\b|\bwhat (?:lessons?|insights?)\b.*\byou",
+        r"\b(?:suppose|imagine|if) you (?:had the chance|could|were able)(?: [\w']+){0,5} (?:over|again|differently)\b|\bdo you (?:think|feel|believe) (?:that )?you(?:'d|'ve| might| could| may| were| have)\b",
+        r"\bwhat (?:led|drove|moved|prompted|brought) you to\b|\b(?:wonder|curious|asking) (?:if|whether) (?:some |a )?part of you\b|\bwhat does (?:that|this|it) (?:say about|bring up in|stir up in) you\b",
+        r"\bin (?:the same|that|a similar) situation\b.*\bwould you\b.*\?|\bwhat do you think (?:triggered|caused|made|drove|led|lay behind)(?: \w+){0,3} you\b|\b(?:values|needs|fears) of yours\b|\bwhat was in it for you\b",
     ),
     "weigh_sides": (
         r"\bon (?:the )?one (?:hand|side)\b|\bon the other(?: hand| side|,)|\bthe flip side\b",
@@ -92,15 +102,20 @@ SERVING: dict[str, tuple[str, ...]] = {
         r"\b(?:has|had|have) (?:a )?(?:good|bad|fair|real) (?:and|but also) (?:a )?(?:bad|good|hard|weak) (?:side|point)",
         r"\b(?:has|have|are|is)(?: \w+){0,2} (?:advantages?|benefits?|upsides?|merits?)\b.*\b(?:but|yet|while|though)\b",
         r"\bneither (?:of (?:you|them|those|these)|side|one)(?: \w+){0,3} (?:is|was|has|had|all|are)\b",
-        r"^at the same time,|\b(?:and|but|yet) at the same time\b|\b(?:it's|it is) also (?:true|fair)\b|^then again\b|\b(?:good|fair|valid|strong) (?:arguments|points|reasons) on (?:both|each)\b",
+        r"\b(?:and|but|yet) at the same time\b|\b(?:it's|it is) also (?:true|fair)\b|\b(?:good|fair|valid|strong) (?:arguments|points|reasons) on (?:both|each)\b",
+        r"^at the same time,|^then again\b",
         r"^(?:still|that said|and yet|even so|however|to be fair)\b.*\byou(?:'ve|'d)?(?: had| have| did| were)? also\b",
         rf"\b{_OTHER}\b.*\b(?:but|yet|while|though) (?:you|your \w+)\b.*\balso\b|\byou\b.*\b(?:but|yet|while|though) {_OTHER}\b.*\b(?:also|too|has a point|have a point)\b",
         r"\b(?:he|she|they)(?: may| might| do| does| also)? ha(?:ve|s) a (?:fair |good |valid )?point\b|\bfrom (?:both|two|different) (?:sides|angles|perspectives|points of view)\b",
+        r"\bblack and white\b|\bsomething to be said for\b|\b(?:to be fair|in fairness) to\b|\bcancels? (?:out )?the other\b|\boutweighs? the other\b",
+        r"\breasons to\b.*\breasons to\b|\bfrom (?:your|his|her|their) side\b.*\bfrom (?:his|hers|her|theirs|their|yours|your|the other)\b|\bboth can (?:hold|have|be)\b",
+        r"\b(?:he|she|they)\b.*\b(?:and|but|yet|though) (?:he|she|they)(?:'s|'re|'d)?(?: was| were| had| is| are)? (?:also|too)\b",
+        r"^while\b.*\b(?:also|too|there's|there is|equally)\b",
     ),
     "deep_empathy": (
         r"\b(?:underneath|beneath|behind|below|under) (?:the|all|that|this|it|your)(?: \w+){0,4}.*\b(?:hurt|fear|grief|love|longing|lonel\w+|loss|losing|shame|sad\w*|ache|wish|afraid|alone|trust|pain|sorrow|scared|abandoned)\b",
         r"\b(?:hurts?|aches?|grief|pain|sorrow|loneliness|fear|loss|sadness)\b.*\b(?:because|since|when) (?:you|it|this|that)(?: \w+){0,3} (?:love|loved|matter|matters|mattered|care|cared|trusted|mean|means|meant|hoped)",
-        r"\b(?:really|truly|deep down|at heart|at its core)(?: \w+){0,3} about (?:not \w+ing|\w+ing|never|whether|how|the (?:fear|loss|wish|hurt|feeling|hope))\b",
+        r"\b(?:deep down|at heart|at its core)(?: \w+){0,3} about\b|\b(?:really|truly)(?: \w+){0,3} about (?:not \w+ing|\w+ing|never|whether|how|the (?:fear|loss|wish|hurt|feeling|hope))\b",
         rf"\byou (?:must|may|might) (?:have felt|feel|be feeling)(?: \w+)? {_FELT_ALONE}\b",
         rf"\b(?:to|you|who) (?:feel|feels|felt|be|been|go|carry|hold)(?: \w+){{0,3}} (?:so alone|so small|shut out|(?!alone|lonely|small|torn|empty){_FELT_ALONE})\b",
         rf"\bi (?:can )?(?:feel|sense|hear|see)(?: (?!how\b|why\b)[\w']+){{0,7}} {_PAIN}\b",
@@ -112,6 +127,10 @@ SERVING: dict[str, tuple[str, ...]] = {
         r"\b(?:must|would) (?:be|have been|feel)(?: \w+)? (?:heartbreaking|devastating|crushing|shattering|humiliating|isolating)\b(?: to| for you| when)",
         r"\b(?:didn't|did not|not) (?:just|only|merely) (?:lose|lost|losing)\b.*\byou\b|\b(?:nobody|no one) (?:really |truly |even )?(?:sees|hears) you\b",
         r"\b(?:love|heart|soul|yourself) into\b.*\b(?:nothing|emptiness|thrown|unseen|ignored)\b",
+        r"\b(?:old|deep|open) (?:wound|scar)s?\b|\bthat you (?:don't|do not|didn't) (?:matter|count|belong)\b|\bkind of (?:pain|hurt|loneliness|grief|emptiness)\b|\byou(?:'re| are)(?: \w+)? (?:mourning|grieving)\b",
+        rf"\b(?:that|the|this) {_PAIN} (?:of|that|when you|you)\b|\b(?:hollows?|tears?|breaks?) (?:you|a person|someone) (?:out|apart|open)\b|\byou (?:must|may|might) have felt(?: \w+)? (?:smaller|tiny|helpless|heartbroken|crushed|ashamed)\b",
+        rf"\bdeep down\b.*\b(?:hurt\w*|pain|afraid|sad|{_FELT_ALONE})\b|\b{_FELT_ALONE} you must (?:have felt|feel|be feeling)\b|\bcut (?:right |straight )?(?:through|into) you\b|\b(?:shaken|wounded|broken) you\b",
+        r"\b(?:painful|hard|lonely|awful|devastating) to (?:feel|know|realise|realize|think|see) that (?:your|he|she|they|nobody|no one)\b|\bas if the (?:ground|floor|world)\b",
     ),
     "invite_telling": (
         r"\b(?:tell|say|share) (?:me )?(?:a bit |a little |some )?(?:more|everything|all of it|the rest|the whole|as much)\b",
@@ -127,6 +146,10 @@ SERVING: dict[str, tuple[str, ...]] = {
         r"\bwhat(?:'s|'s been| is| was| has been| were)(?: you)? (?:the (?:hardest|worst|toughest)|on your mind|going (?:through|on in) your (?:mind|head))\b|\bwhat else\b|\banything else (?:you|on your mind)\b",
         r"\byou can (?:say|tell|let) (?:it|me|any|every|all)\w*\b|\bfeel free to (?:share|talk|tell|vent)\b|\b(?:walk|talk|take) me through\b",
         r"\b(?:would|do) you (?:like|want|feel like|care) (?:to )?(?:tell|talk|talking|share|sharing)\b|\b(?:can|could|would) you (?:tell me|describe|share)\b(?: \w+){0,4} (?:more|what|how|about)\b",
+        r"\b(?:start|begin) (?:wherever|anywhere|from the beginning)\b|\bwhat did (?:you|it|that) feel\b|\b(?:i'd|i would)(?: \w+)? (?:like|love|want) to (?:hear|know|understand)\b",
+        r"^(?:so |and )+(?:then|after that)\?",
+        r"\bwhat (?:makes|made) you (?:think|feel|say) (?:so|that|this|like)\b|\bwhat(?:'s| is) (?:bothering|troubling|weighing|hurting|worrying) you\b|\btalk about (?:what|it|how|that)\b.*\?|\bi(?:'ve got| have) (?:all (?:the|day|evening|night)|plenty of) ?",
+        r"\bwhat happened (?:at|in|on|to|that)\b.*\?|\b(?:hurt|hurts|bothers?|bothered|upset|upsets) you (?:the )?most\b",
     ),
     "explain_other": (
         rf"\b{_SUPPOSING} {_OTHER}(?:'s|'re|'d)?(?! (?:can|could|would|will)\b)(?: [\w']+)? \w+",
@@ -138,23 +161,27 @@ SERVING: dict[str, tuple[str, ...]] = {
         r"\b(?:what|where) (?:he|she|they)(?: \w+){0,2} (?:was|were) (?:afraid|scared|coming from|thinking|protecting)\b",
         r"\b(?:people|parents|someone)(?: who)?(?: [\w']+){0,5} (?:often|sometimes|usually) (?:act|do|say|hide|push|go quiet|lash|withdraw|pull|shut|snap|find it|struggle|don't know)\b",
         r"\b(?:sometimes|often),? (?:people|parents|someone) (?:\w+ ){1,4}(?:when|because) (?:they|something)\b",
+        r"\b(?:his|her|their) (?:silence|anger|behaviou?r|reaction|distance|coldness|outburst|words) (?:may|might|could|probably|seems?|sounds?)\b|\b(?:acting|behaving|reacting) (?:this|that|the) way\b.*\bbecause (?:he|she|they)\b",
+        r"\bwhen (?:people|someone|parents)\b.*\b(?:they|he|she) (?:often|tend|usually|sometimes|may|can)\b",
+        r"\b(?:strikes me as|seems to me|seems like|comes across as) (?:someone|a person|a man|a woman) who\b",
     ),
     "advise": (
         r"\b(?:you could(?!n't| have\b| go back\b| feel\b)|you might(?! have\b| feel\b| be\b)|why not|how about|what if you|what about|you can (?:ask|try|call|write|start|set|send|make|book|check|offer|begin|talk)) (?:try |start by |first |also |just )?(?:\w+ing\b|\w+)(?: \w+){2,}",
         rf"\bwhy don't you (?:try|{_DO})|\bhave you (?:considered|tried|thought (?:about|of)|looked into) (?:{_DO}|an? )",
-        r"\b(?:try|consider) (?:to \w+|\w+ing|asking|a \w+)(?: \w+){1,}",
+        r"\b(?:try|consider) (?:to (?!stay\b|be\b|not\b|relax\b)\w+|\w+ing|asking|a \w+)(?: \w+){1,}",
         r"\b(?:one|a|the|your|another) (?:small |first |next |practical |simple |concrete |useful |possible |good )*(?:step|thing|option|move|idea|plan)(?: that| you)? (?:could|may|might|can|may|would|is|here is)\b",
         r"\bit (?:may|might|could|would)(?: also)? (?:help|be (?:a good idea|useful|helpful|wise|worth(?: it)?|best)) (?:to \w+|\w+ing)(?: \w+){2,}",
         r"\bi(?:'d| would)?(?: \w+)? (?:suggest|recommend|advise)\b|\bi(?:'d| would) (?:start|begin)\b|\bif i were you\b",
         r"\b(?:tomorrow|tonight|this week|first)(?:,)? (?:you could |maybe |try |just )?(?:ask|write|call|list|set|send|pick|make|book|tell|put|talk|check|note|choose|take)\b",
-        rf"(?<!when )(?<!whenever )(?<!if )\byou (?:should|need to|ought to) (?:{_DO}|try (?!harder))",
-        rf"^(?:(?:so|then|first|next|also|and|maybe|perhaps|after that|today|start small|finally)[,:]? )*{_DO}\b(?! (?:me|us|on|more)\b)(?: [\w']+){{2,}}(?!.*\?)",
+        rf"\b(?<!when )(?<!whenever )(?<!if )you (?:should|need to|ought to) (?:{_DO}|try (?!harder))",
+        rf"^(?:(?:so|then|first|next|also|and|maybe|perhaps|after that|today|start small|finally|first thing tomorrow)[,:]? )*(?!\w+ing\b){_DO}\b(?! (?:me|us|on|more)\b)(?: [\w']+){{2,}}(?!.*\?)",
         r"\b(?:maybe|perhaps) you (?:can|should)(?: \w+){3,}",
+        rf"\b(?:here's|here is|here are|one) (?:an |a |a few |some )?(?:ideas?|tips?|trick|thought|suggestions)\b|\b(?:helps?|helped|works?)(?: \w+){{0,3}} is to\b|\b(?:might|could|would|may) do you good\b|\b(?:worth a try|worth trying)\b|\band (?:then )?{_DO}\b.*\b(?:before|by) (?:monday|friday|tomorrow|noon)\b",
     ),
     "praise": (
         r"\bi (?:really |truly |honestly )?(?:admire|respect|appreciate|am impressed by|'m impressed by)(?: \w+)? (?:how|that|the way|what) you\b|\bi (?:\w+ )?(?:admire|respect) (?:you for|your \w+)",
         r"\bi(?:'m| am)(?: \w+)? (?:impressed|moved|touched|inspired) (?:by|with) (?:how|what|the way|your)\b|\bproud of you for\b",
-        r"\b(?:it|that) (?:took|takes|shows|showed) (?:real |a lot of |great |so much |such |true |plenty of )*(?:courage|strength|patience|care|heart|guts|backbone|love|discipline|loyalty|grace|nerve|integrity|dedication)\b",
+        r"\b(?:took|takes|shows|showed) (?:real |a lot of |great |so much |such |true |plenty of )*(?:courage|strength|patience|care|heart|guts|backbone|love|discipline|loyalty|grace|nerve|integrity|dedication)\b",
         r"\b(?:not everyone|few people|most people|hardly anyone|not many)(?: \w+)? (?:would|could|do|manage)\b",
         rf"\byou {YOU_DID}\b.*\b(?:that|which|and (?:that|it)) (?:is|was|'s|takes|took|shows|says|matters|counts)\b",
         r"\bwell done\b.*\b(?:for|on) \w+ing\b|\b(?:good on you|hats off|credit to you)\b.*\b(?:for|on) \w+ing\b|\b(?:good|great|nice|excellent) (?:job|work) (?:on|with|\w+ing)\b",
@@ -165,6 +192,11 @@ SERVING: dict[str, tuple[str, ...]] = {
         r"\b(?:brave|kind|thoughtful|generous|mature|courageous|considerate|impressive|admirable|selfless|decent)(?: \w+){0,3} (?:of you\b|thing to do\b|thing you did\b)",
         r"\b(?:that's|that is|that was|this is)(?: real| true| some| such)? (?:dedication|commitment|resilience|devotion|perseverance|generosity|determination|loyalty)\b|\b(?:speaks volumes|says a lot) about (?:you\b|who you|your)",
         r"\byou(?:'ve| have)? put (?:in )?(?:so much|a lot|an? \w+ amount|such)(?: \w+){0,3} (?:effort|work|care|thought|love)\b|\bdeserves? (?:recognition|credit|praise|applause)\b",
+        r"\bwhat you did\b.*\b(?:was|is)(?: \w+)? (?:brave|extraordinary|remarkable|admirable|impressive|amazing|wonderful|kind|generous|courageous|selfless)\b|\bthat(?:'s| is| was)(?: \w+)? (?:brave|extraordinary|remarkable|admirable|impressive|courageous|selfless)\b",
+        r"\b(?:no small|quite an?|a real|a huge|a great) (?:achievement|feat|accomplishment|thing to do)\b|\bhats? off to you\b|\blucky to have you\b|\b(?:noticed|saw|did) what (?:nobody|no one) else\b",
+        r"^hats off\b",
+        rf"\byou {YOU_DID}\b.*\b(?:when (?:it would have been easier|others|nobody|no one|everyone|most)|while (?:raising|working|caring)|all on your own|all by yourself)\b",
+        r"\byou(?:'ve| have) (?:shown|proved|given)(?: \w+){0,3} (?:strength|courage|patience|care|dedication|kindness|resilience)\b|\byour (?:dedication|courage|patience|kindness|loyalty) (?:to|is|was|in)\b|\bshows how much you care\b",
     ),
 }
 
@@ -175,11 +207,13 @@ GENERIC: dict[str, tuple[str, ...]] = {
         r"\b(?:i(?:'m| am) (?:so |really |very |truly )?sorry)\b",
         r"\b(?:no wonder|of course) (?:you|that|it|this)\b",
         r"\b(?:it|that) makes (?:\w+ )?sense (?:that|you|to)\b",
-        r"\bwhat a (?:hard|tough|rough|painful|difficult|heavy|long|lousy|horrible)\b",
-        r"\bi (?:can )?(?:really |totally |completely )?(?:hear|see|understand|get) (?:you|that|how|why|it)\b|\bi (?:can )?imagine (?:how|why)\b|^i understand\W*$",
+        r"\bwhat an? (?:hard|tough|rough|painful|difficult|heavy|long|lousy|horrible|awful|terrible)\b",
+        r"\bi (?:can )?(?:really |totally |completely )?(?:hear|see|understand|get) (?:you|that|how|why|it)\b|\bi (?:can )?imagine (?:how|why)\b",
+        r"^i understand\W*$",
         r"\b(?:anyone|anybody) would (?:be|feel)\b|\byou have every right to (?:be|feel)\b",
-        r"\b(?:is|are|'s|'re) (?:\w+ )?(?:understandable|valid|okay to (?:be|feel)|ok to (?:be|feel)|natural to (?:be|feel)|normal to (?:be|feel))\b",
+        r"\b(?:is|are|'s|'re) (?:\w+ )?(?:understandable|valid(?! (?:points?|reasons?|arguments?))|okay to (?:be|feel)|ok to (?:be|feel)|natural to (?:be|feel)|normal to (?:be|feel))\b",
         r"\b(?:ouch|oh no|oof)\b",
+        r"\b(?:not|\w+n't)(?: being)? (?:overreacting|too sensitive|making a (?:fuss|big deal))\b|\banybody would be\b",
     ),
     "comfort": (
         r"\bi(?:'m| am) (?:here|right here|with you|on your side|always here)\b",
@@ -188,6 +222,7 @@ GENERIC: dict[str, tuple[str, ...]] = {
         r"\b(?:be kind|be gentle|go easy) (?:to|with|on) yourself\b",
         r"\b(?:rest|breathe|take a breath|take care)\b.*\b(?:yourself|now|tonight|bit|first|moment)\b|\b(?:look after|take care of) yourself\b|\bget some (?:rest|sleep)\b",
         r"\byou(?:'ll| will) get through\b|\byou(?:'ve| have) got this\b",
+        r"\bgot your back\b|\b(?:rooting for|in your corner)\b|\byou don't have to be (?:strong|brave|perfect|okay)\b|\ball the time you need\b|\b(?:be patient|patience) with yourself\b",
     ),
     "ask_fact": (
         r"^(?:and |so |but )?(?:when|where|who|how long|how old|how often|how much|how many|which|do you|did|have you|has|is|was|are|were|does)\b[^.]*\?",

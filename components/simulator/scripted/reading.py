@@ -6,7 +6,6 @@ Acts are found in *sentences*: a list of keywords has no function words around i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -19,14 +18,28 @@ COMMON_WORDS = frozenset(files(__package__).joinpath("common_words.txt").read_te
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 _SENTENCE = re.compile(r"[^.!?;\n]+[.!?;]*")
 _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2014": ", ", "\u2013": ", "})
+_READ_CHARACTERS = 400  # acts are looked for at the beginning of a sentence that never ends: the cost stays linear
 _LEAST_COMMON_SHARE = 0.25  # below this share of common words a string of four or more words is no English sentence
 
 
-def _compiled(patterns: Mapping[str, tuple[str, ...]]) -> dict[str, re.Pattern[str]]:
-    return {act: re.compile("|".join(alternatives)) for act, alternatives in patterns.items()}
+@dataclass(frozen=True)
+class _Act:
+    """The patterns of one act. Those tied to the beginning are kept apart: tried at every position they would cost most of the time."""
+
+    anywhere: re.Pattern[str]
+    beginning: re.Pattern[str] | None
+
+    @staticmethod
+    def of(alternatives: tuple[str, ...]) -> _Act:
+        beginning = [one for one in alternatives if one.startswith("^")]
+        anywhere = [one for one in alternatives if not one.startswith("^")]
+        return _Act(re.compile("|".join(anywhere)), re.compile("|".join(beginning)) if beginning else None)
+
+    def find(self, sentence: str) -> re.Match[str] | None:
+        return self.anywhere.search(sentence) or (self.beginning and self.beginning.match(sentence)) or None
 
 
-_ACTS = _compiled({**SERVING, **GENERIC, **HARMFUL})
+_ACTS = {act: _Act.of(alternatives) for act, alternatives in {**SERVING, **GENERIC, **HARMFUL}.items()}
 _META = re.compile("|".join(META))
 # "You feel as if it was your fault" reports a reproach; it makes none.
 _REPORTED = re.compile(
@@ -80,10 +93,11 @@ def _read_sentence(text: str) -> Sentence:
     if len(words) < 2 or not _has_grammar(words):
         return Sentence(text, words, ())
     found: list[tuple[str, str]] = []
-    for act, pattern in _ACTS.items():
-        match = pattern.search(lowered)
-        if match and not (act == "blame" and _REPORTED.search(lowered[: match.start()])):
-            found.append((act, text[match.start() : match.end()] if len(text) == len(lowered) else match.group()))
+    lowered = lowered[:_READ_CHARACTERS]
+    for act, patterns in _ACTS.items():
+        match = patterns.find(lowered)
+        if match and not (act in ("blame", "lecture") and _REPORTED.search(lowered[: match.start()])):
+            found.append((act, text[match.start() : match.end()] if len(text) == len(text.lower()) else match.group()))
     return Sentence(text, words, tuple(_resolved(found)))
 
 
@@ -109,6 +123,11 @@ def _resolved(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
 def content_words(words: tuple[str, ...] | list[str]) -> frozenset[str]:
     """Words of four or more letters that are not among the commonest, without a plural or past ending."""
     return frozenset(_stem(word) for word in words if len(word) > 3 and word not in COMMON_WORDS and "'" not in word)
+
+
+@lru_cache(maxsize=1 << 12)
+def content_of(text: str) -> frozenset[str]:
+    return content_words(words_of(text))
 
 
 def words_of(text: str) -> tuple[str, ...]:
