@@ -105,6 +105,7 @@ class TrainSettings(_Section):
     personas_per_step: int = Field(ge=1)
     group_size: int = Field(ge=2)
     learning_rate: float = Field(gt=0)
+    learning_rate_schedule: Literal["constant", "linear"]
     warmup_steps: int = Field(ge=0)
     epsilon: float = Field(gt=0)
     epsilon_high: float = Field(gt=0)
@@ -117,7 +118,6 @@ class TrainSettings(_Section):
     save_every: int = Field(ge=1)
     evaluate_every: int = Field(ge=1)
     evaluation_personas: int = Field(ge=1)
-    max_seconds: float = Field(ge=0)
 
     @model_validator(mode="after")
     def _batch_divides(self) -> TrainSettings:

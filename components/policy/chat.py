@@ -33,6 +33,8 @@ class ChatFormat:
         ids = self._render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": user}])
         before = self._render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], generation_prompt=False)
         last_end = len(before) - 1 - before[::-1].index(self.end_of_turn)
+        if ids[: last_end + 1] != before[: last_end + 1]:
+            raise ValueError("the chat template rewrites earlier turns when a user turn is added; such templates are not supported")
         return ids[last_end + 1 :]
 
     def decode(self, token_ids: Sequence[int]) -> str:

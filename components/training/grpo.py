@@ -33,6 +33,7 @@ class GrpoParameters:
     group_size: int
     rows_per_forward: int
     learning_rate: float
+    learning_rate_schedule: str
     warmup_steps: int
     epsilon: float
     epsilon_high: float
@@ -165,7 +166,7 @@ def build_trainer(
         max_steps=parameters.steps * parameters.updates_per_batch,
         shuffle_dataset=False,
         learning_rate=parameters.learning_rate,
-        lr_scheduler_type="constant_with_warmup",
+        lr_scheduler_type={"constant": "constant_with_warmup", "linear": "linear"}[parameters.learning_rate_schedule],
         warmup_steps=parameters.warmup_steps,
         max_grad_norm=parameters.max_grad_norm,
         weight_decay=0.0,

@@ -43,10 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def fingerprint(settings: Settings, personas: Path, base: Path) -> str:
-    """Twelve hex digits of everything that decides the result of a training run."""
+    """Twelve hex digits of everything that decides the result of a training run: settings, personas, base and code."""
     parts = settings.model_dump(mode="json", include={"seed", "simulator", "policy", "rollout", "reward", "train"})
     weights = sorted(base.glob("*.safetensors"))
-    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in [personas, *weights]}
+    code = sorted(
+        path for folder in ("dialogue", "policy", "reward", "simulator", "training") for path in Path("components", folder).rglob("*.py")
+    )
+    files = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in [personas, *weights, *code]}
     return digest_of({"settings": parts, "files": files})
 
 

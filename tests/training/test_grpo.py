@@ -22,6 +22,7 @@ from components.policy.chat import ChatFormat
 from components.policy.transformers_sampler import TransformersSampler
 from components.recording import CurveFile
 from components.reward.emotion_reward import emotion_reward
+from components.settings import load_settings
 from components.simulator.emotion import EmotionRules
 from components.simulator.protocol import Simulator
 from components.simulator.scripted.simulator import ScriptedSimulator
@@ -30,11 +31,12 @@ from components.training.measures import measure
 from components.training.watch import TrainingDiverged, Watch
 
 RULES = EmotionRules(max_turns=3)
-PARAMETERS = GrpoParameters(
-    credit="turn", steps=2, personas_per_step=2, group_size=2, rows_per_forward=2, learning_rate=1e-2, warmup_steps=0, epsilon=0.2,
-    epsilon_high=0.28, beta=0.0, loss_type="grpo", scale_rewards="batch", updates_per_batch=1, max_grad_norm=1.0, temperature=1.0,
-    save_every=1, seed=3,
-)  # fmt: skip
+SMALL: dict[str, Any] = {
+    "credit": "turn", "steps": 2, "personas_per_step": 2, "group_size": 2, "rows_per_forward": 2, "learning_rate": 1e-2, "warmup_steps": 0,
+    "scale_rewards": "batch", "updates_per_batch": 1, "save_every": 1, "temperature": 1.0, "seed": 3,
+}  # fmt: skip
+GIVEN = load_settings(Path(__file__).parents[2] / "params.yaml").train.model_dump(include=set(GrpoParameters.__dataclass_fields__))
+PARAMETERS = GrpoParameters(**{**GIVEN, **SMALL})
 PERSONAS = {persona.persona_id: persona for persona in people()[0]}
 ORDER = list(PERSONAS)[:4]
 

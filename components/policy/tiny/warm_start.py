@@ -119,7 +119,9 @@ def _schedule(step: int, progress: float) -> float:
 
 
 def _batches(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[list[Example]]:
-    """Batches of about `batch_tokens` padded tokens, of similar length inside, in random order."""
+    """Batches of about `batch_tokens` padded tokens, of similar length inside, in random order; none of no examples."""
+    if not examples:
+        return
     random = Random(seed)
     order = sorted(range(len(examples)), key=lambda index: (len(examples[index].ids) // 32, random.random()))
     batches: list[list[Example]] = [[]]
