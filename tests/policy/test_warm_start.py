@@ -59,7 +59,7 @@ def trained(tokenizer: Any, lessons: list[list[Example]], **changes: Any) -> tup
 def test_it_learns_what_it_is_shown_and_the_same_twice(tokenizer: Any) -> None:
     lessons = [[encode_text(tokenizer, text) for text in SENTENCES] * 60, [encode_dialogue(tokenizer, DIALOGUE)] * 20]
     model, result, steps = trained(tokenizer, lessons)
-    assert result.last_loss < 0.5 * result.first_loss and not result.cut_short
+    assert result.last_loss < 0.6 * result.first_loss and not result.cut_short
     assert result.steps == len(steps) and [step for step, _ in steps] == list(range(1, len(steps) + 1))
     assert {of for _, of in steps} == {len(steps)}
     assert result.tokens == sum(len(example.ids) for lesson in lessons for example in lesson)
