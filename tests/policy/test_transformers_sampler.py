@@ -156,6 +156,19 @@ def test_a_forgotten_row_serves_the_next_dialogue_without_a_trace(model: Any) ->
     assert asyncio.run(one_after_another())[1].token_ids == fresh.token_ids
 
 
+def test_a_dialogue_that_comes_back_after_it_was_forgotten_is_read_again(model: Any) -> None:
+    async def said(rows: int) -> Sample:
+        sampler = sampler_of(model, rows=rows)
+        first = await sampler.sample(SampleRequest("d", prompt(6), 6, 8))
+        if rows == 1:
+            sampler.forget("d")
+            await sampler.sample(SampleRequest("e", prompt(7), 7, 8))
+            sampler.forget("e")
+        return await sampler.sample(SampleRequest("d", (*prompt(6), *first.token_ids, *USER), 9, 8))
+
+    assert asyncio.run(said(rows=1)).logprobs == pytest.approx(asyncio.run(said(rows=2)).logprobs, abs=1e-5)
+
+
 def test_after_a_change_of_the_weights_start_reads_everything_anew(model: Any) -> None:
     import copy
 

@@ -175,3 +175,15 @@ def _load(name: str) -> dict[str, Any]:
         files("components.simulator.scripted").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     )
     return loaded
+
+
+def test_the_mood_of_the_talk_shows_in_high_and_low_tiers_only(train: list[Persona]) -> None:
+    moods = _load("moods")
+
+    def said(emotion: int) -> list[str]:
+        return [next_message(persona, 1, 0.8, [str(persona.first_line)], [False], 2, emotion).text for persona in train[:60]]
+
+    for tier, emotion in (("A", 80), ("C", 20)):
+        share = sum(any(mood in text for mood in moods[tier]) for text in said(emotion)) / 60
+        assert 0.1 < share < 0.5
+    assert not any(mood in text for mood in moods["A"] + moods["C"] for text in said(50))

@@ -1,4 +1,4 @@
-"""What the user says next: a reaction to the last reply, the next piece of the story, and often a cue to the hidden need.
+"""What the user says next: a reaction to the last reply, the mood of the talk, the next piece of the story, and often a cue to the need.
 
 A pure function of persona, seed, difficulty and the dialogue so far. Nothing is said twice in a dialogue: phrases are drawn
 without replacement from orders that depend on persona and seed only. The need itself is never stated.
@@ -23,6 +23,7 @@ _GOODBYE = {
     "S": ("I feel so much lighter now. Thank you, truly. Bye for now.", "That was all I hoped for. Thanks, and goodbye."),
     "F": ("I can't do this any more. Bye.", "This is not helping. I'm done here."),
 }
+_MOOD_RATE = 0.3  # share of the messages in tiers A and C that say how the talk feels
 _WHEN_THE_STORY_IS_TOLD = (
     "That is where it stands.", "I keep coming back to it.", "And so it goes on.", "It is still the same today.", "I think of it every morning.",
     "It was on my mind again at breakfast.", "Nothing has moved since.", "I look at the clock a lot.", "The rest you know by now.",
@@ -57,7 +58,7 @@ def next_message(
     reaction = _unsaid(_order(_reactions(persona, change), persona, seed, "reaction"), said, turn)
     story = _story_piece(persona, seed, turn)
     has_cue = _uniform(persona, seed, f"cue:{turn}") < cue_rate
-    parts = [reaction, *story]
+    parts = [reaction, *_mood(now, persona, seed, turn, said), *story]
     if has_cue:
         parts.append(_cue(persona, seed, sum(cues)))
     return Utterance(_in_style(parts, persona, seed, turn), cue=has_cue)
@@ -67,6 +68,14 @@ def _reactions(persona: Persona, change: int) -> list[str]:
     direction = "way_up" if change >= 6 else "up" if change > 0 else "flat" if change == 0 else "down" if change > -6 else "way_down"
     phrases: list[str] = _phrases("reactions")[direction][str(persona.persona_class)]
     return phrases
+
+
+def _mood(now: str, persona: Persona, seed: int, turn: int, said: str) -> list[str]:
+    """Now and then, how the whole talk feels: brighter in tier A, darker in C."""
+    moods = _phrases("moods")
+    if now not in moods or _uniform(persona, seed, f"mood:{turn}") >= _MOOD_RATE:
+        return []
+    return [_unsaid(_order(moods[now], persona, seed, "mood"), said, turn)]
 
 
 def _story_piece(persona: Persona, seed: int, turn: int) -> list[str]:
