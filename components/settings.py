@@ -129,6 +129,7 @@ class TrainSettings(_Section):
 
 
 class EvaluationSettings(_Section):
+    temperature: float = Field(ge=0)
     concurrency: int = Field(ge=1)
     repeats: int = Field(ge=1)
     bootstrap_samples: int = Field(ge=100)

@@ -28,6 +28,11 @@ def policy_location(policy: str) -> str:
     return policy
 
 
+def as_evaluated(settings: Settings) -> Settings:
+    """The settings with the decoding of benchmark dialogues: the same protocol for every policy."""
+    return settings.model_copy(update={"policy": settings.policy.model_copy(update={"temperature": settings.evaluation.temperature})})
+
+
 def jobs_of(personas: Sequence[Persona], name: str, seed: int, repeats: int) -> list[Job]:
     """Every persona once per repeat, each repeat with a seed of its own."""
     return [

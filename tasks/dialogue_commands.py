@@ -36,11 +36,11 @@ def converse(
     params: Path,
 ) -> str:
     """Hold the dialogues of one policy with every persona and write them; one line about the result."""
-    from tasks.conversing import fingerprint, hold_and_write, jobs_of, policy_location
+    from tasks.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of, policy_location
     from tasks.progress import DialogueProgress
     from tasks.stages.assembly import load
 
-    settings = with_simulator(load_settings(params, variant), simulator, difficulty)
+    settings = as_evaluated(with_simulator(load_settings(params, variant), simulator, difficulty))
     people = validate_file(personas)[:limit]
     location = policy_location(policy)
     name = variant or Path(location).name

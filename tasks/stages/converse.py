@@ -14,7 +14,7 @@ from tasks.stages import run_stage
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    from tasks.conversing import fingerprint, hold_and_write, jobs_of
+    from tasks.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
     from tasks.progress import DialogueProgress
     from tasks.stages.assembly import load
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args(argv)
-    settings = load_settings(Path("params.yaml"), arguments.variant)
+    settings = as_evaluated(load_settings(Path("params.yaml"), arguments.variant))
     personas = validate_file(arguments.personas)
     if not arguments.model.is_dir():
         raise BadFile(f"{arguments.model}: no such model folder")
