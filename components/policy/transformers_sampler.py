@@ -54,7 +54,7 @@ class _RowCache(Cache):
         shape = (config.num_hidden_layers, rows, heads, capacity, size)
         self.keys = torch.zeros(shape, dtype=model.dtype, device=model.device)
         self.values = torch.zeros(shape, dtype=model.dtype, device=model.device)
-        self.rows_B: torch.Tensor | slice = slice(None)
+        self.rows_L: torch.Tensor | slice = slice(None)
         self.put: tuple[torch.Tensor, ...] = ()  # (batch index, query index, row, position) of every real token
         self.longest = 0
 
@@ -62,7 +62,7 @@ class _RowCache(Cache):
         batch_index, query_index, row, position = self.put
         self.keys[layer_idx, row, :, position] = key_states[batch_index, :, query_index]
         self.values[layer_idx, row, :, position] = value_states[batch_index, :, query_index]
-        return self.keys[layer_idx, self.rows_B, :, : self.longest], self.values[layer_idx, self.rows_B, :, : self.longest]
+        return self.keys[layer_idx, self.rows_L, :, : self.longest], self.values[layer_idx, self.rows_L, :, : self.longest]
 
     def get_seq_length(self, *_: Any, **__: Any) -> int:
         return 0
@@ -144,21 +144,21 @@ class TransformersSampler:
             length_B.append(known)
             if len(request.context_ids) + request.max_tokens > self.capacity:
                 raise ValueError(f"{request.dialogue_id}: {len(request.context_ids)} + {request.max_tokens} tokens > {self.capacity}")
-        cache.rows_B = slice(None) if row_of_B == list(range(self.rows)) else torch.tensor(row_of_B, device=device)
         uniform_BT = pad_sequence(
             [torch.rand(request.max_tokens, generator=torch.Generator().manual_seed(request.seed)) for request in requests],
             batch_first=True,
-        )
+        ).to(device)
         sampled: list[list[int]] = [[] for _ in requests]
         logprobs: list[list[float]] = [[] for _ in requests]
         finished = [False] * len(requests)
+        live = list(range(len(requests)))  # requests in the forward pass; finished ones leave once they are half of it
+        new_B = [list(ids) for ids in unread_B]
         with _attention(self.model, _GROUPED):
-            new_B = [list(ids) for ids in unread_B]
             for step in range(max(request.max_tokens for request in requests)):
-                logits_BV = self._forward(cache, row_of_B, new_B, length_B)
-                token_B, logprob_B = draw(logits_BV, uniform_BT[:, step].to(device), self.temperature, self.top_p)
+                logits_LV = self._forward(cache, live, row_of_B, new_B, length_B)
+                token_L, logprob_L = draw(logits_LV, uniform_BT[live, step], self.temperature, self.top_p)
                 new_B = [[] for _ in requests]
-                for index, (token, logprob) in enumerate(zip(token_B.tolist(), logprob_B.tolist(), strict=True)):
+                for index, token, logprob in zip(live, token_L.tolist(), logprob_L.tolist(), strict=True):
                     if finished[index] or len(sampled[index]) >= requests[index].max_tokens:
                         continue
                     sampled[index].append(token)
@@ -167,8 +167,11 @@ class TransformersSampler:
                         finished[index] = True
                     elif len(sampled[index]) < requests[index].max_tokens:
                         new_B[index] = [token]
-                if not any(new_B):
+                speaking = [index for index in live if new_B[index]]
+                if not speaking:
                     break
+                if 2 * len(speaking) <= len(live):
+                    live = speaking
         for request, row_length, ids in zip(requests, length_B, sampled, strict=True):
             self._read[request.dialogue_id] = (*request.context_ids, *ids)[:row_length]
         return [Sample(tuple(i), tuple(p), f) for i, p, f in zip(sampled, logprobs, finished, strict=True)]
@@ -180,36 +183,39 @@ class TransformersSampler:
             self._row_of[request.dialogue_id] = self._free.pop()
         return self._row_of[request.dialogue_id]
 
-    def _forward(self, cache: _RowCache, row_of_B: list[int], new_B: list[list[int]], length_B: list[int]) -> torch.Tensor:
-        """Read the new tokens of each row (right-padded) and return the logits (B, V) after each row's last one.
+    def _forward(self, cache: _RowCache, live: list[int], row_of_B: list[int], new_B: list[list[int]], length_B: list[int]) -> torch.Tensor:
+        """Read the new tokens of each live request (right-padded) and return the logits (L, V) after each one's last one.
 
-        Rows without new tokens (already finished) read one padding token that is not kept. Updates `length_B` in place.
+        Requests without new tokens (already finished) read one padding token that is not kept. Updates `length_B` in place.
         """
         device = self.model.device
-        width = max(1, max(len(new) for new in new_B))
-        ids = torch.tensor([new + [self.end_of_turn] * (width - len(new)) for new in new_B], device=device)
-        start = torch.tensor(length_B, device=device)
-        count = torch.tensor([len(new) for new in new_B], device=device)
+        rows = [row_of_B[index] for index in live]
+        new_L = [new_B[index] for index in live]
+        width = max(1, max(len(new) for new in new_L))
+        ids = torch.tensor([new + [self.end_of_turn] * (width - len(new)) for new in new_L], device=device)
+        start = torch.tensor([length_B[index] for index in live], device=device)
+        count = torch.tensor([len(new) for new in new_L], device=device)
         offset_Q = torch.arange(width, device=device)
-        position_BQ = start[:, None] + offset_Q[None]
-        real_BQ = offset_Q[None] < count[:, None]
-        batch_index, query_index = real_BQ.nonzero(as_tuple=True)
-        row = torch.tensor(row_of_B, device=device)[batch_index]
-        cache.put = (batch_index, query_index, row, position_BQ[batch_index, query_index])
-        for index, new in enumerate(new_B):
+        position_LQ = start[:, None] + offset_Q[None]
+        real_LQ = offset_Q[None] < count[:, None]
+        batch_index, query_index = real_LQ.nonzero(as_tuple=True)
+        row_L = torch.tensor(rows, device=device)
+        cache.rows_L = slice(None) if rows == list(range(self.rows)) else row_L
+        cache.put = (batch_index, query_index, row_L[batch_index], position_LQ[batch_index, query_index])
+        for index, new in zip(live, new_L, strict=True):
             length_B[index] += len(new)
-        cache.longest = max(length_B)
-        seen_BQT = torch.arange(cache.longest, device=device)[None, None] <= position_BQ[:, :, None]
-        mask = torch.zeros(seen_BQT.shape, dtype=self.model.dtype, device=device).masked_fill_(~seen_BQT, torch.finfo(self.model.dtype).min)
+        cache.longest = max(length_B[index] for index in live)
+        seen_LQT = torch.arange(cache.longest, device=device)[None, None] <= position_LQ[:, :, None]
+        mask = torch.zeros(seen_LQT.shape, dtype=self.model.dtype, device=device).masked_fill_(~seen_LQT, torch.finfo(self.model.dtype).min)
         hidden = self.model.model(
             input_ids=ids,
             attention_mask={"full_attention": mask[:, None]},
-            position_ids=position_BQ.clamp_max(self.capacity - 1),
+            position_ids=position_LQ.clamp_max(self.capacity - 1),
             past_key_values=cache,
             use_cache=True,
         ).last_hidden_state
         last = (count - 1).clamp_min(0)
-        logits: torch.Tensor = self.model.lm_head(hidden[torch.arange(len(new_B), device=device), last])
+        logits: torch.Tensor = self.model.lm_head(hidden[torch.arange(len(live), device=device), last])
         return logits
 
 

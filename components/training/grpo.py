@@ -14,11 +14,13 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from components.dialogue.episode import Rollout
 from components.training.advantages import group_advantages, turn_advantages
+from components.training.token_scores import TokenScores, add_token_scores
 
 Rollouts = Callable[[Sequence[str], int], list[Rollout]]  # persona ids (already repeated per group) and optimiser step -> rollouts
 
@@ -67,7 +69,11 @@ class DialogueGRPOTrainer(GRPOTrainer):
         self.make_rollouts = rollouts
         self.rollout_rows: list[dict[str, Any]] = []
         self.last_rollouts: list[Rollout] = []
+        self.policy_mask = torch.zeros(0, 0)
         super().__init__(rollout_func=self._roll_out, reward_funcs=[_reward], **arguments)
+        for model in (self.model, self.ref_model):
+            if model is not None:
+                add_token_scores(self.accelerator.unwrap_model(model), self.temperature)
 
     def _roll_out(self, prompts: list[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
         """TRL's hook: one dialogue per prompt, in the order of the prompts."""
@@ -76,11 +82,13 @@ class DialogueGRPOTrainer(GRPOTrainer):
             raise RuntimeError("TRL handed other prompts to rollout_func than to _generate_and_score_completions")
         rollouts = self.make_rollouts([row["persona_id"] for row in rows], self.state.global_step)
         self.last_rollouts = rollouts
+        trainable = [_trainable(rollout) or [0] for rollout in rollouts]
+        self.policy_mask = pad_sequence([torch.tensor(mask) for mask in trainable], batch_first=True).to(self.accelerator.device)
         return {
             "prompt_ids": [list(rollout.prompt_ids) or [self.end_of_turn] for rollout in rollouts],
             "completion_ids": [list(rollout.completion_ids) or [self.end_of_turn] for rollout in rollouts],
             "logprobs": [list(rollout.logprob_T) or [0.0] for rollout in rollouts],
-            "env_mask": [_trainable(rollout) or [0] for rollout in rollouts],
+            "env_mask": trainable,
             "emotion_reward": [self.score(rollout) for rollout in rollouts],
         }
 
@@ -89,6 +97,34 @@ class DialogueGRPOTrainer(GRPOTrainer):
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         batch["advantages"] = self._advantages(batch["completion_ids"].shape[1]).to(batch["completion_ids"].device)
         return batch
+
+    def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        self.policy_mask = inputs["completion_mask"] * inputs["tool_mask"]
+        loss: torch.Tensor = super()._compute_loss(model, inputs)  # type: ignore[no-untyped-call]
+        return loss
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        **_: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, None]:
+        """TRL's hook for log-probabilities and entropies, both (B, logits_to_keep): those of the policy's tokens, 0 elsewhere."""
+        if len(self.policy_mask) != len(input_ids) or self.policy_mask.shape[1] != logits_to_keep:
+            raise RuntimeError("TRL asked for the log-probabilities of other rows than it was given")
+        spoken = torch.zeros_like(input_ids)
+        spoken[:, -logits_to_keep:] = self.policy_mask
+        scores: list[TokenScores] = []
+        size = batch_size or len(input_ids)
+        for first in range(0, len(input_ids), size):
+            part = slice(first, first + size)
+            with self.accelerator.autocast():
+                scores.append(model(input_ids=input_ids[part], attention_mask=attention_mask[part], policy_mask=spoken[part]))
+        log_probs, entropy = (torch.cat([score[name] for score in scores])[:, -logits_to_keep:] for name in ("log_probs", "entropy"))
+        return log_probs, entropy, None
 
     def _advantages(self, width: int) -> torch.Tensor:
         """(B, T): the credit of the turn a token belongs to, 0 on the user's tokens."""

@@ -1,0 +1,83 @@
+"""Log-probabilities of the policy's own tokens, and of nothing else.
+
+In a dialogue about half of the tokens are the user's, and a batch is padded to its longest dialogue. Neither trains, so neither is
+projected onto the vocabulary here, and columns that are padding in every row do not enter the model at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+from transformers.utils import ModelOutput
+
+LOGITS_AT_ONCE = 2**24  # logits in memory at a time; larger projections are made in pieces and made again in the backward pass
+_LOGIT_SCALES = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "output_multiplier")
+
+
+@dataclass
+class TokenScores(ModelOutput):
+    """Per token t of the sequence the scores of predicting it from what came before; 0 where it is not the policy's.
+
+    log_probs (B, T), entropy (B, T, no gradient), both for tokens 1..T of input_ids (B, T + 1).
+    """
+
+    log_probs: torch.Tensor | None = None
+    entropy: torch.Tensor | None = None
+
+
+def add_token_scores(model: Any, temperature: float) -> None:
+    """Let `model(input_ids, attention_mask, policy_mask=…)` return TokenScores; without policy_mask it is what it was.
+
+    Raises ValueError for a model that does more to its logits than project them. The scores come out of the model's own forward, so that wrappers around it (DDP and the like) see an ordinary pass.
+    """
+    scaled = [name for name in _LOGIT_SCALES if getattr(model.config, name, None) not in (None, 1.0)]
+    if scaled:
+        raise ValueError(f"{model.config.model_type} scales its logits ({', '.join(scaled)}), which training does not do yet")
+    before = model.forward
+
+    @functools.wraps(type(model).forward)
+    def forward(self: Any, *arguments: Any, policy_mask: torch.Tensor | None = None, **named: Any) -> Any:
+        if policy_mask is None:
+            return before(*arguments, **named)
+        return _score(self, policy_mask=policy_mask, temperature=temperature, **named)
+
+    model.forward = types.MethodType(forward, model)
+
+
+def _score(model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, policy_mask: torch.Tensor, temperature: float) -> TokenScores:
+    """input_ids, attention_mask and policy_mask (B, T + 1): 1 on real tokens and on the policy's tokens."""
+    real = attention_mask.any(dim=0).nonzero().flatten()
+    used = slice(int(real[0]), int(real[-1]) + 1) if len(real) else slice(0, 2)
+    hidden = model.base_model(input_ids=input_ids[:, used], attention_mask=attention_mask[:, used], use_cache=False).last_hidden_state
+    spoken = policy_mask[:, used][:, 1:].bool()
+    wanted = input_ids[:, used][:, 1:][spoken]
+    log_prob_N, entropy_N = _project(hidden[:, :-1][spoken], wanted, model.get_output_embeddings(), temperature)
+    shape = (input_ids.shape[0], input_ids.shape[1] - 1)
+    where = torch.zeros(shape, dtype=torch.bool, device=input_ids.device)
+    where[:, used.start : used.stop - 1] = spoken
+    empty = log_prob_N.new_zeros(shape)
+    return TokenScores(log_probs=empty.masked_scatter(where, log_prob_N), entropy=empty.masked_scatter(where, entropy_N))
+
+
+def _project(hidden_NH: torch.Tensor, wanted_N: torch.Tensor, head: Any, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probability (N,) of each wanted token and the entropy (N,) of its distribution, in float32."""
+
+    def piece(hidden: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        log_prob_NV = (head(hidden).float() / temperature).log_softmax(dim=-1)
+        with torch.no_grad():
+            entropy = -(log_prob_NV.exp() * log_prob_NV).sum(dim=-1)
+        return log_prob_NV.gather(-1, wanted[:, None]).squeeze(-1), entropy
+
+    size = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
+    if len(wanted_N) <= size:
+        return piece(hidden_NH, wanted_N)
+    pieces = [
+        checkpoint(piece, hidden_NH[first : first + size], wanted_N[first : first + size], use_reentrant=False)
+        for first in range(0, len(wanted_N), size)
+    ]
+    return torch.cat([log_prob for log_prob, _ in pieces]), torch.cat([entropy for _, entropy in pieces])
