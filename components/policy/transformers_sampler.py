@@ -15,32 +15,10 @@ from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AttentionInterface
 from transformers.cache_utils import Cache
 
+from components.policy.attention import GROUPED, attention
 from components.policy.sampler import Sample, SampleRequest
-
-_GROUPED = "rlver_grouped"
-
-
-def grouped_attention(
-    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor, scaling: float, **_: Any
-) -> tuple[torch.Tensor, None]:
-    """Attention without copying shared key-value heads.
-
-    query (B, H, Q, D), key and value (B, K, T, D) with H a multiple of K, attention_mask (B, 1, Q, T) additive. Returns (B, Q, H, D).
-    """
-    batch, heads, queries, size = query.shape
-    groups = heads // key.shape[1]
-    grouped = query.reshape(batch, key.shape[1], groups * queries, size)
-    scores = torch.matmul(grouped, key.transpose(2, 3)) * scaling
-    scores = scores.view(batch, heads, queries, -1) + attention_mask
-    weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype).view(batch, key.shape[1], groups * queries, -1)
-    mixed = torch.matmul(weights, value).view(batch, heads, queries, size)
-    return mixed.transpose(1, 2).contiguous(), None
-
-
-AttentionInterface.register(_GROUPED, grouped_attention)
 
 
 class _RowCache(Cache):
@@ -153,7 +131,7 @@ class TransformersSampler:
         finished = [False] * len(requests)
         live = list(range(len(requests)))  # requests in the forward pass; finished ones leave once they are half of it
         new_B = [list(ids) for ids in unread_B]
-        with _attention(self.model, _GROUPED):
+        with attention(self.model, GROUPED), _without_dropout(self.model):
             for step in range(max(request.max_tokens for request in requests)):
                 logits_LV = self._forward(cache, live, row_of_B, new_B, length_B)
                 token_L, logprob_L = draw(logits_LV, uniform_BT[live, step], self.temperature, self.top_p)
@@ -240,12 +218,10 @@ def draw(logits_BV: torch.Tensor, uniform_B: torch.Tensor, temperature: float, t
 
 
 @contextmanager
-def _attention(model: Any, name: str) -> Iterator[None]:
-    before, was_training = model.config._attn_implementation, model.training
-    model.config._attn_implementation = name
+def _without_dropout(model: Any) -> Iterator[None]:
+    was_training = model.training
     model.eval()
     try:
         yield
     finally:
-        model.config._attn_implementation = before
         model.train(was_training)

@@ -15,6 +15,8 @@ import torch
 from torch.utils.checkpoint import checkpoint
 from transformers.utils import ModelOutput
 
+from components.policy.attention import attention_for_training
+
 LOGITS_AT_ONCE = 2**24  # logits in memory at a time; larger projections are made in pieces and made again in the backward pass
 _LOGIT_SCALES = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "output_multiplier")
 
@@ -53,7 +55,8 @@ def _score(model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, po
     """input_ids, attention_mask and policy_mask (B, T + 1): 1 on real tokens and on the policy's tokens."""
     real = attention_mask.any(dim=0).nonzero().flatten()
     used = slice(int(real[0]), int(real[-1]) + 1) if len(real) else slice(0, 2)
-    hidden = model.base_model(input_ids=input_ids[:, used], attention_mask=attention_mask[:, used], use_cache=False).last_hidden_state
+    with attention_for_training(model):
+        hidden = model.base_model(input_ids=input_ids[:, used], attention_mask=attention_mask[:, used], use_cache=False).last_hidden_state
     spoken = policy_mask[:, used][:, 1:].bool()
     wanted = input_ids[:, used][:, 1:][spoken]
     log_prob_N, entropy_N = _project(hidden[:, :-1][spoken], wanted, model.get_output_embeddings(), temperature)

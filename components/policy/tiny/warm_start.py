@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from components.policy.attention import attention_for_training
 from components.policy.chat import ChatFormat
 from components.policy.thinking import system_prompt
 from components.policy.tiny.corpus import CorpusDialogue, said
@@ -100,8 +101,9 @@ def warm_start(
             break
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(step, max(step / len(batches), elapsed))
-        loss = _loss(model, batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        with attention_for_training(model):
+            loss = _loss(model, batch)
+            loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -140,7 +142,7 @@ def _loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
     pad = model.config.pad_token_id or 0
     ids = torch.tensor([list(example.ids) + [pad] * (width - len(example.ids)) for example in batch])
     weight = torch.tensor([list(example.weights) + [0.0] * (width - len(example.ids)) for example in batch])[:, 1:]
-    logits = model(input_ids=ids).logits[:, :-1]
-    wanted = weight > 0
-    losses = torch.nn.functional.cross_entropy(logits[wanted], ids[:, 1:][wanted], reduction="none")
+    wanted = weight > 0  # the padding is on the right, where nothing that counts looks
+    logits = model.lm_head(model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][wanted])
+    losses = torch.nn.functional.cross_entropy(logits, ids[:, 1:][wanted], reduction="none")
     return (losses * weight[wanted]).sum() / weight.sum()
