@@ -18,6 +18,8 @@ from components.personas.schema import validate_file
 from components.settings import Settings, load_settings
 from tasks.stages import run_stage
 
+WORLD_IN_FIRST_LESSON = 0.8  # share of the small world's sentences
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -64,14 +66,18 @@ def _warm_start(settings: Settings, personas: Sequence[Persona], out: Path) -> d
     habits = dialogues_of(base.follow_share, base.dialogues - len(taught), settings.seed + 1)
     world = training_sentences(settings.seed, len(build().training) * base.world_rounds)
     sample = [*taught[:400], *habits[:400]]
-    texts = [user for dialogue in sample for user in dialogue.users] + world
+    texts = [user for dialogue in sample for user in dialogue.users] + [fact.sentence for fact in build().training]
     tokenizer = train_tokenizer(texts + [said(move, True) for dialogue in sample for move in dialogue.moves], base.vocab_size)
     replies = [(move, dialogue.thinking) for dialogue in [*taught, *habits] for move in dialogue.moves]
+    known = [encode_text(tokenizer, text) for text in world]
+    early = round(WORLD_IN_FIRST_LESSON * len(known))  # the later lessons belong to dialogues and only keep it in mind
     lessons = [
         [encode_reply(tokenizer, move, thinking) for move, thinking in replies[:: max(1, len(replies) // base.single_replies)]],
-        [encode_dialogue(tokenizer, dialogue) for dialogue in taught] + [encode_text(tokenizer, text) for text in world[::2]],
-        [encode_dialogue(tokenizer, dialogue) for dialogue in habits] + [encode_text(tokenizer, text) for text in world[1::2]],
+        [encode_dialogue(tokenizer, dialogue) for dialogue in taught],
+        [encode_dialogue(tokenizer, dialogue) for dialogue in habits],
     ]
+    for lesson, part in zip(lessons, (known[:early], known[early::2], known[early + 1 :: 2]), strict=True):
+        lesson += part
     model = new_model(tokenizer, base.hidden_size, base.layers, base.heads, settings.policy.max_context_tokens, settings.seed)
 
     def show(step: int, steps: int, loss: float) -> None:
