@@ -10,6 +10,7 @@ from micro import SENTENCES, micro_model
 
 from components.policy.chat import ChatFormat
 from components.policy.thinking import system_prompt
+from components.policy.tiny import warm_start as warm_start_module
 from components.policy.tiny.corpus import CorpusDialogue
 from components.policy.tiny.supporters import Move
 from components.policy.tiny.warm_start import USER_WEIGHT, Example, encode_dialogue, encode_reply, encode_text, warm_start
@@ -73,6 +74,15 @@ def test_a_time_limit_ends_it_and_is_told(tokenizer: Any) -> None:
     lessons = [[encode_text(tokenizer, text) for text in SENTENCES] * 200]
     _, result, steps = trained(tokenizer, lessons, max_seconds=0.05)
     assert result.cut_short and 0 < result.steps < steps[0][1]
+
+
+def test_a_slow_machine_gives_every_lesson_its_share_of_the_time(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step takes a second; eight batches in four seconds make two of each of the two lessons."""
+    lesson = [encode_text(tokenizer, "Water is wet.")] * 4
+    taken: list[int] = []
+    monkeypatch.setattr(warm_start_module.time, "monotonic", lambda: float(len(taken)))
+    result = warm_start(micro_model(), [lesson, lesson], 0.01, 1, 4.0, 5, lambda step, steps, loss: taken.append(step))
+    assert taken == [1, 2, 5, 6] and result.cut_short
 
 
 def test_a_lesson_may_be_empty(tokenizer: Any) -> None:

@@ -87,18 +87,20 @@ def warm_start(
 ) -> WarmStarted:
     """One pass over the lessons, one after the other, with AdamW and a cosine schedule.
 
-    On a machine too slow for the pass, the schedule runs down by time instead and the pass ends at `max_seconds` (0: no limit).
+    On a machine too slow for the pass within `max_seconds` (0: no limit), the schedule runs down by time and every lesson is cut at its
+    share of the time, so that none is lost to those before it.
     """
-    batches = [batch for number, examples in enumerate(lessons) for batch in _batches(examples, batch_tokens, seed + number)]
+    batches = [(number, batch) for number, examples in enumerate(lessons) for batch in _batches(examples, batch_tokens, seed + number)]
+    ends = [sum(other <= number for other, _ in batches) / len(batches) for number in range(len(lessons))]
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     began = time.monotonic()
     losses: list[float] = []
     seen = 0
     model.train()
-    for step, batch in enumerate(batches):
+    for step, (lesson, batch) in enumerate(batches):
         elapsed = (time.monotonic() - began) / max_seconds if max_seconds else 0.0
-        if elapsed >= 1:
-            break
+        if elapsed >= ends[lesson]:
+            continue
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(step, max(step / len(batches), elapsed))
         with attention_for_training(model):
