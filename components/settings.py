@@ -96,14 +96,22 @@ class RolloutSettings(_Section):
 
 class RewardSettings(_Section):
     format_gate: bool
+    dense: bool
 
 
 class TrainSettings(_Section):
-    algorithm: Literal["grpo"]
+    algorithm: Literal["grpo", "ppo"]
     credit: Literal["dialogue", "turn"]
+    gamma: float = Field(ge=0, le=1)
+    gae_lambda: float = Field(ge=0, le=1)
+    gae_level: Literal["token", "turn"]
+    critic: Literal["shared", "separate"]
+    critic_learning_rate: float = Field(gt=0)
+    value_weight: float = Field(ge=0)
+    value_clip: float = Field(ge=0)
     steps: int = Field(ge=1)
     personas_per_step: int = Field(ge=1)
-    group_size: int = Field(ge=2)
+    group_size: int = Field(ge=1)
     learning_rate: float = Field(gt=0)
     learning_rate_schedule: Literal["constant", "linear"]
     warmup_steps: int = Field(ge=0)
@@ -123,7 +131,11 @@ class TrainSettings(_Section):
     def _batch_divides(self) -> TrainSettings:
         if self.personas_per_step * self.group_size % self.rows_per_forward:
             raise ValueError("personas_per_step x group_size must be divisible by rows_per_forward")
-        if self.credit == "turn" and self.scale_rewards == "group":
+        if self.algorithm == "grpo" and self.group_size < 2:
+            raise ValueError("algorithm: grpo compares dialogues of one persona, so group_size must be at least 2")
+        if self.algorithm == "ppo" and self.personas_per_step * self.group_size % 2:
+            raise ValueError("personas_per_step x group_size must be even")
+        if self.algorithm == "grpo" and self.credit == "turn" and self.scale_rewards == "group":
             raise ValueError("credit: turn needs scale_rewards: batch or none")
         return self
 
@@ -160,6 +172,12 @@ class Settings(_Section):
     evaluation: EvaluationSettings
     benchmark: BenchmarkSettings
     tracking: TrackingSettings
+
+    @model_validator(mode="after")
+    def _dense_rewards_have_an_algorithm(self) -> Settings:
+        if self.reward.dense and self.train.algorithm != "ppo":
+            raise ValueError("reward.dense goes with train.algorithm: ppo; grpo does the same with train.credit: turn")
+        return self
 
     def digest(self) -> str:
         """Twelve hex digits that change when any parameter changes."""

@@ -7,6 +7,8 @@ gradient unbiased and takes most of its variance away.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 _SMALL = 1e-4
@@ -48,6 +50,54 @@ def turn_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, gro
     if scale == "group":
         raise ValueError("train.scale_rewards: group does not go with train.credit: turn; use batch or none")
     return _scaled(advantage_DK, scale)
+
+
+def gae(
+    reward_DT: torch.Tensor, value_DT: torch.Tensor, acts_DT: torch.Tensor, gamma: float, gae_lambda: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Generalised advantage estimates and value targets, both (D, T), 0 where the policy does not act (Schulman et al. 2016, equation 16).
+
+    `acts_DT` marks the policy's steps: tokens, or whole turns. The state after one is the next one of the same dialogue, however
+    many of the user's tokens lie between; rewards and values in between never enter. After the last one the value is 0.
+    """
+    acts = acts_DT.bool()
+    advantage_DT = torch.zeros_like(value_DT)
+    next_value_D = next_advantage_D = torch.zeros_like(value_DT[:, 0])
+    for t in reversed(range(value_DT.shape[1])):
+        error_D = reward_DT[:, t] + gamma * next_value_D - value_DT[:, t]
+        advantage_D = error_D + gamma * gae_lambda * next_advantage_D
+        advantage_DT[:, t] = torch.where(acts[:, t], advantage_D, 0.0)
+        next_advantage_D = torch.where(acts[:, t], advantage_D, next_advantage_D)
+        next_value_D = torch.where(acts[:, t], value_DT[:, t], next_value_D)
+    return advantage_DT, torch.where(acts, advantage_DT + value_DT, 0.0)
+
+
+def turn_rewards(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, dense: bool) -> torch.Tensor:
+    """Rewards (D, K) of the turns of each dialogue, given its reward (D,) and the emotion (0..1) before each turn, NaN where none was.
+
+    Terminal: all of it at the last turn. Dense: each turn gets the change of the emotion up to the next turn, the last one what is
+    left of the reward, so that they sum to the reward less the emotion at the start (Ng et al. 1999: the best policy stays the same).
+    """
+    present_DK = ~emotion_before_DK.isnan()
+    last_D = present_DK.sum(dim=1) - 1
+    rows = torch.arange(len(reward_D))[last_D >= 0]
+    reward_DK = torch.zeros_like(emotion_before_DK)
+    reward_DK[rows, last_D[rows]] = reward_D[rows]
+    if dense:
+        after_DK = torch.cat([emotion_before_DK[:, 1:], torch.full_like(emotion_before_DK[:, :1], torch.nan)], dim=1).nan_to_num()
+        reward_DK = reward_DK + torch.where(present_DK, after_DK - emotion_before_DK.nan_to_num(), 0.0)
+    return reward_DK
+
+
+def whitened(
+    advantage: torch.Tensor, mask: torch.Tensor, over_processes: Callable[[torch.Tensor], torch.Tensor] = lambda moments: moments
+) -> torch.Tensor:
+    """`advantage` where `mask` holds, centred and scaled to deviation 1; 0 elsewhere. `over_processes` adds up (count, sum, squares)."""
+    chosen = advantage[mask]
+    count, total, squares = over_processes(torch.stack([mask.sum().to(chosen.dtype), chosen.sum(), chosen.square().sum()]))
+    mean = total / count.clamp_min(1)
+    deviation = (squares / count.clamp_min(1) - mean.square()).clamp_min(0).sqrt()
+    return torch.where(mask, (advantage - mean) / (deviation + _SMALL), 0.0)
 
 
 def _per_group(x_DK: torch.Tensor, group_size: int) -> torch.Tensor:

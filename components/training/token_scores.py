@@ -25,11 +25,13 @@ _LOGIT_SCALES = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm
 class TokenScores(ModelOutput):
     """Per token t of the sequence the scores of predicting it from what came before; 0 where it is not the policy's.
 
-    log_probs (B, T), entropy (B, T, no gradient), both for tokens 1..T of input_ids (B, T + 1).
+    log_probs (B, T), entropy (B, T, no gradient) and, of a model with a critic, state_values (B, T) before the token; all for tokens
+    1..T of input_ids (B, T + 1).
     """
 
     log_probs: torch.Tensor | None = None
     entropy: torch.Tensor | None = None
+    state_values: torch.Tensor | None = None
 
 
 def add_token_scores(model: Any, temperature: float) -> None:
@@ -63,8 +65,13 @@ def _score(model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, po
     shape = (input_ids.shape[0], input_ids.shape[1] - 1)
     where = torch.zeros(shape, dtype=torch.bool, device=input_ids.device)
     where[:, used.start : used.stop - 1] = spoken
-    empty = log_prob_N.new_zeros(shape)
-    return TokenScores(log_probs=empty.masked_scatter(where, log_prob_N), entropy=empty.masked_scatter(where, entropy_N))
+
+    def placed(value_N: torch.Tensor) -> torch.Tensor:
+        return value_N.new_zeros(shape).masked_scatter(where, value_N)
+
+    critic = getattr(model, "critic", None)
+    values = None if critic is None else placed(critic(hidden, input_ids[:, used], attention_mask[:, used])[:, :-1][spoken])
+    return TokenScores(log_probs=placed(log_prob_N), entropy=placed(entropy_N), state_values=values)
 
 
 def _project(hidden_NH: torch.Tensor, wanted_N: torch.Tensor, head: Any, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:

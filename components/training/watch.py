@@ -18,6 +18,9 @@ _FROM_TRL = {
     "entropy": "entropy",
     "kl": "kl",
     "clip_ratio/region_mean": "clip_fraction",
+    "value_loss": "value_loss",
+    "value_mean": "value_mean",
+    "explained_variance": "explained_variance",
 }
 
 

@@ -55,7 +55,7 @@ def fingerprint(settings: Settings, personas: Path, base: Path) -> str:
 
 def train(settings: Settings, variant: str, personas_file: Path, base: Path, out: Path, work: Path) -> None:
     from components.policy.load import load_policy, save_policy
-    from components.training.grpo import GrpoParameters, build_trainer
+    from components.training.build import UpdateParameters, build_trainer
     from components.training.watch import Watch
     from tasks.stages.assembly import conversation
 
@@ -86,8 +86,9 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         model,
         tokenizer,
         order,
-        GrpoParameters(
-            **parameters.model_dump(include=set(GrpoParameters.__dataclass_fields__) - {"temperature", "seed"}),
+        UpdateParameters(
+            **parameters.model_dump(include=set(UpdateParameters.__dataclass_fields__) - {"dense", "temperature", "seed"}),
+            dense=settings.reward.dense,
             temperature=settings.policy.temperature,
             seed=settings.seed,
         ),
@@ -118,6 +119,8 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     if trainer.state.global_step != wanted:
         raise RuntimeError(f"training stopped at step {trainer.state.global_step} of {wanted}")
     model.eval()
+    if hasattr(model, "critic"):
+        del model.critic  # of no use to who talks to the policy
     save_policy(model, tokenizer, out)
 
 

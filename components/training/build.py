@@ -1,0 +1,144 @@
+"""From the numbers of an update to a trainer that is ready to go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback
+from trl import GRPOConfig
+
+from components.dialogue.episode import Rollout
+from components.training.dialogue_trainer import DialogueTrainer, Rollouts
+from components.training.grpo import DialogueGRPOTrainer
+from components.training.ppo import CriticParameters, DialoguePPOTrainer, PPOConfig
+
+
+@dataclass(frozen=True)
+class UpdateParameters:
+    """The numbers of the update; see `train` in params.yaml."""
+
+    algorithm: str  # grpo | ppo
+    credit: str  # grpo: dialogue | turn
+    gamma: float
+    gae_lambda: float
+    gae_level: str  # ppo: token | turn
+    dense: bool
+    critic: str  # ppo: shared | separate
+    critic_learning_rate: float
+    value_weight: float
+    value_clip: float
+    steps: int
+    personas_per_step: int
+    group_size: int
+    rows_per_forward: int
+    learning_rate: float
+    learning_rate_schedule: str
+    warmup_steps: int
+    epsilon: float
+    epsilon_high: float
+    beta: float
+    loss_type: str
+    scale_rewards: str
+    updates_per_batch: int
+    max_grad_norm: float
+    temperature: float
+    save_every: int
+    seed: int
+
+
+def build_trainer(
+    model: Any,
+    tokenizer: Any,
+    persona_ids_in_order: Sequence[str],
+    parameters: UpdateParameters,
+    checkpoints: Path,
+    score: Callable[[Rollout], float | None],
+    rollouts: Rollouts,
+    callbacks: Sequence[Any],
+) -> DialogueTrainer:
+    """A trainer ready for `train(resume_from_checkpoint=…)`.
+
+    `persona_ids_in_order` holds steps × personas_per_step ids: the order is ours, so that needs are stratified and a resume exact.
+    """
+    rows = parameters.personas_per_step * parameters.group_size
+    if rows % parameters.rows_per_forward:
+        raise ValueError(
+            f"personas_per_step x group_size = {rows} must be divisible by train.rows_per_forward = {parameters.rows_per_forward}"
+        )
+    if len(persona_ids_in_order) != parameters.steps * parameters.personas_per_step:
+        raise ValueError(f"expected {parameters.steps} x {parameters.personas_per_step} persona ids, got {len(persona_ids_in_order)}")
+    forwards = rows // parameters.rows_per_forward
+    logging.getLogger("trl.trainer.grpo_trainer").addFilter(lambda record: "All reward functions returned None" not in record.getMessage())
+    on_gpu = torch.cuda.is_available()
+    ppo = parameters.algorithm == "ppo"
+    config = (PPOConfig if ppo else GRPOConfig)(
+        output_dir=str(checkpoints),
+        use_cpu=not on_gpu,
+        bf16=on_gpu,
+        gradient_checkpointing=False,
+        per_device_train_batch_size=parameters.rows_per_forward,
+        gradient_accumulation_steps=forwards,
+        steps_per_generation=forwards,
+        num_generations=parameters.group_size,
+        num_iterations=parameters.updates_per_batch,
+        max_steps=parameters.steps * parameters.updates_per_batch,
+        shuffle_dataset=False,
+        learning_rate=parameters.learning_rate,
+        lr_scheduler_type={"constant": "constant_with_warmup", "linear": "linear"}[parameters.learning_rate_schedule],
+        warmup_steps=parameters.warmup_steps,
+        max_grad_norm=parameters.max_grad_norm,
+        weight_decay=0.0,
+        epsilon=parameters.epsilon,
+        epsilon_high=parameters.epsilon_high,
+        beta=parameters.beta,
+        loss_type=parameters.loss_type,
+        scale_rewards="batch" if parameters.scale_rewards == "none" else parameters.scale_rewards,
+        temperature=parameters.temperature,
+        logging_steps=1,
+        save_strategy="steps",
+        save_steps=parameters.save_every * parameters.updates_per_batch,
+        save_total_limit=2,
+        report_to=[],
+        disable_tqdm=True,
+        seed=parameters.seed,
+        data_seed=parameters.seed,
+        dataloader_pin_memory=False,
+        mask_truncated_completions=False,
+    )
+    config.scale_rewards = parameters.scale_rewards
+    dataset = Dataset.from_list(
+        [{"prompt": [{"role": "user", "content": persona_id}], "persona_id": persona_id} for persona_id in persona_ids_in_order]
+    )
+    shared: dict[str, Any] = {
+        "end_of_turn": tokenizer.eos_token_id,
+        "score": score,
+        "rollouts": rollouts,
+        "model": model,
+        "processing_class": tokenizer,
+        "args": config,
+        "train_dataset": dataset,
+        "callbacks": list(callbacks),
+    }
+    trainer: DialogueTrainer
+    if ppo:
+        critic = CriticParameters(
+            gamma=parameters.gamma,
+            gae_lambda=parameters.gae_lambda,
+            gae_level=parameters.gae_level,
+            dense=parameters.dense,
+            separate=parameters.critic == "separate",
+            learning_rate=parameters.critic_learning_rate,
+            value_weight=parameters.value_weight,
+            value_clip=parameters.value_clip,
+        )
+        trainer = DialoguePPOTrainer(critic=critic, **shared)
+    else:
+        trainer = DialogueGRPOTrainer(by_turn=parameters.credit == "turn", group_size=parameters.group_size, **shared)
+    trainer.remove_callback(PrinterCallback)  # our own Watch shows what matters
+    return trainer

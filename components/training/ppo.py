@@ -1,0 +1,130 @@
+"""PPO: a token is judged by how much better the dialogue went than the critic expected (Schulman et al. 2017).
+
+TRL has no PPO any more; its GRPO loss is PPO's clipped policy loss, to which this adds a critic, masked GAE and the value loss.
+One dialogue a persona is enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from trl import GRPOConfig
+
+from components.training.advantages import gae, turn_rewards, whitened
+from components.training.critic import Critic, explained_variance, value_losses
+from components.training.dialogue_trainer import DialogueTrainer, emotions_before
+
+
+@dataclass
+class PPOConfig(GRPOConfig):
+    """GRPOConfig refuses groups of one, which PPO does not need."""
+
+    def __post_init__(self) -> None:
+        wanted = self.num_generations
+        self.num_generations = max(2, wanted or 2)
+        super().__post_init__()
+        self.num_generations = wanted
+
+
+@dataclass(frozen=True)
+class CriticParameters:
+    """The numbers of the critic; see `train` in params.yaml."""
+
+    gamma: float
+    gae_lambda: float
+    gae_level: str  # token | turn
+    dense: bool
+    separate: bool
+    learning_rate: float
+    value_weight: float
+    value_clip: float
+
+
+class DialoguePPOTrainer(DialogueTrainer):
+    """Masked GAE over policy tokens, or over whole turns; advantages whitened over all processes."""
+
+    def __init__(self, *, critic: CriticParameters, **arguments: Any) -> None:
+        self.critic = critic
+        super().__init__(**arguments)
+        policy = self.accelerator.unwrap_model(self.model)
+        policy.critic = Critic(policy, critic.separate)
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """AdamW with a learning rate of its own for the critic."""
+        if self.optimizer is None:
+            kind, options = self.get_optimizer_cls_and_kwargs(self.args, self.model)
+            named = [(name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad]
+            self.optimizer = kind(
+                [
+                    {"params": [weight for name, weight in named if not name.startswith("critic.")]},
+                    {"params": [weight for name, weight in named if name.startswith("critic.")], "lr": self.critic.learning_rate},
+                ],
+                **options,
+            )
+        return self.optimizer
+
+    def credit(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
+        ids, mask_DT = batch["completion_ids"], (batch["completion_mask"] * batch["tool_mask"]).cpu()
+        value_DT = self._values(batch).cpu()
+        before_DK = emotions_before(self.last_rollouts)
+        scored_D = ~self.rewards().isnan()
+        reward_DK = turn_rewards(self.rewards().nan_to_num(), before_DK, self.critic.dense)
+        first_DT, last_DT = self._turn_edges(ids.shape[1])
+        acts_DT = (mask_DT.bool() if self.critic.gae_level == "token" else first_DT) & scored_D[:, None]
+        reward_DT = torch.where(last_DT if self.critic.gae_level == "token" else first_DT, self.by_token(reward_DK, ids.shape[1]), 0.0)
+        advantage_DT, return_DT = gae(reward_DT, value_DT, acts_DT, self.critic.gamma, self.critic.gae_lambda)
+        if self.critic.gae_level == "turn":
+            advantage_DT = self._spread(advantage_DT, first_DT)
+        learns_DT = mask_DT.bool() & scored_D[:, None]
+        self.log_mean("explained_variance", explained_variance(value_DT[acts_DT], return_DT[acts_DT]))
+        self.log_mean("value_mean", float(value_DT[acts_DT].mean()) if acts_DT.any() else float("nan"))
+        return {
+            "advantages": whitened(advantage_DT.to(ids.device), learns_DT.to(ids.device), self._over_processes),
+            "old_values": value_DT.to(ids.device),
+            "returns": return_DT.to(ids.device),
+            "value_mask": acts_DT.float().to(ids.device),
+        }
+
+    def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        policy_loss = super()._compute_loss(model, inputs)
+        assert self.state_values is not None
+        losses = value_losses(self.state_values, inputs["old_values"], inputs["returns"], self.critic.value_clip)
+        mask = inputs["value_mask"]
+        value_loss = ((losses * mask).sum(-1) / mask.sum(-1).clamp_min(1)).mean()
+        self.log_mean("value_loss", float(value_loss.detach()))
+        return policy_loss + self.critic.value_weight * value_loss / self.current_gradient_accumulation_steps
+
+    def _over_processes(self, moments: torch.Tensor) -> torch.Tensor:
+        total: torch.Tensor = self.accelerator.reduce(moments, reduction="sum")
+        return total
+
+    @torch.no_grad()
+    def _values(self, batch: dict[str, Any]) -> torch.Tensor:
+        """(B, T): the critic's values before each policy token, with the weights as they are."""
+        self.policy_mask = batch["completion_mask"] * batch["tool_mask"]
+        self._get_per_token_logps_and_entropies(
+            self.model,
+            torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
+            torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
+            batch["completion_ids"].shape[1],
+            self.args.per_device_train_batch_size,
+        )
+        assert self.state_values is not None
+        return self.state_values
+
+    def _turn_edges(self, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """(D, width) twice: the first and the last policy token of every turn."""
+        first, last = torch.zeros(2, len(self.last_rollouts), width, dtype=torch.bool)
+        for row, rollout in enumerate(self.last_rollouts):
+            if rollout.dialogue.failure is None:
+                said = torch.tensor([False, *rollout.is_policy_T, False])
+                first[row, : len(rollout.is_policy_T)] = (said[1:] & ~said[:-1])[:-1]
+                last[row, : len(rollout.is_policy_T)] = (said[:-1] & ~said[1:])[1:]
+        return first, last
+
+    def _spread(self, advantage_DT: torch.Tensor, first_DT: torch.Tensor) -> torch.Tensor:
+        """The number at each turn's first token, on all tokens from there to the next turn."""
+        place = torch.where(first_DT, torch.arange(first_DT.shape[1]), 0).cummax(dim=1).values
+        return advantage_DT.gather(1, place)

@@ -1,0 +1,101 @@
+"""PPO on real dialogues: critic, masks, one dialogue a persona, resume."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from micro import micro_model
+from short_runs import PARAMETERS, Run, StopAtSave, prepared
+
+from components.training.critic import Critic, explained_variance, value_losses
+
+PPO = replace(PARAMETERS, algorithm="ppo", personas_per_step=2, group_size=1, critic_learning_rate=0.05)
+
+
+@pytest.fixture(scope="module", params=["shared token", "separate turn"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    critic, level = request.param.split()
+    run = prepared(tmp_path_factory.mktemp("ppo"), replace(PPO, critic=critic, gae_level=level))
+    run.before = run.weights  # type: ignore[attr-defined]
+    run.trainer.train()
+    return run
+
+
+def test_one_dialogue_a_persona_trains_policy_and_critic(whole: Run) -> None:
+    assert whole.trainer.state.global_step == 2
+    assert [len(rollouts) for rollouts in whole.rollouts] == [2, 2]
+    assert not torch.equal(whole.before, whole.weights) and torch.isfinite(whole.weights).all()  # type: ignore[attr-defined]
+    assert whole.model.critic.value_head.weight.abs().sum() > 0
+    assert all(row["value_loss"] > 0 for row in whole.steps.rows())
+
+
+def test_the_users_tokens_have_no_advantage_and_no_value_to_fit(whole: Run) -> None:
+    for batch, rollouts in zip(whole.batches, whole.rollouts, strict=True):
+        for row, rollout in enumerate(rollouts):
+            policy = torch.zeros(batch["advantages"].shape[1], dtype=torch.bool)
+            policy[: len(rollout.is_policy_T)] = torch.tensor(rollout.is_policy_T)
+            assert not batch["advantages"][row][~policy].any()
+            assert not batch["value_mask"][row][~policy].any()
+            assert batch["advantages"][row][policy].any()
+
+
+def test_values_are_fitted_where_the_policy_acts_with_the_reward_as_target(whole: Run) -> None:
+    """At first every value is 0, so with gamma = lambda = 1 each target is the dialogue's reward."""
+    batch, rollouts = whole.batches[0], whole.rollouts[0]
+    by_turn = whole.trainer.critic.gae_level == "turn"  # type: ignore[attr-defined]
+    for row, rollout in enumerate(rollouts):
+        fitted = batch["value_mask"][row].bool()
+        assert int(fitted.sum()) == (len(rollout.dialogue.turns) if by_turn else sum(rollout.is_policy_T))
+        assert batch["returns"][row][fitted].tolist() == pytest.approx([(rollout.dialogue.emotion_final or 0) / 100] * int(fitted.sum()))
+
+
+def test_advantages_are_whitened_over_the_policys_tokens(whole: Run) -> None:
+    for batch in whole.batches:
+        mask = (batch["completion_mask"] * batch["tool_mask"]).bool()
+        values = batch["advantages"][mask]
+        assert float(values.mean()) == pytest.approx(0.0, abs=1e-4)
+        assert float(values.std(unbiased=False)) == pytest.approx(1.0, abs=1e-2)
+
+
+def test_an_interrupted_run_that_goes_on_ends_in_the_same_policy_and_critic(tmp_path: Path) -> None:
+    whole = prepared(tmp_path / "whole", PPO)
+    whole.trainer.train()
+    with pytest.raises(KeyboardInterrupt):
+        prepared(tmp_path / "cut", PPO, callbacks=[StopAtSave(1)]).trainer.train()
+    again = prepared(tmp_path / "cut", PPO)
+    again.trainer.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoints" / "checkpoint-1"))
+    assert len(again.rollouts) == 1
+    torch.testing.assert_close(again.weights, whole.weights, atol=1e-6, rtol=0)
+
+
+def test_a_separate_critic_leaves_the_policys_trunk_alone_and_a_shared_one_does_not() -> None:
+    ids = torch.tensor([[5, 6, 7]])
+    for separate in (True, False):
+        model = micro_model()
+        critic = Critic(model, separate)
+        torch.nn.init.ones_(critic.value_head.weight)
+        hidden = model.base_model(ids).last_hidden_state
+        critic(hidden, ids, torch.ones_like(ids)).sum().backward()
+        touched = any(weight.grad is not None and bool(weight.grad.any()) for weight in model.parameters())
+        assert touched is not separate
+
+
+def test_a_value_gains_nothing_from_moving_further_than_the_clip() -> None:
+    value: Any = torch.tensor([0.5, 0.9], requires_grad=True)
+    losses = value_losses(value, torch.tensor([0.4, 0.4]), torch.tensor([1.0, 1.0]), clip=0.2)
+    assert losses.tolist() == pytest.approx([0.5 * 0.25, 0.5 * 0.16])  # the second counts as .6
+    losses.sum().backward()
+    assert value.grad.tolist() == pytest.approx([-0.5, 0.0])
+    assert value_losses(value, torch.tensor([0.4, 0.4]), torch.tensor([1.0, 1.0]), clip=0).tolist() == pytest.approx([0.125, 0.005])
+
+
+def test_explained_variance() -> None:
+    returned = torch.tensor([0.0, 1.0, 2.0])
+    assert explained_variance(returned, returned) == 1.0
+    assert explained_variance(torch.ones(3), returned) == 0.0
+    assert explained_variance(-returned, returned) == -3.0
+    assert explained_variance(returned, torch.ones(3)) != explained_variance(returned, torch.ones(3))  # NaN
