@@ -109,6 +109,10 @@ class TrainSettings(_Section):
     critic_learning_rate: float = Field(gt=0)
     value_weight: float = Field(ge=0)
     value_clip: float = Field(ge=0)
+    difficulties: list[Literal["vanilla", "challenging"]] = Field(min_length=1)
+    curriculum: Literal["none", "staged", "adaptive"]
+    curriculum_low: float = Field(ge=0, le=100)
+    curriculum_high: float = Field(ge=0, le=100)
     steps: int = Field(ge=1)
     personas_per_step: int = Field(ge=1)
     group_size: int = Field(ge=1)
@@ -123,6 +127,7 @@ class TrainSettings(_Section):
     updates_per_batch: int = Field(ge=1)
     rows_per_forward: int = Field(ge=1)
     max_grad_norm: float = Field(gt=0)
+    min_entropy: float = Field(ge=0)
     save_every: int = Field(ge=1)
     evaluate_every: int = Field(ge=1)
     evaluation_personas: int = Field(ge=1)
@@ -131,6 +136,12 @@ class TrainSettings(_Section):
     def _batch_divides(self) -> TrainSettings:
         if self.personas_per_step * self.group_size % self.rows_per_forward:
             raise ValueError("personas_per_step x group_size must be divisible by rows_per_forward")
+        if (len(self.difficulties) == 1) is not (self.curriculum == "none"):
+            raise ValueError(
+                f"curriculum: {self.curriculum} does not go with {len(self.difficulties)} difficulties: none needs 1, others 2"
+            )
+        if self.curriculum == "adaptive" and (len(self.difficulties) != 2 or self.curriculum_low >= self.curriculum_high):
+            raise ValueError("curriculum: adaptive needs two difficulties and curriculum_low < curriculum_high")
         if self.algorithm == "grpo" and self.group_size < 2:
             raise ValueError("algorithm: grpo compares dialogues of one persona, so group_size must be at least 2")
         if self.algorithm == "ppo" and self.personas_per_step * self.group_size % 2:

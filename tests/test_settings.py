@@ -133,7 +133,16 @@ def test_a_value_of_the_wrong_type_or_range_is_refused_by_name(project: Path, ke
         ({"train.rows_per_forward": "7"}, "divisible by rows_per_forward"),
         ({"train.credit": "turn", "train.scale_rewards": "group"}, "credit: turn needs scale_rewards"),
         ({"train.group_size": "1"}, "group_size must be at least 2"),
-        ({"train.algorithm": "ppo", "train.group_size": "1", "train.personas_per_step": "7", "train.rows_per_forward": "1"}, "must be even"),
+        (
+            {"train.algorithm": "ppo", "train.group_size": "1", "train.personas_per_step": "7", "train.rows_per_forward": "1"},
+            "must be even",
+        ),
+        ({"train.curriculum": "staged"}, "curriculum: staged does not go with 1 difficulties"),
+        ({"train.difficulties": "[vanilla, challenging]"}, "curriculum: none does not go with 2 difficulties"),
+        (
+            {"train.difficulties": "[vanilla, challenging]", "train.curriculum": "adaptive", "train.curriculum_high": "30"},
+            "low < curriculum_high",
+        ),
         ({"reward.dense": "true"}, "reward.dense goes with train.algorithm: ppo"),
         ({"base.kind": "model", "base.model": "null"}, "base.model must name"),
         ({"base.hidden_size": "130", "base.heads": "4"}, "divisible by base.heads"),

@@ -15,7 +15,7 @@ from components.personas.persona import Persona
 from components.policy.sampler import Sampler, SampleRequest
 from components.policy.thinking import Said, split_thought
 from components.simulator.emotion import EmotionRules, apply_change, stop_reason
-from components.simulator.protocol import SimulatorUnavailable, UserSession
+from components.simulator.protocol import Simulator, SimulatorUnavailable, UserSession
 
 
 class Chat(Protocol):
@@ -31,11 +31,15 @@ class Chat(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """A dialogue to be held. The id is globally unique and decides every random draw together with the seed."""
+    """A dialogue to be held. The id is globally unique and decides every random draw together with the seed.
+
+    `simulator` is for a user of another kind than the others are.
+    """
 
     dialogue_id: str
     persona: Persona
     seed: int
+    simulator: Simulator | None = None
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,9 @@ async def hold_dialogues(
 
     async def one(job: Job) -> Rollout:
         async with slots:
-            session = simulator.session(job.persona, job.seed)
-            rollout = await hold_dialogue(job, session, simulator.tag, sampler, chat, speaking, rules)
+            user = job.simulator or simulator
+            session = user.session(job.persona, job.seed)
+            rollout = await hold_dialogue(job, session, user.tag, sampler, chat, speaking, rules)
         on_finished(rollout)
         return rollout
 

@@ -107,7 +107,7 @@ class DialogueTrainer(GRPOTrainer):
                 scores.append(model(input_ids=input_ids[part], attention_mask=attention_mask[part], policy_mask=spoken[part]))
         log_probs, entropy = (torch.cat([score[name] for score in scores])[:, -logits_to_keep:] for name in ("log_probs", "entropy"))
         if scores[0].state_values is not None:
-            self.state_values = torch.cat([score.state_values for score in scores])[:, -logits_to_keep:]
+            self.state_values = torch.cat([score["state_values"] for score in scores])[:, -logits_to_keep:]
         return log_probs, entropy, None
 
 

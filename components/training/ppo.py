@@ -24,7 +24,7 @@ class PPOConfig(GRPOConfig):
     def __post_init__(self) -> None:
         wanted = self.num_generations
         self.num_generations = max(2, wanted or 2)
-        super().__post_init__()
+        super().__post_init__()  # type: ignore[no-untyped-call]
         self.num_generations = wanted
 
 
@@ -54,8 +54,9 @@ class DialoguePPOTrainer(DialogueTrainer):
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """AdamW with a learning rate of its own for the critic."""
         if self.optimizer is None:
-            kind, options = self.get_optimizer_cls_and_kwargs(self.args, self.model)
-            named = [(name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad]
+            policy: Any = self.model
+            kind, options = self.get_optimizer_cls_and_kwargs(self.args, policy)
+            named = [(name, weight) for name, weight in policy.named_parameters() if weight.requires_grad]
             self.optimizer = kind(
                 [
                     {"params": [weight for name, weight in named if not name.startswith("critic.")]},

@@ -25,11 +25,11 @@ _FROM_TRL = {
 
 
 class TrainingDiverged(RuntimeError):
-    """The loss or the gradient is not a number any more; the last checkpoint is kept."""
+    """The loss or the gradient is not a number any more, or the policy says one thing only; the last checkpoint is kept."""
 
 
 class Watch(TrainerCallback):
-    """Records every step, calls `check` every `evaluate_every` steps and at the end, stops on NaN.
+    """Records every step, calls `check` every `evaluate_every` steps and at the end, stops on NaN and on an entropy below `min_entropy`.
 
     `measures` gives the measures of the last batch of rollouts, `check` those of the held-out personas.
     """
@@ -41,11 +41,13 @@ class Watch(TrainerCallback):
         measures: Callable[[], Mapping[str, float]],
         check: Callable[[int], Mapping[str, float]],
         evaluate_every: int,
+        min_entropy: float,
         show: Callable[[str], None],
     ) -> None:
         self.steps, self.checks = steps, checks
         self.measures, self.check = measures, check
         self.evaluate_every = evaluate_every
+        self.min_entropy = min_entropy
         self.show = show
         self._began = self._run_began = time.monotonic()
         self._first_step = 0
@@ -68,6 +70,11 @@ class Watch(TrainerCallback):
         for name in ("loss", "grad_norm"):
             if not math.isfinite(values.get(name, 0.0)):
                 raise TrainingDiverged(f"step {state.global_step}: {name} is {values[name]}; lower train.learning_rate")
+        if values.get("entropy", math.inf) < self.min_entropy:
+            raise TrainingDiverged(
+                f"step {state.global_step}: the entropy fell to {values['entropy']:.4f} nats a token, below train.min_entropy = "
+                f"{self.min_entropy}; raise train.beta or lower train.learning_rate"
+            )
         done = state.global_step - self._first_step
         left = (now - self._run_began) / max(1, done) * (state.max_steps - state.global_step)
         self.show(

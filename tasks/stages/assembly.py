@@ -23,8 +23,9 @@ def emotion_rules(settings: Settings) -> EmotionRules:
     return EmotionRules(s.emotion_start, s.emotion_ceiling, s.emotion_floor, s.max_turns)
 
 
-def simulator(settings: Settings) -> Simulator:
-    return ScriptedSimulator(settings.simulator.difficulty)
+def simulator(settings: Settings, difficulty: str | None = None) -> Simulator:
+    """The user of the benchmark, or one of another difficulty."""
+    return ScriptedSimulator(difficulty or settings.simulator.difficulty)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from components.personas.schema import validate_file
 from components.recording import CurveFile
 from components.reward.emotion_reward import emotion_reward
 from components.settings import Settings, digest_of, load_settings
+from components.simulator.protocol import Simulator
+from components.training.curriculum import Curriculum
 from components.training.measures import measure
 from components.training.order import hold_out, persona_order
 from tasks.stages import run_stage
@@ -57,7 +59,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     from components.policy.load import load_policy, save_policy
     from components.training.build import UpdateParameters, build_trainer
     from components.training.watch import Watch
-    from tasks.stages.assembly import conversation
+    from tasks.stages.assembly import conversation, simulator
 
     parameters, rules = settings.train, settings.simulator
     personas = {persona.persona_id: persona for persona in validate_file(personas_file)}
@@ -65,16 +67,31 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     order = persona_order(learning, parameters.steps, parameters.personas_per_step, settings.seed)
     model, tokenizer = load_policy(base)
     talk = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency)
+    users: dict[str, Simulator] = {difficulty: simulator(settings, difficulty) for difficulty in parameters.difficulties}
+    curriculum = Curriculum(
+        parameters.curriculum,
+        parameters.difficulties,
+        parameters.steps,
+        parameters.curriculum_low,
+        parameters.curriculum_high,
+        settings.seed,
+    )
     last: list[Rollout] = []
 
     def rollouts(persona_ids: Sequence[str], step: int) -> list[Rollout]:
         seed = settings.seed * 100_003 + step  # the user of a persona is the same for all dialogues of the step's group
         jobs = [
-            Job(f"{variant}/s{settings.seed}/step{step}/{persona_id}/{index}", personas[persona_id], seed)
+            Job(
+                f"{variant}/s{settings.seed}/step{step}/{persona_id}/{index}",
+                personas[persona_id],
+                seed,
+                users[curriculum.difficulty(personas[persona_id], step // parameters.updates_per_batch)],
+            )
             for index, persona_id in enumerate(persona_ids)
         ]
         last[:] = talk.hold(jobs)
         check_failures(last, settings.rollout.max_failure_rate)
+        curriculum.observe([rollout.dialogue for rollout in last])
         return list(last)
 
     def check(step: int) -> Mapping[str, float]:
@@ -101,9 +118,10 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
             Watch(
                 steps,
                 checks,
-                measures=lambda: measure(last, rules.emotion_ceiling, rules.emotion_floor),
+                measures=lambda: measure(last, rules.emotion_ceiling, rules.emotion_floor) | curriculum.row(),
                 check=check,
                 evaluate_every=parameters.evaluate_every * parameters.updates_per_batch,
+                min_entropy=parameters.min_entropy,
                 show=lambda line: print(line, flush=True),
             )
         ],
@@ -113,6 +131,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     steps.keep_until(done)
     checks.keep_until(done)
     if checkpoint:
+        curriculum.restore(steps.rows()[-1])
         print(f"going on from step {done} ({checkpoint})", flush=True)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     wanted = parameters.steps * parameters.updates_per_batch

@@ -52,7 +52,18 @@ def test_a_run_killed_at_five_moments_ends_like_one_that_was_not(
 
     def start(name: str) -> subprocess.Popen[bytes]:
         places = ["--out", f"models/{name}", "--logs", f"logs/{name}", "--scratch", f"scratch/{name}"]
-        command = [sys.executable, "-m", "tasks.stages.train", "--variant", "v", "--personas", "train.jsonl", "--base", "models/base", *places]
+        command = [
+            sys.executable,
+            "-m",
+            "tasks.stages.train",
+            "--variant",
+            "v",
+            "--personas",
+            "train.jsonl",
+            "--base",
+            "models/base",
+            *places,
+        ]
         return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
 
     assert start("whole").wait() == 0

@@ -34,7 +34,9 @@ SMALL: dict[str, Any] = {
     "scale_rewards": "batch", "updates_per_batch": 1, "save_every": 1, "temperature": 1.0, "seed": 3, "beta": 0.0, "loss_type": "grpo",
     "learning_rate_schedule": "constant", "max_grad_norm": 1.0,
 }  # fmt: skip
-GIVEN: dict[str, Any] = load_settings(Path(__file__).parents[2] / "params.yaml").train.model_dump(include=set(UpdateParameters.__dataclass_fields__))
+GIVEN: dict[str, Any] = load_settings(Path(__file__).parents[2] / "params.yaml").train.model_dump(
+    include=set(UpdateParameters.__dataclass_fields__)
+)
 PARAMETERS = UpdateParameters(**{**GIVEN, **SMALL, "dense": False})
 PERSONAS = {persona.persona_id: persona for persona in people()[0]}
 ORDER = list(PERSONAS)[:4]
@@ -95,7 +97,15 @@ def prepared(
         return measure([], 100, 10)
 
     steps = CurveFile(folder / "train")
-    watch = Watch(steps, CurveFile(folder / "evaluation"), lambda: measure(held[-1], 100, 10), check, evaluate_every=2, show=shown.append)
+    watch = Watch(
+        steps,
+        CurveFile(folder / "evaluation"),
+        lambda: measure(held[-1], 100, 10),
+        check,
+        evaluate_every=2,
+        min_entropy=0.0,
+        show=shown.append,
+    )
     order = ORDER[: parameters.steps * parameters.personas_per_step]
     trainer = build_trainer(
         model, tokenizer, order, parameters, folder / "checkpoints", score=score, rollouts=rollouts, callbacks=[watch, *callbacks]

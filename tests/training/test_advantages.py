@@ -195,7 +195,9 @@ def test_the_users_tokens_contribute_nothing() -> None:
     """Ten more on each of their values and rewards: nothing moves."""
     more = 10.0 * (1 - ACTS)
     for gamma, gae_lambda in ((1.0, 1.0), (0.9, 0.5), (1.0, 0.0)):
-        for found, expected in zip(gae(END + more, VALUES + more, ACTS, gamma, gae_lambda), gae(END, VALUES, ACTS, gamma, gae_lambda), strict=True):
+        for found, expected in zip(
+            gae(END + more, VALUES + more, ACTS, gamma, gae_lambda), gae(END, VALUES, ACTS, gamma, gae_lambda), strict=True
+        ):
             assert torch.equal(found, expected)
 
 

@@ -126,10 +126,21 @@ def test_a_dialogue_that_failed_neither_counts_nor_learns(tmp_path: Path) -> Non
 @pytest.mark.parametrize("logs", [{"loss": float("nan"), "grad_norm": 1.0}, {"loss": 0.0, "grad_norm": float("inf")}])
 def test_a_loss_or_gradient_that_is_not_a_number_stops_the_run(logs: dict[str, float], tmp_path: Path) -> None:
     curve = CurveFile(tmp_path / "train")
-    watch = Watch(curve, CurveFile(tmp_path / "evaluation"), lambda: measure([], 100, 10), lambda step: {}, 5, lambda line: None)
+    watch = Watch(curve, CurveFile(tmp_path / "evaluation"), lambda: measure([], 100, 10), lambda step: {}, 5, 0.0, lambda line: None)
     with pytest.raises(TrainingDiverged, match=r"step 4: \w+ is (nan|inf); lower train.learning_rate"):
         watch.on_log(None, SimpleNamespace(global_step=4, max_steps=9), None, logs)
     assert [row["step"] for row in curve.rows()] == [4], "what went wrong is in the curve"
+
+
+def test_a_policy_that_says_one_thing_only_stops_the_run(tmp_path: Path) -> None:
+    curve = CurveFile(tmp_path / "train")
+    watch = Watch(curve, CurveFile(tmp_path / "evaluation"), lambda: measure([], 100, 10), lambda step: {}, 5, 0.05, lambda line: None)
+    state = SimpleNamespace(global_step=1, max_steps=9)
+    watch.on_log(None, state, None, {"loss": 0.1, "grad_norm": 1.0, "entropy": 0.06})
+    with pytest.raises(
+        TrainingDiverged, match=r"the entropy fell to 0\.0400 nats a token, below train\.min_entropy = 0\.05; raise train\.beta"
+    ):
+        watch.on_log(None, state, None, {"loss": 0.1, "grad_norm": 1.0, "entropy": 0.04})
 
 
 def test_emotions_before_a_turn_are_those_after_the_one_before(whole: Run) -> None:
