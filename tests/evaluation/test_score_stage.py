@@ -64,7 +64,7 @@ def test_the_digest_follows_the_parameters_of_this_stage_only(project: Path):
     digests = []
     for old, new in (
         (None, None),
-        ("algorithm: grpo\n  credit: turn", "algorithm: grpo\n  credit: dialogue"),
+        ("  credit: turn ", "  credit: dialogue "),
         ("bootstrap_samples: 10000", "bootstrap_samples: 5000"),
     ):
         text = (project / "params.yaml").read_text()
