@@ -22,10 +22,11 @@ for _name, _value in {
     "VLLM_NO_USAGE_STATS": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
-    "PREFECT_HOME": f"{_HOME}/prefect",
-    "MLFLOW_TRACKING_URI": f"sqlite:///{_HOME}/mlflow.db",
 }.items():
     os.environ.setdefault(_name, _value)
+# Every process of pytest-xdist has its own, whatever it inherits.
+os.environ["PREFECT_HOME"] = f"{_HOME}/prefect"
+os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{_HOME}/mlflow.db"
 for _name in ("PREFECT_API_URL", "RLVER_DEBUG"):
     os.environ.pop(_name, None)
 
