@@ -76,7 +76,7 @@ class BaseSettings(_Section):
 
 class PolicySettings(_Section):
     thinking: bool
-    thoughts: Literal["keep"]
+    thoughts: Literal["keep", "strip"]
     temperature: float = Field(ge=0)
     top_p: float = Field(gt=0, le=1)
     max_reply_tokens: int = Field(ge=1)
@@ -127,15 +127,19 @@ class TrainSettings(_Section):
     updates_per_batch: int = Field(ge=1)
     rows_per_forward: int = Field(ge=1)
     max_grad_norm: float = Field(gt=0)
+    lora_rank: int = Field(ge=0)
     min_entropy: float = Field(ge=0)
+    max_repeat_rate: float = Field(ge=0, le=1)
+    max_cut_off_rate: float = Field(ge=0, le=1)
+    processes: int = Field(ge=1)
     save_every: int = Field(ge=1)
     evaluate_every: int = Field(ge=1)
     evaluation_personas: int = Field(ge=1)
 
     @model_validator(mode="after")
     def _batch_divides(self) -> TrainSettings:
-        if self.personas_per_step * self.group_size % self.rows_per_forward:
-            raise ValueError("personas_per_step x group_size must be divisible by rows_per_forward")
+        if self.personas_per_step * self.group_size % (self.rows_per_forward * self.processes):
+            raise ValueError("personas_per_step x group_size must be divisible by rows_per_forward x processes")
         if (len(self.difficulties) == 1) is not (self.curriculum == "none"):
             raise ValueError(
                 f"curriculum: {self.curriculum} does not go with {len(self.difficulties)} difficulties: none needs 1, others 2"
@@ -144,6 +148,8 @@ class TrainSettings(_Section):
             raise ValueError("curriculum: adaptive needs two difficulties and curriculum_low < curriculum_high")
         if self.algorithm == "grpo" and self.group_size < 2:
             raise ValueError("algorithm: grpo compares dialogues of one persona, so group_size must be at least 2")
+        if self.algorithm == "ppo" and self.lora_rank:
+            raise ValueError("lora_rank goes with algorithm: grpo; a checkpoint of adapters does not hold ppo's critic")
         if self.algorithm == "ppo" and self.personas_per_step * self.group_size % 2:
             raise ValueError("personas_per_step x group_size must be even")
         if self.algorithm == "grpo" and self.credit == "turn" and self.scale_rewards == "group":
@@ -188,6 +194,12 @@ class Settings(_Section):
     def _dense_rewards_have_an_algorithm(self) -> Settings:
         if self.reward.dense and self.train.algorithm != "ppo":
             raise ValueError("reward.dense goes with train.algorithm: ppo; grpo does the same with train.credit: turn")
+        return self
+
+    @model_validator(mode="after")
+    def _every_dialogue_counts_once(self) -> Settings:
+        if self.policy.thinking and self.policy.thoughts == "strip" and self.train.loss_type != "grpo":
+            raise ValueError("policy.thoughts: strip needs train.loss_type: grpo, in which every dialogue counts once")
         return self
 
     def digest(self) -> str:

@@ -19,7 +19,7 @@ from components.simulator.protocol import SimulatorUnavailable, Utterance
 END, USER, ASSISTANT, NEWLINE = 0, 1, 2, 10
 TAG = SimulatorTag(kind="fake", difficulty="vanilla", version="1")
 RULES = EmotionRules(start=40, ceiling=100, floor=10, max_turns=4)
-SPEAKING = Speaking(policy="p", thinking=False, max_reply_tokens=40, max_context_tokens=1000)
+SPEAKING = Speaking(policy="p", thinking=False, strip_thoughts=False, max_reply_tokens=40, max_context_tokens=1000)
 
 
 @cache
@@ -175,6 +175,6 @@ def scripted_dialogues(count: int = 8, difficulty: str = "vanilla") -> list[Dial
     jobs = [Job(f"p/{persona.persona_id}/3", persona, 3) for persona in people()[1][:count]]
     order = {job.dialogue_id: number for number, job in enumerate(jobs)}
     sampler = FakeSampler(lambda name, turn: REPLIES[(turn + order[name]) % len(REPLIES)])
-    speaking = Speaking(policy="p", thinking=False, max_reply_tokens=200, max_context_tokens=100_000)
+    speaking = Speaking(policy="p", thinking=False, strip_thoughts=False, max_reply_tokens=200, max_context_tokens=100_000)
     coroutine = hold_dialogues(jobs, ScriptedSimulator(difficulty), sampler, LetterChat(), speaking, EmotionRules(), 8)
     return [rollout.dialogue for rollout in asyncio.run(coroutine)]

@@ -7,13 +7,15 @@ A dialogue that cannot go on (simulator unreachable, context full) is a result w
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from components.dialogue.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from components.personas.persona import Persona
 from components.policy.sampler import Sampler, SampleRequest
-from components.policy.thinking import Said, split_thought
+from components.policy.thinking import CLOSE, Said, split_thought
 from components.simulator.emotion import EmotionRules, apply_change, stop_reason
 from components.simulator.protocol import Simulator, SimulatorUnavailable, UserSession
 
@@ -48,6 +50,7 @@ class Speaking:
 
     policy: str  # name that goes into the transcript
     thinking: bool
+    strip_thoughts: bool  # the policy's own earlier thoughts leave its context
     max_reply_tokens: int
     max_context_tokens: int
 
@@ -56,7 +59,8 @@ class Speaking:
 class Rollout:
     """A dialogue with its tokens. `completion_ids` is everything after the first prompt, both speakers.
 
-    `is_policy_T` marks sampled tokens; `turn_T` is the 0-based turn a token belongs to; `logprob_T` is 0.0 on the user's tokens.
+    `is_policy_T` marks sampled tokens; `turn_T` is the 0-based turn a token belongs to; `logprob_T` is 0.0 on the user's tokens;
+    `stays_T` marks tokens that were in the context of later turns: all of them, or all but the thoughts.
     """
 
     dialogue: Dialogue
@@ -65,7 +69,9 @@ class Rollout:
     is_policy_T: tuple[bool, ...]
     turn_T: tuple[int, ...]
     logprob_T: tuple[float, ...]
+    stays_T: tuple[bool, ...]
     well_formed: bool  # every policy turn had the format that was asked for
+    cut_off: int  # policy turns that ended at the limit of tokens
 
 
 class _Tokens:
@@ -77,16 +83,19 @@ class _Tokens:
         self.is_policy: list[bool] = []
         self.turn: list[int] = []
         self.logprob: list[float] = []
+        self.stays: list[bool] = []
 
-    def add(self, ids: tuple[int, ...] | list[int], turn: int, logprobs: tuple[float, ...] | None = None) -> None:
+    def add(self, ids: Sequence[int], turn: int, logprobs: Sequence[float] | None = None, forgotten: int = 0) -> None:
+        """`logprobs` for the policy's tokens, of which the first `forgotten` leave the context after their turn."""
         self.ids += ids
         self.is_policy += [logprobs is not None] * len(ids)
         self.turn += [turn] * len(ids)
         self.logprob += logprobs if logprobs is not None else [0.0] * len(ids)
+        self.stays += [index >= forgotten for index in range(len(ids))]
 
     @property
     def context(self) -> tuple[int, ...]:
-        return (*self.prompt_ids, *self.ids)
+        return (*self.prompt_ids, *(token for token, stays in zip(self.ids, self.stays, strict=True) if stays))
 
 
 async def hold_dialogue(
@@ -97,6 +106,7 @@ async def hold_dialogue(
     turns: list[Turn] = []
     emotion = rules.start
     well_formed = True
+    cut_off = 0
     tokens = _Tokens([])
     reason: StopReason | None = None
     failure: str | None = None
@@ -109,10 +119,13 @@ async def hold_dialogue(
             if room < speaking.max_reply_tokens:
                 raise ContextFull(f"turn {number + 1}: the context holds {len(tokens.context)} of {speaking.max_context_tokens} tokens")
             sample = await sampler.sample(SampleRequest(job.dialogue_id, tokens.context, turn_seed(job, number), speaking.max_reply_tokens))
-            tokens.add(sample.token_ids, number, sample.logprobs)
-            if not sample.finished:
-                tokens.add([chat.end_of_turn], number)
             said = split_thought(chat.decode(sample.token_ids), speaking.thinking)
+            tokens.add(
+                sample.token_ids, number, sample.logprobs, thought_tokens(sample.token_ids, said, chat) if speaking.strip_thoughts else 0
+            )
+            if not sample.finished:
+                cut_off += 1
+                tokens.add([chat.end_of_turn], number)
             well_formed = well_formed and said.well_formed
             appraisal = await session.appraise(said.reply)
             emotion = apply_change(emotion, appraisal.change)
@@ -141,12 +154,27 @@ async def hold_dialogue(
         turns=tuple(turns),
     )
     return Rollout(
-        dialogue, tokens.prompt_ids, tuple(tokens.ids), tuple(tokens.is_policy), tuple(tokens.turn), tuple(tokens.logprob), well_formed
+        dialogue=dialogue,
+        prompt_ids=tokens.prompt_ids,
+        completion_ids=tuple(tokens.ids),
+        is_policy_T=tuple(tokens.is_policy),
+        turn_T=tuple(tokens.turn),
+        logprob_T=tuple(tokens.logprob),
+        stays_T=tuple(tokens.stays),
+        well_formed=well_formed,
+        cut_off=cut_off,
     )
 
 
 class ContextFull(RuntimeError):
     """The next reply would not fit into the context any more."""
+
+
+def thought_tokens(token_ids: tuple[int, ...], said: Said, chat: Chat) -> int:
+    """How many tokens at the start of a turn the user never saw: the thought with its closing tag, or all but the end of a turn
+    without a reply. A token that closes the thought and begins the reply counts as thought."""
+    spoken = len(token_ids) - token_ids.count(chat.end_of_turn)
+    return bisect_left(range(spoken), True, key=lambda count: CLOSE in chat.decode(token_ids[:count])) if said.reply else spoken
 
 
 def turn_seed(job: Job, turn: int) -> int:

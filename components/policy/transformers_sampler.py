@@ -8,7 +8,7 @@ The cache is built from the weights at the time: call `start` again after the mo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -117,7 +117,7 @@ class TransformersSampler:
         for request in requests:
             row_of_B.append(self._row(request))
             read = self._read.get(request.dialogue_id, ())
-            known = min(len(read), len(request.context_ids) - 1) if request.context_ids[: len(read)] == read else 0
+            known = min(_common(read, request.context_ids), len(request.context_ids) - 1)
             unread_B.append(request.context_ids[known:])
             length_B.append(known)
             if len(request.context_ids) + request.max_tokens > self.capacity:
@@ -215,6 +215,13 @@ def draw(logits_BV: torch.Tensor, uniform_B: torch.Tensor, temperature: float, t
     token_B = torch.searchsorted(mass, uniform_B[:, None].double() * mass[:, -1:], right=True).squeeze(-1)
     token_B = token_B.clamp_max(logits_BV.shape[-1] - 1)
     return token_B, logprob_BV.gather(-1, token_B[:, None]).squeeze(-1)
+
+
+def _common(read: Sequence[int], context: Sequence[int]) -> int:
+    """Length of the common beginning."""
+    if context[: len(read)] == read:
+        return len(read)
+    return next((index for index, (a, b) in enumerate(zip(read, context, strict=False)) if a != b), len(context))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 
 _SMALL = 1e-4
+_NONE = 1e-6
 
 
 def group_advantages(reward_D: torch.Tensor, group_size: int, scale: str) -> torch.Tensor:
@@ -50,6 +51,12 @@ def turn_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, gro
     if scale == "group":
         raise ValueError("train.scale_rewards: group does not go with train.credit: turn; use batch or none")
     return _scaled(advantage_DK, scale)
+
+
+def silent_groups(advantage_DK: torch.Tensor, group_size: int) -> torch.Tensor:
+    """(D,) True for the dialogues of groups in which no turn has an advantage."""
+    moved_G = (advantage_DK.reshape(-1, group_size * advantage_DK.shape[1]).abs() > _NONE).any(dim=1)
+    return ~moved_G.repeat_interleave(group_size)
 
 
 def gae(

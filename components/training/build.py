@@ -14,6 +14,8 @@ from transformers import PrinterCallback
 from trl import GRPOConfig
 
 from components.dialogue.episode import Rollout
+from components.training import processes
+from components.training.adapters import lora
 from components.training.dialogue_trainer import DialogueTrainer, Rollouts
 from components.training.grpo import DialogueGRPOTrainer
 from components.training.ppo import CriticParameters, DialoguePPOTrainer, PPOConfig
@@ -47,6 +49,7 @@ class UpdateParameters:
     scale_rewards: str
     updates_per_batch: int
     max_grad_norm: float
+    lora_rank: int
     temperature: float
     save_every: int
     seed: int
@@ -67,13 +70,12 @@ def build_trainer(
     `persona_ids_in_order` holds steps × personas_per_step ids: the order is ours, so that needs are stratified and a resume exact.
     """
     rows = parameters.personas_per_step * parameters.group_size
-    if rows % parameters.rows_per_forward:
-        raise ValueError(
-            f"personas_per_step x group_size = {rows} must be divisible by train.rows_per_forward = {parameters.rows_per_forward}"
-        )
+    at_once = parameters.rows_per_forward * processes.count()
+    if rows % at_once:
+        raise ValueError(f"personas_per_step x group_size = {rows} must be divisible by train.rows_per_forward x processes = {at_once}")
     if len(persona_ids_in_order) != parameters.steps * parameters.personas_per_step:
         raise ValueError(f"expected {parameters.steps} x {parameters.personas_per_step} persona ids, got {len(persona_ids_in_order)}")
-    forwards = rows // parameters.rows_per_forward
+    forwards = rows // at_once
     logging.getLogger("trl.trainer.grpo_trainer").addFilter(lambda record: "All reward functions returned None" not in record.getMessage())
     on_gpu = torch.cuda.is_available()
     ppo = parameters.algorithm == "ppo"
@@ -109,6 +111,7 @@ def build_trainer(
         seed=parameters.seed,
         data_seed=parameters.seed,
         dataloader_pin_memory=False,
+        ddp_find_unused_parameters=False,
         mask_truncated_completions=False,
     )
     config.scale_rewards = parameters.scale_rewards
@@ -124,6 +127,7 @@ def build_trainer(
         "args": config,
         "train_dataset": dataset,
         "callbacks": list(callbacks),
+        "peft_config": lora(parameters.lora_rank),
     }
     trainer: DialogueTrainer
     if ppo:

@@ -8,6 +8,7 @@ prompts arrive already repeated, `env_mask` 1 means policy token, a reward of No
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,9 +16,21 @@ from torch.nn.utils.rnn import pad_sequence
 from trl import GRPOTrainer
 
 from components.dialogue.episode import Rollout
+from components.training.processes import rank
 from components.training.token_scores import TokenScores, add_token_scores
+from components.training.turn_rows import turn_rows
 
-Rollouts = Callable[[Sequence[str], int], list[Rollout]]  # persona ids (already repeated per group) and optimiser step -> rollouts
+# The persona ids of this process (already repeated per group) and the optimiser step -> the rollouts of all processes, in their order.
+Rollouts = Callable[[Sequence[str], int], list[Rollout]]
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Of every completion token (B, T): is it the policy's, in which turn was it said, does it stay in the context of later turns?"""
+
+    policy: torch.Tensor
+    turn: torch.Tensor
+    stays: torch.Tensor
 
 
 class DialogueTrainer(GRPOTrainer):
@@ -28,8 +41,9 @@ class DialogueTrainer(GRPOTrainer):
         self.score = score
         self.make_rollouts = rollouts
         self.rollout_rows: list[dict[str, Any]] = []
-        self.last_rollouts: list[Rollout] = []
-        self.policy_mask = torch.zeros(0, 0)  # of the rows TRL is about to ask the log-probabilities of
+        self.all_rollouts: list[Rollout] = []  # of the last step, in all processes
+        self.own = slice(0)  # which of them are this process's
+        self.marks = Marks(*torch.zeros(3, 0, 0))  # of the rows TRL is about to ask the log-probabilities of
         self.state_values: torch.Tensor | None = None  # of the rows it asked last, where there is a critic
         super().__init__(rollout_func=self._roll_out, reward_funcs=[_reward], **arguments)
         for model in (self.model, self.ref_model):
@@ -41,10 +55,20 @@ class DialogueTrainer(GRPOTrainer):
         rows = self.rollout_rows
         if [row["prompt"] for row in rows] != prompts:
             raise RuntimeError("TRL handed other prompts to rollout_func than to _generate_and_score_completions")
-        rollouts = self.make_rollouts([row["persona_id"] for row in rows], self.state.global_step)
-        self.last_rollouts = rollouts
+        self.all_rollouts = self.make_rollouts([row["persona_id"] for row in rows], self.state.global_step)
+        self.own = slice(rank() * len(rows), (rank() + 1) * len(rows))
+        rollouts = self.all_rollouts[self.own]
         trainable = [_trainable(rollout) or [0] for rollout in rollouts]
-        self.policy_mask = pad_sequence([torch.tensor(mask) for mask in trainable], batch_first=True).to(self.accelerator.device)
+        self.marks = Marks(
+            *(
+                pad_sequence([torch.tensor(row) for row in rows_of], batch_first=True, padding_value=padding).to(self.accelerator.device)
+                for rows_of, padding in (
+                    (trainable, 0),
+                    ([rollout.turn_T or [0] for rollout in rollouts], 0),
+                    ([[int(stays) for stays in rollout.stays_T] or [1] for rollout in rollouts], 1),
+                )
+            )
+        )
         return {
             "prompt_ids": [list(rollout.prompt_ids) or [self.end_of_turn] for rollout in rollouts],
             "completion_ids": [list(rollout.completion_ids) or [self.end_of_turn] for rollout in rollouts],
@@ -56,7 +80,15 @@ class DialogueTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.rollout_rows = inputs
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        batch |= {"turn": self.marks.turn, "stays": self.marks.stays}
         batch |= self.credit(batch)
+        learns_D = (batch["completion_mask"] * batch["tool_mask"]).sum(dim=1)
+        dialogues, learning, tokens = self.over_processes(
+            torch.stack([torch.ones_like(learns_D).sum(), (learns_D > 0).sum(), learns_D.sum()])
+        ).tolist()
+        self.log_mean("learning_share", learning / dialogues)
+        batch["row_weight"] = torch.full_like(learns_D, dialogues / max(1, learning), dtype=torch.float32)
+        batch["num_items_in_batch"] = torch.tensor(tokens, device=learns_D.device)
         return batch
 
     def credit(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -64,26 +96,32 @@ class DialogueTrainer(GRPOTrainer):
         raise NotImplementedError
 
     def rewards(self) -> torch.Tensor:
-        """(D,) rewards of the last rollouts, NaN where a dialogue could not be scored."""
-        rewards = [self.score(rollout) for rollout in self.last_rollouts]
+        """(D,) rewards of the last rollouts of all processes, NaN where a dialogue could not be scored."""
+        rewards = [self.score(rollout) for rollout in self.all_rollouts]
         return torch.tensor([float("nan") if reward is None else reward for reward in rewards])
+
+    def over_processes(self, numbers: torch.Tensor) -> torch.Tensor:
+        """The sum of each process's `numbers`."""
+        total: torch.Tensor = self.accelerator.reduce(numbers, reduction="sum")
+        return total
 
     def log_mean(self, name: str, value: float) -> None:
         """Log `value`; the mean over a step is what is recorded."""
         self._metrics["train"][name].append(value)
 
     def by_token(self, turn_DK: torch.Tensor, width: int) -> torch.Tensor:
-        """(D, width): every policy token gets the number of its turn, the user's tokens 0."""
-        tokens = torch.zeros(len(self.last_rollouts), width)
-        for row, rollout in enumerate(self.last_rollouts):
+        """(D, width): every policy token of this process's dialogues gets the number of its turn, the user's tokens 0."""
+        own = self.all_rollouts[self.own]
+        tokens = torch.zeros(len(own), width)
+        for row, rollout in enumerate(own):
             turn_T = torch.tensor(rollout.turn_T).clamp_max(turn_DK.shape[1] - 1)
             tokens[row, : len(turn_T)] = turn_DK[row, turn_T] * torch.tensor(rollout.is_policy_T)
         return tokens
 
     def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        self.policy_mask = inputs["completion_mask"] * inputs["tool_mask"]
+        self.marks = Marks(inputs["completion_mask"] * inputs["tool_mask"], inputs["turn"], inputs["stays"])
         loss: torch.Tensor = super()._compute_loss(model, inputs)  # type: ignore[no-untyped-call]
-        return loss
+        return loss * inputs["row_weight"][0] if self.loss_type == "grpo" else loss
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -95,20 +133,36 @@ class DialogueTrainer(GRPOTrainer):
         **_: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None, None]:
         """TRL's hook for log-probabilities and entropies, both (B, logits_to_keep): those of the policy's tokens, 0 elsewhere."""
-        if len(self.policy_mask) != len(input_ids) or self.policy_mask.shape[1] != logits_to_keep:
+        if self.marks.policy.shape != (len(input_ids), logits_to_keep):
             raise RuntimeError("TRL asked for the log-probabilities of other rows than it was given")
-        spoken = torch.zeros_like(input_ids)
-        spoken[:, -logits_to_keep:] = self.policy_mask
-        scores: list[TokenScores] = []
+        asked = logits_to_keep
+        policy, turn, stays = torch.zeros_like(input_ids), torch.zeros_like(input_ids), torch.ones_like(input_ids)
+        policy[:, -asked:], turn[:, -asked:], stays[:, -asked:] = self.marks.policy, self.marks.turn, self.marks.stays
+        scores: list[dict[str, torch.Tensor]] = []
         size = batch_size or len(input_ids)
         for first in range(0, len(input_ids), size):
             part = slice(first, first + size)
+            tokens = (input_ids[part], attention_mask[part], policy[part])
             with self.accelerator.autocast():
-                scores.append(model(input_ids=input_ids[part], attention_mask=attention_mask[part], policy_mask=spoken[part]))
-        log_probs, entropy = (torch.cat([score[name] for score in scores])[:, -logits_to_keep:] for name in ("log_probs", "entropy"))
-        if scores[0].state_values is not None:
-            self.state_values = torch.cat([score["state_values"] for score in scores])[:, -logits_to_keep:]
-        return log_probs, entropy, None
+                scores.append(_scores(model, *tokens) if stays[part].all() else _scores_by_turn(model, *tokens, turn[part], stays[part]))
+        score = {name: torch.cat([piece[name] for piece in scores])[:, -asked:] for name in scores[0]}
+        self.state_values = score.get("state_values")
+        return score["log_probs"], score["entropy"], None
+
+
+def _scores(model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, policy_mask: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Scores by name, each (B, T), of dialogues whose every turn saw all that was said before it."""
+    scores: TokenScores = model(input_ids=input_ids, attention_mask=attention_mask, policy_mask=policy_mask)
+    return dict(scores)
+
+
+def _scores_by_turn(
+    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, policy_mask: torch.Tensor, turn: torch.Tensor, stays: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """The same of dialogues whose thoughts were forgotten after each turn."""
+    rows = turn_rows(input_ids, attention_mask, policy_mask, turn, stays)
+    scores = _scores(model, rows.input_ids, rows.attention_mask, rows.policy_mask)
+    return {name: rows.put_back(score, input_ids.shape) for name, score in scores.items()}
 
 
 def emotions_before(rollouts: Sequence[Rollout]) -> torch.Tensor:

@@ -6,12 +6,15 @@ from typing import Any
 
 import torch
 
-from components.training.advantages import group_advantages, turn_advantages
+from components.training.advantages import group_advantages, silent_groups, turn_advantages
 from components.training.dialogue_trainer import DialogueTrainer, emotions_before
 
 
 class DialogueGRPOTrainer(DialogueTrainer):
-    """Advantages over groups of dialogues of one persona and opener, never over turns."""
+    """Advantages over groups of dialogues of one persona and opener, never over turns.
+
+    A group whose dialogues all went equally well says nothing; it leaves the loss, KL included, and the others weigh more for it.
+    """
 
     def __init__(self, *, by_turn: bool, group_size: int, **arguments: Any) -> None:
         self.by_turn = by_turn
@@ -19,10 +22,14 @@ class DialogueGRPOTrainer(DialogueTrainer):
         super().__init__(**arguments)
 
     def credit(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
-        reward_D, before_DK = self.rewards(), emotions_before(self.last_rollouts)
+        reward_D, before_DK = self.rewards(), emotions_before(self.all_rollouts)
         if self.by_turn:
             turn_DK = turn_advantages(reward_D, before_DK, self.group_size, self.scale_rewards)
         else:
             turn_DK = group_advantages(reward_D, self.group_size, self.scale_rewards)[:, None].expand(-1, before_DK.shape[1])
-        ids = batch["completion_ids"]
-        return {"advantages": self.by_token(turn_DK, ids.shape[1]).to(ids.device)}
+        mask = batch["tool_mask"]
+        silent_D = silent_groups(turn_DK, self.group_size)[self.own].to(mask.device)
+        return {
+            "advantages": self.by_token(turn_DK[self.own], mask.shape[1]).to(mask.device),
+            "tool_mask": mask.masked_fill(silent_D[:, None], 0),
+        }

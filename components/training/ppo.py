@@ -14,7 +14,7 @@ from trl import GRPOConfig
 
 from components.training.advantages import gae, turn_rewards, whitened
 from components.training.critic import Critic, explained_variance, value_losses
-from components.training.dialogue_trainer import DialogueTrainer, emotions_before
+from components.training.dialogue_trainer import DialogueTrainer, Marks, emotions_before
 
 
 @dataclass
@@ -69,9 +69,9 @@ class DialoguePPOTrainer(DialogueTrainer):
     def credit(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         ids, mask_DT = batch["completion_ids"], (batch["completion_mask"] * batch["tool_mask"]).cpu()
         value_DT = self._values(batch).cpu()
-        before_DK = emotions_before(self.last_rollouts)
-        scored_D = ~self.rewards().isnan()
-        reward_DK = turn_rewards(self.rewards().nan_to_num(), before_DK, self.critic.dense)
+        reward_D, before_DK = self.rewards()[self.own], emotions_before(self.all_rollouts[self.own])
+        scored_D = ~reward_D.isnan()
+        reward_DK = turn_rewards(reward_D.nan_to_num(), before_DK, self.critic.dense)
         first_DT, last_DT = self._turn_edges(ids.shape[1])
         acts_DT = (mask_DT.bool() if self.critic.gae_level == "token" else first_DT) & scored_D[:, None]
         reward_DT = torch.where(last_DT if self.critic.gae_level == "token" else first_DT, self.by_token(reward_DK, ids.shape[1]), 0.0)
@@ -82,7 +82,7 @@ class DialoguePPOTrainer(DialogueTrainer):
         self.log_mean("explained_variance", explained_variance(value_DT[acts_DT], return_DT[acts_DT]))
         self.log_mean("value_mean", float(value_DT[acts_DT].mean()) if acts_DT.any() else float("nan"))
         return {
-            "advantages": whitened(advantage_DT.to(ids.device), learns_DT.to(ids.device), self._over_processes),
+            "advantages": whitened(advantage_DT.to(ids.device), learns_DT.to(ids.device), self.over_processes),
             "old_values": value_DT.to(ids.device),
             "returns": return_DT.to(ids.device),
             "value_mask": acts_DT.float().to(ids.device),
@@ -95,16 +95,13 @@ class DialoguePPOTrainer(DialogueTrainer):
         mask = inputs["value_mask"]
         value_loss = ((losses * mask).sum(-1) / mask.sum(-1).clamp_min(1)).mean()
         self.log_mean("value_loss", float(value_loss.detach()))
-        return policy_loss + self.critic.value_weight * value_loss / self.current_gradient_accumulation_steps
-
-    def _over_processes(self, moments: torch.Tensor) -> torch.Tensor:
-        total: torch.Tensor = self.accelerator.reduce(moments, reduction="sum")
-        return total
+        share = inputs["row_weight"][0] / self.current_gradient_accumulation_steps
+        return policy_loss + self.critic.value_weight * value_loss * share
 
     @torch.no_grad()
     def _values(self, batch: dict[str, Any]) -> torch.Tensor:
         """(B, T): the critic's values before each policy token, with the weights as they are."""
-        self.policy_mask = batch["completion_mask"] * batch["tool_mask"]
+        self.marks = Marks(batch["completion_mask"] * batch["tool_mask"], batch["turn"], batch["stays"])
         self._get_per_token_logps_and_entropies(
             self.model,
             torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
@@ -117,8 +114,9 @@ class DialoguePPOTrainer(DialogueTrainer):
 
     def _turn_edges(self, width: int) -> tuple[torch.Tensor, torch.Tensor]:
         """(D, width) twice: the first and the last policy token of every turn."""
-        first, last = torch.zeros(2, len(self.last_rollouts), width, dtype=torch.bool)
-        for row, rollout in enumerate(self.last_rollouts):
+        own = self.all_rollouts[self.own]
+        first, last = torch.zeros(2, len(own), width, dtype=torch.bool)
+        for row, rollout in enumerate(own):
             if rollout.dialogue.failure is None:
                 said = torch.tensor([False, *rollout.is_policy_T, False])
                 first[row, : len(rollout.is_policy_T)] = (said[1:] & ~said[:-1])[:-1]

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers.utils import ModelOutput
 
 from components.policy.attention import attention_for_training
+from components.training.adapters import inner
 
 LOGITS_AT_ONCE = 2**24  # logits in memory at a time; larger projections are made in pieces and made again in the backward pass
 _LOGIT_SCALES = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "output_multiplier")
@@ -55,13 +56,16 @@ def add_token_scores(model: Any, temperature: float) -> None:
 
 def _score(model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, policy_mask: torch.Tensor, temperature: float) -> TokenScores:
     """input_ids, attention_mask and policy_mask (B, T + 1): 1 on real tokens and on the policy's tokens."""
+    trunk_and_head = inner(model)
     real = attention_mask.any(dim=0).nonzero().flatten()
     used = slice(int(real[0]), int(real[-1]) + 1) if len(real) else slice(0, 2)
-    with attention_for_training(model):
-        hidden = model.base_model(input_ids=input_ids[:, used], attention_mask=attention_mask[:, used], use_cache=False).last_hidden_state
+    with attention_for_training(trunk_and_head):
+        hidden = trunk_and_head.base_model(
+            input_ids=input_ids[:, used], attention_mask=attention_mask[:, used], use_cache=False
+        ).last_hidden_state
     spoken = policy_mask[:, used][:, 1:].bool()
     wanted = input_ids[:, used][:, 1:][spoken]
-    log_prob_N, entropy_N = _project(hidden[:, :-1][spoken], wanted, model.get_output_embeddings(), temperature)
+    log_prob_N, entropy_N = _project(hidden[:, :-1][spoken], wanted, trunk_and_head.get_output_embeddings(), temperature)
     shape = (input_ids.shape[0], input_ids.shape[1] - 1)
     where = torch.zeros(shape, dtype=torch.bool, device=input_ids.device)
     where[:, used.start : used.stop - 1] = spoken

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from transformers import TrainerCallback
@@ -18,6 +19,7 @@ _FROM_TRL = {
     "entropy": "entropy",
     "kl": "kl",
     "clip_ratio/region_mean": "clip_fraction",
+    "learning_share": "learning_share",
     "value_loss": "value_loss",
     "value_mean": "value_mean",
     "explained_variance": "explained_variance",
@@ -25,11 +27,42 @@ _FROM_TRL = {
 
 
 class TrainingDiverged(RuntimeError):
-    """The loss or the gradient is not a number any more, or the policy says one thing only; the last checkpoint is kept."""
+    """The loss or the gradient is not a number any more, or the policy has stopped talking sense; the last checkpoint is kept."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a policy must stay within at every step; see `train` in params.yaml."""
+
+    min_entropy: float  # nats per token
+    max_repeat_rate: float  # of turns
+    max_cut_off_rate: float  # of turns
+
+    def broken(self, row: Mapping[str, float]) -> str | None:
+        """Which limit a step's row is beyond and what to do, in one line; None while all is well."""
+        for name in ("loss", "grad_norm"):
+            if not math.isfinite(row.get(name, 0.0)):
+                return f"{name} is {row[name]}; lower train.learning_rate"
+        if row.get("entropy", math.inf) < self.min_entropy:
+            return (
+                f"the entropy fell to {row['entropy']:.4f} nats a token, below train.min_entropy = {self.min_entropy}; "
+                "raise train.beta or lower train.learning_rate"
+            )
+        if row.get("repeat_rate", 0.0) > self.max_repeat_rate:
+            return (
+                f"{row['repeat_rate']:.0%} of the turns repeat themselves, above train.max_repeat_rate = {self.max_repeat_rate}; "
+                "raise train.beta or lower train.learning_rate"
+            )
+        if row.get("cut_off_rate", 0.0) > self.max_cut_off_rate:
+            return (
+                f"{row['cut_off_rate']:.0%} of the turns are cut off, above train.max_cut_off_rate = {self.max_cut_off_rate}; "
+                "raise policy.max_reply_tokens or train.beta"
+            )
+        return None
 
 
 class Watch(TrainerCallback):
-    """Records every step, calls `check` every `evaluate_every` steps and at the end, stops on NaN and on an entropy below `min_entropy`.
+    """Records every step, calls `check` every `evaluate_every` steps and at the end, stops a policy that is beyond its `limits`.
 
     `measures` gives the measures of the last batch of rollouts, `check` those of the held-out personas.
     """
@@ -41,13 +74,13 @@ class Watch(TrainerCallback):
         measures: Callable[[], Mapping[str, float]],
         check: Callable[[int], Mapping[str, float]],
         evaluate_every: int,
-        min_entropy: float,
+        limits: Limits,
         show: Callable[[str], None],
     ) -> None:
         self.steps, self.checks = steps, checks
         self.measures, self.check = measures, check
         self.evaluate_every = evaluate_every
-        self.min_entropy = min_entropy
+        self.limits = limits
         self.show = show
         self._began = self._run_began = time.monotonic()
         self._first_step = 0
@@ -67,14 +100,8 @@ class Watch(TrainerCallback):
         row = {**self.measures(), **values, "seconds": round(now - self._began, 3)}
         self._began = now
         self.steps.record(state.global_step, row)
-        for name in ("loss", "grad_norm"):
-            if not math.isfinite(values.get(name, 0.0)):
-                raise TrainingDiverged(f"step {state.global_step}: {name} is {values[name]}; lower train.learning_rate")
-        if values.get("entropy", math.inf) < self.min_entropy:
-            raise TrainingDiverged(
-                f"step {state.global_step}: the entropy fell to {values['entropy']:.4f} nats a token, below train.min_entropy = "
-                f"{self.min_entropy}; raise train.beta or lower train.learning_rate"
-            )
+        if problem := self.limits.broken(row):
+            raise TrainingDiverged(f"step {state.global_step}: {problem}")
         done = state.global_step - self._first_step
         left = (now - self._run_began) / max(1, done) * (state.max_steps - state.global_step)
         self.show(

@@ -57,7 +57,13 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
             model, tokenizer.eos_token_id, policy.temperature, policy.top_p, rows=concurrency, capacity=policy.max_context_tokens
         ),
         chat=ChatFormat(tokenizer, system_prompt(policy.thinking)),
-        speaking=Speaking(policy_name, policy.thinking, policy.max_reply_tokens, policy.max_context_tokens),
+        speaking=Speaking(
+            policy=policy_name,
+            thinking=policy.thinking,
+            strip_thoughts=policy.thinking and policy.thoughts == "strip",
+            max_reply_tokens=policy.max_reply_tokens,
+            max_context_tokens=policy.max_context_tokens,
+        ),
         rules=emotion_rules(settings),
         concurrency=concurrency,
     )

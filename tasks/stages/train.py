@@ -1,25 +1,30 @@
 """Stage `train`: reinforcement learning of one variant, with online rollouts against the simulated user.
 
-Checkpoints and curves live in scratch/<fingerprint>/ while the run is under way: DVC deletes a stage's outputs before it runs, and a
-fingerprint of everything that decides the result keeps a checkpoint from being resumed under other settings.
+Checkpoints and curves live in scratch/<variant>-<fingerprint>/ while the run is under way: DVC deletes a stage's outputs before it
+runs, and a fingerprint of everything that decides the result keeps a checkpoint from being resumed under other settings.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 from components.dialogue.episode import Job, Rollout
 from components.dialogue.rollouts import check_failures
+from components.files import write_text_atomically
 from components.personas.schema import validate_file
 from components.recording import CurveFile
 from components.reward.emotion_reward import emotion_reward
 from components.settings import Settings, digest_of, load_settings
 from components.simulator.protocol import Simulator
+from components.training import processes
 from components.training.curriculum import Curriculum
 from components.training.measures import measure
 from components.training.order import hold_out, persona_order
@@ -36,29 +41,55 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--scratch", type=Path, default=Path("scratch"))
     arguments = parser.parse_args(argv)
     settings = load_settings(Path("params.yaml"), arguments.variant)
-    work = arguments.scratch / f"{arguments.variant}-{fingerprint(settings, arguments.personas, arguments.base)}"
+    if settings.train.processes > 1 and not processes.launched():
+        _become_several(settings.train.processes, list(sys.argv[1:] if argv is None else argv))
+    processes.join()
+    identity = identity_of(settings, arguments.personas, arguments.base)
+    work = arguments.scratch / f"{arguments.variant}-{digest_of(identity)}"
+    check_identity(work, identity)
     train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work)
-    arguments.logs.mkdir(parents=True, exist_ok=True)
-    for curve in sorted((work / "curves").iterdir()):
-        shutil.copyfile(curve, arguments.logs / curve.name)
+    if processes.rank() == 0:
+        arguments.logs.mkdir(parents=True, exist_ok=True)
+        for curve in sorted((work / "curves").iterdir()):
+            shutil.copyfile(curve, arguments.logs / curve.name)
     return 0
 
 
-def fingerprint(settings: Settings, personas: Path, base: Path) -> str:
-    """Twelve hex digits of everything that decides the result of a training run: settings, personas, base and code."""
+def _become_several(count: int, arguments: list[str]) -> NoReturn:
+    """Go on as torchrun with `count` processes, which a signal to this one reaches."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+    os.execv(sys.executable, [*torchrun, "-m", "--", "tasks.stages.train", *arguments])
+
+
+def identity_of(settings: Settings, personas: Path, base: Path) -> dict[str, Any]:
+    """Everything that decides the result of a training run, by name: settings, personas, base and code."""
     parts = settings.model_dump(mode="json", include={"seed", "simulator", "policy", "rollout", "reward", "train"})
+    named = {"seed": parts.pop("seed")} | {f"{section}.{key}": value for section, keys in parts.items() for key, value in keys.items()}
     weights = sorted(base.glob("*.safetensors"))
     code = sorted(
         path for folder in ("dialogue", "policy", "reward", "simulator", "training") for path in Path("components", folder).rglob("*.py")
     )
-    files = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in [personas, *weights, *code]}
-    return digest_of({"settings": parts, "files": files})
+    return named | {str(path): hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in [personas, *weights, *code]}
+
+
+def check_identity(work: Path, identity: Mapping[str, Any]) -> None:
+    """Write down what the run in `work` is; raise ValueError, by name, if it was begun as something else."""
+    record = work / "began_with.json"
+    if not record.is_file():
+        write_text_atomically(record, json.dumps(identity, indent=2) + "\n")
+    began = json.loads(record.read_text(encoding="utf-8"))
+    for name in sorted(began.keys() | identity.keys()):
+        if began.get(name) != identity.get(name):
+            raise ValueError(
+                f"{work} was begun with {name} = {began.get(name)!r}, now it is {identity.get(name)!r}; delete the folder to start over"
+            )
 
 
 def train(settings: Settings, variant: str, personas_file: Path, base: Path, out: Path, work: Path) -> None:
     from components.policy.load import load_policy, save_policy
+    from components.training.adapters import merged
     from components.training.build import UpdateParameters, build_trainer
-    from components.training.watch import Watch
+    from components.training.watch import Limits, Watch
     from tasks.stages.assembly import conversation, simulator
 
     parameters, rules = settings.train, settings.simulator
@@ -79,6 +110,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     last: list[Rollout] = []
 
     def rollouts(persona_ids: Sequence[str], step: int) -> list[Rollout]:
+        first = processes.rank() * len(persona_ids)  # a dialogue's place among those of all processes
         seed = settings.seed * 100_003 + step  # the user of a persona is the same for all dialogues of the step's group
         jobs = [
             Job(
@@ -87,18 +119,21 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
                 seed,
                 users[curriculum.difficulty(personas[persona_id], step // parameters.updates_per_batch)],
             )
-            for index, persona_id in enumerate(persona_ids)
+            for index, persona_id in enumerate(persona_ids, first)
         ]
-        last[:] = talk.hold(jobs)
+        last[:] = processes.gathered(talk.hold(jobs))
         check_failures(last, settings.rollout.max_failure_rate)
         curriculum.observe([rollout.dialogue for rollout in last])
         return list(last)
 
     def check(step: int) -> Mapping[str, float]:
-        jobs = [Job(f"{variant}/s{settings.seed}/check/{persona.persona_id}", persona, settings.seed) for persona in watched]
-        return measure(talk.hold(jobs), rules.emotion_ceiling, rules.emotion_floor)
+        own = processes.share(watched)
+        jobs = [Job(f"{variant}/s{settings.seed}/check/{persona.persona_id}", persona, settings.seed) for persona in own]
+        return measure(processes.gathered(talk.hold(jobs)), rules.emotion_ceiling, rules.emotion_floor)
 
-    steps, checks = CurveFile(work / "curves" / "train"), CurveFile(work / "curves" / "evaluation")
+    leads = processes.rank() == 0
+    curves = work / "curves" if leads else work / f"curves-{processes.rank()}"  # one writer a file
+    steps, checks = CurveFile(curves / "train"), CurveFile(curves / "evaluation")
     trainer = build_trainer(
         model,
         tokenizer,
@@ -121,8 +156,8 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
                 measures=lambda: measure(last, rules.emotion_ceiling, rules.emotion_floor) | curriculum.row(),
                 check=check,
                 evaluate_every=parameters.evaluate_every * parameters.updates_per_batch,
-                min_entropy=parameters.min_entropy,
-                show=lambda line: print(line, flush=True),
+                limits=Limits(parameters.min_entropy, parameters.max_repeat_rate, parameters.max_cut_off_rate),
+                show=lambda line: print(line, flush=True) if leads else None,
             )
         ],
     )
@@ -132,7 +167,8 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     checks.keep_until(done)
     if checkpoint:
         curriculum.restore(steps.rows()[-1])
-        print(f"going on from step {done} ({checkpoint})", flush=True)
+        if leads:
+            print(f"going on from step {done} ({checkpoint})", flush=True)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     wanted = parameters.steps * parameters.updates_per_batch
     if trainer.state.global_step != wanted:
@@ -140,7 +176,8 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     model.eval()
     if hasattr(model, "critic"):
         del model.critic  # of no use to who talks to the policy
-    save_policy(model, tokenizer, out)
+    if leads:
+        save_policy(merged(trainer.model), tokenizer, out)
 
 
 def _last_checkpoint(folder: Path) -> Path | None:

@@ -59,6 +59,7 @@ def test_a_turn_that_was_cut_off_gets_an_end_of_turn_that_is_not_trained() -> No
     assert rollout.is_policy_T[:6] == (True,) * 5 + (False,)
     assert rollout.completion_ids.count(END) == 4
     assert rollout.dialogue.turns[0].assistant == "xxxxx"
+    assert rollout.cut_off == 1
 
 
 def test_thoughts_are_kept_but_never_reach_the_user() -> None:
@@ -68,6 +69,30 @@ def test_thoughts_are_kept_but_never_reach_the_user() -> None:
     first = rollout.dialogue.turns[0]
     assert (first.think, first.assistant, first.think_tokens, first.reply_tokens) == ("they need 0", "hello 0", 11, 7)
     assert rollout.well_formed
+
+
+def test_stripped_thoughts_are_trained_on_but_not_read_again() -> None:
+    sampler = FakeSampler(lambda d, turn: f"<think>they need {turn}</think>hello {turn}")
+    rollout = hold(FakeUser("U", [1] * 4), sampler, replace(SPEAKING, thinking=True, strip_thoughts=True))
+    assert LetterChat().decode(sampler.requests[2].context_ids) == "".join(
+        ["\x01U 0\x02", "hello 0", "\n\x01U 1\x02", "hello 1", "\n\x01U 2\x02"]
+    )
+    said = [token for token, policy in zip(rollout.completion_ids, rollout.is_policy_T, strict=True) if policy]
+    assert LetterChat().decode(said) == "".join(f"<think>they need {turn}</think>hello {turn}" for turn in range(4))
+    for turn, request in enumerate(sampler.requests):
+        before = [
+            token for token, of, stays in zip(rollout.completion_ids, rollout.turn_T, rollout.stays_T, strict=True) if stays and of <= turn
+        ]
+        assert request.context_ids == (*rollout.prompt_ids, *before)[: len(request.context_ids)]
+
+
+def test_of_a_malformed_turn_nothing_is_read_again_but_its_end() -> None:
+    good = "<think>t</think>hi"
+    sampler = says(good, "secret</think>hi", good, good)
+    hold(FakeUser("U", [1] * 4), sampler, replace(SPEAKING, thinking=True, strip_thoughts=True))
+    contexts = [LetterChat().decode(request.context_ids) for request in sampler.requests]
+    assert contexts[2].endswith("\n\x01U 1\x02\n\x01U 2\x02")
+    assert sampler.requests[2].context_ids.count(END) == 2
 
 
 @pytest.mark.parametrize("text", ["<think>secret", "secret</think>hi", "no tags at all", "<think>a</think><think>b</think>c", ""])

@@ -10,39 +10,20 @@ import pytest
 import torch
 from fakes import people
 from ruamel.yaml import YAML
+from small_project import make_project, train_arguments, weights
 
 from components.evaluation.transcripts import load_transcripts
-from components.files import write_jsonl
-from components.policy.load import load_policy
 from components.recording import CurveFile
-from components.settings import load_settings
+from components.settings import digest_of, load_settings
 from components.training.watch import Watch
 from flows.cli import main as rlver
 from tasks.stages import base, converse, train
 
-SMALL: dict[str, dict[str, Any]] = {
-    "simulator": {"max_turns": 3},
-    "base": {"hidden_size": 16, "layers": 1, "heads": 2, "vocab_size": 500, "dialogues": 12, "world_rounds": 1, "batch_tokens": 4000,
-             "single_replies": 20, "max_seconds": 0},
-    "policy": {"thinking": False, "max_reply_tokens": 8, "max_context_tokens": 900},
-    "train": {"steps": 2, "personas_per_step": 2, "group_size": 4, "rows_per_forward": 4, "save_every": 1, "evaluate_every": 1,
-              "evaluation_personas": 2, "warmup_steps": 0, "learning_rate": 0.01},
-    "evaluation": {"concurrency": 4},
-}  # fmt: skip
-
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory, repository_root: Path) -> Path:
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("stages")
-    values = YAML(typ="safe").load((repository_root / "params.yaml").read_text(encoding="utf-8"))
-    for section, changes in SMALL.items():
-        values[section] |= changes
-    YAML(typ="safe").dump(values, root / "params.yaml")
-    (root / "params").mkdir()
-    for name in ("base", "v"):
-        (root / "params" / f"{name}.yaml").write_text("policy: {thinking: false}\n")
-    for name, personas in zip(("train", "test"), people(), strict=True):
-        write_jsonl(root / f"{name}.jsonl", [persona.model_dump(mode="json") for persona in personas])
+    make_project(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
@@ -51,17 +32,12 @@ def root(tmp_path_factory: pytest.TempPathFactory, repository_root: Path) -> Pat
 
 
 def run_train(name: str) -> int:
-    arguments = ["--variant", "v", "--personas", "train.jsonl", "--base", "models/base"]
-    return train.main([*arguments, "--out", f"models/{name}", "--logs", f"logs/{name}", "--scratch", f"scratch/{name}"])
+    return train.main(train_arguments(name))
 
 
 @pytest.fixture(autouse=True)
 def in_project(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
-
-
-def weights(path: Path) -> torch.Tensor:
-    return torch.cat([weight.detach().flatten() for weight in load_policy(path)[0].parameters()])
 
 
 def test_base_writes_a_policy_and_its_measures(root: Path) -> None:
@@ -121,14 +97,25 @@ def test_interrupted_training_goes_on_from_its_checkpoint_and_ends_in_the_same_w
 
 def test_a_checkpoint_belongs_to_what_decides_the_result(root: Path) -> None:
     settings = load_settings(Path("params.yaml"), "v")
-    mark = train.fingerprint(settings, Path("train.jsonl"), Path("models/base"))
-    assert mark == train.fingerprint(settings, Path("train.jsonl"), Path("models/base"))
+    mark = train.identity_of(settings, Path("train.jsonl"), Path("models/base"))
+    assert mark == train.identity_of(settings, Path("train.jsonl"), Path("models/base"))
     others = (
-        train.fingerprint(settings, Path("test.jsonl"), Path("models/base")),
-        train.fingerprint(settings, Path("train.jsonl"), Path("models/whole")),
-        train.fingerprint(settings.model_copy(update={"seed": 8}), Path("train.jsonl"), Path("models/base")),
+        train.identity_of(settings, Path("test.jsonl"), Path("models/base")),
+        train.identity_of(settings, Path("train.jsonl"), Path("models/whole")),
+        train.identity_of(settings.model_copy(update={"seed": 8}), Path("train.jsonl"), Path("models/base")),
     )
-    assert len({mark, *others}) == 4
+    assert len({digest_of(identity) for identity in (mark, *others)}) == 4
+
+
+def test_a_run_that_was_begun_as_something_else_is_refused_by_name(root: Path, tmp_path: Path) -> None:
+    settings = load_settings(Path("params.yaml"), "v")
+    mark = train.identity_of(settings, Path("train.jsonl"), Path("models/base"))
+    train.check_identity(tmp_path, mark)
+    train.check_identity(tmp_path, mark)
+    with pytest.raises(ValueError, match=r"begun with train\.learning_rate = 0\.\d+, now it is 0\.5; delete the folder to start over"):
+        train.check_identity(tmp_path, mark | {"train.learning_rate": 0.5})
+    with pytest.raises(ValueError, match=r"begun with train\.jsonl = '\w+', now it is 'other'"):
+        train.check_identity(tmp_path, mark | {"train.jsonl": "other"})
 
 
 def test_converse_speaks_with_everybody_and_what_it_wrote_can_be_derived_again(root: Path) -> None:

@@ -26,9 +26,10 @@ from components.simulator.scripted.simulator import ScriptedSimulator
 from components.training.build import UpdateParameters, build_trainer
 from components.training.dialogue_trainer import DialogueTrainer
 from components.training.measures import measure
-from components.training.watch import Watch
+from components.training.watch import Limits, Watch
 
 RULES = EmotionRules(max_turns=3)
+SPEAKING = Speaking("micro", thinking=False, strip_thoughts=False, max_reply_tokens=6, max_context_tokens=900)
 SMALL: dict[str, Any] = {
     "credit": "turn", "steps": 2, "personas_per_step": 2, "group_size": 2, "rows_per_forward": 2, "learning_rate": 1e-2, "warmup_steps": 0,
     "scale_rewards": "batch", "updates_per_batch": 1, "save_every": 1, "temperature": 1.0, "seed": 3, "beta": 0.0, "loss_type": "grpo",
@@ -75,12 +76,13 @@ def prepared(
     parameters: UpdateParameters = PARAMETERS,
     simulator: Simulator | None = None,
     callbacks: Sequence[Any] = (),
+    speaking: Speaking = SPEAKING,
+    rules: EmotionRules = RULES,
     score: Callable[[Rollout], float | None] = lambda rollout: emotion_reward(rollout.dialogue, rollout.well_formed, format_gate=False),
 ) -> Run:
     tokenizer, model = micro_tokenizer(), micro_model(scale=2.0)
     sampler = TransformersSampler(model, tokenizer.eos_token_id, 1.0, 1.0, rows=8, capacity=900)
     chat = ChatFormat(tokenizer, "Be kind.")
-    speaking = Speaking("micro", thinking=False, max_reply_tokens=6, max_context_tokens=900)
     held: list[list[Rollout]] = []
     checks: list[int] = []
     shown: list[str] = []
@@ -89,7 +91,7 @@ def prepared(
         jobs = [Job(f"step{step}/{index}", PERSONAS[persona_id], step) for index, persona_id in enumerate(persona_ids)]
         sampler.start()
         user = simulator or ScriptedSimulator("vanilla")
-        held.append(asyncio.run(hold_dialogues(jobs, user, sampler, chat, speaking, RULES, concurrency=8)))
+        held.append(asyncio.run(hold_dialogues(jobs, user, sampler, chat, speaking, rules, concurrency=8)))
         return held[-1]
 
     def check(step: int) -> dict[str, float]:
@@ -103,7 +105,7 @@ def prepared(
         lambda: measure(held[-1], 100, 10),
         check,
         evaluate_every=2,
-        min_entropy=0.0,
+        limits=Limits(0.0, 1.0, 1.0),
         show=shown.append,
     )
     order = ORDER[: parameters.steps * parameters.personas_per_step]

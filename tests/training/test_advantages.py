@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from components.training.advantages import gae, group_advantages, turn_advantages, turn_rewards, whitened
+from components.training.advantages import gae, group_advantages, silent_groups, turn_advantages, turn_rewards, whitened
 
 NAN = float("nan")
 
@@ -24,6 +24,11 @@ def close(found: torch.Tensor, *expected: float, abs: float = 1e-3) -> None:
 def test_group_advantages_are_distances_from_the_groups_mean_in_its_deviations() -> None:
     # mean .5, deviation sqrt((.09 + .01 + .01 + .09) / 3) = .2582
     close(group_advantages(tensor(0.2, 0.4, 0.6, 0.8), 4, "group"), -1.1619, -0.3873, 0.3873, 1.1619)
+
+
+def test_a_group_is_silent_when_no_turn_of_it_has_an_advantage() -> None:
+    turns = torch.tensor([[0.0, 0.0], [0.0, 0.0], [0.0, -0.2], [0.0, 0.2], [0.1, 0.0], [0.0, 0.0]])
+    assert silent_groups(turns, 2).tolist() == [True, True, False, False, False, False]
 
 
 def test_groups_do_not_see_each_other() -> None:

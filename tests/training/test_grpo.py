@@ -16,7 +16,7 @@ from components.personas.persona import Persona
 from components.recording import CurveFile
 from components.training.dialogue_trainer import emotions_before
 from components.training.measures import measure
-from components.training.watch import TrainingDiverged, Watch
+from components.training.watch import Limits, TrainingDiverged, Watch
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,9 @@ def test_what_is_trained_on_is_what_was_sampled(whole: Run) -> None:
             size = len(rollout.completion_ids)
             assert batch["completion_ids"][row, :size].tolist() == list(rollout.completion_ids)
             assert batch["prompt_ids"][row, -len(rollout.prompt_ids) :].tolist() == list(rollout.prompt_ids)
-            assert batch["tool_mask"][row, :size].tolist() == [int(policy) for policy in rollout.is_policy_T]
+            group = slice(row // 2 * 2, row // 2 * 2 + 2)
+            learns = bool(batch["advantages"][group].any())
+            assert batch["tool_mask"][row, :size].tolist() == [int(policy and learns) for policy in rollout.is_policy_T]
             assert not batch["completion_mask"][row, size:].any()
 
 
@@ -123,10 +125,47 @@ def test_a_dialogue_that_failed_neither_counts_nor_learns(tmp_path: Path) -> Non
     assert batch["advantages"][3][: len(policy)][policy].tolist() == pytest.approx([0.005] * int(policy.sum()))
 
 
+def test_a_group_of_equals_leaves_the_loss_and_the_others_weigh_for_it(tmp_path: Path) -> None:
+    def user_of(persona: Persona, seed: int) -> FakeUser:
+        alone = len(simulator.sessions) == 3
+        return FakeUser("U", [3, 3, 9 if alone else 3])
+
+    simulator = FakeSimulator(user_of)
+    run = prepared(tmp_path, replace(PARAMETERS, steps=1, credit="dialogue", scale_rewards="none"), simulator)
+    run.trainer.train()
+    (batch,) = run.batches
+    learning = (batch["tool_mask"] * batch["completion_mask"]).any(dim=1)
+    assert learning.tolist() == [False, False, True, True]
+    assert batch["row_weight"].tolist() == [2.0] * 4
+    assert int(batch["num_items_in_batch"]) == int((batch["tool_mask"] * batch["completion_mask"]).sum())
+    assert run.steps.rows()[0]["learning_share"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"repeat_rate": 0.51}, "51% of the turns repeat themselves, above train.max_repeat_rate = 0.5; raise train.beta"),
+        ({"cut_off_rate": 0.9}, "90% of the turns are cut off, above train.max_cut_off_rate = 0.5; raise policy.max_reply_tokens"),
+        ({"repeat_rate": 0.5, "cut_off_rate": float("nan"), "entropy": 0.02}, None),
+    ],
+)
+def test_what_a_policy_must_stay_within(row: dict[str, float], problem: str | None) -> None:
+    found = Limits(0.02, 0.5, 0.5).broken(row)
+    assert found is None if problem is None else found is not None and found.startswith(problem)
+
+
 @pytest.mark.parametrize("logs", [{"loss": float("nan"), "grad_norm": 1.0}, {"loss": 0.0, "grad_norm": float("inf")}])
 def test_a_loss_or_gradient_that_is_not_a_number_stops_the_run(logs: dict[str, float], tmp_path: Path) -> None:
     curve = CurveFile(tmp_path / "train")
-    watch = Watch(curve, CurveFile(tmp_path / "evaluation"), lambda: measure([], 100, 10), lambda step: {}, 5, 0.0, lambda line: None)
+    watch = Watch(
+        curve,
+        CurveFile(tmp_path / "evaluation"),
+        lambda: measure([], 100, 10),
+        lambda step: {},
+        5,
+        Limits(0.0, 1.0, 1.0),
+        lambda line: None,
+    )
     with pytest.raises(TrainingDiverged, match=r"step 4: \w+ is (nan|inf); lower train.learning_rate"):
         watch.on_log(None, SimpleNamespace(global_step=4, max_steps=9), None, logs)
     assert [row["step"] for row in curve.rows()] == [4], "what went wrong is in the curve"
@@ -134,7 +173,15 @@ def test_a_loss_or_gradient_that_is_not_a_number_stops_the_run(logs: dict[str, f
 
 def test_a_policy_that_says_one_thing_only_stops_the_run(tmp_path: Path) -> None:
     curve = CurveFile(tmp_path / "train")
-    watch = Watch(curve, CurveFile(tmp_path / "evaluation"), lambda: measure([], 100, 10), lambda step: {}, 5, 0.05, lambda line: None)
+    watch = Watch(
+        curve,
+        CurveFile(tmp_path / "evaluation"),
+        lambda: measure([], 100, 10),
+        lambda step: {},
+        5,
+        Limits(0.05, 1.0, 1.0),
+        lambda line: None,
+    )
     state = SimpleNamespace(global_step=1, max_steps=9)
     watch.on_log(None, state, None, {"loss": 0.1, "grad_norm": 1.0, "entropy": 0.06})
     with pytest.raises(
@@ -155,7 +202,10 @@ def test_emotions_before_a_turn_are_those_after_the_one_before(whole: Run) -> No
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"rows_per_forward": 3}, "must be divisible by train.rows_per_forward = 3"), ({"steps": 3}, "expected 3 x 2 persona ids, got 4")],
+    [
+        ({"rows_per_forward": 3}, "must be divisible by train.rows_per_forward x processes = 3"),
+        ({"steps": 3}, "expected 3 x 2 persona ids, got 4"),
+    ],
 )
 def test_sizes_that_would_end_in_a_run_without_steps_are_refused(change: dict[str, int], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):

@@ -15,7 +15,7 @@ SERVES, MISSES, REPEATS = (Evidence(step="target", what=what) for what in ("serv
 
 
 def rollout(dialogue: Dialogue, well_formed: bool = True) -> Rollout:
-    return Rollout(dialogue, (), (), (), (), (), well_formed)
+    return Rollout(dialogue, (), (), (), (), (), (), well_formed, cut_off=0)
 
 
 def cued(*turns: tuple[bool, Evidence | None]) -> Dialogue:

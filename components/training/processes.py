@@ -1,0 +1,45 @@
+"""One training run in several processes (torchrun): who this one is, and how what each of them holds comes together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+
+T = TypeVar("T")
+
+
+def launched() -> bool:
+    """Is this one of torchrun's processes?"""
+    return bool(dist.is_torchelastic_launched())
+
+
+def join() -> None:
+    """Meet the other processes, if there are any. Call once, first of all."""
+    if launched() and not dist.is_initialized():
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+
+
+def rank() -> int:
+    """0 for the process that writes results and shows progress."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def count() -> int:
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def share(items: Sequence[T]) -> list[T]:
+    """This process's part of `items`, which all processes have."""
+    return list(items[rank() :: count()])
+
+
+def gathered(own: Sequence[T]) -> list[T]:
+    """What all processes hold, in the order of their ranks. Every process must call it, and as often as the others."""
+    if count() == 1:
+        return list(own)
+    parts: list[list[T]] = [[]] * count()
+    dist.all_gather_object(parts, list(own))
+    return [item for part in parts for item in part]

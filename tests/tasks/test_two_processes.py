@@ -1,0 +1,39 @@
+"""torchrun with two processes learns what one process with the same global batch learns."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from ruamel.yaml import YAML
+from small_project import make_project, start_training, weights
+
+from components.recording import CurveFile
+from tasks.stages import base
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["grpo", "ppo"])
+def test_two_processes_give_the_loss_per_step_of_one(algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_project(tmp_path, algorithm=algorithm, steps=3, save_every=3, evaluate_every=3, rows_per_forward=2)
+    monkeypatch.chdir(tmp_path)
+    assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    assert start_training(tmp_path, environment, "one").wait() == 0
+    values = YAML(typ="safe").load((tmp_path / "params.yaml").read_text(encoding="utf-8"))
+    values["train"]["processes"] = 2
+    YAML(typ="safe").dump(values, tmp_path / "params.yaml")
+    assert start_training(tmp_path, environment, "two").wait() == 0
+
+    for curve in ("train", "evaluation"):
+        one, two = (CurveFile(tmp_path / "logs" / name / curve).rows() for name in ("one", "two"))
+        assert [row["step"] for row in two] == [row["step"] for row in one]
+        for row, expected in zip(two, one, strict=True):
+            same = ("n", "emotion_mean", "turns_mean", "reply_tokens") + (("loss", "grad_norm") if curve == "train" else ())
+            for name in same:
+                assert row[name] == pytest.approx(expected[name], abs=1e-4, rel=1e-4), (curve, row["step"], name)
+    torch.testing.assert_close(
+        weights(tmp_path / "models" / "two"), weights(tmp_path / "models" / "one"), atol=1e-3, rtol=0
+    )  # Adam makes a tenth of a step of the rounding of a gradient near 0
