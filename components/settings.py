@@ -128,6 +128,7 @@ class TrainSettings(_Section):
     rows_per_forward: int = Field(ge=1)
     max_grad_norm: float = Field(gt=0)
     lora_rank: int = Field(ge=0)
+    gradient_checkpointing: bool
     min_entropy: float = Field(ge=0)
     max_repeat_rate: float = Field(ge=0, le=1)
     max_cut_off_rate: float = Field(ge=0, le=1)

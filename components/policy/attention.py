@@ -87,9 +87,10 @@ def attention(model: Any, name: str) -> Iterator[None]:
 
 @contextmanager
 def attention_for_training(model: Any) -> Iterator[None]:
-    """`BLOCKED` for a model on a CPU whose layers attend to everything, the library's own choice for all others."""
+    """`BLOCKED` for a model on a CPU whose layers attend to everything, the library's own choice for all others, and for a model that
+    computes its layers once more in the backward pass, which comes after this."""
     layers = set(getattr(model.config, "layer_types", None) or ["full_attention"])
-    if model.device.type != "cpu" or layers != {"full_attention"}:
+    if model.device.type != "cpu" or model.is_activation_checkpointing or layers != {"full_attention"}:
         yield
         return
     with attention(model, BLOCKED):

@@ -50,6 +50,7 @@ class UpdateParameters:
     updates_per_batch: int
     max_grad_norm: float
     lora_rank: int
+    gradient_checkpointing: bool
     temperature: float
     save_every: int
     seed: int
@@ -83,7 +84,7 @@ def build_trainer(
         output_dir=str(checkpoints),
         use_cpu=not on_gpu,
         bf16=on_gpu,
-        gradient_checkpointing=False,
+        gradient_checkpointing=parameters.gradient_checkpointing,
         per_device_train_batch_size=parameters.rows_per_forward,
         gradient_accumulation_steps=forwards,
         steps_per_generation=forwards,

@@ -19,7 +19,10 @@ def launched() -> bool:
 def join() -> None:
     """Meet the other processes, if there are any. Call once, first of all."""
     if launched() and not dist.is_initialized():
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        on_gpu = torch.cuda.is_available()
+        dist.init_process_group("nccl" if on_gpu else "gloo")
+        if on_gpu:
+            torch.cuda.set_device(dist.get_node_local_rank())
 
 
 def rank() -> int:

@@ -1,4 +1,4 @@
-"""LoRA: only the adapters train, the KL is to the policy without them, and the merged policy is an ordinary one."""
+"""LoRA, and activations made again: only the adapters train, the KL is to the policy without them, and the merged policy is an ordinary one."""
 
 from __future__ import annotations
 
@@ -41,3 +41,11 @@ def test_an_interrupted_run_goes_on_with_its_adapters(tmp_path: Path) -> None:
     again = prepared(tmp_path / "cut", LORA)
     again.trainer.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoints" / "checkpoint-1"))
     torch.testing.assert_close(again.weights, whole.weights, atol=1e-6, rtol=0)
+
+
+def test_activations_made_again_change_nothing(tmp_path: Path) -> None:
+    runs = [prepared(tmp_path / str(again), replace(PARAMETERS, gradient_checkpointing=again)) for again in (False, True)]
+    for run in runs:
+        run.trainer.train()
+    assert runs[1].model.is_activation_checkpointing
+    torch.testing.assert_close(runs[1].weights, runs[0].weights, atol=1e-4, rtol=0)
