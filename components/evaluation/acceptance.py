@@ -43,7 +43,7 @@ PUBLISHED = {"vanilla": Published(0.524, 0.786), "challenging": Published(0.331,
 
 def dominating_strategy(reply: str) -> str | None:
     """The one strategy of `reply`; None when it has none or several, or when it also hurts. Politeness may go with it."""
-    acts = {act for sentence in read_reply(reply).sentences for act, _ in sentence.acts}
+    acts = read_reply(reply).acts
     used = [strategy for strategy, carriers in STRATEGIES.items() if acts & carriers]
     return used[0] if len(used) == 1 and not acts & HARM.keys() else None
 
