@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import dialogues, personas, pipeline, scores, servers
+from flows.commands import dialogues, personas, pipeline, scores, servers, simulator
 from tasks import environment
 
 INTERRUPTED = 130
@@ -37,6 +37,7 @@ def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceb
 for commands in (pipeline, dialogues, scores, servers):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
+app.add_typer(simulator.app, name="simulator")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ platform, which is what lets `rlver verify` re-derive any recorded emotion. No t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -89,7 +90,7 @@ def _weigh(listener: Listener, difficulty: Difficulty, earlier: Sequence[Exchang
                 acts.setdefault(act, span)
     evidence = [Evidence(step="content", what=act, span=span) for act, span in acts.items()]
     evidence += [Evidence(step="effect", what="repeats", span=s.text, points=-3 - 2 * times[s]) for s in repeated]
-    done_before = {act for other in earlier_readings for sentence in other.sentences for act, _ in sentence.acts}
+    done_before = Counter(act for other in earlier_readings for act in other.acts)
     told = content_of(user).union(*(content_of(exchange.user) for exchange in earlier))
     picked_up = sorted(reading.content & told)
     evidence += _match_target(listener, difficulty, acts, done_before, picked_up, bool(repeated))
@@ -105,7 +106,7 @@ def _match_target(
     listener: Listener,
     difficulty: Difficulty,
     acts: dict[str, str],
-    done_before: set[str],
+    done_before: Counter[str],
     picked_up: list[str],
     repeats: bool,
 ) -> list[Evidence]:
@@ -130,7 +131,7 @@ def _match_target(
         return evidence
     if len(serving) >= SCATTERED_ACTS:
         return [*evidence, Evidence(step="target", what="scattered", points=difficulty.wrong)]
-    heard = bool((done_before | set(acts)) & HEARING_ACTS)
+    heard = bool((done_before.keys() | acts.keys()) & HEARING_ACTS)
     for act in serving:
         if listener.need is None:
             evidence.append(found("may_serve", act, 2))
@@ -138,6 +139,9 @@ def _match_target(
             if listener.need in NEEDS_HEARING_FIRST and not heard:
                 evidence.append(found("serves_need", act, difficulty.too_soon))
                 evidence.append(Evidence(step="target", what="too_soon"))
+            elif done_before[act] < difficulty.doubts and not picked_up:
+                evidence.append(found("serves_need", act, difficulty.too_soon))
+                evidence.append(Evidence(step="target", what="doubted"))
             elif harmful:
                 evidence.append(found("serves_need", act, difficulty.serves // 2))
             else:

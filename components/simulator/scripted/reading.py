@@ -72,6 +72,11 @@ class Reading:
     meta: str
 
     @property
+    def acts(self) -> frozenset[str]:
+        """Every act of the reply, without the words that perform it."""
+        return frozenset(act for sentence in self.sentences for act, _ in sentence.acts)
+
+    @property
     def content(self) -> frozenset[str]:
         return frozenset().union(*(sentence.content for sentence in self.sentences)) if self.sentences else frozenset()
 

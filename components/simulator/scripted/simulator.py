@@ -11,7 +11,7 @@ from components.simulator.scripted import speaker
 from components.simulator.scripted.appraiser import Exchange, Listener, appraise
 from components.simulator.scripted.effects import DIFFICULTIES
 
-VERSION = "scripted-2"  # raise it whenever a recorded emotion or message could come out differently
+VERSION = "scripted-3"  # raise it whenever a recorded emotion or message could come out differently
 
 
 @dataclass(frozen=True)

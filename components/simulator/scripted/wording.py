@@ -34,6 +34,7 @@ _ACT = {
 _TARGET = {
     "serves_need": "It is what I came for.",
     "too_soon": "But it comes before anybody has heard me.",
+    "doubted": "But anybody might say that once.",
     "picks_up": "They remember what I told them",
     "near_need": "It is close to what I need.",
     "misses_need": "It is not what I came for.",
