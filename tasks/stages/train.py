@@ -34,8 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--logs", type=Path, required=True)
     parser.add_argument("--scratch", type=Path, default=Path("scratch"))
+    parser.add_argument("--seed", type=int, help="in place of the one in params.yaml")
     arguments = parser.parse_args(argv)
-    settings = load_settings(Path("params.yaml"), arguments.variant)
+    settings = load_settings(Path("params.yaml"), arguments.variant, seed=arguments.seed)
     work = arguments.scratch / f"{arguments.variant}-{fingerprint(settings, arguments.personas, arguments.base)}"
     train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work)
     arguments.logs.mkdir(parents=True, exist_ok=True)
