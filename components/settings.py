@@ -200,9 +200,7 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def load_settings(
-    params_path: Path, variant: str | None = None, *, seed: int | None = None, difficulty: str | None = None
-) -> Settings:
+def load_settings(params_path: Path, variant: str | None = None, *, seed: int | None = None, difficulty: str | None = None) -> Settings:
     """Read `params_path` and, if a variant is named, overlay `params/<variant>.yaml` beside it.
 
     `seed` and `difficulty` (of the benchmark's user) replace what the files say.

@@ -85,7 +85,9 @@ class MlflowRecorder:
             self._fill(client, experiment, run, record)
             client.set_terminated(run)
             if record.variant:
-                self._log_metrics(client, parent, [(f"{record.variant}/{k}", 0, v) for k, v in record.metrics.items() if HEADLINES.fullmatch(k)])
+                self._log_metrics(
+                    client, parent, [(f"{record.variant}/{k}", 0, v) for k, v in record.metrics.items() if HEADLINES.fullmatch(k)]
+                )
             return run
 
     def close(self, status: str = "FINISHED") -> None:
