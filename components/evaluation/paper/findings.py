@@ -78,11 +78,11 @@ def findings(paper: PaperRun, samples: int, seed: int) -> list[Finding]:
             tuple(by_persona("PPO, GRPO", (1, think("ppo")), (-1, think("grpo")))),
         ),
         Finding(
-            "PPO reaches the higher peak", "RLVER, section 3.5", "difference of the best held-out point", "seeds",
+            "PPO reaches the higher peak", "RLVER, sections 3.5 to 3.7", "difference of the best held-out point", "seeds",
             tuple(_curve_row(paper, kind("ppo"), kind("grpo"), peak) for kind in (think, direct)),
         ),
         Finding(
-            "GRPO is the steadier one", "RLVER, section 3.5", "difference of last minus best held-out point", "seeds",
+            "GRPO is the steadier one", "RLVER, sections 3.5 to 3.7", "difference of last minus best held-out point", "seeds",
             tuple(_curve_row(paper, kind("grpo"), kind("ppo"), fall) for kind in (think, direct)),
         ),
         Finding(
