@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from matplotlib.lines import Line2D
+
 from components.evaluation.paper.material import PaperRun, Policy
 from components.evaluation.paper.runs import USERS
 from components.evaluation.report import ink
@@ -22,7 +24,7 @@ def learning_curves(paper: PaperRun) -> ink.Drawn | None:
         return None
     users = list(dict.fromkeys(policy.run.kind.users or "" for policy in learned))
     recipes = sorted({policy.run.kind.recipe for policy in paper.policies if not policy.run.is_base})
-    named: dict[str, object] = {}
+    named: dict[str, Line2D] = {}
     with ink.drawing(ink.WIDTH, 3.4) as figure:
         panels = figure.subplots(1, len(users), squeeze=False, sharex=True, sharey=True).flat
         for axes, trained_with in zip(panels, users, strict=True):
