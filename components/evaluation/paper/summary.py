@@ -35,7 +35,11 @@ def results_markdown(paper: PaperRun, found: list[Finding], margin: float) -> st
 def tally(found: list[Finding]) -> str:
     """How the findings came out, in one sentence."""
     by_outcome = counts(found)
-    return f"Of {sum(by_outcome.values())} tests: " + ", ".join(f"{count} {outcome}" for outcome, count in by_outcome.items()) + "."
+    return (
+        f"{sum(by_outcome.values())} tests of findings. "
+        + ", ".join(f"{outcome}: {count}" for outcome, count in by_outcome.items()).capitalize()
+        + "."
+    )
 
 
 def missing(paper: PaperRun) -> list[str]:
