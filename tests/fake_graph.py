@@ -54,7 +54,8 @@ def repro(root: Path, *arguments: str) -> str:
 
 def _fake(name: str, stage: dict[str, Any], root: Path) -> None:
     outputs = [next(iter(out)) if isinstance(out, dict) else out for kind in ("outs", "metrics", "plots") for out in stage.get(kind, ())]
-    stage["cmd"] = f"sh fake.sh {name} {' '.join(outputs)}"
+    original = stage["cmd"] if isinstance(stage["cmd"], str) else " ".join(stage["cmd"])
+    stage["cmd"] = f"sh fake.sh {name} {' '.join(outputs)}  # {original}"
     for dependency in stage.get("deps", ()):
         if dependency.startswith(("components/", "tasks/")):
             path = root / dependency if "." in Path(dependency).name else root / dependency / "code.py"
