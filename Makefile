@@ -1,6 +1,6 @@
 # make run: the whole pipeline from nothing. make test: everything that must hold. Both set up .venv first, once.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format slow ui
+.PHONY: help setup run paper test check format slow ui
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,6 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 help:
 	@echo "make run     set up, run the whole pipeline, say where to look"
+	@echo "make paper   that, then every variant, seed and user beside the published results: hours, in any number of sittings"
 	@echo "make test    set up, then format, lint, types, import contracts and tests"
 	@echo "make setup   make .venv and install what constraints.txt locks"
 	@echo "make check   format, lint, types and import contracts only"
@@ -27,6 +28,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 run: setup
 	@$(BIN)/rlver run
+
+paper: setup
+	@$(BIN)/rlver run --variants all
 
 check: setup
 	@$(BIN)/ruff format --check --quiet . || { echo "error: not in the one format; run: make format" >&2; exit 1; }

@@ -213,8 +213,10 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def load_settings(params_path: Path, variant: str | None = None) -> Settings:
+def load_settings(params_path: Path, variant: str | None = None, *, seed: int | None = None, difficulty: str | None = None) -> Settings:
     """Read `params_path` and, if a variant is named, overlay `params/<variant>.yaml` beside it.
+
+    `seed` and `difficulty` (of the benchmark's user) replace what the files say.
 
     Raises SettingsError, in one line, for a missing file, broken YAML, an unknown key, a missing key or a wrong type.
     """
@@ -227,6 +229,10 @@ def load_settings(params_path: Path, variant: str | None = None) -> Settings:
             raise SettingsError(f"unknown variant {variant!r}: there is no params/{variant}.yaml (known: {known})")
         values = _overlaid(values, _read_yaml(overlay_path), path=(), source=f"params/{variant}.yaml")
         where = f"{where} with params/{variant}.yaml"
+    if seed is not None:
+        values = _overlaid(values, {"seed": seed}, path=(), source="--seed")
+    if difficulty is not None:
+        values = _overlaid(values, {"simulator": {"difficulty": difficulty}}, path=(), source="--difficulty")
     try:
         return Settings.model_validate(values)
     except ValidationError as error:

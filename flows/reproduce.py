@@ -7,6 +7,7 @@ or is cancelled is a returned state, not an exception, so that a foreseeable fai
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +56,21 @@ def reproduce(only: list[str] | None = None, variants: list[str] | None = None, 
     """Bring the project's stages up to date, in DVC's order.
 
     `only`: stage names (`train@grpo-think`) or groups (`train`); exactly these. `variants`: the stages of these variants and what they
-    need. `personas_md5`: the announced persona file; the run fails unless params.yaml imports the very file with that MD5.
+    need, from every pipeline; `all`: every stage of every pipeline, and a failure ends only what needs it. `personas_md5`: the announced
+    persona file; the run fails unless params.yaml imports the very file with that MD5.
     """
     root = environment.project_root()
     where = environment.prepare(root)
     logger = get_run_logger()
+    keep_going = dvc.ALL in (variants or ())
+    pipelines = () if variants else (dvc.PIPELINE,)
     try:
         if personas_md5:
             dvc.require_import(root, personas_md5)
-        steps = dvc.plan(root)
-        chosen = dvc.select(steps, only, variants)
-        reasons = dvc.changed(root)
+        chosen = dvc.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
+        if keep_going:
+            results.write_failures(root, {})
+        reasons = dvc.changed(root, pipelines)
     except dvc.GraphError as error:
         return Failed(message=str(error))
     for warning in _stale_needs(chosen, reasons):
@@ -73,23 +78,62 @@ def reproduce(only: list[str] | None = None, variants: list[str] | None = None, 
 
     context = FlowRunContext.get()
     flow_run = str(context.flow_run.id) if context and context.flow_run else None
-    ran: list[str] = []
     with Provenance(root, where, flow_run, logger) as provenance:
-        for step in chosen:
-            run = bring_up_to_date.with_options(name=step.name, task_run_name=step.name)
-            state: State[Any] = run(root, step.name, reasons.get(step.name, []), return_state=True)
-            if not state.is_completed():
-                provenance.failed()
-                return Failed(message=state.message or f"{step.name}: {state.name}")
-            if state.name == "Cached":
-                logger.info("%s: up to date%s", step.name, provenance.of_cached(step.name))
-            else:
-                ran.append(step.name)
-                provenance.of_run(step.name)
-            if reasons.get(step.name):
-                reasons = dvc.changed(root)
+        walked = _walk(root, chosen, pipelines, reasons, keep_going, provenance)
+    if walked.failed and not keep_going:
+        return Failed(message="; ".join(walked.failed.values()))
     _publish(root)
-    return Completed(message=f"{len(ran)} of {len(chosen)} stages ran" + (f": {', '.join(ran)}" if ran else ", the others are up to date"))
+    return _outcome(walked, len(chosen))
+
+
+@dataclass
+class Walked:
+    """What came of the stages: those that ran, those that failed and why, those that could not run because of it."""
+
+    ran: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    blocked: list[str] = field(default_factory=list)
+
+
+def _walk(
+    root: Path,
+    chosen: Sequence[dvc.Stage],
+    pipelines: Sequence[str],
+    reasons: dict[str, list[str]],
+    keep_going: bool,
+    provenance: Provenance,
+) -> Walked:
+    """Take the stages in order. A failed stage has no outputs any more: `keep_going` leaves out what needs them and takes the rest."""
+    logger, walked = get_run_logger(), Walked()
+    for step in chosen:
+        if walked.failed and (absent := [path for path in step.reads if not (root / path).exists()]):
+            logger.warning("%s: not run, because there is no %s", step.name, ", ".join(absent))
+            walked.blocked.append(step.name)
+            continue
+        run = bring_up_to_date.with_options(name=step.name, task_run_name=step.name)
+        state: State[Any] = run(root, step.name, reasons.get(step.name, []), return_state=True)
+        if not state.is_completed():
+            provenance.failed()
+            walked.failed[step.name] = state.message or f"{step.name}: {state.name}"
+            if not keep_going:
+                break
+            results.write_failures(root, walked.failed)
+        elif state.name == "Cached":
+            logger.info("%s: up to date%s", step.name, provenance.of_cached(step.name))
+        else:
+            walked.ran.append(step.name)
+            provenance.of_run(step.name)
+        if reasons.get(step.name):
+            reasons = dvc.changed(root, pipelines)
+    return walked
+
+
+def _outcome(walked: Walked, stages: int) -> State[str]:
+    ran = f"{len(walked.ran)} of {stages} stages ran" + (f": {', '.join(walked.ran)}" if walked.ran else "")
+    if walked.failed:
+        blocked = f"; {len(walked.blocked)} could not run without what they make" if walked.blocked else ""
+        return Failed(message=f"{len(walked.failed)} of {stages} stages failed: {'; '.join(walked.failed.values())}{blocked}. {ran}")
+    return Completed(message=ran if walked.ran else f"{ran}, the others are up to date")
 
 
 def _stale_needs(chosen: Sequence[dvc.Stage], reasons: dict[str, list[str]]) -> list[str]:
@@ -102,5 +146,5 @@ def _publish(root: Path) -> None:
     """The table of results and the link to the report, as artifacts of the flow run."""
     if text := results.markdown(root):
         create_markdown_artifact(text, key="results", description="Results of all variants that were scored")
-    if page := results.report(root):
-        create_link_artifact(page.as_uri(), link_text="reports/index.html", key="report", description="The report")
+    for key, page in results.reports(root).items():
+        create_link_artifact(page.as_uri(), link_text=str(page.relative_to(root)), key=key, description="The report")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from dvc.repo import Repo
 
 Outcome = Literal["ran", "restored", "unchanged"]
+PIPELINE = "dvc.yaml"
+ALL = "all"  # in the place of a variant: every stage of every pipeline
 
 
 # What DVC says after every stage about git and remotes; it is no part of a stage's output.
@@ -51,14 +54,15 @@ class StageFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of the plan. `needs` are the stages whose outputs it reads, directly or not."""
+    """One stage of the plan. `needs` are the stages whose outputs it reads, directly or not; `reads` are its inputs, from the root."""
 
     name: str
     needs: frozenset[str]
+    reads: tuple[str, ...] = ()
 
     @property
     def group(self) -> str:
-        return self.name.partition("@")[0]
+        return self.name.rpartition(":")[2].partition("@")[0]
 
     @property
     def variant(self) -> str | None:
@@ -80,31 +84,43 @@ class LockedStage:
         return hashlib.sha256(repr(sorted(self.outputs.items())).encode()).hexdigest()[:12]
 
 
-def plan(root: Path) -> list[Stage]:
-    """All stages in the order in which `dvc repro` runs them. Raises GraphError."""
+def plan(root: Path, all_pipelines: bool = False) -> list[Stage]:
+    """The stages of the root's dvc.yaml, or of every dvc.yaml, in the order in which `dvc repro` runs them. Raises GraphError."""
     import networkx
     from dvc.repo.reproduce import get_active_graph, plan_repro
 
     with _repo(root) as repo:
         graph = get_active_graph(repo.index.graph)
         return [
-            Stage(step.addressing, frozenset(other.addressing for other in networkx.descendants(graph, step))) for step in plan_repro(graph)
+            Stage(
+                step.addressing,
+                frozenset(other.addressing for other in networkx.descendants(graph, step)),
+                tuple(os.path.relpath(dep.fs_path, root) for dep in step.deps),
+            )
+            for step in plan_repro(graph)
+            if all_pipelines or step.path_in_repo == PIPELINE
         ]
 
 
-def changed(root: Path, stages: Sequence[str] | None = None) -> dict[str, list[str]]:
-    """The stages (default: all) that DVC would run now, each with its reasons; a stage that is up to date is left out."""
+def changed(root: Path, stages: Sequence[str] = (PIPELINE,)) -> dict[str, list[str]]:
+    """What DVC would run now of `stages` (a dvc.yaml: all of its stages), each with its reasons; what is up to date is left out.
+
+    Without any `stages`: of every pipeline.
+    """
     with _repo(root) as repo:
-        return {name: _reasons(entries) for name, entries in repo.status(targets=list(stages) if stages else None).items()}
+        return {name: _reasons(entries) for name, entries in repo.status(targets=list(stages) or None).items()}
 
 
 def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterable[str] | None) -> list[Stage]:
     """The part of the plan that was asked for, in plan order.
 
     `only` takes stage names (`train@grpo-think`) or the name before the @ (`train`) and selects exactly those. `variants` alone selects
-    the stages of those variants and all that they need; together with `only` it narrows it. Raises GraphError for an unknown name.
+    the stages of those variants and all that they need; together with `only` it narrows it. ALL stands for every variant.
+    Raises GraphError for an unknown name.
     """
     wanted, of_variants = set(only or ()), set(variants or ())
+    if ALL in of_variants:
+        of_variants = set()
     _must_be_known(wanted, {step.name for step in steps} | {step.group for step in steps}, "stage")
     _must_be_known(of_variants, {step.variant for step in steps if step.variant}, "variant")
     chosen = [step for step in steps if not wanted or step.name in wanted or step.group in wanted]
@@ -137,26 +153,23 @@ def reproduce(root: Path, stage: str, on_line: Callable[[str], None], grace_s: f
 
 
 def locked(root: Path) -> dict[str, LockedStage]:
-    """dvc.lock by stage name; empty when nothing has run yet."""
-    path = root / "dvc.lock"
-    if not path.is_file():
-        return {}
-    stages = read_yaml(path).get("stages", {})
+    """All dvc.lock files by stage name; empty when nothing has run yet."""
     return {
-        name: LockedStage(
-            name=name,
+        prefix + name: LockedStage(
+            name=prefix + name,
             parameters=entry.get("params", {}),
             dependencies={dep["path"]: dep.get("md5", "") for dep in entry.get("deps", [])},
             outputs={out["path"]: out.get("md5", "") for out in entry.get("outs", [])},
         )
-        for name, entry in stages.items()
+        for prefix, path in _locks(root)
+        for name, entry in read_yaml(path).get("stages", {}).items()
     }
 
 
 def lock_hash(root: Path) -> str | None:
-    """Twelve hex digits of dvc.lock, or None when nothing has run yet."""
-    path = root / "dvc.lock"
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else None
+    """Twelve hex digits of all dvc.lock files, or None when nothing has run yet."""
+    content = b"".join(path.read_bytes() for _, path in _locks(root))
+    return hashlib.sha256(content).hexdigest()[:12] if content else None
 
 
 def md5_of(path: Path) -> str:
@@ -174,6 +187,12 @@ def require_import(root: Path, md5: str) -> Path:
             return path
     files = ", ".join(str(path.relative_to(root) if path.is_relative_to(root) else path) for path in named) or "none"
     raise GraphError(f"the personas that landed (MD5 {md5}) are not imported: set personas.imported_train in params.yaml (now: {files})")
+
+
+def _locks(root: Path) -> list[tuple[str, Path]]:
+    """Each dvc.lock, the root's first, with what DVC puts before the names of its stages. Its paths are from the root: wdir is .."""
+    folders = (root, *sorted(path.parent for path in root.glob("*/dvc.lock")))
+    return [(f"{folder.name}/{PIPELINE}:" if folder != root else "", lock) for folder in folders if (lock := folder / "dvc.lock").is_file()]
 
 
 @contextlib.contextmanager

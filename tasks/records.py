@@ -1,7 +1,8 @@
 """What a finished stage left on disk, as plain values, ready for any tracker. Knows no tracker and no stage by name.
 
 dvc.lock is the source: it says with which parameters a stage ran, what it read, and the MD5 of everything it wrote. The kind of an
-output follows from its place: models/, logs/, transcripts/, metrics/, data/, and anything else is a plain artifact.
+output follows from its place, in the root or in a pipeline's own folder: models/, logs/, transcripts/, metrics/, data/, and anything else
+is a plain artifact.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from tasks.dvc import LockedStage
 
 SAMPLE_TRANSCRIPTS = 20
+KINDS = ("models", "logs", "transcripts", "metrics", "data")
 
 T = TypeVar("T")
 
@@ -75,11 +77,14 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
     used = [File(root / path, path, md5) for path, md5 in stage.dependencies.items() if (root / path).exists()]
 
     def under(files: list[File], folder: str) -> tuple[File, ...]:
-        return tuple(file for file in files if file.name.split("/")[0] == folder)
+        return tuple(file for file in files if kind(file.name) == folder)
 
     metrics: dict[str, float] = {}
-    for file in under(written, "metrics"):
-        metrics.update(flat_numbers(json.loads(file.path.read_text(encoding="utf-8"))))
+    scored = under(written, "metrics")
+    for file in scored:
+        prefix = f"{file.path.stem}/" if len(scored) > 1 else ""
+        numbers = flat_numbers(json.loads(file.path.read_text(encoding="utf-8")))
+        metrics.update({prefix + quantity: value for quantity, value in numbers.items()})
     return StageRecord(
         name=stage.name,
         digest=stage.digest,
@@ -92,8 +97,13 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
         transcripts=tuple(jsonl for file in under(written, "transcripts") for jsonl in _jsonl(file)),
         models=under(written, "models"),
         models_read=tuple(File(root / path, path, md5) for path, md5 in sorted(_models_behind(stage, lock).items())),
-        artifacts=tuple(file for file in written if file.name.split("/")[0] not in {"models", "transcripts", "data"}),
+        artifacts=tuple(file for file in written if kind(file.name) not in {"models", "transcripts", "data"}),
     )
+
+
+def kind(name: str) -> str | None:
+    """One of KINDS, from the place of a file in the project; None for anything else."""
+    return next((folder for folder in name.split("/")[:2] if folder in KINDS), None)
 
 
 def effective_parameters(by_file: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -146,7 +156,7 @@ def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 def revision(root: Path) -> Revision | None:
     """The commit checked out in `root`; None outside git."""
-    written_by_runs = (":!dvc.lock", ":!metrics")
+    written_by_runs = (":!*dvc.lock", ":!metrics", ":!*/metrics/*")
     commit = _git(root, "rev-parse", "HEAD")
     status = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *written_by_runs)
     return None if commit is None else Revision(commit, bool(status))
@@ -154,11 +164,11 @@ def revision(root: Path) -> Revision | None:
 
 def _models_behind(stage: LockedStage, lock: Mapping[str, LockedStage]) -> dict[str, str]:
     """The models a stage reads, or the models that made the transcripts it reads, with their MD5s."""
-    read = {path: md5 for path, md5 in stage.dependencies.items() if path.split("/")[0] == "models"}
-    transcripts = {path for path in stage.dependencies if path.split("/")[0] == "transcripts"}
+    read = {path: md5 for path, md5 in stage.dependencies.items() if kind(path) == "models"}
+    transcripts = {path for path in stage.dependencies if kind(path) == "transcripts"}
     for other in lock.values():
         if transcripts & set(other.outputs):
-            read.update({path: md5 for path, md5 in other.dependencies.items() if path.split("/")[0] == "models"})
+            read.update({path: md5 for path, md5 in other.dependencies.items() if kind(path) == "models"})
     return read
 
 

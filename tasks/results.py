@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.files import BadFile
+from components.files import BadFile, write_json
 
-REPORT = Path("reports/index.html")
+REPORTS = {"report": Path("reports/index.html"), "paper": Path("paper/report/index.html")}
+FAILURES = Path("paper/logs/failures.json")
 RESULTS = Path("reports/results.md")
 
 
@@ -30,10 +31,15 @@ def markdown(root: Path) -> str | None:
     return page.read_text(encoding="utf-8") if page.is_file() else table(root)
 
 
-def report(root: Path) -> Path | None:
-    """The report's first page, if it was made."""
-    page = root / REPORT
-    return page if page.is_file() else None
+def reports(root: Path) -> dict[str, Path]:
+    """The first page of each report that was made: `report`, and `paper` for the paper run."""
+    return {name: root / page for name, page in REPORTS.items() if (root / page).is_file()}
+
+
+def write_failures(root: Path, failures: Mapping[str, str]) -> None:
+    """Leave the reasons of failed stages, by stage, where the report of the paper run reads them; no file where there never were any."""
+    if failures or (root / FAILURES).exists():
+        write_json(root / FAILURES, dict(failures))
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "rlver"
 LogModels = Literal["full", "reference"]
-HEADLINES = ("emotion_mean", "success_rate", "failure_rate")
+HEADLINES = re.compile(r"([^/]+/)?(emotion_mean|success_rate|failure_rate)")  # the first part: the file, of a stage that writes several
 
 
 class TrackingUnavailable(RuntimeError):
@@ -84,7 +85,9 @@ class MlflowRecorder:
             self._fill(client, experiment, run, record)
             client.set_terminated(run)
             if record.variant:
-                self._log_metrics(client, parent, [(f"{record.variant}/{k}", 0, v) for k, v in record.metrics.items() if k in HEADLINES])
+                self._log_metrics(
+                    client, parent, [(f"{record.variant}/{k}", 0, v) for k, v in record.metrics.items() if HEADLINES.fullmatch(k)]
+                )
             return run
 
     def close(self, status: str = "FINISHED") -> None:

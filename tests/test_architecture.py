@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import grimp
 import pytest
@@ -26,6 +27,17 @@ def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
 def sources(root: Path) -> list[Path]:
     found = [path for package in ("components", "tasks", "flows") for path in sorted((root / package).rglob("*.py"))]
     assert found
+    return found
+
+
+def stages(root: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Name and description of every stage of both pipelines."""
+    found = [
+        (name, stage.get("do", stage))
+        for pipeline in ("dvc.yaml", "paper/dvc.yaml")
+        for name, stage in YAML(typ="safe").load((root / pipeline).read_text())["stages"].items()
+    ]
+    assert len(found) > 10
     return found
 
 
@@ -77,10 +89,9 @@ def test_the_graph_loads_and_names_only_what_exists(repository_root: Path) -> No
     assert steps[0].name == "personas" and steps[-1].name == "report"
     overlays = {path.stem for path in (repository_root / "params").glob("*.yaml")}
     assert {step.variant for step in steps if step.variant} <= overlays
-    for step in steps:
+    for step in dvc.plan(repository_root, all_pipelines=True):
         assert (repository_root / "tasks" / "stages" / f"{step.group}.py").is_file(), step.name
-    stages = YAML(typ="safe").load((repository_root / "dvc.yaml").read_text())["stages"]
-    code = {dep for stage in stages.values() for dep in stage.get("deps", ()) if dep.startswith(("components/", "tasks/"))}
+    code = {dep for _, stage in stages(repository_root) for dep in stage.get("deps", ()) if dep.startswith(("components/", "tasks/"))}
     assert code and all((repository_root / dep).exists() for dep in code), sorted(code)
 
 
@@ -92,9 +103,8 @@ PLUMBING = ("tasks.environment", "tasks.progress", "tasks.stages")
 def test_every_stage_depends_on_all_code_that_can_change_its_output(repository_root: Path) -> None:
     """What a stage imports, directly or not, is among its dependencies: else a change there leaves a stale result."""
     graph = grimp.build_graph("tasks", "components")
-    stages = YAML(typ="safe").load((repository_root / "dvc.yaml").read_text())["stages"]
     missing = []
-    for name, stage in stages.items():
+    for name, stage in stages(repository_root):
         used = {module.replace(".", "/") for module in graph.find_upstream_modules(f"tasks.stages.{name}") if module not in PLUMBING}
         used = {path for path in used if not any(f"{path}/".startswith(f"{carrier.replace('.', '/')}/") for carrier in CARRIERS)}
         covered = {path for path in used for dep in stage["deps"] if f"{path}/".startswith(f"{dep.removesuffix('.py')}/")}

@@ -182,3 +182,29 @@ def test_settings_cannot_be_changed() -> None:
 def test_a_digest_changes_with_any_value_and_not_with_the_order_of_keys() -> None:
     assert digest_of({"a": 1, "b": [2]}) == digest_of({"b": [2], "a": 1}) != digest_of({"a": 1, "b": [3]})
     assert len(digest_of({})) == 12
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "grpo"])
+@pytest.mark.parametrize("prompt", ["think", "direct"])
+@pytest.mark.parametrize(
+    ("suffix", "difficulties", "curriculum"),
+    [("", ["vanilla"], "none"), ("-challenging", ["challenging"], "none"), ("-curriculum", ["vanilla", "challenging"], "adaptive")],
+)
+def test_an_overlay_trains_as_its_name_says(algorithm: str, prompt: str, suffix: str, difficulties: list[str], curriculum: str) -> None:
+    settings = load_settings(ROOT / "params.yaml", f"{algorithm}-{prompt}{suffix}")
+    train = settings.train
+    assert (train.algorithm, settings.policy.thinking) == (algorithm, prompt == "think")
+    assert (train.difficulties, train.curriculum) == (difficulties, curriculum)
+    assert settings.simulator.difficulty == "vanilla", "the benchmark's user is not that of training"
+    assert train.personas_per_step * train.group_size == 64, "every variant sees as many dialogues a step"
+
+
+def test_a_seed_and_a_user_from_the_command_line_replace_those_of_the_files(project: Path) -> None:
+    path = project / "params.yaml"
+    plain = load_settings(path)
+    other = load_settings(path, seed=8, difficulty="challenging")
+    assert (other.seed, other.simulator.difficulty, plain.seed, plain.simulator.difficulty) == (8, "challenging", 7, "vanilla")
+    assert other.model_copy(update={"seed": plain.seed, "simulator": plain.simulator}) == plain
+    for wrong, message in (({"seed": -1}, "seed: Input should be greater"), ({"difficulty": "brutal"}, "simulator.difficulty: ")):
+        with pytest.raises(SettingsError, match=message):
+            load_settings(path, **wrong)  # type: ignore[arg-type]

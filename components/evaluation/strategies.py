@@ -27,12 +27,7 @@ class Strategy:
 
 def strategies(dialogues: Iterable[Dialogue], bootstrap_samples: int, seed: int) -> list[Strategy]:
     """All acts seen, most frequent first; intervals are clustered by persona. Empty without an appraised reply."""
-    appraised = [
-        (dialogue.persona_id, {e.what for e in turn.appraisal.evidence if e.step == "content"}, turn.appraisal.change)
-        for dialogue in dialogues
-        for turn in dialogue.turns
-        if turn.appraisal is not None
-    ]
+    appraised = _appraised(dialogues)
     rows = []
     for act in sorted({act for _, acts, _ in appraised for act in acts}):
         used: dict[str, list[float]] = {}
@@ -50,3 +45,19 @@ def strategies(dialogues: Iterable[Dialogue], bootstrap_samples: int, seed: int)
             )
         )
     return sorted(rows, key=lambda row: (-row.replies, row.act))
+
+
+def frequencies(dialogues: Iterable[Dialogue]) -> dict[str, float]:
+    """The share of appraised replies with each act, by name of the act; empty without an appraised reply."""
+    replies = [acts for _, acts, _ in _appraised(dialogues)]
+    return {act: sum(act in acts for acts in replies) / len(replies) for act in sorted(set().union(*replies))}
+
+
+def _appraised(dialogues: Iterable[Dialogue]) -> list[tuple[str, set[str], int]]:
+    """Persona, acts and change of emotion of every appraised reply."""
+    return [
+        (dialogue.persona_id, {e.what for e in turn.appraisal.evidence if e.step == "content"}, turn.appraisal.change)
+        for dialogue in dialogues
+        for turn in dialogue.turns
+        if turn.appraisal is not None
+    ]

@@ -9,6 +9,8 @@ import typer
 
 from tasks import environment
 
+PAPER_REPORT = "paper/dvc.yaml:paper_report"
+
 
 def register(app: typer.Typer) -> None:
     for command in (run, report, doctor):
@@ -20,7 +22,12 @@ def run(
         list[str] | None, typer.Option("--only", metavar="STAGE", help="Run just this stage, e.g. train or train@grpo-think. Repeatable.")
     ] = None,
     variants: Annotated[
-        list[str] | None, typer.Option("--variants", metavar="NAME", help="Run the stages of this variant and what they need. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--variants",
+            metavar="NAME",
+            help="Run the stages of this variant and what they need; all: the paper run too, past failures. Repeatable.",
+        ),
     ] = None,
 ) -> None:
     """Run the pipeline: every stage that is out of date, in DVC's order, recorded in Prefect and MLflow."""
@@ -36,13 +43,18 @@ def run(
     _say_where_to_look(root)
 
 
-def report() -> None:
+def report(
+    paper: Annotated[bool, typer.Option("--paper", help="The report of the paper run, from what is finished of it.")] = False,
+) -> None:
     """Rebuild the report if it is out of date, and say where it is."""
     from tasks import dvc, results
 
     root = environment.project_root()
-    dvc.reproduce(root, "report", typer.echo)
-    typer.echo(f"report: {results.report(root) or root / results.REPORT}")
+    name, stage = ("paper", PAPER_REPORT) if paper else ("report", "report")
+    if paper:
+        _say_what_is_stale(root)
+    dvc.reproduce(root, stage, typer.echo)
+    typer.echo(f"report: {results.reports(root).get(name) or root / results.REPORTS[name]}")
 
 
 def doctor() -> None:
@@ -62,6 +74,17 @@ def doctor() -> None:
     typer.echo(f"\nall {len(checks)} checks passed")
 
 
+def _say_what_is_stale(root: Path) -> None:
+    """The report of the paper run takes what is there: it must not pass for what the files would give now."""
+    from tasks import dvc
+
+    if not (root / "paper" / "transcripts").is_dir():
+        raise ValueError("nothing of the paper run is there yet: run `rlver run --variants all`")
+    stale = [name for name in dvc.changed(root, ()) if name != PAPER_REPORT]
+    if stale:
+        typer.echo(f"not run yet or out of date ({len(stale)}): {', '.join(stale)}")
+
+
 def _split(values: list[str] | None) -> list[str] | None:
     """`--only a --only b` and `--only a,b` are the same."""
     return [part for value in values for part in value.split(",") if part] if values else None
@@ -72,10 +95,10 @@ def _say_where_to_look(root: Path) -> None:
 
     if table := results.table(root):
         typer.echo(f"\n{table}")
-    page, where = results.report(root), environment.addresses(root)
+    where = environment.addresses(root)
     typer.echo("\nWhere to look")
-    if page:
-        typer.echo(f"  report    {page}")
+    for name, page in results.reports(root).items():
+        typer.echo(f"  {name:<9} {page}")
     typer.echo(f"  runs      {where.tracking_uri} (MLflow), {where.prefect_api_url or where.prefect_home} (Prefect)")
     typer.echo("            `rlver ui` opens both in the browser")
     typer.echo("  talk      `rlver chat`")

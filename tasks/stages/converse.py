@@ -23,8 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--personas", type=Path, required=True)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seed", type=int, help="in place of the one in params.yaml")
+    parser.add_argument("--difficulty", help="of the user, in place of the one in params.yaml")
     arguments = parser.parse_args(argv)
-    settings = as_evaluated(load_settings(Path("params.yaml"), arguments.variant))
+    settings = as_evaluated(load_settings(Path("params.yaml"), arguments.variant, seed=arguments.seed, difficulty=arguments.difficulty))
     personas = validate_file(arguments.personas)
     if not arguments.model.is_dir():
         raise BadFile(f"{arguments.model}: no such model folder")

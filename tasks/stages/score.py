@@ -23,10 +23,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--base", type=Path, required=True, help="transcripts of the base policy on the same personas")
     parser.add_argument("--personas", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--difficulty", help="of the user, in place of the one in params.yaml")
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     args = parser.parse_args(argv)
 
-    settings = load_settings(args.params, args.variant)
+    settings = load_settings(args.params, args.variant, difficulty=args.difficulty)
     simulator = settings.simulator
     rules = EmotionRules(simulator.emotion_start, simulator.emotion_ceiling, simulator.emotion_floor, simulator.max_turns)
     dialogues = load_transcripts(args.transcripts, rules)

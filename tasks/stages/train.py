@@ -39,8 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--logs", type=Path, required=True)
     parser.add_argument("--scratch", type=Path, default=Path("scratch"))
+    parser.add_argument("--seed", type=int, help="in place of the one in params.yaml")
     arguments = parser.parse_args(argv)
-    settings = load_settings(Path("params.yaml"), arguments.variant)
+    settings = load_settings(Path("params.yaml"), arguments.variant, seed=arguments.seed)
     if settings.train.processes > 1 and not processes.launched():
         _become_several(settings.train.processes, list(sys.argv[1:] if argv is None else argv))
     processes.join()

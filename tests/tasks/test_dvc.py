@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
+from fake_graph import copy_graph, repro, set_number
 
 from tasks import dvc
 
@@ -30,7 +27,7 @@ def ran(root: Path) -> list[str]:
 
 
 def test_the_plan_is_the_order_in_which_dvc_itself_runs(toy: Path) -> None:
-    said = subprocess.run((sys.executable, "-m", "dvc", "repro"), cwd=toy, capture_output=True, text=True, check=True).stdout
+    said = repro(toy)
     assert (
         [step.name for step in dvc.plan(toy)] == re.findall(r"Running stage '(.+)'", said) == ["personas", "train@a", "train@b", "report"]
     )
@@ -148,50 +145,16 @@ def test_landed_personas_must_be_the_imported_ones(toy: Path) -> None:
         dvc.require_import(toy, "0" * 32)
 
 
-# The project's own graph, its commands replaced by one that copies the parameters into every output.
+# The project's own graph. Its second pipeline lies beside it and must stay out of everything.
 
 
 @pytest.fixture(scope="module")
 def own_graph(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("own")
-    yaml = YAML(typ="safe")
-    graph: dict[str, Any] = yaml.load((repository_root / "dvc.yaml").read_text())
-    assert graph["stages"], "dvc.yaml has no stages"
-    for name, stage in graph["stages"].items():
-        outputs = [
-            next(iter(out)) if isinstance(out, dict) else out for kind in ("outs", "metrics", "plots") for out in stage.get(kind, ())
-        ]
-        stage["cmd"] = f"sh fake.sh {name} {' '.join(outputs)}"
-        for dependency in stage.get("deps", ()):
-            if dependency.startswith(("components/", "tasks/")):
-                path = root / dependency if "." in Path(dependency).name else root / dependency / "code.py"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(dependency)
-    (root / "fake.sh").write_text(
-        'shift; for out; do case "$out" in *.*) f=$out;; *) f=$out/train.jsonl; mkdir -p "$out"; echo x > "$out/test.jsonl";; esac\n'
-        'mkdir -p "$(dirname "$f")"; echo "$out" | cat - params.yaml params/*.yaml > "$f"; done\n'
-    )
-    with (root / "dvc.yaml").open("w") as file:
-        YAML().dump(graph, file)
-    shutil.copy(repository_root / "params.yaml", root)
-    shutil.copytree(repository_root / "params", root / "params")
-    for command in (("git", "init", "-q", "."), (sys.executable, "-m", "dvc", "init", "-q"), (sys.executable, "-m", "dvc", "repro", "-q")):
-        subprocess.run(command, cwd=root, check=True)
+    copy_graph(repository_root, root)
+    repro(root)
     assert dvc.changed(root) == {}
     return root
-
-
-def set_number(path: Path, dotted: str, value: Any) -> None:
-    yaml = YAML()
-    values = yaml.load(path.read_text())
-    *sections, key = dotted.split(".")
-    section = values
-    for name in sections:
-        section = section[name]
-    assert section[key] != value
-    section[key] = value
-    with path.open("w") as file:
-        yaml.dump(values, file)
 
 
 @pytest.mark.parametrize(
@@ -221,8 +184,7 @@ def test_a_changed_number_concerns_exactly_the_stages_that_list_it(own_graph: Pa
 
 def test_after_a_changed_number_exactly_its_stages_and_what_reads_them_run_again(own_graph: Path) -> None:
     set_number(own_graph / "params.yaml", "train.steps", 69)
-    said = subprocess.run((sys.executable, "-m", "dvc", "repro"), cwd=own_graph, capture_output=True, text=True, check=True).stdout
-    again = set(re.findall(r"Running stage '(.+)'", said))
+    again = set(re.findall(r"Running stage '(.+)'", repro(own_graph)))
     trained = {step.variant for step in dvc.plan(own_graph) if step.group == "train"}
     assert trained, "dvc.yaml trains no variant"
     assert again == {f"{group}@{variant}" for group in ("train", "converse", "score", "benchmark") for variant in trained} | {"report"}

@@ -37,7 +37,7 @@ def test_the_reports_own_page_is_preferred(tmp_path: Path) -> None:
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "results.md").write_text("# Results\n")
     assert results.markdown(tmp_path) == "# Results\n"
-    assert results.report(tmp_path) is None
+    assert results.reports(tmp_path) == {}
 
 
 def test_damaged_metrics_are_named(tmp_path: Path) -> None:

@@ -132,3 +132,16 @@ def test_converse_speaks_with_everybody_and_what_it_wrote_can_be_derived_again(r
 def test_converse_without_a_model_is_one_line(root: Path) -> None:
     with pytest.raises(ValueError, match="models/none: no such model folder"):
         converse.main(["--variant", "v", "--personas", "test.jsonl", "--model", "models/none", "--out", "x.jsonl"])
+
+
+def test_another_seed_trains_another_policy(root: Path) -> None:
+    arguments = ["--variant", "v", "--personas", "train.jsonl", "--base", "models/base", "--scratch", "scratch/seed"]
+    assert train.main([*arguments, "--out", "models/s8", "--logs", "logs/s8", "--seed", "8"]) == 0
+    assert not torch.equal(weights(root / "models" / "s8"), weights(root / "models" / "whole"))
+
+
+def test_the_same_policy_talks_with_another_user_under_another_seed(root: Path) -> None:
+    arguments = ["--variant", "v", "--personas", "test.jsonl", "--model", "models/whole", "--out", "transcripts/other.jsonl"]
+    assert converse.main([*arguments, "--seed", "8", "--difficulty", "challenging"]) == 0
+    dialogues = load_transcripts(root / "transcripts" / "other.jsonl")
+    assert {(dialogue.seed, dialogue.simulator.difficulty) for dialogue in dialogues} == {(8, "challenging")}

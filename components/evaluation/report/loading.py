@@ -20,7 +20,7 @@ from components.files import BadFile
 
 BASE = "base"
 COLUMNS = (
-    "emotion_mean", "success_rate", "failure_rate", "right_act_rate", "reply_tokens", "entropy", "kl", "grad_norm",
+    "emotion_mean", "success_rate", "failure_rate", "right_act_rate", "reply_tokens", "entropy", "kl", "grad_norm", "seconds",
 )  # fmt: skip
 
 
@@ -80,20 +80,21 @@ def load_material(transcripts: Path, metrics: Path, logs: Path) -> Material:
 
 def _load_variant(path: Path, metrics: Path, logs: Path) -> Variant:
     dialogues = tuple(load_transcripts(path))
-    sentient = _read_object(metrics / "sentient.json")
+    sentient = read_object(metrics / "sentient.json")
     if sentient is not None:
-        _check_belongs(metrics / "sentient.json", sentient, path, dialogues)
+        check_belongs(metrics / "sentient.json", sentient, path, dialogues)
     return Variant(
         name=path.stem,
         dialogues=dialogues,
         sentient=sentient,
-        general=_read_object(metrics / "general.json"),
+        general=read_object(metrics / "general.json"),
         training=read_curve(logs / "train.csv"),
         held_out=read_curve(logs / "evaluation.csv"),
     )
 
 
-def _read_object(path: Path) -> Mapping[str, Any] | None:
+def read_object(path: Path) -> Mapping[str, Any] | None:
+    """The JSON object in `path`; None without the file. Raises BadFile."""
     if not path.is_file():
         return None
     try:
@@ -105,7 +106,8 @@ def _read_object(path: Path) -> Mapping[str, Any] | None:
     return value
 
 
-def _check_belongs(path: Path, sentient: Mapping[str, Any], transcripts: Path, dialogues: tuple[Dialogue, ...]) -> None:
+def check_belongs(path: Path, sentient: Mapping[str, Any], transcripts: Path, dialogues: tuple[Dialogue, ...]) -> None:
+    """Raises BadFile unless the metrics are those of these dialogues."""
     finals = [d.emotion_final for d in dialogues if d.emotion_final is not None]
     mean = math.fsum(finals) / len(finals) if finals else math.nan
     try:

@@ -1,4 +1,4 @@
-"""The published rows: RLVER paper, Table 1, Sentient-Benchmark. Another model and another user, so the shape compares, the level does not."""
+"""The published rows: RLVER paper, Tables 1 and 3. Another model and another user, so the shape compares, the level does not."""
 
 from __future__ import annotations
 
@@ -16,10 +16,44 @@ class PublishedRow(NamedTuple):
     failure_rate: float
 
 
+class TrainedWith(NamedTuple):
+    """A row of Table 3 (PPO): mean final emotion by the user a policy was trained with and by its prompt."""
+
+    evaluated_on: str
+    vanilla_direct: float
+    vanilla_think: float
+    challenging_direct: float
+    challenging_think: float
+
+
 ROWS = (
     PublishedRow("Qwen2.5-7B-Instruct (base)", 13.3, 0.02, 0.76),
     PublishedRow("PPO, direct", 61.7, 0.24, 0.23),
     PublishedRow("PPO, think", 79.2, 0.42, 0.09),
     PublishedRow("GRPO, direct", 68.3, 0.26, 0.10),
     PublishedRow("GRPO, think", 72.0, 0.34, 0.10),
+)
+OTHER_MODELS = (
+    PublishedRow("Gemini2.5-Pro-0605", 82.4, 0.55, 0.04),
+    PublishedRow("GPT-4o-0326", 79.9, 0.51, 0.04),
+    PublishedRow("GPT-4.1-0414", 68.2, 0.35, 0.13),
+    PublishedRow("Gemini2.5-Flash-Think-0520", 66.1, 0.39, 0.14),
+    PublishedRow("o3-0416", 62.7, 0.32, 0.14),
+)
+CHIT_CHAT = (
+    PublishedRow("Gemini2.5-Pro-0605", 83.3, 0.77, 0.11),
+    PublishedRow("GPT-4o-0326", 80.9, 0.74, 0.17),
+    PublishedRow("GPT-4.1-0414", 77.1, 0.65, 0.18),
+    PublishedRow("Gemini2.5-Flash-Think-0520", 64.7, 0.53, 0.27),
+    PublishedRow("o3-0416", 83.0, 0.66, 0.09),
+    PublishedRow("Qwen2.5-7B-Instruct (base)", 37.8, 0.27, 0.58),
+    PublishedRow("PPO, direct", 53.4, 0.39, 0.37),
+    PublishedRow("PPO, think", 62.1, 0.52, 0.30),
+    PublishedRow("GRPO, direct", 49.2, 0.34, 0.40),
+    PublishedRow("GRPO, think", 53.0, 0.45, 0.42),
+)
+TABLE_1 = tuple(zip((*OTHER_MODELS, *ROWS), CHIT_CHAT, strict=True))
+TABLE_3 = (
+    TrainedWith("Sentient-Benchmark", 61.7, 79.2, 19.8, 66.4),
+    TrainedWith("Sentient-Benchmark, challenging user", 47.7, 59.6, 25.9, 44.7),
 )

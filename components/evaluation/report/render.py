@@ -58,7 +58,7 @@ def page(material: Material, run: Run, drawings: Mapping[str, str]) -> str:
     shown = [views.dialogue_view(variant.name, dialogue) for variant in material.variants for dialogue in variant.dialogues]
     class_names = tables.group_names(material, "by_class")
     measured = tables.measured_rows(material)
-    return _environment().get_template("page.html.j2").render(
+    return environment().get_template("page.html.j2").render(
         names=[variant.name for variant in material.variants],
         colours={v.name: f"var(--{ink.series_variable(position)})" for position, v in enumerate(material.variants)},
         headline=headline.headline(material),
@@ -82,20 +82,21 @@ def page(material: Material, run: Run, drawings: Mapping[str, str]) -> str:
         blank=_BLANK_DIALOGUE,
         blank_turn=_BLANK_TURN,
         blank_evidence=_BLANK_EVIDENCE,
-        style=Markup(_asset("style.css")),
-        script=Markup(_asset("page.js")),
+        style=Markup(asset("style.css")),
+        script=Markup(asset("page.js")),
     )  # fmt: skip
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("components.evaluation", "report"),
+def environment(folder: str = "report") -> Environment:
+    """The templates of components/evaluation/<folder>, with the filters of `wording`."""
+    templates = Environment(
+        loader=PackageLoader("components.evaluation", folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    templates.filters |= {
         "number": wording.number,
         "signed": wording.signed,
         "percent": wording.percent,
@@ -104,10 +105,11 @@ def _environment() -> Environment:
         "percent_interval": wording.percent_interval,
         "readable": wording.readable,
     }
-    return environment
+    return templates
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file of the report: its style sheet or its script."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -53,9 +53,9 @@ def results_markdown(material: Material, margin: float) -> str:
         "Think tokens",
         "Dialogues",
     )
-    parts = [_table(header, [_markdown_row(row) for row in measured_rows(material)])]
+    parts = [markdown_table(header, [_markdown_row(row) for row in measured_rows(material)])]
     parts.append(f"For the shape, not the level: RLVER paper, Table 1 ({SOURCE}).\n")
-    parts.append(_table(("Policy", "Score", "Success", "Failure"), [_published_row(row) for row in published_rows()]))
+    parts.append(markdown_table(("Policy", "Score", "Success", "Failure"), [_published_row(row) for row in published_rows()]))
     for capability in capability_tables(material, margin):
         parts.append(_capability(capability))
     return "\n".join(parts)
@@ -64,15 +64,15 @@ def results_markdown(material: Material, margin: float) -> str:
 def _markdown_row(row: ResultRow) -> list[str]:
     return [
         row.name,
-        _with(wording.number(row.emotion_mean), wording.interval(row.emotion_ci95)),
-        _with(wording.signed(row.difference), wording.signed_interval(row.difference_ci95)),
-        _with(wording.percent(row.success_rate), wording.percent_interval(row.success_ci95)),
-        _with(wording.percent(row.failure_rate), wording.percent_interval(row.failure_ci95)),
+        with_ends(wording.number(row.emotion_mean), wording.interval(row.emotion_ci95)),
+        with_ends(wording.signed(row.difference), wording.signed_interval(row.difference_ci95)),
+        with_ends(wording.percent(row.success_rate), wording.percent_interval(row.success_ci95)),
+        with_ends(wording.percent(row.failure_rate), wording.percent_interval(row.failure_ci95)),
         wording.percent(row.right_act_rate),
         wording.number(row.turns_mean),
         wording.number(row.reply_tokens_mean),
         wording.number(row.think_tokens_mean),
-        _with(str(row.n), f"{row.failed} unscorable" if row.failed else ""),
+        with_ends(str(row.n), f"{row.failed} unscorable" if row.failed else ""),
     ]
 
 
@@ -89,7 +89,7 @@ def _capability(capability: CapabilityTable) -> str:
             row["metric"],
             wording.number(row["base"], 3),
             wording.number(row["tuned"], 3),
-            _with(wording.signed(row["difference"], 3), wording.signed_interval((row["lower95"], row["upper95"]), 3)),
+            with_ends(wording.signed(row["difference"], 3), wording.signed_interval((row["lower95"], row["upper95"]), 3)),
             wording.number(row["margin"], 3),
             str(row["n"]),
             row["outcome"],
@@ -97,14 +97,16 @@ def _capability(capability: CapabilityTable) -> str:
         for name, row in capability.rows.items()
     ]
     title = f"General ability of {capability.variant}: **{capability.outcome}** (more is better; one-sided 95% bounds).\n\n"
-    return title + _table(("Task", "Metric", "Base", capability.variant, "Difference", "Margin", "Items", "Outcome"), rows)
+    return title + markdown_table(("Task", "Metric", "Base", capability.variant, "Difference", "Margin", "Items", "Outcome"), rows)
 
 
-def _with(value: str, ends: str) -> str:
+def with_ends(value: str, ends: str) -> str:
+    """12.3 (10.1 to 14.5), or the value alone."""
     return f"{value} ({ends})" if ends else value
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose first column is text; a bar in a cell is escaped."""
     ruler = [":--", *["--:"] * (len(header) - 1)]
     lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in (header, ruler, *rows)]
     return "\n".join(lines) + "\n"

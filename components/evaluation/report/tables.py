@@ -96,13 +96,14 @@ def capability_tables(material: Material, margin: float) -> list[CapabilityTable
     """Every trained variant that was benchmarked against the base; empty when none was."""
     base = material.base
     return [
-        _capability(variant.name, None if base is None else base.general, variant.general, margin)
+        capability(variant.name, None if base is None else base.general, variant.general, margin)
         for variant in material.variants
         if not variant.is_base and variant.general is not None
     ]
 
 
-def _capability(name: str, base: Mapping[str, Any] | None, tuned: Mapping[str, Any], margin: float) -> CapabilityTable:
+def capability(name: str, base: Mapping[str, Any] | None, tuned: Mapping[str, Any], margin: float) -> CapabilityTable:
+    """One variant against the base. Raises BadFile for metrics that lack what is compared."""
     if base is None:
         return CapabilityTable(name, None, False, {}, (), "the base was not benchmarked, so there is nothing to compare with")
     try:

@@ -1,0 +1,67 @@
+"""Stage paper_report: what is finished of the paper run -> index.html and results.md, with the name of whatever is missing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from components.evaluation.paper.material import load_paper_run, read_failures
+from components.evaluation.paper.render import Numbers, write_paper_report
+from components.evaluation.paper.runs import Run, kind_of
+from components.files import BadFile
+from components.settings import load_settings
+from tasks.stages import run_stage
+from tasks.yaml import read_yaml
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tasks.stages.paper_report", description=__doc__)
+    parser.add_argument("--runs", type=Path, required=True, help="the table of policies")
+    parser.add_argument("--transcripts", type=Path, required=True, help="folder of <run>/<user>.jsonl")
+    parser.add_argument("--metrics", type=Path, required=True, help="folder of <run>/<user>.json and <run>/general.json")
+    parser.add_argument("--logs", type=Path, required=True, help="folder of failures.json")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    args = parser.parse_args(argv)
+
+    settings = load_settings(args.params)
+    runs = read_runs(args.runs, args.params)
+    paper = load_paper_run(runs, args.transcripts, args.metrics, read_failures(args.logs / "failures.json"))
+    model = settings.base.model if settings.base.kind == "model" else None
+    numbers = Numbers(settings.seed, settings.evaluation.bootstrap_samples, settings.benchmark.margin, model)
+    write_paper_report(paper, numbers, args.out)
+    for policy in paper.incomplete:
+        print(f"{policy.run.name}: {policy.problem}")
+    return 0
+
+
+def read_runs(path: Path, params: Path) -> list[Run]:
+    """The policies of the table, bases first, each with the kind that its parameters make it.
+
+    Raises BadFile for a line that lacks something, and for a policy of the root pipeline under a seed that is not that of params.yaml.
+    """
+    table = read_yaml(path)
+    runs = [_run(path, name, row, params) for name, row in (table.get("compared") or {}).items()]
+    if not runs:
+        raise BadFile(f"{path}: no policies under compared")
+    own_seed = load_settings(params).seed
+    for run in runs:
+        if not run.is_base and run.name not in (table.get("trained") or {}) and run.seed != own_seed:
+            raise BadFile(f"{path}: {run.name} was trained with seed {own_seed} of params.yaml, not {run.seed}: correct its seed and name")
+    return sorted(runs, key=lambda run: not run.is_base)
+
+
+def _run(path: Path, name: str, row: Any, params: Path) -> Run:
+    try:
+        variant, seed, base, model = row["variant"], int(row["seed"]), row["base"], Path(row["model"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadFile(f"{path}: {name} needs variant, seed, base and model ({error})") from error
+    kind = kind_of(load_settings(params, variant), is_base=name == base)
+    return Run(name, kind, seed, base, model.parent.parent / "logs" / model.name)
+
+
+if __name__ == "__main__":
+    sys.exit(run_stage(main))

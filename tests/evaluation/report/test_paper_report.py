@@ -1,0 +1,133 @@
+"""The report of the paper run, whole and from what is there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from paper_run import SKILLS, run_of, write_paper_run
+from report_run import edit_json
+
+from components.evaluation.paper.findings import Finding, Outcome, Row, findings
+from components.evaluation.paper.material import PaperRun, load_paper_run, read_failures
+from components.evaluation.paper.render import Numbers, write_paper_report
+from components.evaluation.paper.tables import policy_rows, seed_rows
+from components.files import BadFile
+
+NUMBERS = Numbers(seed=7, bootstrap_samples=200, margin=0.05, model=None)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Read only."""
+    root = tmp_path_factory.mktemp("paper")
+    write_paper_run(root)
+    return root
+
+
+@pytest.fixture
+def own(finished: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(finished, tmp_path / "paper")
+
+
+def load(root: Path, failures: dict[str, str] | None = None, names: tuple[str, ...] = tuple(SKILLS)) -> PaperRun:
+    return load_paper_run([run_of(name, root) for name in names], root / "transcripts", root / "metrics", failures or {})
+
+
+def row(found: list[Finding], claim: str, case: str, user: str) -> Row:
+    (one,) = (row for finding in found if finding.claim == claim for row in finding.rows if (row.case, row.user) == (case, user))
+    return one
+
+
+def test_a_whole_run_has_a_row_for_every_policy_and_user(finished: Path):
+    paper = load(finished)
+    assert not paper.incomplete
+    assert [row.name for row in policy_rows(paper, "challenging")] == list(SKILLS)
+    first = next(row for row in policy_rows(paper, "vanilla") if row.name == "ppo-think-s7")
+    metrics = json.loads((finished / "metrics" / "ppo-think-s7" / "vanilla.json").read_text())
+    assert (first.emotion_mean, first.difference) == (metrics["emotion_mean"], metrics["paired_to_base"]["difference"])
+    assert first.step_seconds == 4.1 and policy_rows(paper, "vanilla")[0].step_seconds is None, "the base is not trained"
+
+
+def test_seeds_are_summed_up_by_mean_and_range(finished: Path):
+    paper = load(finished)
+    rows = {(str(row.kind), row.user): row for row in seed_rows(paper)}
+    ppo = rows["PPO, think, vanilla users", "vanilla"]
+    values = [row.emotion_mean for row in policy_rows(paper, "vanilla") if row.name.startswith("ppo-think-s")]
+    spread = ppo.spreads["emotion_mean"]
+    assert ppo.seeds == (7, 8) and spread is not None
+    assert (spread.mean, spread.low, spread.high) == (pytest.approx(sum(values) / 2), min(values), max(values))
+    assert len(rows) == 4, "two kinds with two users"
+
+
+def test_findings_are_computed_from_the_policies_of_a_kind(finished: Path):
+    """Skills .75 and .4 for thinking and direct PPO: the difference of the two means, and far from 0."""
+    paper = load(finished)
+    found = findings(paper, 200, 7)
+    means = {row.name: row.emotion_mean for row in policy_rows(paper, "vanilla")}
+    thinking = row(found, "Thinking beats direct replies", "PPO", "vanilla")
+    assert thinking.estimate is not None and thinking.estimate.value == pytest.approx(means["ppo-think-s7"] - means["ppo-direct-s7"])
+    assert thinking.outcome == Outcome.REAPPEARS and thinking.seeds == (7,)
+    ends = row(found, "PPO ends above GRPO when thinking", "PPO, GRPO", "vanilla")
+    assert ends.seeds == (7, 8)
+    absent = row(found, "A curriculum of users beats the vanilla user alone", "PPO, think", "vanilla")
+    assert absent.outcome == Outcome.NOT_MEASURED and absent.missing == ("PPO, think, curriculum users",)
+
+
+def test_the_page_is_one_file_and_the_markdown_has_the_same_numbers(finished: Path, tmp_path: Path):
+    write_paper_report(load(finished), NUMBERS, tmp_path)
+    page, text = (tmp_path / "index.html").read_text(), (tmp_path / "results.md").read_text()
+    assert "<svg" in page and not [link for link in ("http://", "https://", "src=") if link in page.replace("http://www.w3.org", "")]
+    for expected in ("ppo-direct-challenging-s7", "reappears", "79.2", "62.1", "66.4", "another scale", "Chit-Chat"):
+        assert expected in page and expected in text, expected
+    again = tmp_path / "again"
+    write_paper_report(load(finished), NUMBERS, again)
+    assert (again / "index.html").read_bytes() == (tmp_path / "index.html").read_bytes()
+
+
+def test_a_policy_that_diverged_is_named_with_its_reason_and_the_others_are_reported(own: Path, tmp_path: Path):
+    """Its training logs are gone, as DVC leaves it; old transcripts beside it do not count."""
+    shutil.rmtree(own / "logs" / "ppo-direct-s7")
+    edit = {"paper/dvc.yaml:train@ppo-direct-s7": "paper/dvc.yaml:train@ppo-direct-s7: step 12: the entropy fell to 0.0100 nats a token"}
+    (own / "logs" / "failures.json").write_text(json.dumps(edit))
+    paper = load(own, read_failures(own / "logs" / "failures.json"))
+    (diverged,) = paper.incomplete
+    assert diverged.problem == "train failed: step 12: the entropy fell to 0.0100 nats a token"
+    found = findings(paper, 200, 7)
+    lost = row(found, "Thinking beats direct replies", "PPO", "vanilla")
+    assert lost.outcome == Outcome.NOT_MEASURED and lost.missing == ("ppo-direct-s7",)
+    assert row(found, "Thinking beats direct replies", "GRPO", "vanilla").estimate is not None
+    write_paper_report(paper, NUMBERS, tmp_path / "out")
+    for name in ("index.html", "results.md"):
+        assert "ppo-direct-s7: train failed: step 12: the entropy fell" in (tmp_path / "out" / name).read_text()
+
+
+def test_a_policy_with_one_user_only_counts_with_that_one(own: Path):
+    (own / "metrics" / "ppo-think-s7" / "challenging.json").unlink()
+    paper = load(own)
+    assert [policy.problem for policy in paper.incomplete] == ["no scored dialogues with the challenging user"]
+    assert "ppo-think-s7" in {row.name for row in policy_rows(paper, "vanilla")}
+    assert "ppo-think-s7" not in {row.name for row in policy_rows(paper, "challenging")}
+
+
+def test_nothing_but_the_bases_is_still_a_page(own: Path, tmp_path: Path):
+    for folder in ("logs", "transcripts", "metrics"):
+        for path in (own / folder).iterdir():
+            if not path.name.startswith("base"):
+                shutil.rmtree(path)
+    paper = load(own)
+    assert len(paper.incomplete) == len(SKILLS) - 2 and {policy.problem for policy in paper.incomplete} == {"not trained yet"}
+    write_paper_report(paper, NUMBERS, tmp_path / "out")
+    assert "not measured" in (tmp_path / "out" / "results.md").read_text()
+
+
+def test_metrics_of_other_dialogues_or_another_user_are_refused(own: Path):
+    edit_json(own / "metrics" / "ppo-think-s7" / "vanilla.json", emotion_mean=1.0)
+    with pytest.raises(BadFile, match="run score again"):
+        load(own)
+    for kind, suffix in (("metrics", "json"), ("transcripts", "jsonl")):
+        shutil.copy(own / kind / "ppo-think-s7" / f"challenging.{suffix}", own / kind / "ppo-think-s7" / f"vanilla.{suffix}")
+    with pytest.raises(BadFile, match="with the challenging user; run converse again"):
+        load(own)

@@ -1,0 +1,105 @@
+"""`--variants all`: both pipelines in one flow, past what fails, and again until everything is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.cli import main
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+PAPER = """
+vars:
+  - runs: {x-s7: {}, y-s7: {}}
+stages:
+  train:
+    foreach: ${runs}
+    do:
+      wdir: ..
+      cmd: sh stage.sh train-${key} paper/models/${key}
+      deps: [models/a]
+      params: [train]
+      outs:
+        - paper/models/${key}
+  converse:
+    foreach: ${runs}
+    do:
+      wdir: ..
+      cmd: sh stage.sh converse-${key} paper/transcripts/${key}.txt
+      deps:
+        - paper/models/${key}
+      outs:
+        - paper/transcripts/${key}.txt
+  paper_report:
+    wdir: ..
+    cmd: sh stage.sh paper_report paper/report/index.html
+    deps: [paper/transcripts]
+    outs:
+      - paper/report/index.html
+"""
+
+
+@pytest.fixture
+def project(toy: Path) -> Path:
+    (toy / "paper").mkdir()
+    (toy / "paper" / "dvc.yaml").write_text(PAPER)
+    return toy
+
+
+def run(**parameters: Any) -> Any:
+    from flows.reproduce import reproduce
+
+    return reproduce(**parameters, return_state=True)
+
+
+def ran(root: Path) -> list[str]:
+    log = root / "ran.log"
+    names = log.read_text().split() if log.exists() else []
+    log.unlink(missing_ok=True)
+    return names
+
+
+def test_a_failure_ends_only_what_needs_it_and_the_next_run_takes_up_the_rest(project: Path, tracking_uri: str, said: list[str]) -> None:
+    from mlflow import MlflowClient
+
+    (project / "fail-train-x-s7").write_text("1")
+    state = run(variants=["all"])
+    assert state.is_failed() and state.message.startswith(
+        "1 of 9 stages failed: paper/dvc.yaml:train@x-s7: bad luck; 1 could not run without what they make. 7 of 9 stages ran: "
+    )
+    assert ran(project) == ["personas", "train-a", "train-b", "report", "train-x-s7", "train-y-s7", "converse-y-s7", "paper_report"]
+    assert "flow: paper/dvc.yaml:converse@x-s7: not run, because there is no paper/models/x-s7" in said
+    failures = project / "paper" / "logs" / "failures.json"
+    assert json.loads(failures.read_text()) == {"paper/dvc.yaml:train@x-s7": "paper/dvc.yaml:train@x-s7: bad luck"}
+    statuses = {one.info.run_name.partition(" ")[0]: one.info.status for one in MlflowClient(tracking_uri=tracking_uri).search_runs(["1"])}
+    assert statuses["pipeline"] == "FAILED" and statuses["paper/dvc.yaml:converse@y-s7"] == "FINISHED" and len(statuses) == 8
+
+    (project / "fail-train-x-s7").unlink()
+    assert run(variants=["all"]).message.startswith("3 of 9 stages ran")
+    assert ran(project) == ["train-x-s7", "converse-x-s7", "paper_report"], "nothing finished is run again"
+    assert json.loads(failures.read_text()) == {}
+    assert run(variants=["all"]).message == "0 of 9 stages ran, the others are up to date"
+
+
+def test_one_policy_of_the_paper_run_brings_what_it_needs(project: Path, tracking_uri: str) -> None:
+    assert run(variants=["y-s7"]).is_completed()
+    assert ran(project) == ["personas", "train-a", "train-y-s7", "converse-y-s7"]
+
+
+def test_a_plain_run_knows_nothing_of_the_second_pipeline(project: Path, tracking_uri: str) -> None:
+    assert run().message == "4 of 4 stages ran: personas, train@a, train@b, report"
+    assert run(only=["paper_report"]).message.startswith("unknown stage paper_report; dvc.yaml has personas")
+
+
+def test_the_report_of_the_paper_run_is_made_of_what_is_there(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--paper"]) == 1
+    assert "nothing of the paper run is there yet: run `rlver run --variants all`" in capsys.readouterr().err
+    (project / "paper" / "transcripts").mkdir()
+    (project / "paper" / "transcripts" / "y-s7.txt").write_text("a dialogue")
+    assert main(["report", "--paper"]) == 0
+    out = capsys.readouterr().out
+    assert "not run yet or out of date (8): " in out and out.endswith(f"report: {project / 'paper' / 'report' / 'index.html'}\n")

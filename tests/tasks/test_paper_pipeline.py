@@ -1,0 +1,151 @@
+"""The paper run as DVC sees it: what it consists of, and what runs again after which change."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_graph import POLICIES, copy_graph, repro, set_number
+
+from components.evaluation.paper.runs import CURRICULUM, Kind
+from components.files import BadFile
+from tasks import dvc, records
+from tasks.stages.paper_report import read_runs
+
+PAPER = "paper/dvc.yaml:"
+
+
+def test_the_table_holds_every_variant_and_three_seeds_of_the_headline_pair(repository_root: Path) -> None:
+    runs = read_runs(repository_root / "paper" / "runs.yaml", repository_root / "params.yaml")
+    assert [run.name for run in runs[:2]] == ["base-think", "base-direct"]
+    seeds: dict[Kind, list[int]] = {}
+    for run in runs[2:]:
+        seeds.setdefault(run.kind, []).append(run.seed)
+    matrix = {Kind(a, thinking, user) for a in ("ppo", "grpo") for thinking in (True, False) for user in ("vanilla", "challenging")}
+    curricula = {Kind(algorithm, True, CURRICULUM) for algorithm in ("ppo", "grpo")}
+    pair = {Kind(algorithm, True, "vanilla") for algorithm in ("ppo", "grpo")}
+    assert set(seeds) == matrix | curricula
+    assert {kind: sorted(found) for kind, found in seeds.items()} == {kind: [7, 8, 9] if kind in pair else [7] for kind in seeds}
+
+
+def test_a_name_says_the_seed_and_a_base_has_the_prompt_of_who_is_compared_with_it(repository_root: Path) -> None:
+    runs = {run.name: run for run in read_runs(repository_root / "paper" / "runs.yaml", repository_root / "params.yaml")}
+    for run in runs.values():
+        assert run.is_base or run.name.endswith(f"-s{run.seed}")
+        assert runs[run.base].is_base and runs[run.base].kind.thinking == run.kind.thinking
+    assert runs["grpo-think-s7"].logs == Path("logs/grpo-think"), "trained once, by the root pipeline"
+    assert runs["ppo-think-s8"].logs == Path("paper/logs/ppo-think-s8")
+
+
+def test_a_policy_of_the_root_pipeline_under_another_seed_is_refused(repository_root: Path, tmp_path: Path) -> None:
+    shutil.copytree(repository_root / "params", tmp_path / "params")
+    shutil.copy(repository_root / "params.yaml", tmp_path)
+    set_number(tmp_path / "params.yaml", "seed", 11)
+    with pytest.raises(BadFile, match=r"grpo-think-s7 was trained with seed 11 of params.yaml, not 7"):
+        read_runs(repository_root / "paper" / "runs.yaml", tmp_path / "params.yaml")
+
+
+def test_the_plan_for_all_variants_is_the_root_first_and_every_policy_once(repository_root: Path) -> None:
+    root_plan = dvc.plan(repository_root)
+    steps = dvc.plan(repository_root, all_pipelines=True)
+    assert steps[: len(root_plan)] == root_plan and steps[-1].name == f"{PAPER}paper_report"
+    paper = steps[len(root_plan) :]
+    assert all(step.name.startswith(PAPER) for step in paper)
+    runs = {run.name for run in read_runs(repository_root / "paper" / "runs.yaml", repository_root / "params.yaml")}
+    of_group = {group: [step.variant for step in paper if step.group == group] for group in ("train", "converse", "score", "benchmark")}
+    assert set(of_group["train"]) == runs - {"base-think", "base-direct", "grpo-think-s7"}
+    for group in ("converse", "score", "benchmark"):
+        assert sorted(name for name in of_group[group] if name) == sorted(runs)
+    assert steps[-1].needs >= {step.name for step in paper if step.group in ("score", "benchmark")}
+    chosen = dvc.select(steps, None, [dvc.ALL])
+    assert chosen == steps
+
+
+def test_one_policy_brings_what_it_needs_from_both_pipelines(repository_root: Path) -> None:
+    steps = dvc.plan(repository_root, all_pipelines=True)
+    assert [step.name for step in dvc.select(steps, None, ["grpo-think-s7"])] == [
+        "personas", "base", "train@grpo-think",
+        *(f"{PAPER}{name}" for name in (
+            "converse@base-think", "converse@grpo-think-s7", "score@grpo-think-s7", "benchmark@grpo-think-s7",
+        )),
+    ]  # fmt: skip
+    assert {step.variant for step in dvc.select(steps, ["train"], [dvc.ALL])} >= {"grpo-think", "ppo-think-s9"}
+
+
+@pytest.fixture(scope="module")
+def finished(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("paper")
+    copy_graph(repository_root, root)
+    assert PAPER not in repro(root), "plain `dvc repro` is the root's pipeline alone"
+    assert {name.partition(":")[0] for name in dvc.changed(root, ())} == {"paper/dvc.yaml"}
+    said = repro(root, "--all-pipelines")
+    assert len(re.findall("Running stage", said)) == 1 + 3 * len(POLICIES) + 1
+    assert dvc.changed(root, ()) == {}
+    return root
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "groups"),
+    [
+        ("train.steps", 71, {"train"}),
+        ("evaluation.bootstrap_samples", 9999, {"converse", "score", "paper_report"}),
+        ("benchmark.margin", 0.06, {"benchmark", "paper_report"}),
+        ("seed", 8, {"score", "benchmark", "paper_report"}),
+        ("tracking.log_models", "reference", set()),
+    ],
+)
+def test_a_changed_number_concerns_exactly_the_stages_that_list_it(finished: Path, key: str, value: Any, groups: set[str]) -> None:
+    params = finished / "params.yaml"
+    before = params.read_text()
+    try:
+        set_number(params, key, value)
+        assert {name.partition(":")[2].partition("@")[0] for name in dvc.changed(finished, ["paper/dvc.yaml"])} == groups
+    finally:
+        params.write_text(before)
+
+
+def test_another_seed_of_one_policy_concerns_that_policy_alone(finished: Path) -> None:
+    table = finished / "paper" / "runs.yaml"
+    before = table.read_text()
+    try:
+        set_number(table, "trained.grpo-think-s8.seed", 88)  # the same row under compared is an alias
+        assert set(dvc.changed(finished, ["paper/dvc.yaml"])) == {
+            f"{PAPER}{name}" for name in ("train@grpo-think-s8", "converse@grpo-think-s8", "paper_report")
+        }
+    finally:
+        table.write_text(before)
+
+
+def test_a_change_of_the_evaluation_trains_and_talks_nothing_again(finished: Path) -> None:
+    code = finished / "components" / "evaluation" / "sentient.py"
+    before = code.read_text()
+    try:
+        code.write_text("# changed\n")
+        groups = {name.rpartition(":")[2].partition("@")[0] for name in dvc.changed(finished, ())}
+        assert groups == {"score", "report", "paper_report"}
+    finally:
+        code.write_text(before)
+
+
+def test_the_report_can_be_made_of_what_is_there(finished: Path) -> None:
+    shutil.rmtree(finished / "paper" / "transcripts" / "grpo-think-s8")
+    try:
+        assert dvc.reproduce(finished, f"{PAPER}paper_report", lambda _: None) == "ran"
+    finally:
+        repro(finished, "--all-pipelines")
+    assert dvc.changed(finished, ()) == {}
+
+
+def test_the_record_of_a_stage_of_the_paper_run(finished: Path) -> None:
+    lock = dvc.locked(finished)
+    record = records.read(finished, f"{PAPER}train@grpo-think-s8", lock)
+    assert record.variant == "grpo-think-s8" and [file.name for file in record.models] == ["paper/models/grpo-think-s8"]
+    assert record.parameters["train.algorithm"] == "grpo"
+    for user in ("vanilla", "challenging"):
+        (finished / "paper" / "metrics" / "grpo-think-s8" / f"{user}.json").write_text(f'{{"emotion_mean": {len(user)}}}')
+    scored = records.read(finished, f"{PAPER}score@grpo-think-s8", lock)
+    assert scored.metrics == {"vanilla/emotion_mean": 7.0, "challenging/emotion_mean": 11.0}
+    assert {file.name for file in scored.models_read} == {"paper/models/grpo-think-s8", "models/base"}
