@@ -19,7 +19,7 @@ def group() -> None:
 def calibrate(
     model: Annotated[str, typer.Option("--model", help="The base policy: a folder in Hugging Face format, or hf:NAME.")] = "models/base",
     personas: Annotated[Path, typer.Option("--personas", help="The train personas (JSONL).")] = Path("data/personas/train.jsonl"),
-    dialogues: Annotated[int, typer.Option("--dialogues", min=1, help="Dialogues with each version of the user.")] = 200,
+    dialogues: Annotated[int, typer.Option("--dialogues", min=1, help="Dialogues with each version of the user.")] = 500,
     params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = Path("params.yaml"),
 ) -> None:
     """Measure how demanding vanilla and challenging users are, beside the published figures; exit 1 when one is off."""
