@@ -31,6 +31,8 @@ COMMANDS = [
     "personas-import",
     "personas-validate",
     "personas-landed",
+    "simulator",
+    "simulator-calibrate",
 ]
 
 
@@ -51,7 +53,7 @@ def test_help_answers_at_once_and_imports_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*command.split("-", 1), "--help"] if command.startswith("personas-") else [command, "--help"]) == 0
+    assert main([*command.split("-", 1), "--help"] if command.startswith(("personas-", "simulator-")) else [command, "--help"]) == 0
     assert "Usage: rlver" in capsys.readouterr().out
 
 

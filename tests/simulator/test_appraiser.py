@@ -16,7 +16,7 @@ from components.policy.tiny.corpus import hold
 from components.policy.tiny.supporters import mixed, random_strategy
 from components.simulator.emotion import EmotionRules
 from components.simulator.scripted.appraiser import Exchange, Listener, appraise
-from components.simulator.scripted.effects import DIFFICULTIES, HARM, SERVES
+from components.simulator.scripted.effects import DIFFICULTIES, HARM, SERVES, Difficulty
 from components.simulator.scripted.simulator import ScriptedSimulator
 
 ROOT = Path(__file__).parents[2]
@@ -50,25 +50,44 @@ def weigh(
 @pytest.mark.parametrize("need", HiddenNeed)
 def test_serving_the_need_with_the_users_own_facts_is_worth_ten(need: HiddenNeed) -> None:
     appraisal = weigh(SERVING_REPLY[need], need, HEARD)
-    assert points(appraisal) == {"target:serves_need": 7, "target:picks_up": 3}
+    assert points(appraisal) == {"target:serves_need": 8, "target:picks_up": 2}
     assert appraisal.change == 10
+
+
+def test_what_serves_the_need_is_believed_when_it_comes_again() -> None:
+    sayings = ("Underneath it I sense an old hurt.", "A part of you is grieving.", "It must be so lonely to carry that.", "It cuts deep.")
+    said = [Exchange(USER, saying) for saying in sayings]
+    listener = Listener(HiddenNeed.DEEP_EMPATHY)
+
+    def changes(difficulty: Difficulty) -> list[int]:
+        return [appraise(listener, difficulty, said[:number], USER, said[number].reply).change for number in range(len(said))]
+
+    assert changes(VANILLA) == [0, 8, 8, 8]
+    assert changes(CHALLENGING) == [-1, -1, 6, 6]
+    assert weigh(sayings[0]).target == "It is what I came for. But anybody might say that once."
+
+
+def test_who_picks_up_what_was_told_is_believed_at_once() -> None:
+    reply = SERVING_REPLY[HiddenNeed.DEEP_EMPATHY]
+    assert weigh(reply).change == 10
+    assert appraise(Listener(HiddenNeed.DEEP_EMPATHY), CHALLENGING, [], USER, reply).change == 9
 
 
 @pytest.mark.parametrize("need", HiddenNeed)
 def test_reasoning_before_the_user_was_heard_comes_too_soon(need: HiddenNeed) -> None:
     rational = need in (HiddenNeed.SELF_REFLECTION, HiddenNeed.DIALECTICAL_ANALYSIS, HiddenNeed.UNDERSTAND_OTHERS, HiddenNeed.USEFUL_ADVICE)
-    assert weigh(SERVING_REPLY[need], need).change == (3 if rational else 10)
+    assert weigh(SERVING_REPLY[need], need).change == (0 if rational else 10)
     assert weigh(f"That sounds hard. {SERVING_REPLY[need]}", need).change == 10  # hearing and serving in one reply is in time
 
 
-def test_a_serving_act_for_another_need_costs_four_and_a_near_one_gives_one() -> None:
+def test_a_serving_act_for_another_need_costs_four_and_a_near_one_gives_two() -> None:
     assert weigh(SERVING_REPLY[HiddenNeed.USEFUL_ADVICE]).change == -4
-    assert weigh(SERVING_REPLY[HiddenNeed.ATTENTIVE_LISTENING]).change == 1
+    assert weigh(SERVING_REPLY[HiddenNeed.ATTENTIVE_LISTENING]).change == 2
 
 
 def test_right_and_wrong_in_one_reply_add_up() -> None:
     reply = f"{SERVING_REPLY[HiddenNeed.DEEP_EMPATHY]} {SERVING_REPLY[HiddenNeed.USEFUL_ADVICE]}"
-    assert points(weigh(reply)) == {"target:serves_need": 7, "target:picks_up": 3, "target:misses_need": -4}
+    assert points(weigh(reply)) == {"target:serves_need": 8, "target:picks_up": 2, "target:misses_need": -4}
 
 
 def test_three_serving_acts_in_one_reply_serve_nobody() -> None:
@@ -77,7 +96,7 @@ def test_three_serving_acts_in_one_reply_serve_nobody() -> None:
 
 
 def test_politeness_helps_once() -> None:
-    assert weigh("That sounds hard.").change == 2
+    assert weigh("That sounds hard.").change == 1
     assert weigh("What a rough week.", earlier=HEARD).change == -3
     assert appraise(Listener(HiddenNeed.DEEP_EMPATHY), CHALLENGING, [], USER, "That sounds hard.").change == 0
 
@@ -102,7 +121,7 @@ def test_harm_costs_the_same_whatever_the_need(reply: str, act: str) -> None:
 
 def test_harm_halves_what_a_right_act_is_worth() -> None:
     appraisal = weigh(f"{SERVING_REPLY[HiddenNeed.DEEP_EMPATHY]} It was your own fault.")
-    assert points(appraisal) == {"target:blame": -9, "target:serves_need": 3}
+    assert points(appraisal) == {"target:blame": -9, "target:serves_need": 4}
 
 
 def test_each_repetition_costs_more_and_earns_nothing() -> None:
@@ -114,7 +133,7 @@ def test_each_repetition_costs_more_and_earns_nothing() -> None:
 
 
 def test_two_words_repeated_are_a_repetition_too() -> None:
-    assert weigh("Go on.", HiddenNeed.ATTENTIVE_LISTENING).change == 7
+    assert weigh("Go on.", HiddenNeed.ATTENTIVE_LISTENING, [Exchange(USER, "Tell me more.")]).change == 8
     assert weigh("Go on.", HiddenNeed.ATTENTIVE_LISTENING, [Exchange(USER, "Go on.")]).change == -5
 
 
@@ -145,8 +164,8 @@ def test_a_long_reply_costs_something_and_a_very_long_one_more() -> None:
 
 def test_class_and_traits_colour_an_act() -> None:
     listener = Listener(HiddenNeed.NOT_AT_FAULT, PersonaClass.NEGATIVE, ("angry", "vain", "lazy"))
-    absolved = appraise(listener, VANILLA, [], USER, "None of this is your fault.")
-    assert points(absolved) == {"target:serves_need": 7, "effect:trait:angry": 1}
+    absolved = appraise(listener, VANILLA, [], USER, "None of this is your fault, the boat was not yours.")
+    assert points(absolved) == {"target:serves_need": 8, "target:picks_up": 2, "effect:trait:angry": 1}
     advised = appraise(listener, VANILLA, [], USER, "You could write down what you paid.")
     assert points(advised) == {"target:misses_need": -4, "effect:class:negative": -1, "effect:trait:lazy": -1}
 

@@ -136,12 +136,10 @@ def _match_target(
         if listener.need is None:
             evidence.append(found("may_serve", act, 2))
         elif act == SERVES[listener.need]:
-            if listener.need in NEEDS_HEARING_FIRST and not heard:
+            too_soon = listener.need in NEEDS_HEARING_FIRST and not heard
+            if too_soon or (done_before[act] < difficulty.doubts and not picked_up):
                 evidence.append(found("serves_need", act, difficulty.too_soon))
-                evidence.append(Evidence(step="target", what="too_soon"))
-            elif done_before[act] < difficulty.doubts and not picked_up:
-                evidence.append(found("serves_need", act, difficulty.too_soon))
-                evidence.append(Evidence(step="target", what="doubted"))
+                evidence.append(Evidence(step="target", what="too_soon" if too_soon else "doubted"))
             elif harmful:
                 evidence.append(found("serves_need", act, difficulty.serves // 2))
             else:

@@ -1,7 +1,8 @@
 """How much an act moves this user: tables of points, by need, difficulty, class and trait.
 
 Units are points of emotion before clamping to -10..10. `vanilla` is receptive: polite attention helps once. `challenging` judges a
-reply by the hidden need alone.
+reply by the hidden need alone. Both are set so that they accept as many strategies of the base policy as the published ones
+(components/evaluation/acceptance.py measures it).
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Difficulty:
 
     serves: int
     grounded: int  # on top, when the reply picks up what the user told
-    doubts: int  # how often an act that serves the need must have been heard before it is believed; at once, when it picks up what was told
-    too_soon: int
+    doubts: int  # an act that serves the need is believed after it was heard so often, or at once when it picks up what the user told
+    too_soon: int  # an act that serves the need, before it is believed or before the user was heard
     near: int
     wrong: int
     generic_first: int

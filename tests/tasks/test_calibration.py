@@ -1,0 +1,85 @@
+"""`rlver simulator calibrate`: what it prints, when it is content, what it refuses; and, slowly, the users as they are."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from fakes import people
+from micro import micro_model, micro_tokenizer
+
+from components.evaluation.statistics import Estimated, Interval
+from components.files import write_jsonl
+from components.personas.persona import Persona
+from components.policy.load import save_policy
+from flows.cli import main
+from tasks.calibration import Figure, table, verdict
+
+
+def figure(difficulty: str, share: float, published: float) -> Figure:
+    return Figure(difficulty, "strategy acceptance", Estimated(share, Interval(share - 0.04, share + 0.05), 200), published)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository_root: Path) -> Path:
+    """A folder with the parameters of the repository; the current directory."""
+    shutil.copy(repository_root / "params.yaml", tmp_path)
+    shutil.copytree(repository_root / "params", tmp_path / "params")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path: Path, personas: tuple[Persona, ...]) -> Path:
+    write_jsonl(path, [persona.model_dump(mode="json") for persona in personas])
+    return path
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["simulator", "calibrate", *map(str, arguments)]) == 1
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith(("█", "░"))]
+    assert len(lines) == 1 and lines[0].startswith("error: "), lines
+    return lines[0]
+
+
+def test_the_table_has_percent_points_and_intervals() -> None:
+    lines = table([figure("vanilla", 0.531, 0.524), figure("challenging", 0.3, 0.331)]).splitlines()
+    assert re.split(r"  +", lines[0]) == ["user", "figure", "measured [95% interval]", "published", "difference"]
+    assert re.split(r"  +", lines[1]) == ["vanilla", "strategy acceptance", "53.1 [49.1, 58.1]", "52.4", "+0.7"]
+    assert re.split(r"  +", lines[2]) == ["challenging", "strategy acceptance", "30.0 [26.0, 35.0]", "33.1", "-3.1"]
+
+
+def test_three_points_are_near_enough_and_more_are_not() -> None:
+    near, far = figure("vanilla", 0.552, 0.524), figure("challenging", 0.3, 0.331)
+    assert not near.is_off and far.is_off
+    assert verdict([near]) == "all within 3 points of the published figures"
+    assert verdict([near, far]) == "further than 3 points from the published figure: challenging strategy acceptance -3.1"
+
+
+def test_test_personas_are_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everybody = write(project / "test.jsonl", people()[1])
+    assert "is no train persona" in complaint(capsys, "--model", project, "--personas", everybody)
+
+
+def test_a_model_that_is_not_there_is_one_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everybody = write(project / "train.jsonl", people()[0])
+    assert "models/base: no such model folder" in complaint(capsys, "--personas", everybody)
+
+
+def test_a_policy_without_strategies_cannot_calibrate(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_policy(micro_model(scale=2.0), micro_tokenizer(), project / "micro")
+    everybody = write(project / "train.jsonl", people()[0])
+    said = complaint(capsys, "--model", project / "micro", "--personas", everybody, "--dialogues", 2)
+    assert "no reply is dominated by one strategy" in said
+
+
+@pytest.mark.slow
+def test_the_users_keep_to_the_published_figures_with_the_base_policy(repository_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Needs the outputs of the stages `personas` and `base`."""
+    model, personas = repository_root / "models" / "base", repository_root / "data" / "personas" / "train.jsonl"
+    if not model.is_dir() or not personas.is_file():
+        pytest.skip("needs models/base and data/personas/train.jsonl; rlver run makes them")
+    arguments = ("--model", model, "--personas", personas, "--params", repository_root / "params.yaml", "--dialogues", 500)
+    status = main(["simulator", "calibrate", *map(str, arguments)])
+    assert status == 0, capsys.readouterr().out
