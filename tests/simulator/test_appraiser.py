@@ -97,12 +97,12 @@ def test_three_serving_acts_in_one_reply_serve_nobody() -> None:
 
 def test_politeness_helps_once() -> None:
     assert weigh("That sounds hard.").change == 1
-    assert weigh("What a rough week.", earlier=HEARD).change == -3
+    assert weigh("What a rough week.", earlier=HEARD).change == -5
     assert appraise(Listener(HiddenNeed.DEEP_EMPATHY), CHALLENGING, [], USER, "That sounds hard.").change == 0
 
 
 def test_words_without_any_act_cost_four() -> None:
-    assert points(weigh("The weather is fine at the lake.")) == {"target:empty_talk": -4}
+    assert points(weigh("The weather is fine at the lake.")) == {"target:empty_talk": -5}
 
 
 @pytest.mark.parametrize(
