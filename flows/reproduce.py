@@ -129,11 +129,11 @@ def _walk(
 
 
 def _outcome(walked: Walked, stages: int) -> State[str]:
-    ran = f"{len(walked.ran)} of {stages} stages ran" + (f": {', '.join(walked.ran)}" if walked.ran else "")
+    ran = f"{len(walked.ran)} of {stages} stages ran"
     if walked.failed:
         blocked = f"; {len(walked.blocked)} could not run without what they make" if walked.blocked else ""
-        return Failed(message=f"{len(walked.failed)} of {stages} stages failed: {'; '.join(walked.failed.values())}{blocked}. {ran}")
-    return Completed(message=ran if walked.ran else f"{ran}, the others are up to date")
+        return Failed(message=f"{len(walked.failed)} of {stages} stages failed: {'; '.join(walked.failed.values())}{blocked}; {ran}")
+    return Completed(message=f"{ran}: {', '.join(walked.ran)}" if walked.ran else f"{ran}, the others are up to date")
 
 
 def _stale_needs(chosen: Sequence[dvc.Stage], reasons: dict[str, list[str]]) -> list[str]:

@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def read_runs(path: Path, params: Path) -> list[Run]:
-    """The policies of the table, bases first, each with the kind that its parameters make it.
+    """The policies of the table, bases first, then by name, each with the kind that its parameters make it.
 
     Raises BadFile for a line that lacks something, and for a policy of the root pipeline under a seed that is not that of params.yaml.
     """
@@ -51,7 +51,7 @@ def read_runs(path: Path, params: Path) -> list[Run]:
     for run in runs:
         if not run.is_base and run.name not in (table.get("trained") or {}) and run.seed != own_seed:
             raise BadFile(f"{path}: {run.name} was trained with seed {own_seed} of params.yaml, not {run.seed}: correct its seed and name")
-    return sorted(runs, key=lambda run: not run.is_base)
+    return sorted(runs, key=lambda run: (not run.is_base, run.name))
 
 
 def _run(path: Path, name: str, row: Any, params: Path) -> Run:

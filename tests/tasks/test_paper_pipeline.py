@@ -20,7 +20,7 @@ PAPER = "paper/dvc.yaml:"
 
 def test_the_table_holds_every_variant_and_three_seeds_of_the_headline_pair(repository_root: Path) -> None:
     runs = read_runs(repository_root / "paper" / "runs.yaml", repository_root / "params.yaml")
-    assert [run.name for run in runs[:2]] == ["base-think", "base-direct"]
+    assert [run.name for run in runs[:2]] == ["base-direct", "base-think"]
     seeds: dict[Kind, list[int]] = {}
     for run in runs[2:]:
         seeds.setdefault(run.kind, []).append(run.seed)

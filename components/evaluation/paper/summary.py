@@ -57,7 +57,7 @@ def tasks_in_words(table: CapabilityTable) -> str:
 def estimate_in_words(row: Row) -> str:
     """+12.3 (+9.8 to +14.9); a single seed has no interval; without an estimate what is missing."""
     if row.estimate is None:
-        return f"needs {', '.join(row.missing)}"
+        return f"needs {'; '.join(row.missing)}"
     ends = "one seed, no interval" if row.estimate.n == 1 else wording.signed_interval(row.estimate.ci95)
     return with_ends(wording.signed(row.estimate.value), ends)
 

@@ -65,7 +65,7 @@ def seed_rows(paper: PaperRun) -> list[SeedRow]:
         for kind in kinds:
             scored = [policy for policy in paper.of_kind(kind) if user in policy.tested]
             if len(scored) > 1:
-                seeds = tuple(policy.run.seed for policy in scored)
+                seeds = tuple(sorted(policy.run.seed for policy in scored))
                 rows.append(SeedRow(kind, user, seeds, {name: _spread(scored, user, name) for name in SEEDED}))
     return rows
 
