@@ -59,12 +59,12 @@ def test_acceptance_is_the_share_of_dominated_replies_that_help() -> None:
         "It must be so lonely to carry that.",  # challenging too
         "You could write down what you paid.",  # misses
         "That sounds hard.",  # no strategy
-        "Tell me more.",  # near: both are a little glad
+        "Tell me more.",  # near: vanilla is glad
     )
     heard = heard_by("a", *replies)
     vanilla, challenging = (strategy_acceptance([heard], {}, difficulty, 200, 7) for difficulty in ("vanilla", "challenging"))
     assert vanilla.value == pytest.approx(3 / 5)
-    assert challenging.value == pytest.approx(2 / 5)
+    assert challenging.value == pytest.approx(1 / 5)
     assert vanilla.ci95 == (0.0, 1.0) and vanilla.n == 1  # one persona says nothing about the spread
 
     other = heard_by("b", "You could write down what you paid.")

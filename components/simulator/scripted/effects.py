@@ -61,7 +61,7 @@ DIFFICULTIES: dict[str, Difficulty] = {
         serves=8, grounded=2, doubts=1, too_soon=0, near=2, wrong=-4, generic_first=1, generic_again=-5, empty_talk=-5, cue_rate=0.786
     ),
     "challenging": Difficulty(
-        serves=6, grounded=3, doubts=2, too_soon=-1, near=1, wrong=-5, generic_first=0, generic_again=-6, empty_talk=-6, cue_rate=0.636
+        serves=6, grounded=3, doubts=2, too_soon=-1, near=0, wrong=-5, generic_first=0, generic_again=-6, empty_talk=-6, cue_rate=0.636
     ),
 }
 
