@@ -56,7 +56,7 @@ def test_acceptance_is_the_share_of_dominated_replies_that_help() -> None:
     replies = (
         "Underneath it I sense an old hurt.",  # serves, not believed yet by anybody
         "A part of you is grieving.",  # vanilla believes it
-        "It must be so lonely to carry that.",  # challenging too
+        "I sense the grief behind your words.",  # challenging too
         "You could write down what you paid.",  # misses
         "That sounds hard.",  # no strategy
         "Tell me more.",  # near: vanilla is glad

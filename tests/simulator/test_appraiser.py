@@ -55,7 +55,7 @@ def test_serving_the_need_with_the_users_own_facts_is_worth_ten(need: HiddenNeed
 
 
 def test_what_serves_the_need_is_believed_when_it_comes_again() -> None:
-    sayings = ("Underneath it I sense an old hurt.", "A part of you is grieving.", "It must be so lonely to carry that.", "It cuts deep.")
+    sayings = ("Underneath it I sense an old hurt.", "A part of you is grieving.", "I sense the grief behind your words.", "It cuts deep.")
     said = [Exchange(USER, saying) for saying in sayings]
     listener = Listener(HiddenNeed.DEEP_EMPATHY)
 
