@@ -18,7 +18,7 @@ class Utterance:
     """What the user says. `wants_to_end` is an explicit flag; nobody searches the text for goodbye words."""
 
     text: str
-    cue: bool  # the message hints at the hidden need
+    cue: bool | None  # the message hints at the hidden need; None when nobody knows
     wants_to_end: bool = False
 
 

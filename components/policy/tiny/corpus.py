@@ -36,7 +36,7 @@ def hold(persona: Persona, supporter: Supporter, simulator: Simulator, rules: Em
     random = Random(f"{seed}|{persona.persona_id}")
     session = simulator.session(persona, seed)
     utterance = _now(session.open())
-    users, cues, moves = [utterance.text], [utterance.cue], list[Move]()
+    users, cues, moves = [utterance.text], [utterance.cue is True], list[Move]()
     emotion = rules.start
     while True:
         move = supporter(Moment(persona, users, cues, moves), random)
@@ -46,7 +46,7 @@ def hold(persona: Persona, supporter: Supporter, simulator: Simulator, rules: Em
             return CorpusDialogue(persona.persona_id, thinking, tuple(users), tuple(moves), emotion)
         utterance = _now(session.speak(emotion))
         users.append(utterance.text)
-        cues.append(utterance.cue)
+        cues.append(utterance.cue is True)
 
 
 def corpus(

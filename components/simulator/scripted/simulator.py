@@ -60,5 +60,5 @@ class ScriptedSession:
 
     def _said(self, utterance: Utterance) -> Utterance:
         self._messages.append(utterance.text)
-        self._cues.append(utterance.cue)
+        self._cues.append(utterance.cue is True)
         return utterance

@@ -1,0 +1,115 @@
+"""The LLM user behind the common protocol. One session is one user in one dialogue; all it awaits is the answers of the models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from components.dialogue.transcript import Appraisal, SimulatorTag
+from components.endpoint.chat import ChatEndpoint, ChatRequest
+from components.personas.persona import Persona
+from components.simulator.llm.answers import AppraisalAnswer, SpeechAnswer, read_appraisal, read_combined, read_opening, read_speech
+from components.simulator.llm.asking import ask
+from components.simulator.llm.openings import Openings
+from components.simulator.llm.parameters import LLMUserParameters
+from components.simulator.llm.prompts import DIFFICULTIES, LANGUAGES, VERSION, digest
+from components.simulator.llm.questions import Exchange, Questions
+from components.simulator.protocol import Utterance
+
+CODE_VERSION = "llm-1"  # raise it whenever the same answers could make another dialogue
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True)
+class LLMSimulator:
+    """Users played by the models of `parameters`. `emotion_start` is that of the dialogue's rules: the first appraisal begins there."""
+
+    endpoint: ChatEndpoint
+    difficulty: str
+    parameters: LLMUserParameters
+    emotion_start: int
+    _openings: Openings = field(default_factory=Openings, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.difficulty not in DIFFICULTIES:
+            raise ValueError(f"unknown difficulty {self.difficulty!r}: choose one of {', '.join(DIFFICULTIES)}")
+
+    @property
+    def tag(self) -> SimulatorTag:
+        appraiser, speaker = self.parameters.appraiser.model, self.parameters.speaker.model
+        models = f"combined={appraiser}" if self.parameters.combined else f"appraiser={appraiser} speaker={speaker}"
+        return SimulatorTag(kind="llm", difficulty=self.difficulty, version=f"{CODE_VERSION} prompts={VERSION}-{digest()} {models}")
+
+    def session(self, persona: Persona, seed: int) -> LLMSession:
+        """Raises ValueError for a persona in a language that has no prompts."""
+        if persona.language not in LANGUAGES:
+            raise ValueError(f"persona {persona.persona_id}: language must be one of {', '.join(LANGUAGES)}, got {persona.language!r}")
+        return LLMSession(self.endpoint, Questions(persona, self.difficulty, self.parameters), seed, self._openings, self.emotion_start)
+
+
+@dataclass
+class LLMSession:
+    """One user in one dialogue, for life. `emotion` is the present one: that of the rules, then what `speak` was told last."""
+
+    endpoint: ChatEndpoint
+    questions: Questions
+    seed: int
+    openings: Openings
+    emotion: int
+    _message: str = ""
+    _exchanges: list[Exchange] = field(default_factory=list)
+    _felt: Appraisal | None = None
+    _prepared: SpeechAnswer | None = None  # came with the last appraisal, when one call gives both
+
+    async def open(self) -> Utterance:
+        """The persona's fixed first line; where it has none, a message asked for once per persona. Raises SimulatorUnavailable."""
+        persona = self.questions.persona
+        self._message = persona.first_line or await self.openings.of(persona.persona_id, self._ask_opening)
+        return Utterance(self._message, cue=None)
+
+    async def appraise(self, reply: str) -> Appraisal:
+        """See UserSession. Raises SimulatorUnavailable; BudgetExceeded passes through, here and in `speak`."""
+        self._exchanges.append(Exchange(self._message, reply))
+        answer = await (self._ask_both() if self.questions.parameters.combined else self._ask_appraisal())
+        self._felt = Appraisal(**answer.model_dump())
+        return self._felt
+
+    async def speak(self, emotion: int) -> Utterance:
+        """See UserSession. Raises SimulatorUnavailable."""
+        self.emotion = emotion
+        speech = self._prepared or await self._ask_speech()
+        self._message = speech.message.strip()
+        return Utterance(self._message, cue=None, wants_to_end=speech.wants_to_end)
+
+    async def _ask_opening(self) -> str:
+        speech = await self._ask("the opening", self.questions.opening(self.emotion), read_opening)
+        return speech.message.strip()
+
+    async def _ask_appraisal(self) -> AppraisalAnswer:
+        request = self.questions.appraisal(self.emotion, self._exchanges, self.seed)
+        return await self._ask("the appraisal", request, read_appraisal)
+
+    async def _ask_both(self) -> AppraisalAnswer:
+        request = self.questions.combined(self.emotion, self._exchanges, self.seed)
+        both = await self._ask("appraisal and message", request, read_combined)
+        self._prepared = both.speech
+        return both.appraisal
+
+    async def _ask_speech(self) -> SpeechAnswer:
+        if self._felt is None:
+            raise RuntimeError("speak comes after appraise")
+        request = self.questions.speech(self.emotion, self._exchanges, self._felt, self.seed)
+        return await self._ask("the message", request, read_speech)
+
+    async def _ask(self, what: str, request: ChatRequest, read: Callable[[str, Persona], A]) -> A:
+        questions = self.questions
+        return await ask(
+            self.endpoint,
+            request,
+            lambda text: read(text, questions.persona),
+            questions.repair,
+            questions.parameters.max_repairs,
+            f"turn {len(self._exchanges)}: {what}",
+        )
