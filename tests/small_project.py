@@ -17,7 +17,7 @@ from components.policy.load import load_policy
 REPOSITORY = Path(__file__).parents[1]
 SMALL: dict[str, dict[str, Any]] = {
     "simulator": {"max_turns": 3},
-    "base": {"hidden_size": 16, "layers": 1, "heads": 2, "vocab_size": 500, "dialogues": 12, "world_rounds": 1, "batch_tokens": 4000,
+    "base": {"hidden_size": 16, "layers": 1, "heads": 2, "vocab_size": 500, "dialogues": 12, "world_rounds": 1, "batch_tokens": 2000,
              "single_replies": 20, "max_seconds": 0},
     "policy": {"thinking": False, "max_reply_tokens": 8, "max_context_tokens": 900},
     "train": {"steps": 2, "personas_per_step": 2, "group_size": 4, "rows_per_forward": 4, "save_every": 1, "evaluate_every": 1,

@@ -167,7 +167,7 @@ def test_the_recorded_start_is_kept_and_where_there_is_none_the_rules_say() -> N
     row: dict[str, Any] = {"turns": [{"user": "My sister left.", "assistant": "I am so sorry, that sounds hard."}]}
     assert reappraise(recording_of(row, "n"), None, "vanilla", RULES).emotion_start == 40
     started = reappraise(recording_of({**row, "emotion_start": 70}, "n"), None, "vanilla", RULES)
-    assert (started.emotion_start, started.emotion_final, started.stop_reason) == (70, 72, StopReason.GOODBYE)
+    assert (started.emotion_start, started.emotion_final, started.stop_reason) == (70, 71, StopReason.GOODBYE)
 
 
 def test_a_failed_dialogue_stays_failed(dialogues: list[Dialogue]) -> None:

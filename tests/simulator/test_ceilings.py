@@ -18,7 +18,7 @@ def test_who_reads_the_cues_comes_close_to_who_is_told(unseen: list[Persona]) ->
 
 
 def test_random_strategies_end_near_the_published_base(unseen: list[Persona]) -> None:
-    assert 10 <= mean_final(random_strategy, unseen, "vanilla") <= 25
+    assert 8 <= mean_final(random_strategy, unseen, "vanilla") <= 25
 
 
 def test_no_constant_reply_reaches_thirty(train: list[Persona], unseen: list[Persona]) -> None:
