@@ -1,7 +1,11 @@
-"""What a chat endpoint is asked, what it answers, and how it fails. No I/O here."""
+"""One question to a language model behind an OpenAI-compatible endpoint, its answer, and the ways in which asking fails.
+
+An answer that arrived need not be whole: `finish_reason` says whether it was cut off (`length`) or withheld (`content_filter`).
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,13 +13,15 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Message:
-    role: str  # system | user | assistant
+    """What one side said; `role` is system, user or assistant."""
+
+    role: str
     content: str
 
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One question, whole: what is equal here is the same question, and a cache may answer it."""
+    """One call. `schema` is a JSON schema the answer must follow (response_format json_schema where the server has it)."""
 
     model: str
     messages: tuple[Message, ...]
@@ -23,42 +29,58 @@ class ChatRequest:
     top_p: float
     max_tokens: int
     seed: int | None
-    schema: Mapping[str, Any] | None = None  # JSON schema of the answer, where the server can hold it to one
+    schema: Mapping[str, Any] | None = None
     attempt: int = 0  # part of the cache key: a repair asks again under another key
+
+    def canonical_json(self) -> str:
+        """ASCII JSON, the same text for equal requests: what the store of answers is keyed by. The address is no part of it."""
+        value = {
+            "model": self.model,
+            "messages": [[message.role, message.content] for message in self.messages],
+            "temperature": float(self.temperature),
+            "top_p": float(self.top_p),
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "schema": self.schema,
+            "attempt": self.attempt,
+        }
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass(frozen=True)
 class ChatAnswer:
+    """What the model said. `seconds` is the time of the HTTP call that brought it, also when it comes from the store (`cached`)."""
+
     text: str
-    reasoning: str | None
-    finish_reason: str
-    tokens_in: int
+    reasoning: str | None  # reasoning_content, where the server gives it
+    finish_reason: str  # stop | length | content_filter | ...
+    tokens_in: int  # 0 where the server does not count
     tokens_out: int
     seconds: float
     cached: bool
 
 
 class EndpointError(RuntimeError):
-    """The endpoint gave no answer; the message carries no secret."""
+    """No answer. The message is one readable line that says what to do and never holds the key."""
 
 
 class EndpointUnavailable(EndpointError):
-    """Not reached, or no answer after bounded retries."""
+    """After bounded retries: time-outs, 429, 5xx, unusable bodies, connection refused; or the circuit breaker is open."""
 
 
 class EndpointRefused(EndpointError):
-    """Reached, and it will not answer this request."""
+    """Wrong key, unknown model, context too long, refused content: the same call would be refused again."""
 
 
 class BudgetExceeded(EndpointError):
-    """The next call could cost more than is allowed; the run must stop."""
+    """Raised before the call whose worst case would exceed the budget."""
 
 
 class NotRecorded(EndpointError):
-    """Replaying, and this request was never answered."""
+    """Replay: no answer is stored for this request."""
 
 
 class ChatEndpoint(Protocol):
-    async def chat(self, request: ChatRequest) -> ChatAnswer:
-        """Raises EndpointError."""
-        ...
+    """Answers a request or raises EndpointError."""
+
+    async def chat(self, request: ChatRequest) -> ChatAnswer: ...

@@ -1,0 +1,63 @@
+"""The numbers of an endpoint. None has a default: they come from params.yaml, the address and the key from the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from components.endpoint.prices import Price
+
+
+@dataclass(frozen=True)
+class EndpointParameters:
+    """One endpoint and how it may be used. Raises ValueError, in one line, for a value that cannot work."""
+
+    base_url: str  # http(s)://host[:port]/v1
+    key_variable: str  # the name of the environment variable with the key, for messages
+    concurrency: int  # calls in flight, and open connections
+    requests_per_minute: int | None
+    tokens_per_minute: int | None  # in and out together
+    connect_timeout_s: float
+    answer_timeout_s: float  # of one attempt, from connecting to the last byte
+    attempts: int  # of one call, the first one included
+    backoff_first_s: float  # the first wait is drawn from 0..this, each later one from twice the range
+    backoff_most_s: float
+    retry_after_most_s: float  # a server that asks for a longer pause is unavailable
+    breaker_failures: int  # in a row, until nothing is asked any more
+    breaker_cool_down_s: float  # until one call may try again
+    jitter_seed: int
+    prices: Mapping[str, Price]  # by model
+    budget: float | None  # money, over all that the answers' file has recorded
+
+    def __post_init__(self) -> None:
+        check_base_url(self.base_url)
+        for name in ("concurrency", "attempts", "breaker_failures"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
+        for name in ("requests_per_minute", "tokens_per_minute", "connect_timeout_s", "answer_timeout_s"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be more than 0, got {value}")
+        for name in ("backoff_first_s", "backoff_most_s", "retry_after_most_s", "breaker_cool_down_s", "budget"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise ValueError(f"{name} must be 0 or more, got {value}")
+
+
+def check_base_url(base_url: str) -> None:
+    """Raise ValueError unless this is a plain http(s) address: secrets in an address would end in logs and messages."""
+    if set("@?#") & set(base_url):
+        raise ValueError("the address of an endpoint must hold no user, password or query: put the key into its environment variable")
+    try:
+        parts = urlsplit(base_url)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise ValueError("the address of an endpoint must look like http://127.0.0.1:8100/v1")
+
+
+def is_on_this_machine(base_url: str) -> bool:
+    host = urlsplit(base_url).hostname or ""
+    return host in {"localhost", "::1"} or host.startswith("127.")

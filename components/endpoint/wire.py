@@ -1,0 +1,99 @@
+"""The bytes of the protocol: a request as the body of /chat/completions, and an answer out of a response's JSON.
+
+Servers differ in what they take. A `Dialect` is what one model at one server has been found to understand; a refusal that names the
+reason leads to the next one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from components.endpoint.chat import ChatAnswer, ChatRequest, Message
+from components.endpoint.faults import Hiccup
+
+_IN_WORDS = "\n\nAnswer with one JSON object that follows this JSON schema, and with nothing else:\n{schema}"
+_NOT_COMPATIBLE = "check that the address is that of an OpenAI-compatible endpoint; answered calls are kept"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Whether a schema goes as response_format or in words, and the field that bounds the answer (newer OpenAI models renamed it)."""
+
+    json_schema: bool = True
+    max_tokens_field: str = "max_tokens"
+
+    def body(self, request: ChatRequest) -> bytes:
+        messages = list(request.messages)
+        body: dict[str, Any] = {
+            "model": request.model,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            self.max_tokens_field: request.max_tokens,
+        }
+        if request.seed is not None:
+            body["seed"] = request.seed
+        if request.schema is not None and self.json_schema:
+            form = {"name": "answer", "schema": request.schema, "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
+        elif request.schema is not None:
+            schema = json.dumps(request.schema, ensure_ascii=False)
+            messages[-1] = Message(messages[-1].role, messages[-1].content + _IN_WORDS.format(schema=schema))
+        body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
+        return json.dumps(body, allow_nan=False).encode("ascii")
+
+    def after(self, request: ChatRequest, said: str) -> Dialect | None:
+        """The dialect to try when a 400 came with these words; None when they are about something else."""
+        if "max_completion_tokens" in said and self.max_tokens_field == "max_tokens":
+            return replace(self, max_tokens_field="max_completion_tokens")
+        if ("response_format" in said or "json_schema" in said) and self.json_schema and request.schema is not None:
+            return replace(self, json_schema=False)
+        return None
+
+
+def parse_answer(body: Any, seconds: float) -> ChatAnswer:
+    """Raises Hiccup for anything but a complete chat completion with text, a refusal, or an answer cut off before its first word."""
+    try:
+        choice = body["choices"][0]
+        message = choice["message"]
+        text, refusal, reasoning = (
+            message.get("content"),
+            message.get("refusal"),
+            message.get("reasoning_content") or message.get("reasoning"),
+        )
+        finish_reason = choice.get("finish_reason") or "unknown"
+        usage = body.get("usage") or {}
+        tokens_in, tokens_out = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise _malformed("no choice with a message in it") from None
+    fields: tuple[tuple[str, Any, Any], ...] = (
+        ("content", text, str | None),
+        ("refusal", refusal, str | None),
+        ("reasoning", reasoning, str | None),
+        ("finish_reason", finish_reason, str),
+        ("prompt_tokens", tokens_in, int),
+        ("completion_tokens", tokens_out, int),
+    )
+    for name, value, kind in fields:
+        if not isinstance(value, kind):
+            raise _malformed(f"{name} is of type {type(value).__name__}")
+    if refusal and not text:
+        text, finish_reason = refusal, "content_filter"
+    if not text and finish_reason not in {"length", "content_filter"}:
+        raise Hiccup("empty", "an empty answer", "ask another model or change the prompt", may_have_cost=True)
+    return ChatAnswer(text or "", reasoning or None, finish_reason, tokens_in, tokens_out, seconds, cached=False)
+
+
+def parse_json(content: bytes) -> Any:
+    """The decoded body of a response with status 200; raises Hiccup when it is empty, cut off or no JSON."""
+    if not content.strip():
+        raise Hiccup("empty", "an empty body", _NOT_COMPATIBLE, may_have_cost=True)
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise _malformed("the body is no JSON") from None
+
+
+def _malformed(what: str) -> Hiccup:
+    return Hiccup("malformed", f"a malformed answer ({what})", _NOT_COMPATIBLE, may_have_cost=True)

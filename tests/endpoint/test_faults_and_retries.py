@@ -1,0 +1,297 @@
+"""An endpoint that fails in every way it can: every call ends well or says in one line why not, and none is made more often than needed."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import random
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_server import KEY, MODEL, Asked, Reply, Script, Server, answer_to, ask, error, good, key, parameters, serving
+
+from components.endpoint.chat import ChatAnswer, ChatRequest, EndpointError, EndpointRefused, EndpointUnavailable
+from components.endpoint.faults import retry_after_s
+from components.endpoint.opening import check_endpoint, open_endpoint
+from components.endpoint.recorded import RecordedEndpoint
+
+SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}, "required": ["change"]}
+
+
+def hold(path: Path, script: Script, work: Callable[[RecordedEndpoint, Server], Awaitable[Any]], **changes: Any) -> tuple[Any, Server]:
+    async def run() -> tuple[Any, Server]:
+        async with serving(script) as server, open_endpoint(parameters(server.url, **changes), key, path / "answers.db", False) as endpoint:
+            return await work(endpoint, server), server
+
+    return asyncio.run(run())
+
+
+def chat(path: Path, script: Script, request: ChatRequest | None = None, **changes: Any) -> tuple[ChatAnswer, Server]:
+    return hold(path, script, lambda endpoint, _: endpoint.chat(request or ask("a")), **changes)
+
+
+def first(*replies: Reply) -> Script:
+    """These replies, then good ones."""
+    return lambda number, asked: replies[number] if number < len(replies) else good(asked)
+
+
+def faulty(share: float, seed: int) -> Script:
+    """So large a share of the answers is of one of ten bad kinds."""
+    rng = random.Random(seed)
+
+    def script(number: int, asked: Asked) -> Reply:
+        right = good(asked, wait_s=0.002)
+        if rng.random() >= share:
+            return right
+        return rng.choice(
+            [
+                error(429, "slow down", headers=(("Retry-After", "0"),)),
+                error(500, "internal error"),
+                error(503, "overloaded"),
+                Reply(502, b"<html>bad gateway</html>"),
+                Reply(body=right.body, wait_s=1.0),
+                Reply(body=right.body, sent_bytes=len(right.body) // 2),
+                Reply(body=right.body, sent_bytes=0),
+                Reply(body=right.body[: len(right.body) // 2]),
+                Reply(body=rng.choice([b"", b'{"choices": []}', b'{"choices": [{"message": {"content": 5}}]}', b"[" * 100_000])),
+                good(asked, text=""),
+            ]
+        )
+
+    return script
+
+
+def test_with_a_third_of_bad_answers_every_request_gets_its_own_right_answer_and_calls_stay_below_twice(tmp_path: Path) -> None:
+    """Expected calls: 200 / 0.7 = 286."""
+
+    async def work(endpoint: RecordedEndpoint, server: Server) -> list[ChatAnswer]:
+        return await asyncio.gather(*(endpoint.chat(ask(f"question {number}")) for number in range(200)))
+
+    answers, server = hold(tmp_path, faulty(0.3, seed=3), work, attempts=10, answer_timeout_s=0.5, breaker_failures=20)
+    assert [answer.text for answer in answers] == [answer_to(f"question {number}") for number in range(200)]
+    assert 240 < len(server.asked) <= 400
+    assert all(answer.finish_reason == "stop" and not answer.cached for answer in answers)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error(429, "slow down"),
+        error(500, "internal error"),
+        Reply(502, b"<html>"),
+        Reply(body=b'{"choices": [{"message": {"content": "half an ans'),
+        Reply(body=b'{"choices": [{"message": {"content": "cut"}}]}', sent_bytes=20),
+        Reply(body=b""),
+        Reply(body=b"null"),
+        Reply(body=b'{"choices": []}'),
+        Reply(body=b'{"error": {"message": "200, but no"}}'),
+        Reply(body=b'{"choices": [{"message": {"content": null}, "finish_reason": "stop"}]}'),
+        Reply(body=b'{"choices": [{"message": {"content": ["a"]}}]}'),
+        Reply(body=b'{"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": "7"}}'),
+        Reply(body=b"{}", wait_s=1.0),
+    ],
+    ids=lambda reply: f"{reply.status} {reply.body[:40]!r}",
+)
+def test_one_bad_answer_costs_one_more_call(tmp_path: Path, reply: Reply) -> None:
+    answer, server = chat(tmp_path, first(reply), answer_timeout_s=0.3)
+    assert answer.text == answer_to("a") and len(server.asked) == 2
+
+
+def test_retries_end(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def script(number: int, _: Asked) -> Reply:
+        asked.append(number)
+        return error(503, "overloaded")
+
+    with pytest.raises(
+        EndpointUnavailable, match=r"^http://127\.0\.0\.1:\d+/v1: HTTP 503: overloaded, 4 times; the server has trouble: try again"
+    ):
+        chat(tmp_path, script)
+    assert len(asked) == 4
+
+
+def test_a_pause_that_the_server_asks_for_is_kept_by_everybody(tmp_path: Path) -> None:
+    """The first call is told to wait 1 s; four others come 50 ms later."""
+
+    async def work(endpoint: RecordedEndpoint, server: Server) -> None:
+        early = asyncio.create_task(endpoint.chat(ask("early")))
+        await asyncio.sleep(0.05)
+        await asyncio.gather(early, *(endpoint.chat(ask(f"late {number}")) for number in range(4)))
+
+    _, server = hold(tmp_path, first(error(429, "slow down", headers=(("Retry-After", "1"),))), work)
+    told_at_s, *others_at_s = server.asked_at_s
+    assert len(others_at_s) == 5 and all(0.99 <= at_s - told_at_s < 1.5 for at_s in others_at_s)
+
+
+def test_a_pause_longer_than_we_are_willing_to_wait_is_no_retry(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    with pytest.raises(EndpointUnavailable, match="HTTP 429: quota, to be asked again in 3600 s; lower requests_per_minute"):
+        chat(tmp_path, first(error(429, "quota", headers=(("Retry-After", "3600"),))))
+    assert time.monotonic() - begun < 2
+
+
+def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
+    now_s = 1_700_000_000.0
+    assert retry_after_s({"retry-after": "17"}, now_s) == 17
+    assert retry_after_s({"retry-after": "0.5"}, now_s) == 0.5
+    assert retry_after_s({"retry-after": email.utils.formatdate(now_s + 42, usegmt=True)}, now_s) == 42
+    assert retry_after_s({"retry-after": email.utils.formatdate(now_s - 42, usegmt=True)}, now_s) == 0
+    assert retry_after_s({}, now_s) is None and retry_after_s({"retry-after": "soon"}, now_s) is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (error(401, f"Incorrect API key provided: {KEY}"), "the key was not accepted (HTTP 401): check TEST_API_KEY"),
+        (error(402, "Insufficient Balance"), "no credit left (HTTP 402): Insufficient Balance; top up the account: answered calls are kept"),
+        (error(429, "Quota exceeded", "insufficient_quota"), "no credit left (HTTP 429): Quota exceeded; top up the account: answered calls are kept"),
+        (error(403, "not yours"), "not allowed (HTTP 403): not yours; may the key in TEST_API_KEY use 'model-a'?"),
+        (error(404, "The model `model-a` does not exist."), "unknown model 'model-a': The model `model-a` does not exist.; GET {url}/models lists the models"),
+        (error(400, "Model Not Exist"), "unknown model 'model-a': Model Not Exist; GET {url}/models lists the models"),
+        (Reply(404, b"<html>nothing</html>"), "no chat endpoint here (HTTP 404); check the address, which usually ends in /v1"),
+        (Reply(301, b"", (("Location", "https://example.org/"),)), "no chat endpoint here (HTTP 301); check the address, which usually ends in /v1"),
+        (
+            error(400, "This model's maximum context length is 4096 tokens.\nHowever, you requested 5000"),
+            "too long for 'model-a': This model's maximum context length is 4096 tokens. However, you requested 5000; "
+            "shorten the conversation, lower max_tokens or serve a longer context",
+        ),
+        (error(400, "Content Exists Risk"), "the content was refused: Content Exists Risk; change the prompt or ask another model"),
+        (error(422, "top_k?"), "the request was refused (HTTP 422): top_k?; check the parameters of 'model-a'"),
+    ],
+    ids=lambda value: value[:30] if isinstance(value, str) else "",
+)  # fmt: skip
+def test_what_would_be_refused_again_is_asked_once_and_said_in_one_line(tmp_path: Path, reply: Reply, message: str) -> None:
+    async def work(endpoint: RecordedEndpoint, server: Server) -> tuple[str, str]:
+        with pytest.raises(EndpointRefused) as caught:
+            await endpoint.chat(ask("a"))
+        return str(caught.value), f"{server.url}: " + message.format(url=server.url)
+
+    (said, expected), server = hold(tmp_path, lambda number, asked: reply, work)
+    assert said == expected and "\n" not in said and len(server.asked) == 1
+
+
+def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
+    async def run() -> str:
+        async with serving(first()) as server:
+            url = server.url
+        async with open_endpoint(parameters(url, attempts=2), key, tmp_path / "answers.db", False) as endpoint:
+            with pytest.raises(EndpointUnavailable) as caught:
+                await endpoint.chat(ask("a"))
+        return str(caught.value).removeprefix(url)
+
+    said = asyncio.run(run())
+    assert said.startswith(": no connection (") and said.endswith("), 2 times; is the server running, and is the address right?")
+
+
+def test_terminal_tricks_and_long_pages_in_an_error_are_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(EndpointRefused) as caught:
+        chat(tmp_path, first(error(400, "bad\x1b[2J\r\n" + "x" * 5000)))
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 350
+
+
+def test_an_answer_cut_off_or_withheld_is_an_answer_that_says_so(tmp_path: Path) -> None:
+    refusal = Reply(body=b'{"choices": [{"message": {"content": null, "refusal": "I cannot"}, "finish_reason": "stop"}]}')
+    script = first(Reply(body=b'{"choices": [{"message": {"content": null}, "finish_reason": "length"}]}'), refusal)
+
+    async def work(endpoint: RecordedEndpoint, server: Server) -> list[ChatAnswer]:
+        return [await endpoint.chat(ask("a")), await endpoint.chat(ask("b"))]
+
+    (cut, withheld), server = hold(tmp_path, script, work)
+    assert (cut.text, cut.finish_reason) == ("", "length") and (withheld.text, withheld.finish_reason) == ("I cannot", "content_filter")
+    assert len(server.asked) == 2
+
+
+def test_reasoning_comes_apart_from_the_text(tmp_path: Path) -> None:
+    reply = Reply(body=b'{"choices": [{"message": {"content": "so", "reasoning_content": "hm"}, "finish_reason": "stop"}]}')
+    answer, _ = chat(tmp_path, first(reply))
+    assert (answer.text, answer.reasoning, answer.tokens_in, answer.tokens_out) == ("so", "hm", 0, 0)
+
+
+def test_the_request_says_what_was_asked_and_survives_half_a_character(tmp_path: Path) -> None:
+    answer, server = chat(tmp_path, lambda number, asked: good(asked, text="🙂"), ask("你好 \ud83d", schema=SCHEMA))
+    sent = server.asked[0]
+    assert answer.text == "🙂" and sent.path == "/v1/chat/completions" and sent.headers["authorization"] == f"Bearer {KEY}"
+    assert sent.body == {
+        "model": MODEL,
+        "messages": [{"role": "system", "content": "You are kind."}, {"role": "user", "content": "你好 \ud83d"}],
+        "temperature": 0.5,
+        "top_p": 1.0,
+        "max_tokens": 100,
+        "seed": 7,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA, "strict": True}},
+    }
+
+
+def test_a_server_without_schemas_is_asked_in_words_and_remembered(tmp_path: Path) -> None:
+    def script(number: int, asked: Asked) -> Reply:
+        if "response_format" in asked.body:
+            return error(400, "This response_format type is unavailable now")
+        return good(asked)
+
+    async def work(endpoint: RecordedEndpoint, server: Server) -> None:
+        await endpoint.chat(ask("a", schema=SCHEMA))
+        await endpoint.chat(ask("b", schema=SCHEMA))
+        await endpoint.chat(ask("c"))
+
+    _, server = hold(tmp_path, script, work, attempts=1)
+    assert ["response_format" in asked.body for asked in server.asked] == [True, False, False, False]
+    assert server.asked[1].content.startswith("a\n\nAnswer with one JSON object") and '"change"' in server.asked[1].content
+    assert server.asked[3].content == "c"
+
+
+def test_a_model_that_renamed_max_tokens_is_asked_its_way(tmp_path: Path) -> None:
+    def script(number: int, asked: Asked) -> Reply:
+        if "max_tokens" in asked.body:
+            return error(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+        return good(asked)
+
+    _, server = chat(tmp_path, script)
+    assert len(server.asked) == 2 and server.asked[1].body["max_completion_tokens"] == 100
+
+
+@pytest.mark.parametrize(("late_s", "answer_timeout_s"), [(0.005, 30.0), (2.0, 1.0)], ids=["in time", "some too late"])
+def test_256_chats_share_24_slots_and_connections(tmp_path: Path, late_s: float, answer_timeout_s: float) -> None:
+    """A connection that was given up is closed and replaced; the server does not look up from its work to see the end of the old one."""
+
+    async def work(endpoint: RecordedEndpoint, server: Server) -> list[ChatAnswer]:
+        return await asyncio.gather(*(endpoint.chat(ask(str(number))) for number in range(256)))
+
+    def script(number: int, asked: Asked) -> Reply:
+        return good(asked, wait_s=late_s if number % 16 == 0 else 0.005)
+
+    answers, server = hold(tmp_path, script, work, concurrency=24, answer_timeout_s=answer_timeout_s, attempts=8)
+    assert [answer.text for answer in answers] == [answer_to(str(number)) for number in range(256)]
+    if late_s < answer_timeout_s:
+        assert server.most_connections == 24 and len(server.asked) == 256
+    assert len(server.asked) < 256 * 1.25
+
+
+def models(*names: str) -> Reply:
+    return Reply(body=str([*({"id": name} for name in names)]).replace("'", '"').join(('{"data": ', "}")).encode())
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (models("model-a", "model-b"), None),
+        (Reply(404, b""), None),
+        (models("model-a1", "other"), "unknown model 'model-a'; the server has model-a1"),
+        (error(401, "no"), "the key was not accepted (HTTP 401): check TEST_API_KEY"),
+        (error(503, "starting"), "HTTP 503: starting; the server has trouble: try again later, answered calls are kept"),
+    ],
+)
+def test_what_is_wrong_can_be_known_before_anything_is_spent(reply: Reply, message: str | None) -> None:
+    async def run() -> str | None:
+        async with serving(lambda number, asked: reply) as server:
+            try:
+                await check_endpoint(parameters(server.url), key, [MODEL])
+            except EndpointError as error:
+                return str(error).removeprefix(f"{server.url}: ")
+            assert [asked.path for asked in server.asked] == ["/v1/models"]
+        return None
+
+    assert asyncio.run(run()) == message
