@@ -18,7 +18,7 @@ class Prompts:
         self._folder = files(package).joinpath("prompts")
         self.template = cache(self._read)
 
-    def fill(self, name: str, **values: str) -> str:
+    def fill(self, name: str, /, **values: str) -> str:
         """The prompt `name` (as `appraise.vanilla.en`) with its values. Raises KeyError for a place without a value."""
         return self.template(name).substitute(values)
 

@@ -172,6 +172,18 @@ class BenchmarkSettings(_Section):
     batch_size: int = Field(ge=1)
 
 
+class AuthoringSettings(_Section):
+    model: str | None
+    temperature: float = Field(ge=0)
+    top_p: float = Field(gt=0, le=1)
+    scenario_max_tokens: int = Field(ge=1)
+    persona_max_tokens: int = Field(ge=1)
+    max_repairs: int = Field(ge=0)
+    personas_per_scenario: Literal[1, 2, 4, 8]
+    run_words: int = Field(ge=1)
+    max_overlap: float = Field(ge=0, le=1)
+
+
 class TrackingSettings(_Section):
     log_models: Literal["full", "reference"]
 
@@ -189,6 +201,7 @@ class Settings(_Section):
     train: TrainSettings
     evaluation: EvaluationSettings
     benchmark: BenchmarkSettings
+    authoring: AuthoringSettings
     tracking: TrackingSettings
 
     @model_validator(mode="after")
