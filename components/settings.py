@@ -32,13 +32,43 @@ class PersonaSettings(_Section):
     imported_test: str | None
 
 
+class ModelSettings(_Section):
+    """A model behind a chat endpoint; None until a variant names one."""
+
+    model: str | None
+    temperature: float = Field(ge=0)
+    top_p: float = Field(gt=0, le=1)
+    max_tokens: int = Field(ge=1)
+
+
+class LLMUserSettings(_Section):
+    appraiser: ModelSettings
+    speaker: ModelSettings
+    combined: bool
+    max_repairs: int = Field(ge=0)
+    max_quoted_characters: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _one_call_is_one_model(self) -> LLMUserSettings:
+        if self.combined and self.appraiser != self.speaker:
+            raise ValueError("combined is one call to one model, so appraiser and speaker must have the same values")
+        return self
+
+
 class SimulatorSettings(_Section):
-    kind: Literal["scripted"]
+    kind: Literal["scripted", "llm"]
     difficulty: Literal["vanilla", "challenging"]
     emotion_start: int = Field(ge=0, le=100)
     emotion_ceiling: int = Field(ge=1, le=100)
     emotion_floor: int = Field(ge=0, le=99)
     max_turns: int = Field(ge=1)
+    llm: LLMUserSettings
+
+    @model_validator(mode="after")
+    def _an_llm_user_has_models(self) -> SimulatorSettings:
+        if self.kind == "llm" and not (self.llm.appraiser.model and self.llm.speaker.model):
+            raise ValueError("kind is llm, so llm.appraiser.model and llm.speaker.model must name models of the endpoint")
+        return self
 
     @model_validator(mode="after")
     def _start_between_floor_and_ceiling(self) -> SimulatorSettings:
@@ -172,6 +202,27 @@ class BenchmarkSettings(_Section):
     batch_size: int = Field(ge=1)
 
 
+class PriceSettings(_Section):
+    million_in: float = Field(ge=0)
+    million_out: float = Field(ge=0)
+
+
+class EndpointSettings(_Section):
+    concurrency: int = Field(ge=1)
+    requests_per_minute: int | None = Field(gt=0)
+    tokens_per_minute: int | None = Field(gt=0)
+    connect_timeout_s: float = Field(gt=0)
+    answer_timeout_s: float = Field(gt=0)
+    attempts: int = Field(ge=1)
+    backoff_first_s: float = Field(ge=0)
+    backoff_most_s: float = Field(ge=0)
+    retry_after_most_s: float = Field(ge=0)
+    breaker_failures: int = Field(ge=1)
+    breaker_cool_down_s: float = Field(ge=0)
+    prices: dict[str, PriceSettings]
+    budget: float | None = Field(ge=0)
+
+
 class TrackingSettings(_Section):
     log_models: Literal["full", "reference"]
 
@@ -189,6 +240,7 @@ class Settings(_Section):
     train: TrainSettings
     evaluation: EvaluationSettings
     benchmark: BenchmarkSettings
+    endpoint: EndpointSettings
     tracking: TrackingSettings
 
     @model_validator(mode="after")
@@ -261,7 +313,7 @@ def _overlaid(base: Mapping[str, Any], overlay: Mapping[str, Any], path: tuple[s
         dotted = ".".join((*path, str(key)))
         if key not in base:
             raise SettingsError(f"{source}: unknown key {dotted!r}; params.yaml has {', '.join(sorted(base))} there")
-        if isinstance(base[key], Mapping) and isinstance(value, Mapping):
+        if base[key] and isinstance(base[key], Mapping) and isinstance(value, Mapping):  # an empty mapping takes any keys
             result[key] = _overlaid(base[key], value, (*path, str(key)), source)
         else:
             result[key] = value
