@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
 
 from components.endpoint.chat import ChatAnswer, ChatRequest
 from components.endpoint.opening import check_endpoint, open_endpoint
@@ -69,15 +68,15 @@ def to_user(settings: Settings, models: Sequence[str] | None = None) -> Connecti
     """To the server of the simulated user (answers/user.db); `models`: others than the parameters name. Raises NoServer."""
     llm = settings.simulator.llm
     named = [model for model in (llm.appraiser.model, llm.speaker.model) if model]
-    return _connection(settings, "USER", models or named)
+    return _connection(settings, "user", models or named)
 
 
 def to_policy(settings: Settings, model: str) -> Connection:
     """To the server of a policy that is only talked with (answers/policy.db). Raises NoServer."""
-    return _connection(settings, "POLICY", [model])
+    return _connection(settings, "policy", [model])
 
 
-def _connection(settings: Settings, role: Literal["USER", "POLICY"], models: Sequence[str]) -> Connection:
+def _connection(settings: Settings, role: environment.Role, models: Sequence[str]) -> Connection:
     server = environment.chat_server(role)
     numbers = settings.endpoint.model_dump(exclude={"prices", "budget"})
     given = environment.budget()
@@ -89,4 +88,4 @@ def _connection(settings: Settings, role: Literal["USER", "POLICY"], models: Seq
         prices={model: Price(**price.model_dump()) for model, price in settings.endpoint.prices.items()},
         budget=settings.endpoint.budget if given is None else given,
     )
-    return Connection(parameters, server, models, ANSWERS / f"{role.lower()}.db", environment.replays())
+    return Connection(parameters, server, models, ANSWERS / f"{role}.db", environment.replays())

@@ -105,15 +105,20 @@ class ChatServer:
     key: Callable[[], str | None]
 
 
-def chat_server(role: Literal["USER", "POLICY"], root: Path | None = None) -> ChatServer:
-    """The server whose models play the simulated user (RLVER_USER_URL, RLVER_USER_KEY) or the policy. Raises NoServer, but not in a
-    replay, which asks nobody."""
+Role = Literal["user", "policy"]  # who is played by the models behind a chat endpoint
+_ADDRESS = {"user": "RLVER_USER_URL", "policy": "RLVER_POLICY_URL"}
+_KEY = {"user": "RLVER_USER_KEY", "policy": "RLVER_POLICY_KEY"}
+
+
+def chat_server(role: Role, root: Path | None = None) -> ChatServer:
+    """The server whose models play the simulated user or the policy. Raises NoServer, but not in a replay, which asks nobody."""
     at = root or project_root()
-    names = (f"RLVER_{role}_URL", f"RLVER_{role}_KEY")
-    url = _value(at, names[0]) or ("http://127.0.0.1/nobody-is-asked" if replays() else None)
+    url = _value(at, _ADDRESS[role]) or ("http://127.0.0.1/nobody-is-asked" if replays() else None)
     if url is None:
-        raise NoServer(f"no chat endpoint is set: put {names[0]}=http://127.0.0.1:8100/v1 (and {names[1]}, where it needs one) into .env")
-    return ChatServer(url, names[1], lambda: _value(at, names[1]))
+        raise NoServer(
+            f"no chat endpoint is set: put {_ADDRESS[role]}=http://127.0.0.1:8100/v1 into .env (and {_KEY[role]}, where it needs one)"
+        )
+    return ChatServer(url, _KEY[role], lambda: _value(at, _KEY[role]))
 
 
 def replays() -> bool:
