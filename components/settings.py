@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+
+from components.files import BadFile, read_yaml
 
 
 class SettingsError(ValueError):
@@ -32,13 +32,43 @@ class PersonaSettings(_Section):
     imported_test: str | None
 
 
+class ModelSettings(_Section):
+    """A model behind a chat endpoint; None until a variant names one."""
+
+    model: str | None
+    temperature: float = Field(ge=0)
+    top_p: float = Field(gt=0, le=1)
+    max_tokens: int = Field(ge=1)
+
+
+class LLMUserSettings(_Section):
+    appraiser: ModelSettings
+    speaker: ModelSettings
+    combined: bool
+    max_repairs: int = Field(ge=0)
+    max_quoted_characters: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _one_call_is_one_model(self) -> LLMUserSettings:
+        if self.combined and self.appraiser != self.speaker:
+            raise ValueError("combined is one call to one model, so appraiser and speaker must have the same values")
+        return self
+
+
 class SimulatorSettings(_Section):
-    kind: Literal["scripted"]
+    kind: Literal["scripted", "llm"]
     difficulty: Literal["vanilla", "challenging"]
     emotion_start: int = Field(ge=0, le=100)
     emotion_ceiling: int = Field(ge=1, le=100)
     emotion_floor: int = Field(ge=0, le=99)
     max_turns: int = Field(ge=1)
+    llm: LLMUserSettings
+
+    @model_validator(mode="after")
+    def _an_llm_user_has_models(self) -> SimulatorSettings:
+        if self.kind == "llm" and not (self.llm.appraiser.model and self.llm.speaker.model):
+            raise ValueError("kind is llm, so llm.appraiser.model and llm.speaker.model must name models of the endpoint")
+        return self
 
     @model_validator(mode="after")
     def _start_between_floor_and_ceiling(self) -> SimulatorSettings:
@@ -172,6 +202,27 @@ class BenchmarkSettings(_Section):
     batch_size: int = Field(ge=1)
 
 
+class PriceSettings(_Section):
+    million_in: float = Field(ge=0)
+    million_out: float = Field(ge=0)
+
+
+class EndpointSettings(_Section):
+    concurrency: int = Field(ge=1)
+    requests_per_minute: int | None = Field(gt=0)
+    tokens_per_minute: int | None = Field(gt=0)
+    connect_timeout_s: float = Field(gt=0)
+    answer_timeout_s: float = Field(gt=0)
+    attempts: int = Field(ge=1)
+    backoff_first_s: float = Field(ge=0)
+    backoff_most_s: float = Field(ge=0)
+    retry_after_most_s: float = Field(ge=0)
+    breaker_failures: int = Field(ge=1)
+    breaker_cool_down_s: float = Field(ge=0)
+    prices: dict[str, PriceSettings]
+    budget: float | None = Field(ge=0)
+
+
 class AuthoringSettings(_Section):
     model: str | None
     temperature: float = Field(ge=0)
@@ -201,6 +252,7 @@ class Settings(_Section):
     train: TrainSettings
     evaluation: EvaluationSettings
     benchmark: BenchmarkSettings
+    endpoint: EndpointSettings
     authoring: AuthoringSettings
     tracking: TrackingSettings
 
@@ -233,14 +285,14 @@ def load_settings(params_path: Path, variant: str | None = None, *, seed: int | 
 
     Raises SettingsError, in one line, for a missing file, broken YAML, an unknown key, a missing key or a wrong type.
     """
-    values = _read_yaml(params_path)
+    values = _read(params_path)
     where = params_path.name
     if variant is not None:
         overlay_path = params_path.parent / "params" / f"{variant}.yaml"
         if not overlay_path.is_file():
             known = ", ".join(sorted(p.stem for p in overlay_path.parent.glob("*.yaml"))) or "none"
             raise SettingsError(f"unknown variant {variant!r}: there is no params/{variant}.yaml (known: {known})")
-        values = _overlaid(values, _read_yaml(overlay_path), path=(), source=f"params/{variant}.yaml")
+        values = _overlaid(values, _read(overlay_path), path=(), source=f"params/{variant}.yaml")
         where = f"{where} with params/{variant}.yaml"
     if seed is not None:
         values = _overlaid(values, {"seed": seed}, path=(), source="--seed")
@@ -255,16 +307,13 @@ def load_settings(params_path: Path, variant: str | None = None, *, seed: int | 
         raise SettingsError(f"{where}: {key}: {first['msg']}{got if first['loc'] else ''}") from error
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
-    """YAML 1.2, so that 2e-06 is a number (PyYAML reads it as text; DVC writes it that way)."""
+def _read(path: Path) -> dict[str, Any]:
     try:
-        values = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise SettingsError(f"{path}: no such file; run from the project's root") from error
-    except YAMLError as error:
-        raise SettingsError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(values, dict):
-        raise SettingsError(f"{path}: expected a mapping of parameters, got {type(values).__name__}")
+        values = read_yaml(path)
+    except BadFile as error:
+        raise SettingsError(str(error) if path.exists() else f"{error}; run from the project's root") from error
+    if not values:
+        raise SettingsError(f"{path}: no parameter in it")
     return values
 
 
@@ -274,7 +323,7 @@ def _overlaid(base: Mapping[str, Any], overlay: Mapping[str, Any], path: tuple[s
         dotted = ".".join((*path, str(key)))
         if key not in base:
             raise SettingsError(f"{source}: unknown key {dotted!r}; params.yaml has {', '.join(sorted(base))} there")
-        if isinstance(base[key], Mapping) and isinstance(value, Mapping):
+        if base[key] and isinstance(base[key], Mapping) and isinstance(value, Mapping):  # an empty mapping takes any keys
             result[key] = _overlaid(base[key], value, (*path, str(key)), source)
         else:
             result[key] = value

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 QUIET = {
     # No telemetry, from this process or its children. MLflow takes only the word `true`.
@@ -95,6 +96,55 @@ def for_child(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**QUIET, **os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **(extra or {})}
 
 
+@dataclass(frozen=True)
+class ChatServer:
+    """A chat endpoint as the environment names it. `key` reads the key anew each time it is called, so that nobody keeps it."""
+
+    url: str
+    key_variable: str
+    key: Callable[[], str | None]
+
+
+Role = Literal["user", "policy"]  # who is played by the models behind a chat endpoint
+_ADDRESS = {"user": "RLVER_USER_URL", "policy": "RLVER_POLICY_URL"}
+_KEY = {"user": "RLVER_USER_KEY", "policy": "RLVER_POLICY_KEY"}
+
+
+def chat_server(role: Role, root: Path | None = None) -> ChatServer:
+    """The server whose models play the simulated user or the policy. Raises NoServer, but not in a replay, which asks nobody."""
+    at = root or project_root()
+    url = _value(at, _ADDRESS[role]) or ("http://127.0.0.1/nobody-is-asked" if replays() else None)
+    if url is None:
+        raise NoServer(
+            f"no chat endpoint is set: put {_ADDRESS[role]}=http://127.0.0.1:8100/v1 into .env (and {_KEY[role]}, where it needs one)"
+        )
+    return ChatServer(url, _KEY[role], lambda: _value(at, _KEY[role]))
+
+
+def replays() -> bool:
+    """Whether chat endpoints answer from what is stored only (RLVER_REPLAY=1, or `--replay`)."""
+    return os.environ.get("RLVER_REPLAY") == "1"
+
+
+def set_replay() -> None:
+    os.environ["RLVER_REPLAY"] = "1"
+
+
+def budget() -> float | None:
+    """The budget of `--budget`, which replaces endpoint.budget of params.yaml; None: not given. Raises ValueError."""
+    text = os.environ.get("RLVER_BUDGET")
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"RLVER_BUDGET must be an amount of money, got {text!r}") from error
+
+
+def set_budget(amount: float) -> None:
+    os.environ["RLVER_BUDGET"] = str(amount)
+
+
 def debug() -> bool:
     """Whether errors come with their traceback (RLVER_DEBUG=1, or `rlver --debug`)."""
     return os.environ.get("RLVER_DEBUG") == "1"
@@ -102,6 +152,11 @@ def debug() -> bool:
 
 def set_debug() -> None:
     os.environ["RLVER_DEBUG"] = "1"
+
+
+def _value(root: Path, name: str) -> str | None:
+    """A variable of the process, or of .env: `dvc repro` starts stages without `prepare`."""
+    return os.environ.get(name) or _dotenv(root / ".env").get(name)
 
 
 def _dotenv(path: Path) -> dict[str, str]:

@@ -96,9 +96,17 @@ def test_the_graph_loads_and_names_only_what_exists(repository_root: Path) -> No
     assert code and all((repository_root / dep).exists() for dep in code), sorted(code)
 
 
-# Code that carries values without deciding them: files, settings, the transcript format, and the reading of validated personas.
-CARRIERS = ("components.files", "components.settings", "components.recording", "components.dialogue.transcript", "components.personas")
-PLUMBING = ("tasks.environment", "tasks.progress", "tasks.stages")
+# Code that carries values without deciding them: files, settings, the transcript format, the reading of validated personas, and a
+# language model's answers (what is asked, and how an answer is read, stands in the simulator).
+CARRIERS = (
+    "components.endpoint",
+    "components.files",
+    "components.settings",
+    "components.recording",
+    "components.dialogue.transcript",
+    "components.personas",
+)
+PLUMBING = ("tasks.connections", "tasks.environment", "tasks.progress", "tasks.stages")
 
 
 def test_every_stage_depends_on_all_code_that_can_change_its_output(repository_root: Path) -> None:

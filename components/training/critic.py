@@ -13,7 +13,14 @@ from torch import nn
 
 
 class Critic(nn.Module):
-    """A linear value head, zero at first: on the policy's own hidden states, or on those of a trunk of its own."""
+    """A linear value head, zero at first: on the policy's own hidden states, or on those of a trunk of its own.
+
+    A value is `level`, the mean return of the last batch, plus what the head says. A level that the weights had to carry would be
+    noise on every token while the policy improves (value normalisation, after van Hasselt et al. 2016, "Learning values across many
+    orders of magnitude", without its scale).
+    """
+
+    level: torch.Tensor
 
     def __init__(self, policy: Any, separate: bool) -> None:
         super().__init__()
@@ -21,13 +28,20 @@ class Critic(nn.Module):
         self.value_head = nn.Linear(policy.config.hidden_size, 1).to(policy.device, torch.float32)
         nn.init.zeros_(self.value_head.weight)
         nn.init.zeros_(self.value_head.bias)
+        self.register_buffer("level", torch.zeros((), device=policy.device))  # in checkpoints, like the weights
 
     def forward(self, hidden_BTH: torch.Tensor, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Values (B, T); `hidden_BTH` are the policy's hidden states, not used by a critic with its own trunk."""
         if self.trunk is not None:
             hidden_BTH = self.trunk(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
-        value_BT: torch.Tensor = self.value_head(hidden_BTH.float()).squeeze(-1)
+        value_BT: torch.Tensor = self.level + self.value_head(hidden_BTH.float()).squeeze(-1)
         return value_BT
+
+    def move_level(self, to: torch.Tensor) -> torch.Tensor:
+        """Put the level at `to` (a mean return); returns by how much every value has moved."""
+        moved = to.to(self.level) - self.level
+        self.level += moved
+        return moved
 
 
 def value_losses(value: torch.Tensor, old_value: torch.Tensor, returned: torch.Tensor, clip: float) -> torch.Tensor:

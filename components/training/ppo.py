@@ -81,9 +81,12 @@ class DialoguePPOTrainer(DialogueTrainer):
         learns_DT = mask_DT.bool() & scored_D[:, None]
         self.log_mean("explained_variance", explained_variance(value_DT[acts_DT], return_DT[acts_DT]))
         self.log_mean("value_mean", float(value_DT[acts_DT].mean()) if acts_DT.any() else float("nan"))
+        count, total = self.over_processes(torch.stack([acts_DT.sum().to(return_DT), return_DT[acts_DT].sum()]).to(ids.device))
+        critic = self.accelerator.unwrap_model(self.model).critic
+        moved = critic.move_level(total / count if count else critic.level).cpu()
         return {
             "advantages": whitened(advantage_DT.to(ids.device), learns_DT.to(ids.device), self.over_processes),
-            "old_values": value_DT.to(ids.device),
+            "old_values": (value_DT + moved).to(ids.device),
             "returns": return_DT.to(ids.device),
             "value_mask": acts_DT.float().to(ids.device),
         }

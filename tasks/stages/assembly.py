@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.dialogue.episode import Job, Rollout, Speaking
 from components.dialogue.rollouts import hold_dialogues
@@ -17,15 +18,43 @@ from components.simulator.emotion import EmotionRules
 from components.simulator.protocol import Simulator
 from components.simulator.scripted.simulator import ScriptedSimulator
 
+if TYPE_CHECKING:
+    from components.endpoint.chat import ChatEndpoint
+    from tasks.connections import Connection
+
 
 def emotion_rules(settings: Settings) -> EmotionRules:
     s = settings.simulator
     return EmotionRules(s.emotion_start, s.emotion_ceiling, s.emotion_floor, s.max_turns)
 
 
-def simulator(settings: Settings, difficulty: str | None = None) -> Simulator:
-    """The user of the benchmark, or one of another difficulty."""
-    return ScriptedSimulator(difficulty or settings.simulator.difficulty)
+def simulator(settings: Settings, difficulty: str | None = None, endpoint: ChatEndpoint | None = None) -> Simulator:
+    """The user of the benchmark, or one of another difficulty. `endpoint` is what `user_connection` gave: an LLM user speaks through it."""
+    s = settings.simulator
+    if s.kind == "scripted":
+        return ScriptedSimulator(difficulty or s.difficulty)
+    from components.simulator.llm.parameters import LLMUserParameters, ModelParameters
+    from components.simulator.llm.simulator import LLMSimulator
+
+    if endpoint is None:
+        raise RuntimeError("an LLM user needs an endpoint")
+    parameters = LLMUserParameters(
+        appraiser=ModelParameters(**s.llm.appraiser.model_dump()),
+        speaker=ModelParameters(**s.llm.speaker.model_dump()),
+        **s.llm.model_dump(include={"combined", "max_repairs", "max_quoted_characters"}),
+    )
+    return LLMSimulator(endpoint, difficulty or s.difficulty, parameters, s.emotion_start)
+
+
+def user_connection(settings: Settings) -> Connection | None:
+    """The connection of the simulated user, found in order; None where it needs none. Raises NoServer or EndpointError."""
+    if settings.simulator.kind == "scripted":
+        return None
+    from tasks.connections import to_user
+
+    connection = to_user(settings)
+    connection.check()
+    return connection
 
 
 @dataclass(frozen=True)
@@ -38,21 +67,31 @@ class Conversation:
     speaking: Speaking
     rules: EmotionRules
     concurrency: int
+    connection: Connection | None = None  # open while dialogues are held
+
+    def user(self, settings: Settings, difficulty: str) -> Simulator:
+        """A user of another difficulty, through the same connection."""
+        return simulator(settings, difficulty, self.connection)
 
     def hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None] = lambda rollout: None) -> list[Rollout]:
         """Hold all dialogues with the present weights."""
         self.sampler.start()
-        return asyncio.run(
-            hold_dialogues(jobs, self.simulator, self.sampler, self.chat, self.speaking, self.rules, self.concurrency, on_finished)
-        )
+        return asyncio.run(self._hold(jobs, on_finished))
+
+    async def _hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None]) -> list[Rollout]:
+        async with self.connection or nullcontext():
+            return await hold_dialogues(
+                jobs, self.simulator, self.sampler, self.chat, self.speaking, self.rules, self.concurrency, on_finished
+            )
 
 
 def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: Any, concurrency: int) -> Conversation:
     from components.policy.transformers_sampler import TransformersSampler
 
     policy = settings.policy
+    connection = user_connection(settings)
     return Conversation(
-        simulator=simulator(settings),
+        simulator=simulator(settings, endpoint=connection),
         sampler=TransformersSampler(
             model, tokenizer.eos_token_id, policy.temperature, policy.top_p, rows=concurrency, capacity=policy.max_context_tokens
         ),
@@ -66,6 +105,7 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
         ),
         rules=emotion_rules(settings),
         concurrency=concurrency,
+        connection=connection,
     )
 
 

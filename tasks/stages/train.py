@@ -91,7 +91,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     from components.training.adapters import merged
     from components.training.build import UpdateParameters, build_trainer
     from components.training.watch import Limits, Watch
-    from tasks.stages.assembly import conversation, simulator
+    from tasks.stages.assembly import conversation
 
     parameters, rules = settings.train, settings.simulator
     personas = {persona.persona_id: persona for persona in validate_file(personas_file)}
@@ -99,7 +99,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     order = persona_order(learning, parameters.steps, parameters.personas_per_step, settings.seed)
     model, tokenizer = load_policy(base)
     talk = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency)
-    users: dict[str, Simulator] = {difficulty: simulator(settings, difficulty) for difficulty in parameters.difficulties}
+    users: dict[str, Simulator] = {difficulty: talk.user(settings, difficulty) for difficulty in parameters.difficulties}
     curriculum = Curriculum(
         parameters.curriculum,
         parameters.difficulties,

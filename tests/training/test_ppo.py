@@ -53,6 +53,14 @@ def test_values_are_fitted_where_the_policy_acts_with_the_reward_as_target(whole
         assert batch["returns"][row][fitted].tolist() == pytest.approx([(rollout.dialogue.emotion_final or 0) / 100] * int(fitted.sum()))
 
 
+def test_the_critics_level_is_the_mean_return_of_the_last_batch_and_old_values_move_with_it(whole: Run) -> None:
+    first, last = (batch["returns"][batch["value_mask"].bool()].mean() for batch in whole.batches)
+    assert float(whole.model.critic.level) == pytest.approx(float(last))
+    assert whole.batches[0]["old_values"][whole.batches[0]["value_mask"].bool()].tolist() == pytest.approx(
+        [float(first)] * int(whole.batches[0]["value_mask"].sum())
+    )
+
+
 def test_advantages_are_whitened_over_the_policys_tokens(whole: Run) -> None:
     for batch in whole.batches:
         mask = (batch["completion_mask"] * batch["tool_mask"]).bool()
