@@ -12,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from components.authoring.asking import Unusable
 from components.authoring.casting import Beginning
 from components.authoring.language import Language
-from components.endpoint.json_object import NotOneObject, first_fault, json_object
 from components.personas.generator import EARLIEST_TALK, story_of
 from components.personas.library import Scenario, placeholders
 from components.personas.people import stable_hash
 from components.personas.persona import HiddenNeed
 from components.personas.table import LONGEST_BACKGROUND, LONGEST_FIRST_LINE
+from components.simulator.llm.json_object import NotOneObject, first_fault, json_object
 from components.simulator.llm.wording import gives_the_need_away, language_fault
 
 _ASSIGNED = ("id", "domain", "other")  # of a scenario: not the model's to say

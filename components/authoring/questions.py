@@ -17,7 +17,7 @@ from components.authoring.parameters import Order, WriterParameters
 from components.endpoint.chat import ChatRequest, Message
 from components.personas.library import Scenario
 from components.personas.people import stable_hash
-from components.prompts import Prompts
+from components.simulator.llm.prompts import Prompts
 
 PROMPTS = Prompts(__package__, "v1")
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from components.endpoint.json_object import NotOneObject, first_fault, json_object
 from components.personas.persona import Persona
+from components.simulator.llm.json_object import NotOneObject, first_fault, json_object
 from components.simulator.llm.wording import language_fault, message_fault, text_fault
 
 
