@@ -57,6 +57,7 @@ class Asker:
         try:
             for number, (one, task) in enumerate(zip(asked, first, strict=True)):
                 answer = await task
+                await asyncio.sleep(0)  # calls under way must not time out while many answers are taken in a row
                 while (refused := _refused(take, number, answer)) is not None:
                     one.reject(refused)
                     answer = await one.next()
