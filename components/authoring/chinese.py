@@ -105,7 +105,7 @@ _STATED: dict[HiddenNeed, re.Pattern[str]] = {
         HiddenNeed.DEEP_EMPATHY: _WISH + "(?:懂我|理解我|体会|共情)|(?:没有?人|谁都不?)(?:能)?(?:懂我|理解我|明白我)",
         HiddenNeed.ATTENTIVE_LISTENING: _WISH + "(?:听我|倾听|倾诉|说说话|吐槽)|(?:没有?人|谁都不)(?:肯|愿意)?听我|听我(?:说完|讲完|倾诉)",
         HiddenNeed.UNDERSTAND_OTHERS: _WISH + "(?:为什么|怎么想的|弄明白|搞懂|想通)|我?(?:不明白|想不通|搞不懂|不懂)(?:他|她|我)[^。！？]{0,8}为什么",
-        HiddenNeed.USEFUL_ADVICE: _WISH + "(?:建议|主意|办法|支招)|我(?:该|要|应该)?怎么办|不知道(?:该)?怎么办|给我[^。！？]{0,4}(?:建议|主意)",
+        HiddenNeed.USEFUL_ADVICE: _WISH + "(?:建议|主意|办法|支招)|我[^。！？]{0,4}怎么办|不知道(?:该)?怎么办|给我[^。！？]{0,4}(?:建议|主意)",
         HiddenNeed.SINCERE_PRAISE: _WISH + "(?:夸|表扬|赞|肯定我|认可|看见我|看到我)|(?:没有?人|谁都不)(?:夸|表扬|认可|看见|看到)(?:我|过)",
     }.items()
 }  # fmt: skip
