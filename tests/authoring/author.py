@@ -10,7 +10,7 @@ from typing import Any
 
 from scripted_server import Asked, Reply, good
 
-NOUNS = (
+_NOUNS = (
     "acorn anchor anvil apron arch attic axle badge barge basin basket beacon beak bench birch blade blossom bonnet bottle bramble brick "
     "bridge bristle broom bucket buckle bugle cabin cable candle canvas carriage cedar chalk chapel chisel cider clover cobble comet copper "
     "cork cradle crane crate creek crown cuff curtain cushion dairy dial ditch dome donkey dove drawer drum dune eagle easel elm ember engine "
@@ -21,7 +21,8 @@ NOUNS = (
     "raven reed ribbon ridge river robin roof rope rose rudder rug saddle sail salt sand scale shell shore sickle silk slate sleeve snail "
     "spade spark sparrow spoon spring spruce stable stamp steam stone straw stream sugar swan table tar teapot thistle thorn thread thumb "
     "timber tin torch tower trout trunk tulip turnip twig valley velvet vine violet wagon walnut wharf wheat wick willow wren yarn yew"
-).split()
+)
+NOUNS = _NOUNS.split()
 HAN = (
     "山水木石花草鱼鸟云雨风雪江河湖海灯桌椅窗门墙瓦砖绳针线布纸笔墨茶酒米面盐糖油锅碗盆勺刀叉瓶罐箱柜床枕被毯衣裤鞋帽伞扇表钟琴鼓笛棋牌书画信票钱包车船桥路井田园林竹松梅兰菊荷柳桃李杏枣栗"
     "瓜豆葱姜蒜椒笋菇蜂蝶蚕鸡鸭鹅牛羊马兔猫狗鹿鹤雁燕鹊龟虾蟹贝沙泥炭火烟灰铁铜锡银金玉珠"
