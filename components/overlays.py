@@ -25,8 +25,9 @@ def overlays_of(folder: Path, variant: str) -> dict[str, Path]:
     one = folder / f"{variant}.yaml"
     if one.is_file():
         return {f"params/{variant}.yaml": one}
-    parts = {f"params/recipes/{part}.yaml": folder / "recipes" / f"{part}.yaml" for part in (COMMON, *variant.split("-"))}
-    if all(path.is_file() for path in parts.values()):
+    names = (COMMON, *variant.split("-"))
+    parts = {f"params/recipes/{name}.yaml": folder / "recipes" / f"{name}.yaml" for name in names}
+    if len(parts) == len(names) and all(path.is_file() for path in parts.values()):
         return parts
     known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml"))) or "none"
     joined = ", ".join(sorted(path.stem for path in folder.glob("recipes/*.yaml") if path.stem != COMMON))

@@ -80,22 +80,24 @@ def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequ
         if step.needs & will_run:
             will_run.add(step.name)
     told.lines.append(f"{len(will_run)} of {len(chosen)} stages would run")
+    known = dvc.locked(root)
     for step in chosen:
-        told.lines.append(f"  {'run       ' if step.name in will_run else 'up to date'}  {step.name}{_why(step, reasons, will_run)}")
+        why = "" if step.name not in will_run else _why(reasons.get(step.name, ())) if step.name in known else "has not run yet"
+        told.lines.append(f"  {'run       ' if step.name in will_run else 'up to date'}  {step.name}{why and f'  ({why})'}")
     running = [planned(step) for step in chosen if step.name in will_run]
     made = {path for one in running for path in one.stage.writes}
     for one in running:
-        for path in one.stage.reads:
-            if path not in made and not any(path.startswith(f"{folder}/") for folder in made) and not (root / path).exists():
-                told.lacks(f"{path}, which {one.stage.name} reads{_how_to_get(path)}")
+        for path in () if one.module == "personas" else one.stage.reads:
+            if not (root / path).exists() and not any(path == folder or path.startswith(f"{folder}/") for folder in made):
+                told.lacks(f"{path}, which {one.stage.name} reads")
         _describe(root, one, machine, told)
     if told.disk > machine.disk_free:
-        told.lacks(f"disk: up to {told.disk / GB:.0f} GB are needed, {machine.disk_free / GB:.0f} GB are free")
+        told.lacks(f"disk: up to {_size(told.disk)} are needed, {_size(machine.disk_free)} are free")
     told.lines.append("\nTogether")
     told.lines.append(
         f"  money   {'unknown: a model has no price in endpoint.prices' if told.money is None else f'at most {told.money:,.2f}'}"
     )
-    told.lines.append(f"  disk    up to {told.disk / GB:,.1f} GB of models and checkpoints, {machine.disk_free / GB:,.0f} GB free")
+    told.lines.append(f"  disk    up to {_size(told.disk)} of models and checkpoints, {_size(machine.disk_free)} free")
     told.lines.append(f"\nMissing: {len(told.missing) or 'nothing'}")
     told.lines += [f"  - {what}" for what in told.missing]
     return told
@@ -107,14 +109,9 @@ def planned(step: dvc.Stage) -> Planned:
     return Planned(step, module[1].rpartition(".")[2] if module else "", dict(re.findall(r"--([a-z]+) (\S+)", step.command.split("\n")[0])))
 
 
-def _why(step: dvc.Stage, reasons: Mapping[str, Sequence[str]], will_run: set[str]) -> str:
-    if own := list(reasons.get(step.name, ())):
-        return f"  ({'; '.join(own[:SHOWN_REASONS])}{f'; {len(own) - SHOWN_REASONS} more' if len(own) > SHOWN_REASONS else ''})"
-    return "  (if what it needs changes)" if step.name in will_run else ""
-
-
-def _how_to_get(path: str) -> str:
-    return ": bring RLVER's profiles here with `rlver personas import`" if path.startswith("data/rlver") else ""
+def _why(reasons: Sequence[str]) -> str:
+    more = f"; {len(reasons) - SHOWN_REASONS} more" if len(reasons) > SHOWN_REASONS else ""
+    return f"{'; '.join(reasons[:SHOWN_REASONS])}{more}" if reasons else "if what it needs changes"
 
 
 def _describe(root: Path, one: Planned, machine: Machine, told: DryRun) -> None:
@@ -123,9 +120,9 @@ def _describe(root: Path, one: Planned, machine: Machine, told: DryRun) -> None:
     seed = one.options.get("seed")
     settings = load_settings(root / "params.yaml", one.variant, seed=int(seed) if seed else None)
     if one.module == "personas":
-        for name in (settings.personas.imported_train, settings.personas.imported_test):
+        for split, name in (("train", settings.personas.imported_train), ("test", settings.personas.imported_test)):
             if name and not (root / name).is_file():
-                told.lacks(f"{name}, which the parameters import: `rlver personas import PROFILES -o {name} --split train` (or test)")
+                told.lacks(f"{name}, which personas.imported_{split} names: `rlver personas import PROFILES -o {name} --split {split}`")
         return
     told.lines.append(f"\n{one.stage.name}")
     folder = _model_folder(root, settings, told if one.module == "base" else None)
@@ -137,7 +134,9 @@ def _describe(root: Path, one: Planned, machine: Machine, told: DryRun) -> None:
     told.lines.append(f"  model      {settings.base.model or 'tiny, made here'}: {_count(shape.parameters)} weights")
     if settings.base.kind == "model" and machine.gpu is None and one.module != "base":
         told.lacks("a GPU: torch sees none, and a model of this size would take weeks on a CPU")
-    if one.module == "base":
+    if one.module == "benchmark":
+        told.lines.append(f"  tasks      {', '.join(settings.benchmark.tasks)}")
+    elif one.module == "base":
         told.disk += estimates.base_disk(shape)
     elif one.module == "train":
         _describe_training(root, one, settings, shape, machine, told)
@@ -157,10 +156,10 @@ def _describe_training(root: Path, one: Planned, settings: Settings, shape: Mode
     _describe_user(root, one, settings, talk, told, f", {watched:,} of them with held-out personas")
     needed = estimates.memory(settings, shape, on_gpu=settings.base.kind == "model")
     total = sum(needed.values())
-    told.lines.append(f"  memory     up to {total / GB:.1f} GB: {', '.join(f'{name} {size / GB:.1f}' for name, size in needed.items())}")
+    told.lines.append(f"  memory     up to {_size(total)}: {', '.join(f'{name} {_size(size)}' for name, size in needed.items())}")
     if total > machine.memory and (machine.gpu or settings.base.kind == "tiny"):
         where = machine.gpu or "this computer"
-        told.lacks(f"memory: {one.stage.name} takes up to {total / GB:.0f} GB, {where} has {machine.memory / GB:.0f} GB")
+        told.lacks(f"memory: {one.stage.name} takes up to {_size(total)}, {where} has {_size(machine.memory)}")
     logs = root / one.options.get("logs", "logs") / "train.csv"
     under_way = sorted((root / "scratch").glob(f"{one.variant}-*/curves/train.csv"))
     seconds = estimates.measured_seconds([logs, *under_way])
@@ -213,7 +212,7 @@ def _model_folder(root: Path, settings: Settings, told: DryRun | None) -> Path |
 
 def _places(root: Path, name: str) -> Iterator[Path]:
     from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.utils import HFValidationError
+    from huggingface_hub.errors import HFValidationError
 
     yield root / name
     try:
@@ -226,3 +225,7 @@ def _places(root: Path, name: str) -> Iterator[Path]:
 
 def _count(weights: int) -> str:
     return f"{weights / 1e9:.2f} billion" if weights > 1e9 else f"{weights / MILLION:.1f} million"
+
+
+def _size(size: float) -> str:
+    return f"{size / GB:,.0f} GB" if size >= 100 * GB else f"{size / GB:.1f} GB" if size >= GB else f"{size / MILLION:.0f} MB"

@@ -111,7 +111,9 @@ def training_bytes(
         "gradients": FLOAT32 * trained,
         "optimiser": ADAMW * trained,
         "reference": FLOAT32 * shape.parameters if with_reference and not lora_rank else 0,
-        "bfloat16 copies of weights": BFLOAT16 * weights if on_gpu else 0,
+        "bfloat16 copies of weights": BFLOAT16 * (shape.linear_weights // shape.layers if lora_rank and checkpointing else weights)
+        if on_gpu
+        else 0,
         "activations": activation_bytes(shape, rows, row_tokens, in_bfloat16=on_gpu, checkpointing=checkpointing),
         "logits": min(LOGITS, 3 * FLOAT32 * rows * row_tokens * shape.vocabulary),
         "key-value rows": 2 * FLOAT32 * shape.layers * shape.key_value * key_value_rows * key_value_tokens,
