@@ -2,7 +2,7 @@
 
 The largest moment is counted: all weights' gradients are there, and the backward pass of one forward has just begun. Bytes per token of
 activations are what autograd keeps of transformers' Qwen2 (`tests/training/test_memory.py` counts them in the real model); attention
-itself keeps no scores on a GPU. What allocators waste is not in it: leave a tenth free.
+itself keeps no scores on a GPU. What the backward pass needs for a moment and what allocators waste is not in it: leave a quarter free.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def finished(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) ->
     copy_graph(repository_root, root)
     assert PAPER not in repro(root), "plain `dvc repro` is the root's pipeline alone"
     assert {name.partition(":")[0] for name in dvc.changed(root, ())} == {"paper/dvc.yaml"}
-    said = repro(root, "--all-pipelines")
+    said = repro(root, "dvc.yaml", "paper/dvc.yaml")
     assert len(re.findall("Running stage", said)) == 1 + 3 * len(POLICIES) + 1
     assert dvc.changed(root, ()) == {}
     return root
@@ -135,7 +135,7 @@ def test_the_report_can_be_made_of_what_is_there(finished: Path) -> None:
     try:
         assert dvc.reproduce(finished, f"{PAPER}paper_report", lambda _: None) == "ran"
     finally:
-        repro(finished, "--all-pipelines")
+        repro(finished, "dvc.yaml", "paper/dvc.yaml")
     assert dvc.changed(finished, ()) == {}
 
 
