@@ -126,18 +126,18 @@ def _describe(root: Path, one: Planned, machine: Machine, told: DryRun) -> None:
         return
     told.lines.append(f"\n{one.stage.name}")
     folder = _model_folder(root, settings, told if one.module == "base" else None)
+    shape: ModelShape | None = None
     try:
         shape = estimates.policy_shape(settings, folder)
-    except ValueError as error:
+        told.lines.append(f"  model      {settings.base.model or 'tiny, made here'}: {_count(shape.parameters)} weights")
+    except ValueError as error:  # the rest can still be told
         told.lines.append(f"  model      {error}")
-        return
-    told.lines.append(f"  model      {settings.base.model or 'tiny, made here'}: {_count(shape.parameters)} weights")
     if settings.base.kind == "model" and machine.gpu is None and one.module != "base":
-        told.lacks("a GPU: torch sees none, and a model of this size would take weeks on a CPU")
+        told.lacks("a GPU: torch sees none")
     if one.module == "benchmark":
         told.lines.append(f"  tasks      {', '.join(settings.benchmark.tasks)}")
     elif one.module == "base":
-        told.disk += estimates.base_disk(shape)
+        told.disk += estimates.base_disk(shape) if shape else 0
     elif one.module == "train":
         _describe_training(root, one, settings, shape, machine, told)
     elif one.module == "converse":
@@ -145,7 +145,7 @@ def _describe(root: Path, one: Planned, machine: Machine, told: DryRun) -> None:
         _describe_user(root, one, settings, estimates.talk(settings, count, _language(root, one, settings)), told, "")
 
 
-def _describe_training(root: Path, one: Planned, settings: Settings, shape: ModelShape, machine: Machine, told: DryRun) -> None:
+def _describe_training(root: Path, one: Planned, settings: Settings, shape: ModelShape | None, machine: Machine, told: DryRun) -> None:
     train = settings.train
     learned, watched = estimates.training_dialogues(settings)
     told.lines.append(
@@ -154,12 +154,9 @@ def _describe_training(root: Path, one: Planned, settings: Settings, shape: Mode
     )
     talk = estimates.talk(settings, learned + watched, _language(root, one, settings))
     _describe_user(root, one, settings, talk, told, f", {watched:,} of them with held-out personas")
-    needed = estimates.memory(settings, shape, on_gpu=settings.base.kind == "model")
-    total = sum(needed.values())
-    told.lines.append(f"  memory     up to {_size(total)}: {', '.join(f'{name} {_size(size)}' for name, size in needed.items())}")
-    if total > machine.memory and (machine.gpu or settings.base.kind == "tiny"):
-        where = machine.gpu or "this computer"
-        told.lacks(f"memory: {one.stage.name} takes up to {_size(total)}, {where} has {_size(machine.memory)}")
+    if shape:
+        _describe_memory(one, settings, shape, machine, told)
+        told.disk += estimates.training_disk(settings, shape)
     logs = root / one.options.get("logs", "logs") / "train.csv"
     under_way = sorted((root / "scratch").glob(f"{one.variant}-*/curves/train.csv"))
     seconds = estimates.measured_seconds([logs, *under_way])
@@ -169,7 +166,17 @@ def _describe_training(root: Path, one: Planned, settings: Settings, shape: Mode
         else f"{seconds * train.steps / 3600:.1f}, at {seconds:.1f} s a step as before"
     )
     told.lines.append(f"  hours      {hours}")
-    told.disk += estimates.training_disk(settings, shape)
+
+
+def _describe_memory(one: Planned, settings: Settings, shape: ModelShape, machine: Machine, told: DryRun) -> None:
+    needed = estimates.memory(settings, shape, on_gpu=settings.base.kind == "model")
+    total = sum(needed.values())
+    told.lines.append(
+        f"  memory     {_size(total)} and a quarter to spare: {', '.join(f'{name} {_size(size)}' for name, size in needed.items())}"
+    )
+    if total > machine.memory and (machine.gpu or settings.base.kind == "tiny"):
+        where = machine.gpu or "this computer"
+        told.lacks(f"memory: {one.stage.name} takes up to {_size(total)}, {where} has {_size(machine.memory)}")
 
 
 def _describe_user(root: Path, one: Planned, settings: Settings, talk: estimates.Talk, told: DryRun, remark: str) -> None:

@@ -128,3 +128,10 @@ def test_checkpoints_and_both_copies_of_a_model_are_on_the_disk(project: Path, c
     n = SHAPE.parameters
     assert told(project, chosen).disk == (2 * 4 * n) + (3 * 12 * n + 2 * 4 * n)
     assert estimates.base_disk(SHAPE) == 8 * n
+
+
+def test_of_a_model_of_another_kind_everything_but_its_size_is_told(project: Path, chosen: list[dvc.Stage]) -> None:
+    (project / "Qwen" / "Qwen2.5-1.5B-Instruct" / "config.json").write_text('{"model_type": "gemma3"}')
+    found = told(project, chosen)
+    assert "  model      the memory of a gemma3 model is not known, only that of qwen2" in found.lines
+    assert found.missing == [] and found.disk == 0 and found.money

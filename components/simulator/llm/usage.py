@@ -2,7 +2,8 @@
 
 The assumptions, held against the prompts themselves by tests/simulator/llm/test_llm_usage.py: 0.6 tokens a Chinese character and 0.3 any
 other; 150 tokens a reply of the policy and 30 a message of the user (RLVER's curves show replies of 54 to 235 tokens); answers as long as
-those of the recorded SAGE dialogues. Prices for cached prompts, and answers that are asked for again, are left out.
+those of the recorded SAGE dialogues. Left out: one opening for each persona without a first line, answers that are asked for again, and
+the discount for cached prompts.
 """
 
 from __future__ import annotations
