@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from components.files import BadFile, read_yaml
 
 COMMON = "common"
 
@@ -39,7 +38,7 @@ def with_overlays(values: Mapping[str, Any], files: Mapping[str, Path]) -> dict[
     """`values` with what the files replace. Raises SettingsError for an unknown key, or a value that two of them set."""
     result, set_by = dict(values), dict[str, str]()
     for source, path in files.items():
-        overlay = read_yaml(path)
+        overlay = read_parameters(path)
         for name in _names(overlay):
             if name in set_by:
                 raise SettingsError(f"{set_by[name]} and {source} both set {name}: a recipe takes one part of a kind")
@@ -62,16 +61,14 @@ def overlaid(base: Mapping[str, Any], overlay: Mapping[str, Any], source: str, p
     return result
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """YAML 1.2, so that 2e-06 is a number (PyYAML reads it as text; DVC writes it that way)."""
+def read_parameters(path: Path) -> dict[str, Any]:
+    """The mapping in `path`. Raises SettingsError for a missing, broken or empty file."""
     try:
-        values = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise SettingsError(f"{path}: no such file; run from the project's root") from error
-    except YAMLError as error:
-        raise SettingsError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(values, dict):
-        raise SettingsError(f"{path}: expected a mapping of parameters, got {type(values).__name__}")
+        values = read_yaml(path)
+    except BadFile as error:
+        raise SettingsError(str(error) if path.exists() else f"{error}; run from the project's root") from error
+    if not values:
+        raise SettingsError(f"{path}: no parameter in it")
     return values
 
 

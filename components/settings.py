@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from components.overlays import SettingsError as SettingsError
-from components.overlays import overlaid, overlays_of, read_yaml, with_overlays
+from components.overlays import overlaid, overlays_of, read_parameters, with_overlays
 
 
 class _Section(BaseModel):
@@ -268,7 +268,7 @@ def load_settings(params_path: Path, variant: str | None = None, *, seed: int | 
 
     Raises SettingsError, in one line, for a missing file, broken YAML, an unknown key, a missing key or a wrong type.
     """
-    values = read_yaml(params_path)
+    values = read_parameters(params_path)
     where = params_path.name
     if variant is not None:
         overlays = overlays_of(params_path.parent / "params", variant)
