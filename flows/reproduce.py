@@ -63,14 +63,14 @@ def reproduce(only: list[str] | None = None, variants: list[str] | None = None, 
     where = environment.prepare(root)
     logger = get_run_logger()
     keep_going = dvc.ALL in (variants or ())
-    pipelines = () if variants else (dvc.PIPELINE,)
     try:
         if personas_md5:
             dvc.require_import(root, personas_md5)
         chosen = dvc.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
+        concerned = dvc.with_needs(chosen)
         if keep_going:
             results.write_failures(root, {})
-        reasons = dvc.changed(root, pipelines)
+        reasons = dvc.changed(root, concerned)
     except dvc.GraphError as error:
         return Failed(message=str(error))
     for warning in _stale_needs(chosen, reasons):
@@ -79,7 +79,7 @@ def reproduce(only: list[str] | None = None, variants: list[str] | None = None, 
     context = FlowRunContext.get()
     flow_run = str(context.flow_run.id) if context and context.flow_run else None
     with Provenance(root, where, flow_run, logger) as provenance:
-        walked = _walk(root, chosen, pipelines, reasons, keep_going, provenance)
+        walked = _walk(root, chosen, concerned, reasons, keep_going, provenance)
     if walked.failed and not keep_going:
         return Failed(message="; ".join(walked.failed.values()))
     _publish(root)
@@ -98,7 +98,7 @@ class Walked:
 def _walk(
     root: Path,
     chosen: Sequence[dvc.Stage],
-    pipelines: Sequence[str],
+    concerned: Sequence[str],
     reasons: dict[str, list[str]],
     keep_going: bool,
     provenance: Provenance,
@@ -124,7 +124,7 @@ def _walk(
             walked.ran.append(step.name)
             provenance.of_run(step.name)
         if reasons.get(step.name):
-            reasons = dvc.changed(root, pipelines)
+            reasons = dvc.changed(root, concerned)
     return walked
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 Outcome = Literal["ran", "restored", "unchanged"]
 PIPELINE = "dvc.yaml"
-ALL = "all"  # in the place of a variant: every stage of every pipeline
+RECIPES = "recipes/dvc.yaml"  # whose stages run by name only
+ALL = "all"  # in the place of a variant: every stage of every pipeline but that of the recipes
 
 
 # What DVC says after every stage about git and remotes; it is no part of a stage's output.
@@ -54,11 +55,17 @@ class StageFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of the plan. `needs` are the stages whose outputs it reads, directly or not; `reads` are its inputs, from the root."""
+    """One stage of the plan. `needs` are the stages whose outputs it reads, directly or not; `reads` and `writes` are paths from the root."""
 
     name: str
     needs: frozenset[str]
     reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    command: str = ""
+
+    @property
+    def pipeline(self) -> str:
+        return self.name.rpartition(":")[0] or PIPELINE
 
     @property
     def group(self) -> str:
@@ -96,6 +103,8 @@ def plan(root: Path, all_pipelines: bool = False) -> list[Stage]:
                 step.addressing,
                 frozenset(other.addressing for other in networkx.descendants(graph, step)),
                 tuple(os.path.relpath(dep.fs_path, root) for dep in step.deps),
+                tuple(os.path.relpath(out.fs_path, root) for out in step.outs),
+                step.cmd if isinstance(step.cmd, str) else "\n".join(step.cmd or ()),
             )
             for step in plan_repro(graph)
             if all_pipelines or step.path_in_repo == PIPELINE
@@ -115,12 +124,12 @@ def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterabl
     """The part of the plan that was asked for, in plan order.
 
     `only` takes stage names (`train@grpo-think`) or the name before the @ (`train`) and selects exactly those. `variants` alone selects
-    the stages of those variants and all that they need; together with `only` it narrows it. ALL stands for every variant.
+    the stages of those variants and all that they need; together with `only` it narrows it. ALL stands for every variant but recipes.
     Raises GraphError for an unknown name.
     """
     wanted, of_variants = set(only or ()), set(variants or ())
     if ALL in of_variants:
-        of_variants = set()
+        of_variants, steps = set(), [step for step in steps if step.pipeline != RECIPES]
     _must_be_known(wanted, {step.name for step in steps} | {step.group for step in steps}, "stage")
     _must_be_known(of_variants, {step.variant for step in steps if step.variant}, "variant")
     chosen = [step for step in steps if not wanted or step.name in wanted or step.group in wanted]
@@ -132,6 +141,11 @@ def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterabl
     if not chosen:
         raise GraphError(f"no stage of {', '.join(sorted(wanted))} belongs to {', '.join(sorted(of_variants))}")
     return chosen
+
+
+def with_needs(steps: Iterable[Stage]) -> list[str]:
+    """The names of these stages and of what they need."""
+    return sorted({name for step in steps for name in (step.name, *step.needs)})
 
 
 def reproduce(root: Path, stage: str, on_line: Callable[[str], None], grace_s: float = processes.GRACE_S) -> Outcome:

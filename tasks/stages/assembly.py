@@ -95,7 +95,7 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
         sampler=TransformersSampler(
             model, tokenizer.eos_token_id, policy.temperature, policy.top_p, rows=concurrency, capacity=policy.max_context_tokens
         ),
-        chat=ChatFormat(tokenizer, system_prompt(policy.thinking)),
+        chat=ChatFormat(tokenizer, system_prompt(policy.thinking), {"zh": system_prompt(policy.thinking, "zh")}),
         speaking=Speaking(
             policy=policy_name,
             thinking=policy.thinking,
