@@ -31,7 +31,8 @@ stages:
     do:
       cmd: sh part.sh ${key} made/parts/${key}.txt ${item}
       deps: [made/first.txt]
-      outs: [made/parts/${key}.txt]
+      outs:
+        - made/parts/${key}.txt
   last:
     cmd: sh part.sh last made/last.txt
     deps: [made/parts]
