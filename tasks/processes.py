@@ -12,7 +12,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 GRACE_S = 20.0
@@ -20,11 +19,11 @@ PROGRESS_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
 
 
-@dataclass
 class Stop:
     """Ctrl-C for children that other threads run, since it reaches the main thread only. `asked`: how often."""
 
-    asked: int = 0
+    def __init__(self) -> None:
+        self.asked = 0
 
     def raise_if_asked(self, times: int = 1) -> None:
         if self.asked >= times:
