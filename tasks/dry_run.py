@@ -16,7 +16,7 @@ import psutil
 
 from components.settings import Settings, load_settings
 from components.training.memory import ModelShape
-from tasks import dvc, environment, estimates
+from tasks import dvc, environment, estimates, selection
 
 GB, MILLION = 1e9, 1e6
 SHOWN_REASONS = 2
@@ -60,8 +60,8 @@ class Planned:
 
 def look_ahead(root: Path, only: Sequence[str] | None, variants: Sequence[str] | None) -> DryRun:
     """Raises GraphError and SettingsError, as the run itself would."""
-    chosen = dvc.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
-    return estimate(root, chosen, dvc.changed(root, dvc.with_needs(chosen)), this_machine(root))
+    chosen = selection.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
+    return estimate(root, chosen, dvc.changed(root, selection.with_needs(chosen)), this_machine(root))
 
 
 def this_machine(root: Path) -> Machine:

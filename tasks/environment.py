@@ -90,10 +90,19 @@ def default_tracking_uri(root: Path) -> str:
     return f"sqlite:///{root.resolve() / 'mlflow.db'}"
 
 
-def for_child(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment for a child: its `python` is ours, output unbuffered, telemetry off, plus `extra`."""
+def for_child(extra: Mapping[str, str] | None = None, jobs: int = 1) -> dict[str, str]:
+    """This process's environment for a child: its `python` is ours, output unbuffered, telemetry off, plus `extra`.
+
+    One of several `jobs` at once computes with its share of the cores, unless OMP_NUM_THREADS is set.
+    """
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
-    return {**QUIET, **os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **(extra or {})}
+    share = {"OMP_NUM_THREADS": str(max(1, cores() // jobs))} if jobs > 1 else {}
+    return {**QUIET, **share, **os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **(extra or {})}
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 from components.overlays import overlays_of
 from components.settings import SettingsError, load_settings
 from flows.cli import main
-from tasks import dry_run, dvc
+from tasks import dry_run, dvc, selection
 from tasks.dry_run import Machine
 
 ROOT = Path(__file__).parents[1]
@@ -32,7 +32,7 @@ def plan() -> list[dvc.Stage]:
 
 def test_all_parts_are_in_a_recipe_and_all_recipes_in_the_graph(plan: list[dvc.Stage]) -> None:
     assert {*MODELS, *ALGORITHMS, *REPLIES, *USERS, *PERSONAS} == PARTS
-    trained = [step.variant for step in plan if step.pipeline == dvc.RECIPES and step.group == "train"]
+    trained = [step.variant for step in plan if step.pipeline == selection.RECIPES and step.group == "train"]
     assert sorted(filter(None, trained)) == sorted(RECIPES) and len(RECIPES) == 48
 
 
@@ -56,7 +56,7 @@ def test_a_recipe_is_what_its_name_says(recipe: str) -> None:
 def test_every_stage_of_a_recipe_watches_exactly_the_files_that_make_its_variant(plan: list[dvc.Stage]) -> None:
     checked = 0
     for step in plan:
-        if step.pipeline != dvc.RECIPES or step.group in ("personas", "base"):  # those two say which of the values they read
+        if step.pipeline != selection.RECIPES or step.group in ("personas", "base"):  # those two say which of the values they read
             continue
         files = {f"params/recipes/{part}.yaml" for part in ("common", *str(step.variant).split("-"))}
         assert files == {path for path in step.reads if path.startswith("params/")} - {"params.yaml"}, step.name
@@ -66,10 +66,10 @@ def test_every_stage_of_a_recipe_watches_exactly_the_files_that_make_its_variant
 
 
 def test_no_recipe_is_part_of_any_other_run(plan: list[dvc.Stage]) -> None:
-    assert not [step for step in dvc.plan(ROOT) if step.pipeline == dvc.RECIPES], "`rlver run`"
-    assert not [step for step in dvc.select(plan, None, ["all"]) if step.pipeline == dvc.RECIPES], "`rlver run --variants all`"
-    others = {need for step in plan if step.pipeline != dvc.RECIPES for need in step.needs}
-    assert not [need for need in others if need.startswith(dvc.RECIPES)]
+    assert not [step for step in dvc.plan(ROOT) if step.pipeline == selection.RECIPES], "`rlver run`"
+    assert not [step for step in selection.select(plan, None, ["all"]) if step.pipeline == selection.RECIPES], "`rlver run --variants all`"
+    others = {need for step in plan if step.pipeline != selection.RECIPES for need in step.needs}
+    assert not [need for need in others if need.startswith(selection.RECIPES)]
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_every_recipe_can_be_dry_run(recipe: str, plan: list[dvc.Stage], monkeyp
     monkeypatch.setenv("RLVER_USER_URL", "https://models.example.org/v1")
     monkeypatch.delenv("RLVER_USER_KEY", raising=False)
     monkeypatch.setenv("HF_HUB_CACHE", "/nowhere")
-    chosen = dvc.select(plan, None, [recipe])
+    chosen = selection.select(plan, None, [recipe])
     assert [step.group for step in chosen] == ["personas", "base", "train", "converse", "converse_base", "score", "benchmark"]
     told = dry_run.estimate(ROOT, chosen, {step.name: ["asked for"] for step in chosen}, GPU)
     text = "\n".join(told.lines)

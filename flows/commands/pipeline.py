@@ -33,6 +33,15 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Run nothing: show the plan, what it would take, and what is missing (then exit 1).")
     ] = False,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            metavar="N",
+            min=1,
+            help="Run up to N stages that do not need each other side by side, each on its share of the cores.",
+        ),
+    ] = 1,
 ) -> None:
     """Run the pipeline: every stage that is out of date, in DVC's order, recorded in Prefect and MLflow."""
     root = environment.project_root()
@@ -43,7 +52,7 @@ def run(
 
     from flows.reproduce import reproduce
 
-    state = reproduce(_split(only), _split(variants), return_state=True)
+    state = reproduce(_split(only), _split(variants), jobs=jobs, return_state=True)
     if not state.is_completed():
         raise RuntimeError(state.message or f"the run ended in state {state.name}")
     typer.echo(f"\n{state.message}")

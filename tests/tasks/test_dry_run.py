@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from components.training.memory import KNOWN
-from tasks import dry_run, dvc, estimates
+from tasks import dry_run, dvc, estimates, selection
 from tasks.dry_run import Machine
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def chosen() -> list[dvc.Stage]:
-    return dvc.select(dvc.plan(ROOT, all_pipelines=True), None, [VARIANT])
+    return selection.select(dvc.plan(ROOT, all_pipelines=True), None, [VARIANT])
 
 
 def told(project: Path, chosen: list[dvc.Stage], machine: Machine = LARGE, fresh: bool = True) -> dry_run.DryRun:
