@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from flows.commands import endpoints
 from tasks import environment
 
 PAPER_REPORT = "paper/dvc.yaml:paper_report"
@@ -29,8 +30,11 @@ def run(
             help="Run the stages of this variant and what they need; all: the paper run too, past failures. Repeatable.",
         ),
     ] = None,
+    budget: endpoints.Budget = None,
+    replay: endpoints.Replay = False,
 ) -> None:
     """Run the pipeline: every stage that is out of date, in DVC's order, recorded in Prefect and MLflow."""
+    endpoints.use(budget, replay)
     root = environment.project_root()
     environment.prepare(root)
 
