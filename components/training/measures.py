@@ -27,9 +27,7 @@ def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, 
     scored = [rollout for rollout in rollouts if rollout.dialogue.emotion_final is not None]
     finals = [float(rollout.dialogue.emotion_final or 0) for rollout in scored]
     turns = [turn for rollout in scored for turn in rollout.dialogue.turns]
-    explained = (
-        [turn.appraisal.evidence for turn in turns if turn.appraisal] if any(t.appraisal and t.appraisal.evidence for t in turns) else []
-    )
+    explained = [turn.appraisal.evidence for turn in turns if turn.appraisal]  # by an LLM user: not at all, so nobody counts repetitions
     return {
         "n": float(len(scored)),
         "failed_dialogues": float(len(rollouts) - len(scored)),
@@ -38,7 +36,7 @@ def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, 
         "failure_rate": _mean([final < floor for final in finals]),
         "turns_mean": _mean([len(rollout.dialogue.turns) for rollout in scored]),
         "right_act_rate": _mean([right for rollout in scored for right in right_acts(rollout.dialogue)]),
-        "repeat_rate": _mean([any(one.what == "repeats" for one in evidence) for evidence in explained]),
+        "repeat_rate": _mean([any(e.what == "repeats" for e in evidence) for evidence in explained if any(explained)]),
         "cut_off_rate": sum(rollout.cut_off for rollout in scored) / len(turns) if turns else float("nan"),
         "malformed_rate": _mean([not rollout.well_formed for rollout in scored]),
         "reply_tokens": _mean([turn.reply_tokens or 0 for turn in turns]),
