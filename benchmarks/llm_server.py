@@ -54,10 +54,13 @@ def answer(body: Mapping[str, Any]) -> str:
 class Server:
     """`faults`: the share of answers that are not what was asked for. Whoever comes without the `key` hears it said back and no more."""
 
-    def __init__(self, models: Sequence[str], key: str, least_s: float, most_s: float, faults: float, seed: int) -> None:
+    def __init__(
+        self, models: Sequence[str], key: str, least_s: float, most_s: float, slow_motion: float, faults: float, seed: int
+    ) -> None:
         self.models, self.key = models, key
-        self.least_s, self.most_s, self.faults, self.random = least_s, most_s, faults, Random(seed)
+        self.least_s, self.most_s, self.slow_motion, self.faults, self.random = least_s, most_s, slow_motion, faults, Random(seed)
         self.calls = self.open_connections = self.most_connections = 0
+        self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.faulty: Counter[str] = Counter()
 
@@ -89,10 +92,12 @@ class Server:
 
     async def _chat(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
         self.calls += 1
+        key = key_of([(message["role"], message["content"]) for message in body["messages"]], body["seed"])
+        self.asked[key] += 1
         fault = self.random.choice(FAULTS) if self.random.random() < self.faults else None
         if fault:
             self.faulty[fault] += 1
-        await asyncio.sleep(latency_s(body["seed"], self.least_s, self.most_s))
+        await asyncio.sleep(self.slow_motion * latency_s(body["seed"], self.least_s, self.most_s))
         if fault in ("429", "500"):
             await _send(writer, int(fault), {"error": {"message": "not now"}})
             return True
@@ -106,11 +111,12 @@ class Server:
             return fault == "malformed"
         await _send(writer, 200, whole)
         if fault is None:
-            self.answered[key_of([(message["role"], message["content"]) for message in body["messages"]], body["seed"])] += 1
+            self.answered[key] += 1
         return True
 
     def _counts(self) -> dict[str, Any]:
-        return {"calls": self.calls, "faulty": self.faulty, "answered": self.answered, "most_connections": self.most_connections}
+        sums = {"calls": self.calls, "most_connections": self.most_connections}
+        return {**sums, "faulty": self.faulty, "asked": self.asked, "answered": self.answered}
 
 
 async def _send(writer: asyncio.StreamWriter, status: int, value: Any, cut: bool = False, broken: bool = False) -> None:
@@ -134,7 +140,7 @@ def running(*options: str) -> Generator[str, None, None]:
 
 
 def counts(url: str) -> dict[str, Any]:
-    """calls, faulty (by kind), answered (by `key_of`), most_connections."""
+    """calls, most_connections; faulty by kind; asked, and answered as it should be, by `key_of`."""
     with urllib.request.urlopen(url.replace("/v1", "/counts")) as response:
         found: dict[str, Any] = json.load(response)
         return found
@@ -145,10 +151,11 @@ async def main() -> None:
     parser.add_argument("--models", nargs="+", default=["user-model"])
     parser.add_argument("--key", default="")
     parser.add_argument("--latency", type=float, nargs=2, default=(0.0, 0.0), metavar=("LEAST_S", "MOST_S"))
+    parser.add_argument("--slow-motion", type=float, default=1.0, help="all latencies times this")
     parser.add_argument("--faults", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
-    server = Server(options.models, options.key, *options.latency, options.faults, options.seed)
+    server = Server(options.models, options.key, *options.latency, options.slow_motion, options.faults, options.seed)
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0, backlog=1024, limit=2**20)
     print(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1", flush=True)
     await listener.serve_forever()

@@ -195,8 +195,6 @@ def test_the_budget_stops_in_one_line_and_nothing_is_paid_for_twice(
         assert counts(url)["calls"] == 40 and set(counts(url)["answered"].values()) == {1}
     assert len(load_transcripts(project / "a.jsonl")) == 8
     assert "of 5.0000" in capsys.readouterr().err
-    monkeypatch.setenv("RLVER_BUDGET", "")
-    assert "budget" in complaint(capsys, *CONVERSE, "-o", "b.jsonl", "--budget", "nan")
 
 
 def test_a_supporter_talks_with_the_model(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
