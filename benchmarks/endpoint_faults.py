@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.async_rollouts import PARAMETERS, parameters
-from benchmarks.canned_policy import SPEAKING, CannedSampler, LetterChat
+from benchmarks.async_rollouts import PARAMETERS, parameters, policy
 from benchmarks.llm_server import counts, key_of, running
 from components.dialogue.episode import Job
 from components.dialogue.transcript import Dialogue
@@ -50,20 +49,22 @@ def jobs(dialogues: int) -> list[Job]:
     return [Job(f"d{number}", people[number % len(people)], 7 + number // len(people)) for number in range(dialogues)]
 
 
-def hold(url: str, folder: Path, dialogues: int, turns: int) -> None:
-    """What `converse` does, with a canned policy: answers and transcripts in `folder`."""
-    settings = load_settings(REPOSITORY / "params.yaml")
+def hold(url: str, folder: Path, dialogues: int, turns: int, concurrency: int | None, model: Path | None) -> None:
+    """What `converse` does: answers and transcripts in `folder`. Dialogues at once, if not as many as calls in QUICK."""
+    settings = load_settings(REPOSITORY / "params.yaml", "base")
+    at_once, numbers = (QUICK["concurrency"], QUICK) if concurrency is None else (concurrency, {})
+    sampler, chat, speaking = policy(model, settings, at_once)
     server = ChatServer(url, "URL", "KEY", lambda: None)
-    connection = Connection(parameters(settings, url, **QUICK), server, ["user-model"], folder / "answers.db", False, Run("bench"))
+    connection = Connection(parameters(settings, url, **numbers), server, ["user-model"], folder / "answers.db", False, Run("bench"))
     user = LLMSimulator(connection, "vanilla", PARAMETERS, settings.simulator.emotion_start)
     rules = EmotionRules(max_turns=turns)
-    talk = Conversation(user, CannedSampler(), LetterChat(), SPEAKING, rules, QUICK["concurrency"], connection)
+    talk = Conversation(user, sampler, chat, speaking, rules, at_once, connection)
     progress = DialogueProgress(dialogues, rules.ceiling, costs=talk.costs)
     hold_and_write(talk, jobs(dialogues), folder / "out.jsonl", "bench", MAX_FAILURE_RATE, progress)
 
 
-def in_a_child(url: str, folder: Path, dialogues: int, turns: int) -> subprocess.Popen[bytes]:
-    arguments = ("--child", url, str(folder), "--dialogues", str(dialogues), "--turns", str(turns))
+def in_a_child(url: str, folder: Path, dialogues: int, turns: int, *more: str) -> subprocess.Popen[bytes]:
+    arguments = ("--child", url, str(folder), "--dialogues", str(dialogues), "--turns", str(turns), *more)
     return subprocess.Popen((sys.executable, "-m", "benchmarks.endpoint_faults", *arguments), cwd=REPOSITORY)
 
 
@@ -121,10 +122,12 @@ def main() -> int:
     parser.add_argument("--dialogues", type=int, default=200)
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--faults", type=float, default=0.3)
+    parser.add_argument("--concurrency", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--model", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--child", nargs=2, metavar=("URL", "FOLDER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        hold(options.child[0], Path(options.child[1]), options.dialogues, options.turns)
+        hold(options.child[0], Path(options.child[1]), options.dialogues, options.turns, options.concurrency, options.model)
         return 0
     size = (options.dialogues, options.turns)
     plain = run(0.0, *size)

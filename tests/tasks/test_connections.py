@@ -12,6 +12,7 @@ import pytest
 from components.endpoint.chat import BudgetExceeded, ChatAnswer, NotRecorded
 from components.files import BadFile
 from components.settings import Settings, load_settings
+from flows.commands import endpoints
 from tasks import connections, environment
 from tasks.costs import costs_file, write_costs
 
@@ -211,3 +212,18 @@ def test_a_connection_that_is_not_open_says_so(project: Path, repository_root: P
     connection = connections.to_user(settings(repository_root))
     with pytest.raises(RuntimeError, match="not open"):
         asyncio.run(connection.chat(ask("a")))
+
+
+def test_the_options_of_a_command_reach_its_stages(project: Path) -> None:
+    endpoints.use(None, False)
+    assert (environment.budget(), environment.replays()) == (None, False)
+    endpoints.use(2.5, True)
+    child = environment.for_child()
+    assert (child["RLVER_BUDGET"], child["RLVER_REPLAY"]) == ("2.5", "1")
+    assert (environment.budget(), environment.replays()) == (2.5, True)
+
+
+def test_all_processes_of_one_training_are_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert environment.run_name() != environment.run_name()
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "of torchrun")
+    assert environment.run_name() == environment.run_name() == "of torchrun"
