@@ -93,15 +93,20 @@ def to_user(settings: Settings, models: Sequence[str] | None = None) -> Connecti
     """To the server of the simulated user (answers/user.db); `models`: others than the parameters name. Raises NoServer."""
     llm = settings.simulator.llm
     named = [model for model in (llm.appraiser.model, llm.speaker.model) if model]
-    return _connection(settings, "user", models or named)
+    return _connection(settings, "user", models or named, "user.db")
+
+
+def to_writer(settings: Settings, model: str) -> Connection:
+    """To the server of the simulated user, for a model that writes personas (answers/personas.db). Raises NoServer."""
+    return _connection(settings, "user", [model], "personas.db")
 
 
 def to_policy(settings: Settings, model: str) -> Connection:
     """To the server of a policy that is only talked with (answers/policy.db). Raises NoServer."""
-    return _connection(settings, "policy", [model])
+    return _connection(settings, "policy", [model], "policy.db")
 
 
-def _connection(settings: Settings, role: environment.Role, models: Sequence[str]) -> Connection:
+def _connection(settings: Settings, role: environment.Role, models: Sequence[str], answers: str) -> Connection:
     server = environment.chat_server(role)
     numbers = settings.endpoint.model_dump(exclude={"prices", "budget"})
     given = environment.budget()
@@ -117,4 +122,4 @@ def _connection(settings: Settings, role: environment.Role, models: Sequence[str
         prices={model: Price(**price.model_dump()) for model, price in settings.endpoint.prices.items()},
         budget=settings.endpoint.budget if given is None else given,
     )
-    return Connection(parameters, server, models, ANSWERS / f"{role}.db", environment.replays(), Run(environment.run_name()))
+    return Connection(parameters, server, models, ANSWERS / answers, environment.replays(), Run(environment.run_name()))
