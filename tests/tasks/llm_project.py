@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from small_project import make_project
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "endpoint"))
+from scripted_server import Script, Server, serving
 
 MODEL = {"model": "user-model"}
 LLM = {"kind": "llm", "llm": {"appraiser": MODEL, "speaker": MODEL}}
@@ -35,3 +41,14 @@ def files_with(root: Path, text: str) -> list[str]:
     found = [path for path in sorted(root.rglob("*")) if path.is_file()]
     assert found
     return [path.relative_to(root).as_posix() for path in found if text.encode() in path.read_bytes()]
+
+
+def served(script: Script, body: Callable[[str], None]) -> Server:
+    """Run `body` in a thread beside a server; what happens there has event loops of its own."""
+
+    async def run() -> Server:
+        async with serving(script) as server:
+            await asyncio.to_thread(body, server.url)
+            return server
+
+    return asyncio.run(run())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from llm_project import served
+from scripted_server import KEY, MODEL, Asked, Reply, ask, error, good
 
 from components.endpoint.chat import BudgetExceeded, ChatAnswer, NotRecorded
 from components.files import BadFile
@@ -15,9 +16,6 @@ from components.settings import Settings, load_settings
 from flows.commands import endpoints
 from tasks import connections, environment
 from tasks.costs import costs_file, write_costs
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "endpoint"))
-from scripted_server import KEY, MODEL, Asked, Reply, Server, ask, error, good, serving
 
 URL = "http://127.0.0.1:8100/v1"
 NAMES = ("RLVER_USER_URL", "RLVER_USER_KEY", "RLVER_POLICY_URL", "RLVER_POLICY_KEY", "RLVER_REPLAY", "RLVER_BUDGET")
@@ -48,17 +46,6 @@ def talk(connection: connections.Connection, *questions: str) -> list[ChatAnswer
     async def run() -> list[ChatAnswer | BaseException]:
         async with connection:
             return await asyncio.gather(*(connection.chat(ask(question)) for question in questions), return_exceptions=True)
-
-    return asyncio.run(run())
-
-
-def served(script: Any, body: Any) -> Server:
-    """Run `body` in a thread beside a server; what happens there has event loops of its own."""
-
-    async def run() -> Server:
-        async with serving(script) as server:
-            await asyncio.to_thread(body, server.url)
-            return server
 
     return asyncio.run(run())
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from fakes import people
-from llm_project import LLM, PRICES, change, files_with, make_llm_project
+from llm_project import LLM, PRICES, change, files_with, make_llm_project, served
 from micro import micro_model, micro_tokenizer
+from scripted_server import error
 from small_project import train_arguments
 
 from benchmarks.llm_server import counts, running
@@ -74,7 +75,8 @@ def test_converse_talks_with_the_model_shows_what_it_costs_and_verify_derives_it
 
     assert main(["verify", "a.jsonl", "--personas", "test.jsonl", "--variant", "v"]) == 0
     assert "24 appraisals: every emotion follows from its replies and the answers in answers/user.db" in capsys.readouterr().out
-    assert counts(server)["calls"] - before == calls, "verify asks nobody"
+    assert main(["score", "a.jsonl", "--personas", "test.jsonl"]) == 0
+    assert counts(server)["calls"] - before == calls, "neither verify nor score asks anybody"
 
 
 def test_verify_finds_what_the_model_never_said(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,6 +257,27 @@ def test_an_unknown_model_and_an_unplayable_persona_are_told_before_anything_is_
     write_jsonl(project / "test.jsonl", rows)
     assert "language" in complaint(capsys, *CONVERSE, "-o", "a.jsonl")
     assert counts(server)["calls"] == before
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("This model's maximum context length is 10 tokens", "too long for 'user-model'"),
+        ("rejected by our content management policy", "the content was refused"),
+        ("you may not", "the request was refused (HTTP 400): you may not; check the parameters of 'user-model'"),
+    ],
+)
+def test_what_only_the_server_can_know_ends_dialogues_and_is_told_with_its_count(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: str, expected: str
+) -> None:
+    def body(url: str) -> None:
+        monkeypatch.setenv("RLVER_USER_URL", url)
+        told = complaint(capsys, *CONVERSE, "-o", "a.jsonl")
+        assert "8 of 8 dialogues failed (allowed: 5%): 8 x SimulatorUnavailable: turn 1: the appraisal: " in told and expected in told
+
+    asked = served(lambda number, asked: error(400, said) if asked.body else error(404, "no list"), body).asked
+    assert sum(bool(one.body) for one in asked) == 8, "a refusal is not asked again"
+    assert not (project / "a.jsonl").exists()
 
 
 def test_a_simulator_that_does_not_exist_and_one_without_models(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
