@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from components.dialogue.episode import ContextFull
 from components.dialogue.transcript import Appraisal, StopReason
@@ -19,6 +20,10 @@ from components.policy.thinking import split_thought
 from components.settings import Settings, load_settings
 from components.simulator.emotion import EmotionRules, apply_change, stop_reason, tier
 from components.simulator.protocol import Simulator
+from tasks.dialogue_commands import with_simulator
+
+if TYPE_CHECKING:
+    from tasks.connections import Connection
 
 LEAVE = ("/quit", "/exit", "/bye")
 TEST_PERSONAS = Path("data/personas/test.jsonl")
@@ -67,14 +72,21 @@ def chat(
     terminal = terminal or Terminal(sys.stdin, sys.stdout)
     seed = settings.seed if seed is None else seed
     if role == "supporter":
-        from tasks.stages.assembly import emotion_rules, simulator
+        from tasks.stages.assembly import user_connection
 
-        someone = _someone(persona, personas, settings)
-        asyncio.run(support(someone, seed, simulator(settings), emotion_rules(settings), terminal))
+        someone, connection = _someone(persona, personas, settings), user_connection(settings)
+        asyncio.run(_support(someone, seed, settings, connection, terminal))
     elif role == "user":
-        asyncio.run(_talk(policy, settings, seed, terminal))
+        asyncio.run(_talk(policy, with_simulator(settings, "scripted", None), seed, terminal))  # nobody asks the user anything
     else:
         raise ValueError(f"unknown side {role!r}: choose user or supporter")
+
+
+async def _support(persona: Persona, seed: int, settings: Settings, connection: Connection | None, terminal: Terminal) -> None:
+    from tasks.stages.assembly import emotion_rules, simulator
+
+    async with connection or nullcontext():
+        await support(persona, seed, simulator(settings, endpoint=connection), emotion_rules(settings), terminal)
 
 
 async def support(persona: Persona, seed: int, simulator: Simulator, rules: EmotionRules, terminal: Terminal) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from uuid import uuid4
 
 QUIET = {
     # No telemetry, from this process or its children. MLflow takes only the word `true`.
@@ -110,6 +111,7 @@ class ChatServer:
     """A chat endpoint as the environment names it. `key` reads the key anew each time it is called, so that nobody keeps it."""
 
     url: str
+    url_variable: str
     key_variable: str
     key: Callable[[], str | None]
 
@@ -127,7 +129,7 @@ def chat_server(role: Role, root: Path | None = None) -> ChatServer:
         raise NoServer(
             f"no chat endpoint is set: put {_ADDRESS[role]}=http://127.0.0.1:8100/v1 into .env (and {_KEY[role]}, where it needs one)"
         )
-    return ChatServer(url, _KEY[role], lambda: _value(at, _KEY[role]))
+    return ChatServer(url, _ADDRESS[role], _KEY[role], lambda: _value(at, _KEY[role]))
 
 
 def replays() -> bool:
@@ -145,13 +147,21 @@ def budget() -> float | None:
     if not text:
         return None
     try:
-        return float(text)
-    except ValueError as error:
-        raise ValueError(f"RLVER_BUDGET must be an amount of money, got {text!r}") from error
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not amount >= 0:
+        raise ValueError(f"the budget (--budget, RLVER_BUDGET) must be an amount of money, 0 or more, got {text!r}")
+    return amount
 
 
 def set_budget(amount: float) -> None:
     os.environ["RLVER_BUDGET"] = str(amount)
+
+
+def run_name() -> str:
+    """What marks the calls of this run in a file of answers: the same for all processes of one training."""
+    return os.environ.get("TORCHELASTIC_RUN_ID") or uuid4().hex
 
 
 def debug() -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from flows.commands import endpoints
 from tasks import environment
 
 PAPER = "paper/dvc.yaml"
@@ -42,8 +43,11 @@ def run(
             help="Run up to N stages that do not need each other side by side, each on its share of the cores.",
         ),
     ] = 1,
+    budget: endpoints.Budget = None,
+    replay: endpoints.Replay = False,
 ) -> None:
     """Run the pipeline: every stage that is out of date, in DVC's order, recorded in Prefect and MLflow."""
+    endpoints.use(budget, replay)
     root = environment.project_root()
     environment.prepare(root)
     if dry_run:

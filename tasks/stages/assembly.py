@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,11 +33,11 @@ def simulator(settings: Settings, difficulty: str | None = None, endpoint: ChatE
     s = settings.simulator
     if s.kind == "scripted":
         return ScriptedSimulator(difficulty or s.difficulty)
+    if endpoint is None:
+        raise RuntimeError("an LLM user needs an endpoint")
     from components.simulator.llm.parameters import LLMUserParameters, ModelParameters
     from components.simulator.llm.simulator import LLMSimulator
 
-    if endpoint is None:
-        raise RuntimeError("an LLM user needs an endpoint")
     parameters = LLMUserParameters(
         appraiser=ModelParameters(**s.llm.appraiser.model_dump()),
         speaker=ModelParameters(**s.llm.speaker.model_dump()),
@@ -72,6 +72,15 @@ class Conversation:
     def user(self, settings: Settings, difficulty: str) -> Simulator:
         """A user of another difficulty, through the same connection."""
         return simulator(settings, difficulty, self.connection)
+
+    def can_hold(self, jobs: Iterable[Job]) -> None:
+        """Raise ValueError for the first persona that its user cannot play, before anything is spent."""
+        for job in jobs:
+            (job.simulator or self.simulator).session(job.persona, job.seed)
+
+    def costs(self) -> str:
+        """What the calls to chat endpoints have come to, in one line; empty when there are none."""
+        return self.connection.line() if self.connection else ""
 
     def hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None] = lambda rollout: None) -> list[Rollout]:
         """Hold all dialogues with the present weights."""
