@@ -10,12 +10,10 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from components.dialogue.episode import ContextFull
 from components.dialogue.transcript import Appraisal, StopReason
 from components.files import BadFile
 from components.personas.persona import Persona
-from components.policy.sampler import SampleRequest
-from components.policy.thinking import split_thought
+from components.policy.protocol import ContextFull
 from components.settings import Settings, load_settings
 from components.simulator.emotion import EmotionRules, apply_change, stop_reason, tier
 from components.simulator.protocol import Simulator
@@ -126,23 +124,17 @@ async def _talk(policy: str | None, settings: Settings, seed: int, terminal: Ter
 
     location = policy_location(policy) if policy else str(newest_policy(Path("models")))
     talk = load(location, settings, Path(location).name, concurrency=1)
-    talk.sampler.start()
-    chat, speaking = talk.chat, talk.speaking
+    talk.policy.start()
+    session = talk.policy.session("chat", seed)
     terminal.show(f"You talk to {location}. {LEAVE[0]} ends the talk.")
-    context: list[int] = []
-    turn = 0
     while (line := terminal.ask("you ")) is not None:
-        context = [*context, *chat.user_turn(line)] if context else chat.start(line)
-        if len(context) + speaking.max_reply_tokens > speaking.max_context_tokens:
-            raise ContextFull(f"the talk has become too long for the model ({speaking.max_context_tokens} tokens); start a new one")
-        request = SampleRequest("chat", tuple(context), seed * 1_000 + turn, speaking.max_reply_tokens)
-        sample = await talk.sampler.sample(request)
-        context += [*sample.token_ids, *([] if sample.finished else [chat.end_of_turn])]
-        said = split_thought(chat.decode(sample.token_ids), speaking.thinking)
+        try:
+            said = (await session.reply(line)).said
+        except ContextFull as error:
+            raise ContextFull(f"the talk has become too long for the model ({error}); start a new one") from error
         if said.think:
             terminal.show(f"     ({said.think})")
         terminal.show(f"it > {said.reply or '…'}")
-        turn += 1
 
 
 def newest_policy(models: Path) -> Path:

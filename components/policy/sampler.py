@@ -29,6 +29,10 @@ class Sample:
 
 
 class Sampler(Protocol):
+    def start(self) -> None:
+        """Forget everything; call before the first dialogue and after every change of the weights."""
+        ...
+
     async def sample(self, request: SampleRequest) -> Sample: ...
 
     def forget(self, dialogue_id: str) -> None:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.dialogue.episode import Job, Rollout, Speaking
+from components.dialogue.episode import Job, Rollout
 from components.dialogue.rollouts import hold_dialogues
 from components.policy.chat import ChatFormat
+from components.policy.protocol import Policy
 from components.policy.thinking import system_prompt
+from components.policy.token_policy import Speaking, TokenPolicy
 from components.settings import Settings
 from components.simulator.emotion import EmotionRules
 from components.simulator.protocol import Simulator
@@ -59,15 +61,14 @@ def user_connection(settings: Settings) -> Connection | None:
 
 @dataclass(frozen=True)
 class Conversation:
-    """Everything that holds dialogues except the jobs. `sampler.start()` must precede dialogues with changed weights."""
+    """Everything that holds dialogues except the jobs. `policy.start()` must precede dialogues with changed weights."""
 
     simulator: Simulator
-    sampler: Any  # TransformersSampler
-    chat: ChatFormat
-    speaking: Speaking
+    policy: Policy
     rules: EmotionRules
     concurrency: int
-    connection: Connection | None = None  # open while dialogues are held
+    connection: Connection | None = None  # of the user; open while dialogues are held
+    policy_connection: Connection | None = None  # likewise, of a policy that is only talked with
 
     def user(self, settings: Settings, difficulty: str) -> Simulator:
         """A user of another difficulty, through the same connection."""
@@ -75,14 +76,12 @@ class Conversation:
 
     def hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None] = lambda rollout: None) -> list[Rollout]:
         """Hold all dialogues with the present weights."""
-        self.sampler.start()
+        self.policy.start()
         return asyncio.run(self._hold(jobs, on_finished))
 
     async def _hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None]) -> list[Rollout]:
-        async with self.connection or nullcontext():
-            return await hold_dialogues(
-                jobs, self.simulator, self.sampler, self.chat, self.speaking, self.rules, self.concurrency, on_finished
-            )
+        async with self.connection or nullcontext(), self.policy_connection or nullcontext():
+            return await hold_dialogues(jobs, self.simulator, self.policy, self.rules, self.concurrency, on_finished)
 
 
 def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: Any, concurrency: int) -> Conversation:
@@ -92,16 +91,18 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
     connection = user_connection(settings)
     return Conversation(
         simulator=simulator(settings, endpoint=connection),
-        sampler=TransformersSampler(
-            model, tokenizer.eos_token_id, policy.temperature, policy.top_p, rows=concurrency, capacity=policy.max_context_tokens
-        ),
-        chat=ChatFormat(tokenizer, system_prompt(policy.thinking)),
-        speaking=Speaking(
-            policy=policy_name,
-            thinking=policy.thinking,
-            strip_thoughts=policy.thinking and policy.thoughts == "strip",
-            max_reply_tokens=policy.max_reply_tokens,
-            max_context_tokens=policy.max_context_tokens,
+        policy=TokenPolicy(
+            sampler=TransformersSampler(
+                model, tokenizer.eos_token_id, policy.temperature, policy.top_p, rows=concurrency, capacity=policy.max_context_tokens
+            ),
+            chat=ChatFormat(tokenizer, system_prompt(policy.thinking)),
+            speaking=Speaking(
+                policy=policy_name,
+                thinking=policy.thinking,
+                strip_thoughts=policy.thinking and policy.thoughts == "strip",
+                max_reply_tokens=policy.max_reply_tokens,
+                max_context_tokens=policy.max_context_tokens,
+            ),
         ),
         rules=emotion_rules(settings),
         concurrency=concurrency,
