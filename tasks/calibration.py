@@ -15,7 +15,8 @@ from components.files import BadFile
 from components.personas.persona import Persona
 from components.personas.schema import validate_file
 from components.settings import Settings, load_settings
-from tasks.conversing import as_evaluated, policy_location
+from tasks.conversing import as_evaluated
+from tasks.policies import policy_location
 from tasks.progress import DialogueProgress
 from tasks.stages.assembly import load, simulator
 

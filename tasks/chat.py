@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from components.dialogue.transcript import Appraisal, StopReason
 from components.files import BadFile
@@ -17,6 +18,9 @@ from components.policy.protocol import ContextFull
 from components.settings import Settings, load_settings
 from components.simulator.emotion import EmotionRules, apply_change, stop_reason, tier
 from components.simulator.protocol import Simulator
+
+if TYPE_CHECKING:
+    from tasks.stages.assembly import Conversation
 
 LEAVE = ("/quit", "/exit", "/bye")
 TEST_PERSONAS = Path("data/personas/test.jsonl")
@@ -70,7 +74,12 @@ def chat(
         someone = _someone(persona, personas, settings)
         asyncio.run(support(someone, seed, simulator(settings), emotion_rules(settings), terminal))
     elif role == "user":
-        asyncio.run(_talk(policy, settings, seed, terminal))
+        from tasks.policies import candidate
+
+        who = candidate(policy or str(newest_policy(Path("models"))), settings)
+        talk = who.conversation(settings, concurrency=1)
+        talk.policy.start()
+        asyncio.run(_talk(talk, who.location, seed, terminal))
     else:
         raise ValueError(f"unknown side {role!r}: choose user or supporter")
 
@@ -118,15 +127,14 @@ def bar(emotion: int) -> str:
     return f"emotion {emotion:3d} {'█' * filled}{'░' * (_BAR - filled)} {tier(emotion)}"
 
 
-async def _talk(policy: str | None, settings: Settings, seed: int, terminal: Terminal) -> None:
-    from tasks.conversing import policy_location
-    from tasks.stages.assembly import load
+async def _talk(talk: Conversation, who: str, seed: int, terminal: Terminal) -> None:
+    async with talk.policy_connection or nullcontext():
+        await _exchange(talk, who, seed, terminal)
 
-    location = policy_location(policy) if policy else str(newest_policy(Path("models")))
-    talk = load(location, settings, Path(location).name, concurrency=1)
-    talk.policy.start()
+
+async def _exchange(talk: Conversation, who: str, seed: int, terminal: Terminal) -> None:
     session = talk.policy.session("chat", seed)
-    terminal.show(f"You talk to {location}. {LEAVE[0]} ends the talk.")
+    terminal.show(f"You talk to {who}. {LEAVE[0]} ends the talk.")
     while (line := terminal.ask("you ")) is not None:
         try:
             said = (await session.reply(line)).said

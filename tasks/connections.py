@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from components.endpoint.chat import ChatAnswer, ChatRequest
-from components.endpoint.opening import check_endpoint, open_endpoint
+from components.endpoint.opening import check_endpoint, list_models, open_endpoint
 from components.endpoint.parameters import EndpointParameters
 from components.endpoint.prices import Price
 from components.endpoint.recorded import RecordedEndpoint
@@ -39,6 +39,10 @@ class Connection:
         """Ask the server for its models, free of charge. Raises EndpointError, in one line that says what to do."""
         if not self.replay:
             asyncio.run(check_endpoint(self.parameters, self.server.key, self.models))
+
+    def listed(self) -> list[str]:
+        """The models of the server, as it lists them. Raises EndpointError."""
+        return asyncio.run(list_models(self.parameters, self.server.key))
 
     async def chat(self, request: ChatRequest) -> ChatAnswer:
         if self._open is None:
@@ -71,13 +75,13 @@ def to_user(settings: Settings, models: Sequence[str] | None = None) -> Connecti
     return _connection(settings, "user", models or named)
 
 
-def to_policy(settings: Settings, model: str) -> Connection:
-    """To the server of a policy that is only talked with (answers/policy.db). Raises NoServer."""
-    return _connection(settings, "policy", [model])
+def to_policy(settings: Settings, models: Sequence[str], url: str | None = None) -> Connection:
+    """To the server of a policy that is only talked with (answers/policy.db), at `url` or where the environment says. Raises NoServer."""
+    return _connection(settings, "policy", models, url)
 
 
-def _connection(settings: Settings, role: environment.Role, models: Sequence[str]) -> Connection:
-    server = environment.chat_server(role)
+def _connection(settings: Settings, role: environment.Role, models: Sequence[str], url: str | None = None) -> Connection:
+    server = environment.chat_server(role, url=url)
     numbers = settings.endpoint.model_dump(exclude={"prices", "budget"})
     given = environment.budget()
     parameters = EndpointParameters(

@@ -110,9 +110,35 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
     )
 
 
+def endpoint_conversation(settings: Settings, to: Connection, model: str, concurrency: int) -> Conversation:
+    """A conversation with a model behind a chat endpoint: evaluation only."""
+    from components.policy.chat_policy import ChatPolicy
+
+    policy = settings.policy
+    connection = user_connection(settings)
+    return Conversation(
+        simulator=simulator(settings, endpoint=connection),
+        policy=ChatPolicy(
+            endpoint=to,
+            model=model,
+            system=system_prompt(policy.thinking),
+            thinking=policy.thinking,
+            strip_thoughts=policy.thoughts == "strip",
+            temperature=policy.temperature,
+            top_p=policy.top_p,
+            max_reply_tokens=policy.max_reply_tokens,
+        ),
+        rules=emotion_rules(settings),
+        concurrency=concurrency,
+        connection=connection,
+        policy_connection=to,
+    )
+
+
 def load(model_path: Path | str, settings: Settings, policy_name: str, concurrency: int) -> Conversation:
     """A conversation with the policy saved at `model_path`. Raises ValueError in one line when there is none."""
-    from components.policy.load import load_policy
+    from components.policy.load import check_context, load_policy
 
     model, tokenizer = load_policy(model_path)
+    check_context(model, settings.policy.max_context_tokens)
     return conversation(settings, policy_name, model, tokenizer, concurrency)

@@ -305,9 +305,7 @@ def test_a_third_of_bad_answers_breaks_no_dialogue_and_scores_none_from_a_bad_on
 
     endpoint = ScriptedEndpoint(answer)
     jobs = [Job(f"d{number}", persona, number) for number, persona in enumerate(people()[0])]
-    rollouts: list[Rollout] = asyncio.run(
-        hold_dialogues(jobs, simulator(endpoint), policy(), RULES, concurrency=8)
-    )
+    rollouts: list[Rollout] = asyncio.run(hold_dialogues(jobs, simulator(endpoint), policy(), RULES, concurrency=8))
     assert count["bad"] > 20
     assert {(one.dialogue.failure, one.dialogue.emotion_final) for one in rollouts} == {(None, 52)}
     assert len(endpoint.requests) == 16 * 5 + count["bad"]
