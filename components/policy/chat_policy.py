@@ -49,7 +49,7 @@ class ChatSession:
         self._dialogue_id = dialogue_id
         self._seed = seed
         self._turns = 0
-        self._messages = (Message("system", policy.system),)
+        self._messages: tuple[Message, ...] = (Message("system", policy.system),)
 
     async def reply(self, user: str) -> Reply:
         """Raises PolicyUnavailable when this dialogue gets no answer; what would meet every dialogue (EndpointRefused, BudgetExceeded)
