@@ -61,7 +61,7 @@ def hold_and_write(
 
 
 def remarks(rollouts: Sequence[Rollout]) -> str:
-    """What was wrong with replies that were scored all the same; empty when nothing was."""
+    """What was wrong with replies of dialogues that were held now and scored all the same; empty when nothing was."""
     replies = sum(len(rollout.dialogue.turns) for rollout in rollouts)
     cut_off, malformed = sum(rollout.cut_off for rollout in rollouts), sum(not rollout.well_formed for rollout in rollouts)
     told = [f"{cut_off} of {replies} replies were cut off at policy.max_reply_tokens"] if cut_off else []
