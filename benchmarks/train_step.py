@@ -56,6 +56,9 @@ class GenerateSampler:
         self._answer_if_complete()
         return await answer
 
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
     def forget(self, dialogue_id: str) -> None:
         self.open_dialogues -= 1
         self._answer_if_complete()

@@ -129,7 +129,10 @@ def bar(emotion: int) -> str:
 
 async def _talk(talk: Conversation, who: str, seed: int, terminal: Terminal) -> None:
     async with talk.policy_connection or nullcontext():
-        await _exchange(talk, who, seed, terminal)
+        try:
+            await _exchange(talk, who, seed, terminal)
+        finally:
+            await talk.policy.close()
 
 
 async def _exchange(talk: Conversation, who: str, seed: int, terminal: Terminal) -> None:

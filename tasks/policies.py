@@ -48,9 +48,9 @@ def candidate(policy: str, settings: Settings, variant: str | None = None) -> Ca
 
     if policy.startswith(OPENAI):
         connection = to_policy(settings, [policy.removeprefix(OPENAI)])
-        connection.check()
     else:
         connection = _at_address(policy.removeprefix(VLLM), settings)
+    connection.check()
     model = connection.models[0]
     return Candidate(model, f"{OPENAI}{model}", connection)  # answers are kept by model, whatever the address
 

@@ -114,6 +114,9 @@ class FakeSampler:
     def start(self) -> None:
         """Nothing is kept between dialogues."""
 
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
     async def sample(self, request: SampleRequest) -> Sample:
         turn = sum(earlier.dialogue_id == request.dialogue_id for earlier in self.requests)
         self.requests.append(request)

@@ -1,8 +1,8 @@
 """Conversations as token ids: what stands before each policy turn, rendered by the tokenizer's own chat template.
 
 Tokens in, tokens out: what the policy sampled is kept as it is; only the user's part is ever rendered. The text between two policy
-turns is found by rendering a fixed short conversation and cutting after its last end-of-turn token, because templates put tokens
-there that nobody sampled (Qwen's newline after <|im_end|>). Templates that know no system role get it in front of the first message.
+turns is found by rendering a fixed short conversation and cutting after the end-of-turn token of its reply, because templates put tokens
+there that nobody sampled (Qwen's newline after <|im_end|>); they may also render a reply otherwise once it is no longer the last (Qwen3). Templates that know no system role get it in front of the first message.
 """
 
 from __future__ import annotations
@@ -40,10 +40,8 @@ class ChatFormat:
                 f"the chat template does not end turns with {self.tokenizer.eos_token!r}, the tokenizer's end token, so nobody could tell "
                 "where a reply ends; such models are not supported"
             )
-        last_end = len(before) - 1 - before[::-1].index(self.end_of_turn)
-        if ids[: last_end + 1] != before[: last_end + 1]:
-            raise ValueError("the chat template rewrites earlier turns when a user turn is added; such templates are not supported")
-        return ids[last_end + 1 :]
+        ends = [place for place, token in enumerate(ids) if token == self.end_of_turn]
+        return ids[ends[before.count(self.end_of_turn) - 1] + 1 :]
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of a sampled turn, without its end-of-turn token; thought tags are kept."""

@@ -35,6 +35,9 @@ class ChatPolicy:
     def start(self) -> None:
         """Its weights are the server's."""
 
+    async def close(self) -> None:
+        """Its connection is opened and closed by who made it."""
+
     def session(self, dialogue_id: str, seed: int) -> ChatSession:
         return ChatSession(self, dialogue_id, seed)
 

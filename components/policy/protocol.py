@@ -75,6 +75,10 @@ class Policy(Protocol):
         """Call before the first dialogue and after every change of the weights."""
         ...
 
+    async def close(self) -> None:
+        """No more dialogues in this event loop."""
+        ...
+
     def session(self, dialogue_id: str, seed: int) -> PolicySession: ...
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from components.policy.protocol import ContextFull, Reply, Tokens, turn_seed
-from components.policy.sampler import Sampler, SampleRequest
+from components.policy.sampler import PolicySampler, SampleRequest
 from components.policy.thinking import CLOSE, Said, split_thought
 
 
@@ -41,7 +41,7 @@ class Speaking:
 class TokenPolicy:
     """Replies by sampling tokens in `chat`'s format."""
 
-    sampler: Sampler
+    sampler: PolicySampler
     chat: Chat
     speaking: Speaking
 
@@ -51,6 +51,9 @@ class TokenPolicy:
 
     def start(self) -> None:
         self.sampler.start()
+
+    async def close(self) -> None:
+        await self.sampler.close()
 
     def session(self, dialogue_id: str, seed: int) -> TokenSession:
         return TokenSession(self, dialogue_id, seed)

@@ -81,7 +81,10 @@ class Conversation:
 
     async def _hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None]) -> list[Rollout]:
         async with self.connection or nullcontext(), self.policy_connection or nullcontext():
-            return await hold_dialogues(jobs, self.simulator, self.policy, self.rules, self.concurrency, on_finished)
+            try:
+                return await hold_dialogues(jobs, self.simulator, self.policy, self.rules, self.concurrency, on_finished)
+            finally:
+                await self.policy.close()
 
 
 def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: Any, concurrency: int) -> Conversation:

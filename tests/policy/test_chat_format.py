@@ -59,6 +59,13 @@ def test_a_template_without_a_system_role_gets_the_system_message_in_front_of_th
     assert other.decode(chat.user_turn("and you?")) == "<|user|>and you?<|end|><|assistant|>"
 
 
+def test_a_template_that_renders_the_last_reply_otherwise_is_cut_in_the_right_place(chatml: Any) -> None:
+    """Qwen3 puts an empty thought into the last reply, and only there."""
+    thought = "{% if loop.last and message.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}"
+    chatml.chat_template = CHATML.replace("{{ message.content }}", thought + "{{ message.content }}")
+    assert chatml.decode(ChatFormat(chatml, SYSTEM).user_turn("hi")) == "\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+
+
 def test_a_template_that_ends_turns_otherwise_than_texts_is_refused_in_one_line(chatml: Any) -> None:
     chatml.eos_token = "<|end|>"
     with pytest.raises(ValueError, match=r"does not end turns with '<\|end\|>'"):
