@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
 
 class BadFile(ValueError):
     """A file that cannot be used; the message names the file, the line and what to do."""
@@ -43,6 +46,19 @@ def write_json(path: Path, value: Any) -> None:
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """One JSON object a line, keys in the order given."""
     write_text_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in `path`; empty for an empty file. YAML 1.2: `2e-06`, as DVC writes it, is a number; PyYAML reads text. Raises BadFile."""
+    try:
+        values = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise BadFile(f"{path}: no such file") from error
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise BadFile(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values or {}, dict):
+        raise BadFile(f"{path}: expected a mapping, got {type(values).__name__}")
+    return values or {}
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

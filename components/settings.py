@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+
+from components.files import BadFile, read_yaml
 
 
 class SettingsError(ValueError):
@@ -228,6 +228,18 @@ class EndpointSettings(_Section):
     budget: float | None = Field(ge=0)
 
 
+class AuthoringSettings(_Section):
+    model: str | None
+    temperature: float = Field(ge=0)
+    top_p: float = Field(gt=0, le=1)
+    scenario_max_tokens: int = Field(ge=1)
+    persona_max_tokens: int = Field(ge=1)
+    max_repairs: int = Field(ge=0)
+    personas_per_scenario: Literal[1, 2, 4, 8]
+    run_words: int = Field(ge=1)
+    max_overlap: float = Field(ge=0, le=1)
+
+
 class TrackingSettings(_Section):
     log_models: Literal["full", "reference"]
 
@@ -246,6 +258,7 @@ class Settings(_Section):
     evaluation: EvaluationSettings
     benchmark: BenchmarkSettings
     endpoint: EndpointSettings
+    authoring: AuthoringSettings
     tracking: TrackingSettings
 
     @model_validator(mode="after")
@@ -277,14 +290,14 @@ def load_settings(params_path: Path, variant: str | None = None, *, seed: int | 
 
     Raises SettingsError, in one line, for a missing file, broken YAML, an unknown key, a missing key or a wrong type.
     """
-    values = _read_yaml(params_path)
+    values = _read(params_path)
     where = params_path.name
     if variant is not None:
         overlay_path = params_path.parent / "params" / f"{variant}.yaml"
         if not overlay_path.is_file():
             known = ", ".join(sorted(p.stem for p in overlay_path.parent.glob("*.yaml"))) or "none"
             raise SettingsError(f"unknown variant {variant!r}: there is no params/{variant}.yaml (known: {known})")
-        values = _overlaid(values, _read_yaml(overlay_path), path=(), source=f"params/{variant}.yaml")
+        values = _overlaid(values, _read(overlay_path), path=(), source=f"params/{variant}.yaml")
         where = f"{where} with params/{variant}.yaml"
     if seed is not None:
         values = _overlaid(values, {"seed": seed}, path=(), source="--seed")
@@ -299,16 +312,13 @@ def load_settings(params_path: Path, variant: str | None = None, *, seed: int | 
         raise SettingsError(f"{where}: {key}: {first['msg']}{got if first['loc'] else ''}") from error
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
-    """YAML 1.2, so that 2e-06 is a number (PyYAML reads it as text; DVC writes it that way)."""
+def _read(path: Path) -> dict[str, Any]:
     try:
-        values = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise SettingsError(f"{path}: no such file; run from the project's root") from error
-    except YAMLError as error:
-        raise SettingsError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(values, dict):
-        raise SettingsError(f"{path}: expected a mapping of parameters, got {type(values).__name__}")
+        values = read_yaml(path)
+    except BadFile as error:
+        raise SettingsError(str(error) if path.exists() else f"{error}; run from the project's root") from error
+    if not values:
+        raise SettingsError(f"{path}: no parameter in it")
     return values
 
 

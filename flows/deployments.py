@@ -16,9 +16,9 @@ from prefect.client.schemas.schedules import construct_schedule
 from prefect.deployments.runner import EntrypointType, RunnerDeployment
 from prefect.events import DeploymentEventTrigger
 
+from components.files import read_yaml
 from flows.reproduce import reproduce
 from tasks.dvc import md5_of
-from tasks.yaml import read_yaml
 
 LANDED = "rlver.personas.landed"
 PERSONAS = "rlver.personas"

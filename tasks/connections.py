@@ -72,15 +72,20 @@ def to_user(settings: Settings, models: Sequence[str] | None = None) -> Connecti
     """To the server of the simulated user (answers/user.db); `models`: others than the parameters name. Raises NoServer."""
     llm = settings.simulator.llm
     named = [model for model in (llm.appraiser.model, llm.speaker.model) if model]
-    return _connection(settings, "user", models or named)
+    return _connection(settings, "user", models or named, "user.db")
+
+
+def to_writer(settings: Settings, model: str) -> Connection:
+    """To the server of the simulated user, for a model that writes personas (answers/personas.db). Raises NoServer."""
+    return _connection(settings, "user", [model], "personas.db")
 
 
 def to_policy(settings: Settings, models: Sequence[str], url: str | None = None) -> Connection:
     """To the server of a policy that is only talked with (answers/policy.db), at `url` or where the environment says. Raises NoServer."""
-    return _connection(settings, "policy", models, url)
+    return _connection(settings, "policy", models, "policy.db", url)
 
 
-def _connection(settings: Settings, role: environment.Role, models: Sequence[str], url: str | None = None) -> Connection:
+def _connection(settings: Settings, role: environment.Role, models: Sequence[str], answers: str, url: str | None = None) -> Connection:
     server = environment.chat_server(role, url=url)
     numbers = settings.endpoint.model_dump(exclude={"prices", "budget"})
     given = environment.budget()
@@ -92,4 +97,4 @@ def _connection(settings: Settings, role: environment.Role, models: Sequence[str
         prices={model: Price(**price.model_dump()) for model, price in settings.endpoint.prices.items()},
         budget=settings.endpoint.budget if given is None else given,
     )
-    return Connection(parameters, server, models, ANSWERS / f"{role}.db", environment.replays())
+    return Connection(parameters, server, models, ANSWERS / answers, environment.replays())

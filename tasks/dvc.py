@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from components.files import read_yaml
 from tasks import environment, processes
 from tasks.stages import TEMPORARY_FAILURE
-from tasks.yaml import read_yaml
 
 if TYPE_CHECKING:
     from dvc.repo import Repo

@@ -10,7 +10,7 @@ from components.personas.generator import compose_personas
 from components.personas.importers import import_profiles
 from components.personas.library import load_library
 from components.personas.rows import InvalidPersonas, Problem, read_rows
-from components.personas.schema import validate_file, validate_rows
+from components.personas.schema import validate_file, validate_personas, validate_rows
 from tasks.personas import write_split
 
 
@@ -19,6 +19,15 @@ def generate(folder: Path, train: int, test: int, seed: int) -> dict[Path, int]:
     train_split, test_split = compose_personas(load_library(), seed, train, test)
     write_split(folder, train_split, test_split)
     return {folder / "train.jsonl": len(train_split), folder / "test.jsonl": len(test_split)}
+
+
+def compose_one(out: Path, split: str, count: int, seed: int) -> int:
+    """Compose `count` personas of one split from the library into the file `out`; returns how many."""
+    train, test = compose_personas(load_library(), seed, count if split == "train" else 0, count if split == "test" else 0)
+    personas = train or test
+    validate_personas(out.name, personas)
+    write_jsonl(out, [persona.model_dump(mode="json") for persona in personas])
+    return len(personas)
 
 
 def import_personas(source: Path, out: Path, split: str) -> int:

@@ -133,7 +133,7 @@ def _persona(split: str, index: int, slot: Slot, gender: str, full_name: str, se
     style = rng.choice(SPEAKING_STYLES)
     job = rng.choice(jobs_for(scenario.id, age))
     hobbies = rng.sample(people.hobbies, 3)
-    story = _story(scenario, words, talk_date(seed, split, index))
+    story = story_of(scenario, words, talk_date(seed, split, index))
     opener = rng.choice(scenario.openers).format_map(words)
     return Persona(
         persona_id=f"en-{split}-{index:04d}-{stable_hash(GENERATOR, seed, split, index, scenario.id, slot.need, full_name)[:10]}",
@@ -165,7 +165,9 @@ def talk_date(seed: int, split: str, index: int) -> datetime.date:
     return EARLIEST_TALK + datetime.timedelta(days=int(stable_hash("talk", seed, split, index)[:8], 16) % 730)
 
 
-def _story(scenario: Scenario, words: Mapping[str, str], talk: datetime.date) -> Story:
+def story_of(scenario: Scenario, words: Mapping[str, str], talk: datetime.date) -> Story:
+    """The scenario with its names (`words`: name, other) and, counted from the day of the talk, its dates."""
+
     def said(text: str) -> str:
         return text.format_map(words)
 

@@ -6,6 +6,7 @@ First names are dealt out to train and test once and for all, so that no name of
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,8 +84,8 @@ def people_of(split: str) -> People:
     """The pools of a split, `train` or `test`."""
     raw = _read("people.yaml")
     return People(
-        first_names={gender: _dealt(names.split(), split) for gender, names in raw["first_names"].items()},
-        surnames=_dealt(raw["surnames"].split(), split),
+        first_names={gender: dealt(names.split(), split) for gender, names in raw["first_names"].items()},
+        surnames=dealt(raw["surnames"].split(), split),
         jobs=tuple(Job(*one) for one in raw["jobs"]),
         hobbies=tuple(raw["hobbies"]),
     )
@@ -108,8 +109,8 @@ def stable_hash(*parts: object) -> str:
     return hashlib.sha256("|".join(str(part) for part in parts).encode()).hexdigest()
 
 
-def _dealt(names: list[str], split: str) -> tuple[str, ...]:
-    """A quarter of the names, chosen by hash, is for test."""
+def dealt(names: Sequence[str], split: str) -> tuple[str, ...]:
+    """Those of the names that belong to the split: a quarter of them, chosen by hash, is for test."""
     ranked = sorted(set(names), key=lambda name: stable_hash("name", name))
     cut = round(len(ranked) * TEST_SHARE)
     return tuple(sorted(ranked[:cut] if split == "test" else ranked[cut:]))

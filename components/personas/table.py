@@ -17,6 +17,7 @@ from components.personas.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, Hidden
 from components.personas.rows import Problem, Row
 
 MISSING = "is missing"
+LONGEST_BACKGROUND, LONGEST_FIRST_LINE = 8000, 400  # characters
 NEED_MARKER = re.compile(r"隐藏主题\W*[:：]")
 
 
@@ -86,8 +87,8 @@ COLUMNS: dict[str, pa.Column] = {
     "persona_class": pa.Column(object, _one_of(list(PersonaClass))),
     "traits": pa.Column(object, pa.Check(_three_traits, element_wise=True, error="must be three different words")),
     "portrait": pa.Column(object, _text(40, 4000)),
-    "background": pa.Column(object, [_text(100, 8000), _keeps_the_need]),
-    "first_line": pa.Column(object, [_text(2, 400), _keeps_the_need], nullable=True),
+    "background": pa.Column(object, [_text(100, LONGEST_BACKGROUND), _keeps_the_need]),
+    "first_line": pa.Column(object, [_text(2, LONGEST_FIRST_LINE), _keeps_the_need], nullable=True),
     "topic": pa.Column(object, _text(0, 200)),
     "age": pa.Column(object, _whole(16, 90), nullable=True),
     "gender": pa.Column(object, _one_of(["f", "m"]), nullable=True),
@@ -95,7 +96,7 @@ COLUMNS: dict[str, pa.Column] = {
     "name": pa.Column(object, _text(1, 80), nullable=True),
     "style": pa.Column(object, _one_of(SPEAKING_STYLES), nullable=True),
     "seed": pa.Column(object, _whole(0), nullable=True),
-    "generator": pa.Column(object, _text(1, 80)),
+    "generator": pa.Column(object, _text(1, 240)),
 }
 
 TABLE = pa.DataFrameSchema(

@@ -3,25 +3,75 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+
+Backend = Literal["library", "llm"]
+Split = Literal["train", "test"]
+Language = Literal["en", "zh"]
 
 app = typer.Typer(no_args_is_help=True, help="Compose, import, check and announce personas.", rich_markup_mode=None)
 
 
 @app.command()
 def generate(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for train.jsonl and test.jsonl.")],
-    train: Annotated[int, typer.Option(help="Personas to train on.")] = 500,
-    test: Annotated[int, typer.Option(help="Personas to test on; they share no scenario with the others.")] = 100,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="With --count: the persona file. Without: a folder for train.jsonl and test.jsonl.")
+    ],
+    train: Annotated[int, typer.Option(help="Personas to train on, without --count.")] = 500,
+    test: Annotated[int, typer.Option(help="Personas to test on, without --count; they share no scenario with the others.")] = 100,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 7,
+    backend: Annotated[
+        Backend, typer.Option(help="library: hand-written scenarios | llm: a model behind the endpoint writes new ones.")
+    ] = "library",
+    count: Annotated[int | None, typer.Option(min=1, help="Personas of one split, in one file.")] = None,
+    split: Annotated[Split, typer.Option(help="The split of --count personas.")] = "train",
+    language: Annotated[Language, typer.Option(help="llm: en or zh.")] = "en",
+    model: Annotated[str | None, typer.Option(help="llm: the model that writes, in place of authoring.model.")] = None,
+    apart_from: Annotated[list[Path] | None, typer.Option(help="llm: a persona file that nothing new may resemble; repeatable.")] = None,
+    replay: Annotated[bool, typer.Option("--replay", help="llm: stored answers only, nothing is asked.")] = False,
+    budget: Annotated[float | None, typer.Option(help="llm: money, over everything the file of answers has recorded.")] = None,
 ) -> None:
-    """Compose personas from the scenario library."""
-    from tasks.persona_commands import generate as compose
+    """Compose personas from the scenario library, or have new ones written by a language model."""
+    if backend == "llm":
+        _write_by_model(out, count, split, seed, language, model, apart_from or [], replay, budget)
+        return
+    if model or apart_from or replay or budget is not None or language != "en":
+        raise ValueError("--language, --model, --apart-from, --replay and --budget are for --backend llm")
+    from tasks import persona_commands
 
-    for path, count in compose(out, train, test, seed).items():
-        typer.echo(f"{path}: {count} personas")
+    written = {out: persona_commands.compose_one(out, split, count, seed)} if count else persona_commands.generate(out, train, test, seed)
+    for path, number in written.items():
+        typer.echo(f"{path}: {number} personas")
+
+
+def _write_by_model(
+    out: Path,
+    count: int | None,
+    split: str,
+    seed: int,
+    language: str,
+    model: str | None,
+    apart_from: list[Path],
+    replay: bool,
+    budget: float | None,
+) -> None:
+    if count is None:
+        raise ValueError("--backend llm writes one file: say how many personas with --count")
+    from components.authoring.parameters import Order
+    from components.settings import load_settings
+    from tasks import environment
+    from tasks.authoring import write_personas
+
+    if replay:
+        environment.set_replay()
+    if budget is not None:
+        environment.set_budget(budget)
+    report = write_personas(out, Order(language, split, count, seed), load_settings(Path("params.yaml")), model, apart_from)
+    typer.echo(f"{out}: {report['personas']} personas in {report['scenarios']} new scenarios, from {report['answers']} answers")
+    for what, kinds in report["rejected"].items():
+        typer.echo(f"rejected {what}: {', '.join(f'{kind} {number}' for kind, number in kinds.items()) or 'none'}")
 
 
 @app.command("import")

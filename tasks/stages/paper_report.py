@@ -11,10 +11,9 @@ from typing import Any
 from components.evaluation.paper.material import load_paper_run, read_failures
 from components.evaluation.paper.render import Numbers, write_paper_report
 from components.evaluation.paper.runs import Run, kind_of
-from components.files import BadFile
+from components.files import BadFile, read_yaml
 from components.settings import load_settings
 from tasks.stages import run_stage
-from tasks.yaml import read_yaml
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,19 +1,17 @@
 """What the models answer, and the strict reading of it: a value, or UnparsableAnswer with a reason; never a default score.
 
-One JSON object, alone or inside one ```json fence. The reason is made of our own words only, because it is shown to the model when
-the question is asked again, and an answer may repeat what the policy wrote.
+The reason of a refusal is made of our own words only (see `json_object`), because an answer may repeat what the policy wrote.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from components.personas.persona import Persona
+from components.simulator.llm.json_object import NotOneObject, first_fault, json_object
 from components.simulator.llm.wording import language_fault, message_fault, text_fault
 
 
@@ -50,8 +48,6 @@ class CombinedAnswer(_Answer):
 
 
 A = TypeVar("A", bound=_Answer)
-
-_FENCE = re.compile(r"```json[ \t]*\n(?P<inside>.*)\n[ \t]*```", re.DOTALL)
 
 
 def read_appraisal(text: str, persona: Persona) -> AppraisalAnswer:
@@ -103,37 +99,11 @@ def _text_faults(texts: dict[str, str]) -> Iterator[str]:
 
 def _read(text: str, kind: type[A], faults: Callable[[A], Iterator[str]]) -> A:
     try:
-        answer = kind.model_validate(_json_object(text))
+        answer = kind.model_validate(json_object(text))
+    except NotOneObject as error:
+        raise UnparsableAnswer(str(error), text) from None
     except ValidationError as error:
-        raise UnparsableAnswer(_first_fault(error), text) from None
+        raise UnparsableAnswer(first_fault(error), text) from None
     if fault := next(faults(answer), None):
         raise UnparsableAnswer(fault, text)
     return answer
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    fenced = _FENCE.fullmatch(text.strip())
-
-    def refuse(reason: str) -> NoReturn:
-        raise UnparsableAnswer(reason, text)
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        return dict(pairs) if len({key for key, _ in pairs}) == len(pairs) else refuse("a key stands twice")
-
-    try:
-        value = json.loads(
-            fenced["inside"] if fenced else text, object_pairs_hook=unique, parse_constant=lambda _: refuse("a number is no JSON number")
-        )
-    except UnparsableAnswer:
-        raise
-    except (ValueError, RecursionError):  # not JSON, more than one value, a number too long to read, nested too deep
-        raise UnparsableAnswer("must be exactly one JSON object with nothing around it", text) from None
-    return value if isinstance(value, dict) else refuse("must be exactly one JSON object with nothing around it")
-
-
-def _first_fault(error: ValidationError) -> str:
-    """The first fault in words that hold nothing of the answer: an unknown key is not repeated."""
-    fault = error.errors(include_input=False, include_url=False)[0]
-    if fault["type"] == "extra_forbidden":
-        return "a key that was not asked for"
-    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"

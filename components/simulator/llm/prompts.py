@@ -16,19 +16,27 @@ LANGUAGES = ("en", "zh")
 DIFFICULTIES = ("vanilla", "challenging")
 
 
-def fill(name: str, **values: str) -> str:
-    """The prompt `name` (as `appraise.vanilla.en`) with its values. Raises KeyError for a place without a value."""
-    return _template(name).substitute(values)
+class Prompts:
+    """The files in `prompts/` of a package."""
+
+    def __init__(self, package: str, version: str) -> None:
+        self.version = version
+        self._folder = files(package).joinpath("prompts")
+        self.template = cache(self._read)
+
+    def fill(self, name: str, /, **values: str) -> str:
+        """The prompt `name` (as `appraise.vanilla.en`) with its values. Raises KeyError for a place without a value."""
+        return self.template(name).substitute(values)
+
+    def digest(self) -> str:
+        """Eight hex digits over all prompt files of this version."""
+        found = sorted((file.name, file.read_bytes()) for file in self._folder.iterdir() if file.name.endswith(f".{self.version}.txt"))
+        return hashlib.sha256(repr(found).encode()).hexdigest()[:8]
+
+    def _read(self, name: str) -> Template:
+        return Template(self._folder.joinpath(f"{name}.{self.version}.txt").read_text(encoding="utf-8").strip())
 
 
-@cache
-def digest() -> str:
-    """Eight hex digits over all prompt files of this version."""
-    folder = files(__package__).joinpath("prompts")
-    found = sorted((file.name, file.read_bytes()) for file in folder.iterdir() if file.name.endswith(f".{VERSION}.txt"))
-    return hashlib.sha256(repr(found).encode()).hexdigest()[:8]
-
-
-@cache
-def _template(name: str) -> Template:
-    return Template(files(__package__).joinpath("prompts", f"{name}.{VERSION}.txt").read_text(encoding="utf-8").strip())
+PROMPTS = Prompts(__package__, VERSION)
+fill = PROMPTS.fill
+digest = cache(PROMPTS.digest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from components.personas.persona import Persona
+from components.personas.persona import HiddenNeed, Persona
 from components.simulator.llm.portrait import NEED_NAMES
 
 _LABELS = (
@@ -51,7 +51,7 @@ def message_fault(text: str, persona: Persona) -> str | None:
         return "contains mark-up"
     if _is_wrapped(text.strip()):
         return "is wrapped in quotation marks"
-    if gives_the_need_away(text, persona):
+    if gives_the_need_away(text, persona.hidden_need, persona.need_text):
         return "gives the hidden need away"
     return language_fault(text, persona.language)
 
@@ -64,10 +64,10 @@ def language_fault(text: str, language: str) -> str | None:
     return None if 2 * wanted >= han + latin + others else f"must be in {name}"
 
 
-def gives_the_need_away(text: str, persona: Persona) -> bool:
+def gives_the_need_away(text: str, need: HiddenNeed, need_text: str) -> bool:
     """Whether the text names the hidden need, in either language, or says a clause of its sentence, as `I` or as `you`."""
-    clauses = [tokens for clause in re.split(r"[,.;:，。；：]", persona.need_text) if len(tokens := _tokens(clause)) >= _SHORTEST_CLAUSE]
-    names = [_tokens(names[persona.hidden_need]) for names in NEED_NAMES.values()]
+    clauses = [tokens for clause in re.split(r"[,.;:，。；：]", need_text) if len(tokens := _tokens(clause)) >= _SHORTEST_CLAUSE]
+    names = [_tokens(names[need]) for names in NEED_NAMES.values()]
     spaced = _spaced(_tokens(text))
     return any(_spaced(telling) in spaced for telling in (*names, *clauses)) or _NEED_BY_ANY_NAME.search(text) is not None
 

@@ -40,6 +40,10 @@ def opening(persona: Persona) -> Utterance:
     """The persona's fixed first line."""
     if persona.first_line is None:
         raise ValueError(f"persona {persona.persona_id}: the scripted speaker needs a first_line")
+    if persona.language != "en":
+        raise ValueError(
+            f"persona {persona.persona_id}: the scripted user speaks English only; for {persona.language} set simulator.kind: llm"
+        )
     return Utterance(persona.first_line, cue=False)
 
 

@@ -260,8 +260,8 @@ def test_every_prompt_file_is_of_this_version_in_both_languages_and_is_used(pers
         stem.removesuffix(".zh") for stem in stems if stem.endswith(".zh")
     }
     used: set[str] = set()
-    template = prompts._template
-    monkeypatch.setattr(prompts, "_template", lambda name: used.add(name) or template(name))
+    template = prompts.PROMPTS.template
+    monkeypatch.setattr(prompts.PROMPTS, "template", lambda name: used.add(name) or template(name))
     for difficulty in prompts.DIFFICULTIES:
         for ask in (appraise, speak, combined, opening):
             ask(persona, difficulty)
