@@ -20,9 +20,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from benchmarks.canned_policy import SPEAKING, CannedSampler, LetterChat
+from benchmarks.canned_policy import CannedPolicy
 from benchmarks.llm_server import counts, latency_s, running
-from components.dialogue.episode import Chat, Job, Speaking
+from components.dialogue.episode import Job
 from components.dialogue.rollouts import check_failures, hold_dialogues
 from components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest
 from components.endpoint.opening import open_endpoint
@@ -30,6 +30,7 @@ from components.endpoint.parameters import EndpointParameters
 from components.personas.generator import compose_personas
 from components.personas.library import load_library
 from components.personas.persona import Persona
+from components.policy.protocol import Policy
 from components.settings import Settings, load_settings
 from components.simulator.emotion import EmotionRules
 from components.simulator.llm.parameters import LLMUserParameters, ModelParameters
@@ -57,14 +58,14 @@ def parameters(settings: Settings, url: str, **changes: Any) -> EndpointParamete
     return EndpointParameters(base_url=url, key_variable="RLVER_USER_KEY", **numbers)
 
 
-def policy(model: Path | None, settings: Settings, rows: int) -> tuple[Any, Chat, Speaking]:
+def policy(model: Path | None, settings: Settings, rows: int) -> Policy:
     if model is None:
-        return CannedSampler(), LetterChat(), SPEAKING
+        return CannedPolicy()
     from tasks.stages.assembly import load
 
-    talk = load(model, settings, model.name, rows)
-    talk.sampler.start()
-    return talk.sampler, talk.chat, talk.speaking
+    loaded = load(model, settings, model.name, rows).policy
+    loaded.start()
+    return loaded
 
 
 async def measure(
@@ -72,7 +73,7 @@ async def measure(
 ) -> tuple[float, float, list[list[float]]]:
     """(wall seconds, own CPU seconds, waits of every dialogue)."""
     settings = load_settings(Path("params.yaml"), "base")
-    sampler, chat, speaking = policy(model, settings, len(people))
+    supporter = policy(model, settings, len(people))
     with running("--latency", str(LEAST_S), str(MOST_S), "--slow-motion", str(slow_motion)) as url, tempfile.TemporaryDirectory() as folder:
         numbers = parameters(settings, url, concurrency=concurrency)
         async with open_endpoint(numbers, lambda: None, Path(folder) / "answers.db", replay=False) as endpoint:
@@ -83,7 +84,7 @@ async def measure(
             ]
             rules = EmotionRules(max_turns=turns)
             began_s, cpu_s = time.perf_counter(), time.process_time()
-            rollouts = await hold_dialogues(jobs, jobs[0].simulator, sampler, chat, speaking, rules, len(jobs))  # type: ignore[arg-type]
+            rollouts = await hold_dialogues(jobs, jobs[0].simulator, supporter, rules, len(jobs))  # type: ignore[arg-type]
             wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
             check_failures(rollouts, 0.0)
             assert all(len(rollout.dialogue.turns) == turns for rollout in rollouts)

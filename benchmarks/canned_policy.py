@@ -1,42 +1,33 @@
-"""A policy that costs nothing, for measuring everything else: the same kind reply every time, one token a letter."""
+"""A policy that costs nothing, for measuring everything else: the same kind reply every time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from components.policy.protocol import Reply, Tokens
+from components.policy.thinking import Said
 
-from components.dialogue.episode import Speaking
-from components.policy.sampler import Sample, SampleRequest
-
-SPEAKING = Speaking(policy="canned", thinking=False, strip_thoughts=False, max_reply_tokens=100, max_context_tokens=100_000)
-_REPLY = "That sounds hard. Tell me more about it."
-
-
-_END = 0
+_REPLY = Reply(
+    Said(None, "That sounds hard. Tell me more about it.", well_formed=True), cut_off=False, reply_tokens=None, think_tokens=None
+)
 
 
-class CannedSampler:
+class CannedPolicy:
+    name = "canned"
+
     def start(self) -> None:
         """Nothing was learned."""
 
-    async def sample(self, request: SampleRequest) -> Sample:
-        ids = (*map(ord, _REPLY), _END)
-        return Sample(ids, (0.0,) * len(ids), finished=True)
+    async def close(self) -> None:
+        """Nothing was opened."""
 
-    def forget(self, dialogue_id: str) -> None:
+    def session(self, dialogue_id: str, seed: int, language: str) -> CannedSession:
+        return CannedSession()
+
+
+class CannedSession:
+    tokens = Tokens()
+
+    async def reply(self, user: str) -> Reply:
+        return _REPLY
+
+    def close(self) -> None:
         """Nothing was kept."""
-
-
-class LetterChat:
-    end_of_turn = _END
-
-    def start(self, user: str) -> list[int]:
-        return [1, *map(ord, user), 2]
-
-    def user_turn(self, user: str) -> list[int]:
-        return [10, 1, *map(ord, user), 2]
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        return "".join(chr(token) for token in token_ids if token != self.end_of_turn)
-
-    def count(self, text: str) -> int:
-        return len(text)

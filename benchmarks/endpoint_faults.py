@@ -53,12 +53,12 @@ def hold(url: str, folder: Path, dialogues: int, turns: int, concurrency: int | 
     """What `converse` does: answers and transcripts in `folder`. Dialogues at once, if not as many as calls in QUICK."""
     settings = load_settings(REPOSITORY / "params.yaml", "base")
     at_once, numbers = (QUICK["concurrency"], QUICK) if concurrency is None else (concurrency, {})
-    sampler, chat, speaking = policy(model, settings, at_once)
+    supporter = policy(model, settings, at_once)
     server = ChatServer(url, "URL", "KEY", lambda: None)
     connection = Connection(parameters(settings, url, **numbers), server, ["user-model"], folder / "answers.db", False, Run("bench"))
     user = LLMSimulator(connection, "vanilla", PARAMETERS, settings.simulator.emotion_start)
     rules = EmotionRules(max_turns=turns)
-    talk = Conversation(user, sampler, chat, speaking, rules, at_once, connection)
+    talk = Conversation(user, supporter, rules, at_once, connection)
     progress = DialogueProgress(dialogues, rules.ceiling, costs=talk.costs)
     hold_and_write(talk, jobs(dialogues), folder / "out.jsonl", "bench", MAX_FAILURE_RATE, progress)
 

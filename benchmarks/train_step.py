@@ -31,6 +31,7 @@ from components.personas.library import load_library
 from components.personas.persona import Persona
 from components.policy.load import load_policy
 from components.policy.sampler import Sample, SampleRequest
+from components.policy.token_policy import TokenPolicy
 from components.reward.emotion_reward import emotion_reward
 from components.settings import Settings, load_settings
 from components.training.build import UpdateParameters, build_trainer
@@ -54,6 +55,9 @@ class GenerateSampler:
         self._waiting.append((request, answer))
         self._answer_if_complete()
         return await answer
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
 
     def forget(self, dialogue_id: str) -> None:
         self.open_dialogues -= 1
@@ -109,11 +113,11 @@ class Side:
     def roll_out(self, persona_ids: Sequence[str], step: int) -> list[Rollout]:
         began = time.perf_counter()
         jobs = [Job(f"{step}/{number}", self.personas[persona_id], step) for number, persona_id in enumerate(persona_ids)]
-        if isinstance(self.talk.sampler, GenerateSampler):
-            self.talk.sampler.open_dialogues = len(jobs)
-        self.talk.sampler.start()
         talk = self.talk
-        held = asyncio.run(hold_dialogues(jobs, talk.simulator, talk.sampler, talk.chat, talk.speaking, talk.rules, len(jobs)))
+        if isinstance(talk.policy, TokenPolicy) and isinstance(talk.policy.sampler, GenerateSampler):
+            talk.policy.sampler.open_dialogues = len(jobs)
+        talk.policy.start()
+        held = asyncio.run(hold_dialogues(jobs, talk.simulator, talk.policy, talk.rules, len(jobs)))
         self.rollouts.append(time.perf_counter() - began)
         self.tokens.append(sum(len(rollout.completion_ids) for rollout in held))
         return held
@@ -175,7 +179,8 @@ def main() -> None:
             model, tokenizer = load_policy(arguments.model)
             talk = conversation(settings, name, model, tokenizer, settings.rollout.concurrency)
             if name != "ours":
-                talk = replace(talk, sampler=GenerateSampler(model, tokenizer.eos_token_id, 0))
+                assert isinstance(talk.policy, TokenPolicy)
+                talk = replace(talk, policy=replace(talk.policy, sampler=GenerateSampler(model, tokenizer.eos_token_id, 0)))
             side = sides.setdefault(name, Side(talk, personas))
             side.talk, clock = talk, Clock()
             with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):

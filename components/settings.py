@@ -95,6 +95,11 @@ class BaseSettings(_Section):
     def _a_model_is_named(self) -> BaseSettings:
         if self.kind == "model" and not self.model:
             raise ValueError("base.kind is model, so base.model must name a folder or a hub model")
+        if self.kind == "model" and str(self.model).startswith(("openai:", "vllm:")):
+            raise ValueError(
+                "base.model is a chat endpoint, which gives text and no tokens: it can be scored (`rlver converse --policy`), not trained; "
+                "name a folder or a hub model"
+            )
         if self.hidden_size % self.heads:
             raise ValueError("base.hidden_size must be divisible by base.heads")
         return self

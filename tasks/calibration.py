@@ -17,7 +17,8 @@ from components.personas.persona import Persona
 from components.personas.schema import validate_file
 from components.settings import Settings, load_settings
 from components.simulator.protocol import SimulatorUnavailable
-from tasks.conversing import as_evaluated, policy_location
+from tasks.conversing import as_evaluated
+from tasks.policies import policy_location
 from tasks.progress import DialogueProgress
 from tasks.stages.assembly import Conversation, load
 

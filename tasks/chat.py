@@ -11,12 +11,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from components.dialogue.episode import ContextFull
 from components.dialogue.transcript import Appraisal, StopReason
 from components.files import BadFile
 from components.personas.persona import Persona
-from components.policy.sampler import SampleRequest
-from components.policy.thinking import split_thought
+from components.policy.protocol import ContextFull
 from components.settings import Settings, load_settings
 from components.simulator.emotion import EmotionRules, apply_change, stop_reason, tier
 from components.simulator.protocol import Simulator
@@ -24,6 +22,7 @@ from tasks.dialogue_commands import with_simulator
 
 if TYPE_CHECKING:
     from tasks.connections import Connection
+    from tasks.stages.assembly import Conversation
 
 LEAVE = ("/quit", "/exit", "/bye")
 TEST_PERSONAS = Path("data/personas/test.jsonl")
@@ -77,7 +76,13 @@ def chat(
         someone, connection = _someone(persona, personas, settings), user_connection(settings)
         asyncio.run(_support(someone, seed, settings, connection, terminal))
     elif role == "user":
-        asyncio.run(_talk(policy, with_simulator(settings, "scripted", None), seed, terminal))  # nobody asks the user anything
+        from tasks.policies import candidate
+
+        settings = with_simulator(settings, "scripted", None)  # nobody asks the user anything
+        who = candidate(policy or str(newest_policy(Path("models"))), settings)
+        talk = who.conversation(settings, concurrency=1)
+        talk.policy.start()
+        asyncio.run(_talk(talk, who.location, seed, terminal))
     else:
         raise ValueError(f"unknown side {role!r}: choose user or supporter")
 
@@ -132,29 +137,25 @@ def bar(emotion: int) -> str:
     return f"emotion {emotion:3d} {'█' * filled}{'░' * (_BAR - filled)} {tier(emotion)}"
 
 
-async def _talk(policy: str | None, settings: Settings, seed: int, terminal: Terminal) -> None:
-    from tasks.conversing import policy_location
-    from tasks.stages.assembly import load
+async def _talk(talk: Conversation, who: str, seed: int, terminal: Terminal) -> None:
+    async with talk.policy_connection or nullcontext():
+        try:
+            await _exchange(talk, who, seed, terminal)
+        finally:
+            await talk.policy.close()
 
-    location = policy_location(policy) if policy else str(newest_policy(Path("models")))
-    talk = load(location, settings, Path(location).name, concurrency=1)
-    talk.sampler.start()
-    chat, speaking = talk.chat, talk.speaking
-    terminal.show(f"You talk to {location}. {LEAVE[0]} ends the talk.")
-    context: list[int] = []
-    turn = 0
+
+async def _exchange(talk: Conversation, who: str, seed: int, terminal: Terminal) -> None:
+    session = talk.policy.session("chat", seed, "en")
+    terminal.show(f"You talk to {who}. {LEAVE[0]} ends the talk.")
     while (line := terminal.ask("you ")) is not None:
-        context = [*context, *chat.user_turn(line)] if context else chat.start(line)
-        if len(context) + speaking.max_reply_tokens > speaking.max_context_tokens:
-            raise ContextFull(f"the talk has become too long for the model ({speaking.max_context_tokens} tokens); start a new one")
-        request = SampleRequest("chat", tuple(context), seed * 1_000 + turn, speaking.max_reply_tokens)
-        sample = await talk.sampler.sample(request)
-        context += [*sample.token_ids, *([] if sample.finished else [chat.end_of_turn])]
-        said = split_thought(chat.decode(sample.token_ids), speaking.thinking)
+        try:
+            said = (await session.reply(line)).said
+        except ContextFull as error:
+            raise ContextFull(f"the talk has become too long for the model ({error}); start a new one") from error
         if said.think:
             terminal.show(f"     ({said.think})")
         terminal.show(f"it > {said.reply or '…'}")
-        turn += 1
 
 
 def newest_policy(models: Path) -> Path:

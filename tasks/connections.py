@@ -11,7 +11,7 @@ from types import TracebackType
 
 from components.endpoint.chat import BudgetExceeded, ChatAnswer, ChatRequest
 from components.endpoint.ledger import Ledger
-from components.endpoint.opening import Run, check_endpoint, open_endpoint, open_ledger
+from components.endpoint.opening import Run, check_endpoint, list_models, open_endpoint, open_ledger
 from components.endpoint.parameters import EndpointParameters, check_base_url
 from components.endpoint.prices import Price
 from components.endpoint.recorded import RecordedEndpoint
@@ -54,6 +54,10 @@ class Connection:
                 f"{unpriced[0]!r} has no price, so the budget cannot be kept: add it to endpoint.prices in params.yaml, or set no budget"
             )
         asyncio.run(check_endpoint(self.parameters, self.server.key, self.models))
+
+    def listed(self) -> list[str]:
+        """The models of the server, as it lists them. Raises EndpointError."""
+        return asyncio.run(list_models(self.parameters, self.server.key))
 
     async def chat(self, request: ChatRequest) -> ChatAnswer:
         if self._open is None:
@@ -101,13 +105,13 @@ def to_writer(settings: Settings, model: str) -> Connection:
     return _connection(settings, "user", [model], "personas.db")
 
 
-def to_policy(settings: Settings, model: str) -> Connection:
-    """To the server of a policy that is only talked with (answers/policy.db). Raises NoServer."""
-    return _connection(settings, "policy", [model], "policy.db")
+def to_policy(settings: Settings, models: Sequence[str], url: str | None = None) -> Connection:
+    """To the server of a policy that is only talked with (answers/policy.db), at `url` or where the environment says. Raises NoServer."""
+    return _connection(settings, "policy", models, "policy.db", url)
 
 
-def _connection(settings: Settings, role: environment.Role, models: Sequence[str], answers: str) -> Connection:
-    server = environment.chat_server(role)
+def _connection(settings: Settings, role: environment.Role, models: Sequence[str], answers: str, url: str | None = None) -> Connection:
+    server = environment.chat_server(role, url=url)
     numbers = settings.endpoint.model_dump(exclude={"prices", "budget"})
     given = environment.budget()
     try:

@@ -10,22 +10,11 @@ from components.dialogue.episode import Job, Rollout
 from components.dialogue.finished import FinishedDialogues
 from components.dialogue.rollouts import check_failed
 from components.dialogue.transcript import Dialogue
-from components.files import BadFile, write_jsonl
+from components.files import write_jsonl
 from components.personas.persona import Persona
 from components.settings import Settings, digest_of
 from tasks.progress import DialogueProgress
 from tasks.stages.assembly import Conversation
-
-HUB = "hf:"
-
-
-def policy_location(policy: str) -> str:
-    """Where a policy is loaded from: `hf:NAME` is a folder or a hub name, anything else must be a folder that exists."""
-    if policy.startswith(HUB) and len(policy) > len(HUB):
-        return policy.removeprefix(HUB)
-    if not Path(policy).is_dir():
-        raise BadFile(f"{policy}: no such model folder (a model of the hub is written {HUB}NAME)")
-    return policy
 
 
 def as_evaluated(settings: Settings) -> Settings:
@@ -68,7 +57,17 @@ def hold_and_write(
     check_failed(held, max_failure_rate)
     write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in held])
     finished.discard()
+    progress.say(remarks(rollouts))
     return held
+
+
+def remarks(rollouts: Sequence[Rollout]) -> str:
+    """What was wrong with replies of dialogues that were held now and scored all the same; empty when nothing was."""
+    replies = sum(len(rollout.dialogue.turns) for rollout in rollouts)
+    cut_off, malformed = sum(rollout.cut_off for rollout in rollouts), sum(not rollout.well_formed for rollout in rollouts)
+    told = [f"{cut_off} of {replies} replies were cut off at policy.max_reply_tokens"] if cut_off else []
+    told += [f"{malformed} of {len(rollouts)} dialogues have a reply without the format that was asked for"] if malformed else []
+    return "; ".join(told)
 
 
 def fingerprint(settings: Settings, personas: Path, location: str) -> str:

@@ -38,22 +38,22 @@ def converse(
     simulator: str | None,
     difficulty: str | None,
     limit: int | None,
+    repeats: int | None,
     variant: str | None,
     params: Path,
 ) -> str:
     """Hold the dialogues of one policy with every persona and write them; one line about the result."""
-    from tasks.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of, policy_location
+    from tasks.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
+    from tasks.policies import candidate
     from tasks.progress import DialogueProgress
-    from tasks.stages.assembly import load
 
     settings = as_evaluated(with_simulator(load_settings(params, variant), simulator, difficulty))
     people = validate_file(personas)[:limit]
-    location = policy_location(policy)
-    name = variant or Path(location).name
-    jobs = jobs_of(people, name, settings.seed, settings.evaluation.repeats)
-    talk = load(location, settings, name, min(settings.evaluation.concurrency, len(jobs)))
+    who = candidate(policy, settings, variant)
+    jobs = jobs_of(people, who.name, settings.seed, repeats or settings.evaluation.repeats)
+    talk = who.conversation(settings, min(settings.evaluation.concurrency, len(jobs)))
     progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
-    dialogues = hold_and_write(talk, jobs, out, fingerprint(settings, personas, location), settings.rollout.max_failure_rate, progress)
+    dialogues = hold_and_write(talk, jobs, out, fingerprint(settings, personas, who.location), settings.rollout.max_failure_rate, progress)
     return f"{out}: {summary(dialogues, rules_of(settings))}"
 
 

@@ -121,10 +121,13 @@ _ADDRESS = {"user": "RLVER_USER_URL", "policy": "RLVER_POLICY_URL"}
 _KEY = {"user": "RLVER_USER_KEY", "policy": "RLVER_POLICY_KEY"}
 
 
-def chat_server(role: Role, root: Path | None = None) -> ChatServer:
-    """The server whose models play the simulated user or the policy. Raises NoServer, but not in a replay, which asks nobody."""
+def chat_server(role: Role, root: Path | None = None, url: str | None = None) -> ChatServer:
+    """The server whose models play the simulated user or the policy, at `url` if that is given.
+
+    Raises NoServer, but not in a replay, which asks nobody.
+    """
     at = root or project_root()
-    url = _value(at, _ADDRESS[role]) or ("http://127.0.0.1/nobody-is-asked" if replays() else None)
+    url = url or _value(at, _ADDRESS[role]) or ("http://127.0.0.1/nobody-is-asked" if replays() else None)
     if url is None:
         raise NoServer(
             f"no chat endpoint is set: put {_ADDRESS[role]}=http://127.0.0.1:8100/v1 into .env (and {_KEY[role]}, where it needs one)"

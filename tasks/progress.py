@@ -57,6 +57,12 @@ class DialogueProgress:
             self.stream.write("\n")
             self.stream.flush()
 
+    def say(self, line: str) -> None:
+        """A line of its own, if there is anything to say; call after `close`."""
+        if line:
+            self.stream.write(line + "\n")
+            self.stream.flush()
+
     def _measures(self) -> str:
         if not self._finals:
             return "emotion –  success –"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from components.dialogue.transcript import Dialogue
 from components.evaluation.leaderboard import Row
 from components.evaluation.leaderboard import compare as paired
+from components.evaluation.report.published import SAGE_PERSONAS, SAGE_SOURCE, SAGE_TABLE_3, SAGE_USER
 from components.evaluation.sentient import sentient_metrics
+from components.evaluation.standings import Standing, standing
+from components.evaluation.statistics import Estimated
 from components.evaluation.transcripts import load_transcripts
 from components.files import BadFile, write_json
 from components.personas.schema import validate_file
@@ -31,10 +35,49 @@ def score(transcripts: Path, base: Path | None, personas: Path | None, out: Path
     return _score_text(metrics)
 
 
-def compare(a: Path, b: Path, params: Path) -> str:
-    """A table of both sides' means and the paired differences b - a, with 95% intervals."""
+def compare(files: Sequence[Path], published: bool, params: Path) -> str:
+    """The leaderboard of the files, with the published SAGE rows if asked for; of exactly two, the paired differences before it."""
     settings: Settings = load_settings(params)
-    result = paired(_read(a), _read(b), settings.evaluation.bootstrap_samples, settings.seed)
+    samples, seed = settings.evaluation.bootstrap_samples, settings.seed
+    sides = [(str(file), _read(file)) for file in files]
+    paired_table = _paired(sides[0][1], sides[1][1], samples, seed) if len(sides) == 2 else ""
+    board = _leaderboard([standing(dialogues, name, samples, seed) for name, dialogues in sides], published)
+    return "\n\n".join(part for part in (paired_table, board) if part)
+
+
+def _leaderboard(standings: Sequence[Standing], published: bool) -> str:
+    """Best first; published rows have no interval and say so."""
+    rows = [
+        (
+            row.emotion.value,
+            f"| {row.policy} | {row.emotion.value:.1f} [{row.emotion.ci95.low:.1f}, {row.emotion.ci95.high:.1f}] | {_share(row.success)} | "
+            f"{_share(row.failure)} | {row.dialogues}{f' ({row.unscorable} failed)' if row.unscorable else ''} | {row.user} | {row.source} |",
+        )
+        for row in standings
+    ]
+    if published:
+        rows += [
+            (
+                row.emotion_mean,
+                f"| {row.name} | {row.emotion_mean:.1f} (no CI) | {row.success_rate:.0%} | {row.failure_rate:.0%} | {SAGE_PERSONAS} | "
+                f"{SAGE_USER} | {SAGE_SOURCE} |",
+            )
+            for row in SAGE_TABLE_3
+        ]
+    rows.sort(key=lambda row: -row[0])
+    head = "| policy | final emotion [95% CI] | success [95% CI] | failure [95% CI] | dialogues | user | source |"
+    users = {row.user for row in standings} | ({SAGE_USER} if published else set())
+    notes = ["", "Scores of different users are not comparable: compare rows of the same user only."] if len(users) > 1 else []
+    return "\n".join([head, "|---" * 7 + "|", *(line for _, line in rows), *notes])
+
+
+def _share(rate: Estimated) -> str:
+    return f"{rate.value:.0%} [{rate.ci95.low:.0%}, {rate.ci95.high:.0%}]"
+
+
+def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int) -> str:
+    """A table of both sides' means and the paired differences b - a, with 95% intervals."""
+    result = paired(a, b, samples, seed)
     lines = [f"{result.personas} personas on both sides; b - a, 95% interval", "", "| | a | b | b - a |", "|---|---|---|---|"]
     lines += [f"| {row.quantity} | {row.a:.2f} | {row.b:.2f} | {_difference(row)} |" for row in result.rows]
     lines += [

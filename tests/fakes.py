@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from components.dialogue.episode import Job, Speaking
+from components.dialogue.episode import Job
 from components.dialogue.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
 from components.personas.generator import compose_personas
 from components.personas.library import load_library
 from components.personas.persona import Persona
 from components.policy.sampler import Sample, SampleRequest
+from components.policy.token_policy import Speaking, TokenPolicy
 from components.simulator.emotion import EmotionRules
 from components.simulator.protocol import SimulatorUnavailable, Utterance
 
@@ -110,6 +111,12 @@ class FakeSampler:
     most_open: int = 0
     forgotten: list[str] = field(default_factory=list)
 
+    def start(self) -> None:
+        """Nothing is kept between dialogues."""
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
     async def sample(self, request: SampleRequest) -> Sample:
         turn = sum(earlier.dialogue_id == request.dialogue_id for earlier in self.requests)
         self.requests.append(request)
@@ -176,5 +183,6 @@ def scripted_dialogues(count: int = 8, difficulty: str = "vanilla") -> list[Dial
     order = {job.dialogue_id: number for number, job in enumerate(jobs)}
     sampler = FakeSampler(lambda name, turn: REPLIES[(turn + order[name]) % len(REPLIES)])
     speaking = Speaking(policy="p", thinking=False, strip_thoughts=False, max_reply_tokens=200, max_context_tokens=100_000)
-    coroutine = hold_dialogues(jobs, ScriptedSimulator(difficulty), sampler, LetterChat(), speaking, EmotionRules(), 8)
+    policy = TokenPolicy(sampler, LetterChat(), speaking)
+    coroutine = hold_dialogues(jobs, ScriptedSimulator(difficulty), policy, EmotionRules(), 8)
     return [rollout.dialogue for rollout in asyncio.run(coroutine)]

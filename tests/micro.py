@@ -24,7 +24,7 @@ def micro_model(layers: int = 1, seed: int = 1, scale: float = 1.0) -> Any:
 
     from components.policy.tiny.model import new_model
 
-    made = new_model(micro_tokenizer(), hidden_size=32, layers=layers, heads=2, max_positions=512, seed=seed)
+    made = new_model(micro_tokenizer(), hidden_size=32, layers=layers, heads=2, max_positions=1536, seed=seed)
     with torch.no_grad():
         for weight in made.parameters():
             if weight.ndim == 2:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.dialogue.transcript import Turn
+from components.policy.thinking import separate_thought
 
-OPEN, CLOSE = "<think>", "</think>"
 _SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "model": "assistant", "bot": "assistant"}
 _ASIDE = frozenset({"system", "developer"})
 
@@ -65,7 +65,7 @@ def recording_of(row: Mapping[str, Any], name: str) -> Recording:
 def _turn(turn: Any, number: int) -> Turn:
     if not isinstance(turn, Mapping) or not isinstance(turn.get("user"), str) or not isinstance(turn.get("assistant"), str):
         raise UnreadableRecord(f"turn {number}: expected the texts user and assistant")
-    think, reply = split(turn["assistant"])
+    think, reply = separate_thought(turn["assistant"])
     cue = turn.get("cue")
     return Turn(
         user=turn["user"],
@@ -75,15 +75,6 @@ def _turn(turn: Any, number: int) -> Turn:
         reply_tokens=_number(turn, "reply_tokens"),
         think_tokens=_number(turn, "think_tokens"),
     )
-
-
-def split(text: str) -> tuple[str | None, str]:
-    """(thought, reply): a thought in front of the reply is not part of what the user hears, and one that never ends is all there is."""
-    head, closed, reply = text.rpartition(CLOSE)
-    if not closed:
-        before, opened, thought = text.partition(OPEN)
-        return (thought.strip(), before.strip()) if opened else (None, text)
-    return head.replace(OPEN, "").strip() or None, reply.strip()
 
 
 def _messages(messages: Sequence[Any]) -> Iterator[tuple[str, str]]:
@@ -124,7 +115,7 @@ def _paired(messages: Iterator[tuple[str, str]]) -> tuple[tuple[Turn, ...], int]
         if speaker == "user":
             user = text
         else:
-            think, reply = split(text)
+            think, reply = separate_thought(text)
             turns.append(Turn(user=user or "", assistant=reply, think=think))
             user = None
     return tuple(turns), int(user is not None)

@@ -10,9 +10,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from components.dialogue.episode import Chat, Job, Rollout, Speaking, hold_dialogue
+from components.dialogue.episode import Job, Rollout, hold_dialogue
 from components.dialogue.transcript import Dialogue
-from components.policy.sampler import Sampler
+from components.policy.protocol import Policy
 from components.simulator.emotion import EmotionRules
 from components.simulator.protocol import Simulator
 
@@ -24,9 +24,7 @@ class TooManyFailures(RuntimeError):
 async def hold_dialogues(
     jobs: Sequence[Job],
     simulator: Simulator,
-    sampler: Sampler,
-    chat: Chat,
-    speaking: Speaking,
+    policy: Policy,
     rules: EmotionRules,
     concurrency: int,
     on_finished: Callable[[Rollout], None] = lambda rollout: None,
@@ -41,7 +39,7 @@ async def hold_dialogues(
         async with slots:
             user = job.simulator or simulator
             session = user.session(job.persona, job.seed)
-            rollout = await hold_dialogue(job, session, user.tag, sampler, chat, speaking, rules)
+            rollout = await hold_dialogue(job, session, user.tag, policy, rules)
         on_finished(rollout)
         return rollout
 

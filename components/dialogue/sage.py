@@ -1,7 +1,8 @@
 """Recorded SAGE dialogues (one JSON object each, SAGE/RLVER's own format) as transcripts.
 
 In a record the judgement of a reply stands on the *next* user message. A tenth reply was never judged by that simulator; such a
-reply cannot become a turn (a turn is appraised), so it is left out, and what the user felt last stays the final emotion.
+reply cannot become a turn (a turn is appraised), so it is left out, and what the user felt last stays the final emotion. Nothing is
+lost: the transcript holds the whole record as its `original`.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ def dialogue_of(record: Mapping[str, Any], policy: str) -> Dialogue:
         emotion_final=emotion,
         stop_reason=_stop(emotion, has_unjudged_reply(record)),
         turns=tuple(turns),
+        original=dict(record),
     )
 
 

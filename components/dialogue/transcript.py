@@ -7,6 +7,7 @@ appraisal, so the emotion while the user was speaking is that of the turn before
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -80,3 +81,4 @@ class Dialogue(_Record):
     stop_reason: StopReason
     failure: str | None = None
     turns: tuple[Turn, ...] = ()
+    original: dict[str, Any] | None = Field(default=None, exclude_if=lambda record: record is None)  # an imported record, every field of it

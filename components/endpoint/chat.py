@@ -69,7 +69,11 @@ class EndpointUnavailable(EndpointError):
 
 
 class EndpointRefused(EndpointError):
-    """Wrong key, unknown model, context too long, refused content: the same call would be refused again."""
+    """Wrong key, unknown model, no credit, no such address: this and every other call would be refused again."""
+
+
+class RequestRefused(EndpointRefused):
+    """Refused for what this request holds: too long, its content, a parameter. Another one may be answered."""
 
 
 class BudgetExceeded(EndpointError):

@@ -108,12 +108,12 @@ class HttpEndpoint:
         response = await self.send("POST", "chat/completions", dialect.body(request))
         if response.status_code == 200:
             return parse_answer(self._key.hide_in(parse_json(response.content)), clock() - begun_at)
-        if response.status_code == 400:
+        if response.status_code in {400, 422}:
             said, _ = complaint(json_or_none(response.content), self._key)
             if understood := dialect.after(request, said):
                 self._dialects[request.model] = understood
                 logger.warning("%s: %r refused a parameter (%s); asking without it", self._url, request.model, said)
-                raise Hiccup("dialect", f"HTTP 400: {said}", "check the parameters", server_is_well=True)
+                raise Hiccup("dialect", f"HTTP {response.status_code}: {said}", "check the parameters", server_is_well=True)
         raise self.fault(response, request.model)
 
     def fault(self, response: httpx.Response, model: str) -> Exception:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from components.endpoint.chat import EndpointRefused
+from components.endpoint.chat import EndpointRefused, RequestRefused
 from components.endpoint.key import Key
 
 _RETRIED = {408, 409, 425, 429}  # and all from 500 on
@@ -63,27 +63,39 @@ def fault_of(status: int, body: Any, pause_s: float | None, place: Place) -> Hic
             else "the server has trouble: try again later, answered calls are kept"
         )
         return Hiccup(f"http_{status}", f"HTTP {status}{quoted}", advice, pause_s=pause_s, may_have_cost=status in _GATEWAY)
-    return EndpointRefused(f"{place.url}: {_refusal(status, said, code, place)}")
+    if status not in {401, 403} and (refused := _fault_of_request(said, code, place)):
+        return RequestRefused(f"{place.url}: {refused}")
+    if refused := _fault_of_all(status, said, code, place):
+        return EndpointRefused(f"{place.url}: {refused}")
+    return RequestRefused(f"{place.url}: the request was refused (HTTP {status}){quoted}; check the parameters of {place.model!r}")
 
 
-def _refusal(status: int, said: str, code: str, place: Place) -> str:
+def _fault_of_request(said: str, code: str, place: Place) -> str | None:
     quoted = f": {said}" if said else ""
     words = f"{code} {said}".lower()
+    if re.search(r"context.?length|context window|maximum (?:model |input )?length|max_model_len|too many tokens|too long", words):
+        return f"too long for {place.model!r}{quoted}; shorten the conversation, lower max_tokens or serve a longer context"
+    if re.search(r"content.?filter|content.?policy|content management|content exists risk|safety system", words):
+        return f"the content was refused{quoted}; change the prompt or ask another model"
+    return None
+
+
+def _fault_of_all(status: int, said: str, code: str, place: Place) -> str | None:
+    quoted = f": {said}" if said else ""
     if status == 401:
         if not place.key.is_set:
             return f"a key is needed (HTTP 401): set {place.key.variable}"
         return f"the key was not accepted (HTTP 401): check {place.key.variable}"
     if status == 403:
         return f"not allowed (HTTP 403){quoted}; may the key in {place.key.variable} use {place.model!r}?"
-    if re.search(r"context.?length|context window|maximum (?:model |input )?length|max_model_len|too many tokens|too long", words):
-        return f"too long for {place.model!r}{quoted}; shorten the conversation, lower max_tokens or serve a longer context"
-    if re.search(r"\bmodel\b.*(?:not exist|not found|not a valid)|model_not_found|unknown model|no such model|invalid model", words):
+    if re.search(
+        r"\bmodel\b.*(?:not exist|not found|not a valid)|model_not_found|unknown model|no such model|invalid model",
+        f"{code} {said}".lower(),
+    ):
         return f"unknown model {place.model!r}{quoted}; GET {place.url}/models lists the models"
-    if re.search(r"content.?filter|content.?policy|content management|content exists risk|safety system", words):
-        return f"the content was refused{quoted}; change the prompt or ask another model"
     if status == 404 or 300 <= status < 400:
         return f"no chat endpoint here (HTTP {status}){quoted}; check the address, which usually ends in /v1"
-    return f"the request was refused (HTTP {status}){quoted}; check the parameters of {place.model!r}"
+    return None
 
 
 def complaint(body: Any, key: Key) -> tuple[str, str]:

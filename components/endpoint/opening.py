@@ -86,10 +86,21 @@ def open_ledger(parameters: EndpointParameters, cache_path: Path, replay: bool, 
 async def check_endpoint(
     parameters: EndpointParameters, key: Callable[[], str | None], models: Iterable[str], unix_time: Callable[[], float] = time.time
 ) -> None:
-    """Ask the server, once and free of charge, for its models, before anything is spent.
+    """Raises what `list_models` raises, and EndpointRefused for a model that the server does not list. Servers without a list pass."""
+    names = await list_models(parameters, key, unix_time)
+    for model in models:
+        if names and model not in names:
+            near = ", ".join(get_close_matches(model, names, n=3) or names[:3])
+            more = "" if len(names) <= 3 else ", …"
+            raise EndpointRefused(f"{parameters.base_url.rstrip('/')}: unknown model {model!r}; the server has {near}{more}")
 
-    Raises EndpointUnavailable when nobody answers, EndpointRefused for a wrong key or a model that the server does not list. Servers
-    without a list (404, 405) pass.
+
+async def list_models(
+    parameters: EndpointParameters, key: Callable[[], str | None], unix_time: Callable[[], float] = time.time
+) -> list[str]:
+    """Ask the server, once and free of charge, for its models, before anything is spent; none where it has no list (404, 405).
+
+    Raises EndpointUnavailable when nobody answers, EndpointRefused for a wrong key.
     """
     url = parameters.base_url.rstrip("/")
     secret = Key(key, parameters.key_variable)
@@ -97,7 +108,7 @@ async def check_endpoint(
         try:
             response = await http.send("GET", "models")
             if response.status_code in {404, 405}:
-                return
+                return []
             if response.status_code != 200:
                 raise http.fault(response, "")
         except Hiccup as hiccup:
@@ -105,9 +116,5 @@ async def check_endpoint(
     body = json_or_none(response.content)
     listed = body.get("data") if isinstance(body, dict) else None
     if not isinstance(listed, list):
-        return
-    names = [secret.hide(str(row["id"])) for row in listed if isinstance(row, dict) and "id" in row]
-    for model in models:
-        if names and model not in names:
-            near = ", ".join(get_close_matches(model, names, n=3) or names[:3])
-            raise EndpointRefused(f"{url}: unknown model {model!r}; the server has {near}" + ("" if len(names) <= 3 else ", …"))
+        return []
+    return [secret.hide(str(row["id"])) for row in listed if isinstance(row, dict) and "id" in row]

@@ -19,10 +19,12 @@ _NOT_COMPATIBLE = "check that the address is that of an OpenAI-compatible endpoi
 
 @dataclass(frozen=True)
 class Dialect:
-    """Whether a schema goes as response_format or in words, and the field that bounds the answer (newer OpenAI models renamed it)."""
+    """Whether a schema goes as response_format or in words, the field that bounds the answer (newer OpenAI models renamed it), and
+    whether a seed is sent (without it another answer comes, of the same distribution)."""
 
     json_schema: bool = True
     max_tokens_field: str = "max_tokens"
+    seed: bool = True
 
     def body(self, request: ChatRequest) -> bytes:
         messages = list(request.messages)
@@ -32,7 +34,7 @@ class Dialect:
             "top_p": request.top_p,
             self.max_tokens_field: request.max_tokens,
         }
-        if request.seed is not None:
+        if request.seed is not None and self.seed:
             body["seed"] = request.seed
         if request.schema is not None and self.json_schema:
             form = {"name": "answer", "schema": request.schema, "strict": True}
@@ -44,11 +46,13 @@ class Dialect:
         return json.dumps(body, allow_nan=False).encode("ascii")
 
     def after(self, request: ChatRequest, said: str) -> Dialect | None:
-        """The dialect to try when a 400 came with these words; None when they are about something else."""
+        """The dialect to try when a 400 or 422 came with these words; None when they are about something else."""
         if "max_completion_tokens" in said and self.max_tokens_field == "max_tokens":
             return replace(self, max_tokens_field="max_completion_tokens")
         if ("response_format" in said or "json_schema" in said) and self.json_schema and request.schema is not None:
             return replace(self, json_schema=False)
+        if "seed" in said and self.seed and request.seed is not None:
+            return replace(self, seed=False)
         return None
 
 

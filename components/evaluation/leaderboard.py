@@ -1,4 +1,4 @@
-"""Two policies on the same personas: a table of paired differences. No row comes without an interval; the type sees to it."""
+"""Two policies on the same personas: a table of paired differences. No difference comes without an interval; the type sees to it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from components.dialogue.transcript import Dialogue
 from components.evaluation import sentient, statistics
+from components.evaluation.standings import user_of
 from components.evaluation.statistics import Estimated, Interval
 
 
@@ -38,7 +39,7 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
 
     Raises ValueError when the simulators differ or no persona was scored on both sides.
     """
-    tags = sorted({f"{d.simulator.kind}/{d.simulator.difficulty}/{d.simulator.version}" for d in [*a, *b]})
+    tags = sorted({user_of(dialogue) for dialogue in [*a, *b]})
     if len(tags) > 1:
         raise ValueError(f"scores of different simulators are not comparable, got {', '.join(tags)}")
     personas_a, personas_b = ({d.persona_id for d in side if d.emotion_final is not None} for side in (a, b))

@@ -1,15 +1,19 @@
 """Conversations as token ids: what stands before each policy turn, rendered by the tokenizer's own chat template.
 
 Tokens in, tokens out: what the policy sampled is kept as it is; only the user's part is ever rendered. The text between two policy
-turns is found by rendering a fixed short conversation and cutting after its last end-of-turn token, because templates put tokens
-there that nobody sampled (Qwen's newline after <|im_end|>).
+turns is found by rendering a fixed short conversation and cutting after the end-of-turn token of its reply, because templates put tokens
+there that nobody sampled (Qwen's newline after <|im_end|>); they may also render a reply otherwise once it is no longer the last (Qwen3).
+Templates that know no system role get it in front of the first message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+from jinja2 import TemplateError
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,13 @@ class ChatFormat:
         """What follows an end-of-turn token the policy sampled, up to the opening of its next turn."""
         ids = self._render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": user}])
         before = self._render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], generation_prompt=False)
-        last_end = len(before) - 1 - before[::-1].index(self.end_of_turn)
-        if ids[: last_end + 1] != before[: last_end + 1]:
-            raise ValueError("the chat template rewrites earlier turns when a user turn is added; such templates are not supported")
-        return ids[last_end + 1 :]
+        if self.end_of_turn not in before:
+            raise ValueError(
+                f"the chat template does not end turns with {self.tokenizer.eos_token!r}, the tokenizer's end token, so nobody could tell "
+                "where a reply ends; such models are not supported"
+            )
+        ends = [place for place, token in enumerate(ids) if token == self.end_of_turn]
+        return ids[ends[before.count(self.end_of_turn) - 1] + 1 :]
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of a sampled turn, without its end-of-turn token; thought tags are kept."""
@@ -49,10 +56,20 @@ class ChatFormat:
         return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _render(self, messages: list[dict[str, str]], generation_prompt: bool = True, system: str | None = None) -> list[int]:
-        ids = self.tokenizer.apply_chat_template(
-            [{"role": "system", "content": self.system if system is None else system}, *messages],
-            tokenize=True,
-            add_generation_prompt=generation_prompt,
-            return_dict=False,
-        )
+        system = self.system if system is None else system
+        if self._takes_system:
+            messages = [{"role": "system", "content": system}, *messages]
+        else:
+            first, *rest = messages
+            messages = [{**first, "content": f"{system}\n\n{first['content']}"}, *rest]
+        ids = self.tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=generation_prompt, return_dict=False)
         return list(ids)
+
+    @cached_property
+    def _takes_system(self) -> bool:
+        """Whether the template renders a system message: some raise an error at one, some leave it out."""
+        messages = [{"role": "system", "content": self.system}, {"role": "user", "content": "a"}]
+        try:
+            return self.system in self.tokenizer.apply_chat_template(messages, tokenize=False)
+        except TemplateError:
+            return False

@@ -16,7 +16,7 @@ disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per loaded or
 def load_policy(path: Path | str) -> tuple[Any, Any]:
     """(model, tokenizer) of a local folder or a hub name, in float32: in bfloat16 an update of 1e-6 would leave most weights as they are.
 
-    Raises ValueError in one line when there is no model at `path`.
+    Raises ValueError in one line when there is no model at `path`, or none that was made for conversation.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -24,7 +24,16 @@ def load_policy(path: Path | str) -> tuple[Any, Any]:
         model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, use_safetensors=True, trust_remote_code=False)
     except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(f"cannot load a policy from {path}: {str(error).splitlines()[0]}") from error
+    if not tokenizer.chat_template:
+        raise ValueError(f"{path}: the tokenizer has no chat template, so this is no chat model; take its Instruct or Chat version")
     return model.to(device), tokenizer
+
+
+def check_context(model: Any, max_context_tokens: int) -> None:
+    """Raise ValueError when the model cannot read as many tokens: it would go on, and say nothing sensible."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is not None and max_context_tokens > positions:
+        raise ValueError(f"policy.max_context_tokens is {max_context_tokens}, but the model reads {positions} tokens at most; lower it")
 
 
 def save_policy(model: Any, tokenizer: Any, path: Path) -> None:

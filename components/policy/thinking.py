@@ -29,6 +29,17 @@ def system_prompt(thinking: bool, language: str = "en") -> str:
     return files("components.policy").joinpath("prompts", f"{name}.{language}.txt").read_text(encoding="utf-8").strip()
 
 
+def separate_thought(text: str) -> tuple[str | None, str]:
+    """(thought, reply) of text that any model wrote: its thought ends at the last closing tag, or never ends. Text without tags stays
+    as it is; otherwise no tag, and nothing that was thought, is in the reply."""
+    if OPEN not in text and CLOSE not in text:
+        return None, text
+    finished, _, rest = text.rpartition(CLOSE)
+    reply, _, unfinished = rest.partition(OPEN)
+    thoughts = (finished.replace(OPEN, "").strip(), unfinished.strip())
+    return "\n".join(thought for thought in thoughts if thought) or None, reply.strip()
+
+
 def split_thought(text: str, thinking: bool) -> Said:
     """Split sampled text into thought and reply. Total: every string gives a Said, and no thought ever ends up in `reply`.
 

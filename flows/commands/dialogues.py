@@ -41,12 +41,15 @@ def register(app: typer.Typer) -> None:
 
 
 def converse(
-    policy: Annotated[str, typer.Option("--policy", help="Folder of a model in Hugging Face format, or hf:NAME.")],
+    policy: Annotated[
+        str, typer.Option("--policy", help="A model folder, hf:NAME, or behind a chat endpoint openai:MODEL or vllm:URL (evaluation only).")
+    ],
     out: Out,
     personas: Personas = TEST_PERSONAS,
     simulator: Annotated[str | None, typer.Option("--simulator", help="Who plays the users: scripted or llm.")] = None,
     difficulty: Difficulty = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Talk only with the first N personas.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Dialogues with each persona (default: evaluation.repeats).")] = None,
     variant: Variant = None,
     budget: endpoints.Budget = None,
     replay: endpoints.Replay = False,
@@ -56,7 +59,7 @@ def converse(
     endpoints.use(budget, replay)
     from tasks import dialogue_commands
 
-    typer.echo(dialogue_commands.converse(policy, personas, out, simulator, difficulty, limit, variant, params))
+    typer.echo(dialogue_commands.converse(policy, personas, out, simulator, difficulty, limit, repeats, variant, params))
 
 
 def appraise(
@@ -105,7 +108,8 @@ def import_(
 
 def chat(
     policy: Annotated[
-        str | None, typer.Option("--policy", help="The model, a folder or hf:NAME (default: the newest trained one).")
+        str | None,
+        typer.Option("--policy", help="The model: a folder, hf:NAME, openai:MODEL or vllm:URL (default: the newest trained one)."),
     ] = None,
     side: Annotated[
         Side, typer.Option("--as", help="Be the user of a model, or the supporter of a simulated user and watch the emotion change.")

@@ -29,11 +29,13 @@ def score(
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(help="A transcript file, or a variant's name.")],
-    b: Annotated[Path, typer.Argument(help="The one to compare with it.")],
+    files: Annotated[list[Path], typer.Argument(metavar="A [B …]", help="Transcript files, or names of variants.")],
+    published: Annotated[
+        bool, typer.Option("--published", help="Beside the published scores of the SAGE paper, which have no CI.")
+    ] = False,
     params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = PARAMS,
 ) -> None:
-    """Compare two transcript files on the personas they share: paired differences, b minus a, with 95% intervals."""
+    """Put policies on a leaderboard with 95% intervals; of two, also the paired differences on the personas they share, b minus a."""
     from tasks.score_commands import compare as contrast
 
-    typer.echo(contrast(a, b, params))
+    typer.echo(contrast(files, published, params))

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.dialogue.episode import Job, Rollout, Speaking
+from components.dialogue.episode import Job, Rollout
 from components.dialogue.rollouts import hold_dialogues
 from components.policy.chat import ChatFormat
+from components.policy.protocol import Policy
 from components.policy.thinking import system_prompt
+from components.policy.token_policy import Speaking, TokenPolicy
 from components.settings import Settings
 from components.simulator.emotion import EmotionRules
 from components.simulator.protocol import Simulator
@@ -59,15 +61,14 @@ def user_connection(settings: Settings) -> Connection | None:
 
 @dataclass(frozen=True)
 class Conversation:
-    """Everything that holds dialogues except the jobs. `sampler.start()` must precede dialogues with changed weights."""
+    """Everything that holds dialogues except the jobs. `policy.start()` must precede dialogues with changed weights."""
 
     simulator: Simulator
-    sampler: Any  # TransformersSampler
-    chat: ChatFormat
-    speaking: Speaking
+    policy: Policy
     rules: EmotionRules
     concurrency: int
-    connection: Connection | None = None  # open while dialogues are held
+    connection: Connection | None = None  # of the user; open while dialogues are held
+    policy_connection: Connection | None = None  # likewise, of a policy that is only talked with
 
     def user(self, settings: Settings, difficulty: str) -> Simulator:
         """A user of another difficulty, through the same connection."""
@@ -80,18 +81,19 @@ class Conversation:
 
     def costs(self) -> str:
         """What the calls to chat endpoints have come to, in one line; empty when there are none."""
-        return self.connection.line() if self.connection else ""
+        return "; ".join(connection.line() for connection in (self.connection, self.policy_connection) if connection)
 
     def hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None] = lambda rollout: None) -> list[Rollout]:
         """Hold all dialogues with the present weights."""
-        self.sampler.start()
+        self.policy.start()
         return asyncio.run(self._hold(jobs, on_finished))
 
     async def _hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None]) -> list[Rollout]:
-        async with self.connection or nullcontext():
-            return await hold_dialogues(
-                jobs, self.simulator, self.sampler, self.chat, self.speaking, self.rules, self.concurrency, on_finished
-            )
+        async with self.connection or nullcontext(), self.policy_connection or nullcontext():
+            try:
+                return await hold_dialogues(jobs, self.simulator, self.policy, self.rules, self.concurrency, on_finished)
+            finally:
+                await self.policy.close()
 
 
 def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: Any, concurrency: int) -> Conversation:
@@ -101,16 +103,18 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
     connection = user_connection(settings)
     return Conversation(
         simulator=simulator(settings, endpoint=connection),
-        sampler=TransformersSampler(
-            model, tokenizer.eos_token_id, policy.temperature, policy.top_p, rows=concurrency, capacity=policy.max_context_tokens
-        ),
-        chat=ChatFormat(tokenizer, system_prompt(policy.thinking), {"zh": system_prompt(policy.thinking, "zh")}),
-        speaking=Speaking(
-            policy=policy_name,
-            thinking=policy.thinking,
-            strip_thoughts=policy.thinking and policy.thoughts == "strip",
-            max_reply_tokens=policy.max_reply_tokens,
-            max_context_tokens=policy.max_context_tokens,
+        policy=TokenPolicy(
+            sampler=TransformersSampler(
+                model, tokenizer.eos_token_id, policy.temperature, policy.top_p, rows=concurrency, capacity=policy.max_context_tokens
+            ),
+            chat=ChatFormat(tokenizer, system_prompt(policy.thinking), {"zh": system_prompt(policy.thinking, "zh")}),
+            speaking=Speaking(
+                policy=policy_name,
+                thinking=policy.thinking,
+                strip_thoughts=policy.thinking and policy.thoughts == "strip",
+                max_reply_tokens=policy.max_reply_tokens,
+                max_context_tokens=policy.max_context_tokens,
+            ),
         ),
         rules=emotion_rules(settings),
         concurrency=concurrency,
@@ -118,9 +122,35 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
     )
 
 
+def endpoint_conversation(settings: Settings, to: Connection, model: str, concurrency: int) -> Conversation:
+    """A conversation with a model behind a chat endpoint: evaluation only."""
+    from components.policy.chat_policy import ChatPolicy
+
+    policy = settings.policy
+    connection = user_connection(settings)
+    return Conversation(
+        simulator=simulator(settings, endpoint=connection),
+        policy=ChatPolicy(
+            endpoint=to,
+            model=model,
+            system_of={language: system_prompt(policy.thinking, language) for language in ("en", "zh")},
+            thinking=policy.thinking,
+            strip_thoughts=policy.thoughts == "strip",
+            temperature=policy.temperature,
+            top_p=policy.top_p,
+            max_reply_tokens=policy.max_reply_tokens,
+        ),
+        rules=emotion_rules(settings),
+        concurrency=concurrency,
+        connection=connection,
+        policy_connection=to,
+    )
+
+
 def load(model_path: Path | str, settings: Settings, policy_name: str, concurrency: int) -> Conversation:
     """A conversation with the policy saved at `model_path`. Raises ValueError in one line when there is none."""
-    from components.policy.load import load_policy
+    from components.policy.load import check_context, load_policy
 
     model, tokenizer = load_policy(model_path)
+    check_context(model, settings.policy.max_context_tokens)
     return conversation(settings, policy_name, model, tokenizer, concurrency)

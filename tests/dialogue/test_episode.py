@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 from fakes import ASSISTANT, END, NEWLINE, RULES, SPEAKING, TAG, USER, FakeSampler, FakeUser, LetterChat, job
 
-from components.dialogue.episode import Rollout, Speaking, hold_dialogue, turn_seed
+from components.dialogue.episode import Rollout, hold_dialogue
 from components.dialogue.transcript import StopReason
+from components.policy.protocol import turn_seed
+from components.policy.token_policy import Speaking, TokenPolicy
 
 
 def hold(user: FakeUser, sampler: FakeSampler | None = None, speaking: Speaking = SPEAKING) -> Rollout:
-    return asyncio.run(hold_dialogue(job(0), user, TAG, sampler or FakeSampler(), LetterChat(), speaking, RULES))
+    return asyncio.run(hold_dialogue(job(0), user, TAG, TokenPolicy(sampler or FakeSampler(), LetterChat(), speaking), RULES))
 
 
 def says(*texts: str) -> FakeSampler:
@@ -36,7 +38,7 @@ def test_the_first_prompt_is_in_the_language_of_the_persona() -> None:
 
     one = job(0)
     one = replace(one, persona=one.persona.model_copy(update={"language": "zh"}))
-    rollout = asyncio.run(hold_dialogue(one, FakeUser("U", [1] * 4), TAG, says(*"abcd"), Asked(), SPEAKING, RULES))
+    rollout = asyncio.run(hold_dialogue(one, FakeUser("U", [1] * 4), TAG, TokenPolicy(says(*"abcd"), Asked(), SPEAKING), RULES))
     assert rollout.prompt_ids[:2] == tuple(map(ord, "zh"))
 
 
@@ -55,7 +57,7 @@ def test_what_is_trained_on_is_what_the_sampler_was_given_and_gave() -> None:
     whole = rollout.prompt_ids + rollout.completion_ids
     for turn, request in enumerate(sampler.requests):
         assert request.context_ids == whole[: len(request.context_ids)]
-        assert request.seed == turn_seed(job(0), turn)
+        assert request.seed == turn_seed(job(0).dialogue_id, job(0).seed, turn)
     assert whole[len(sampler.requests[-1].context_ids) :] == (*map(ord, "vier"), END)
 
 
@@ -136,7 +138,7 @@ def test_ceiling_and_floor_end_a_dialogue_at_once_and_nobody_is_asked_to_speak_a
         ([-10, -10, -10], replace(RULES, floor=21), StopReason.EMOTION_FLOOR),
     ):
         user = FakeUser("U", changes)
-        rollout = asyncio.run(hold_dialogue(job(0), user, TAG, FakeSampler(), LetterChat(), SPEAKING, rules))
+        rollout = asyncio.run(hold_dialogue(job(0), user, TAG, TokenPolicy(FakeSampler(), LetterChat(), SPEAKING), rules))
         assert rollout.dialogue.stop_reason is stop and len(rollout.dialogue.turns) == 2
         assert len(user.emotions) == 1
 
@@ -171,6 +173,6 @@ def test_a_full_context_is_a_failure_before_anything_is_sampled_that_would_not_f
 
 
 def test_a_turns_seed_depends_on_dialogue_seed_and_turn_alone() -> None:
-    assert turn_seed(job(0), 0) == turn_seed(job(0), 0)
-    assert len({turn_seed(job(n, seed), turn) for n in range(4) for seed in range(3) for turn in range(5)}) == 60
-    assert all(0 <= turn_seed(job(0), turn) < 2**63 for turn in range(50)), "torch takes no more"
+    assert turn_seed("d0", 1, 0) == turn_seed("d0", 1, 0)
+    assert len({turn_seed(f"d{n}", seed, turn) for n in range(4) for seed in range(3) for turn in range(5)}) == 60
+    assert all(0 <= turn_seed("d0", 1, turn) < 2**63 for turn in range(50)), "torch takes no more"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from fakes import a_dialogue
 
-from components.dialogue.foreign import UnreadableRecord, recording_of, split
+from components.dialogue.foreign import UnreadableRecord, recording_of
+from components.policy.thinking import separate_thought
 
 
 def test_turns_alone_are_enough() -> None:
@@ -76,7 +77,7 @@ def test_text_parts_are_joined() -> None:
     ],
 )
 def test_a_thought_in_front_of_a_reply_is_split_off(text: str, parts: tuple[str | None, str]) -> None:
-    assert split(text) == parts
+    assert separate_thought(text) == parts
     turn = recording_of({"turns": [{"user": "u", "assistant": text}]}, "n").turns[0]
     assert (turn.think, turn.assistant) == parts
 

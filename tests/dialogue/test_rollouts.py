@@ -12,6 +12,7 @@ from components.dialogue.episode import Job, Rollout
 from components.dialogue.rollouts import TooManyFailures, check_failed, check_failures, hold_dialogues
 from components.dialogue.transcript import StopReason
 from components.personas.persona import Persona
+from components.policy.token_policy import TokenPolicy
 
 
 def hold(
@@ -22,7 +23,8 @@ def hold(
     on_finished: Callable[[Rollout], None] = lambda rollout: None,
 ) -> tuple[list[Rollout], FakeSimulator]:
     simulator = FakeSimulator(user_of)
-    coroutine = hold_dialogues(jobs, simulator, sampler or FakeSampler(), LetterChat(), SPEAKING, RULES, concurrency, on_finished)
+    policy = TokenPolicy(sampler or FakeSampler(), LetterChat(), SPEAKING)
+    coroutine = hold_dialogues(jobs, simulator, policy, RULES, concurrency, on_finished)
     return asyncio.run(coroutine), simulator
 
 

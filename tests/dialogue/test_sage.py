@@ -8,25 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import a_dialogue
 
 from components.dialogue.sage import UnreadableRecord, dialogue_of, has_unjudged_reply
-from components.dialogue.transcript import StopReason
+from components.dialogue.transcript import Dialogue, StopReason
 from components.evaluation.arithmetic import check_arithmetic
-from components.evaluation.sentient import sentient_metrics
+from components.evaluation.report.published import SAGE_PERSONAS, SAGE_TABLE_3, PublishedRow
+from components.evaluation.transcripts import load_transcripts
+from flows.cli import main
 
 RECORDED = Path(__file__).parents[2] / ".." / "shared" / "data" / "sage"
-# mean, successes and failures as the SAGE paper prints them for its nine policies (METHOD of the data set)
-PUBLISHED = {
-    "gpt-4.5": (62.70, 23, 15),
-    "claude3.7": (54.80, 19, 24),
-    "deepseek-v3-0324": (54.40, 19, 23),
-    "deepseek-v3-1227": (37.55, 5, 39),
-    "openai-o4mini": (35.85, 10, 48),
-    "llama3.3-70b": (33.25, 7, 47),
-    "gemini2.0-flash": (32.92, 8, 45),
-    "gpt-4o-0808": (31.75, 7, 51),
-    "qwen2.5-72b": (19.10, 4, 70),
-}
 
 
 def record(changes: list[int], *, unjudged: bool = False, **other: Any) -> dict[str, Any]:
@@ -120,16 +111,29 @@ def test_what_is_refused_is_an_unreadable_record() -> None:
         dialogue_of({}, "p")
 
 
+def test_the_record_is_in_the_transcript_with_every_field_it_had() -> None:
+    given = record([5, -10], unjudged=True, topic="t", player="p", unheard_of={"a": [1, None]})
+    dialogue = Dialogue.model_validate_json(dialogue_of(given, "someone").model_dump_json())
+    assert dialogue.original == given
+    assert dialogue_of(dialogue.original, "someone") == dialogue
+    assert "original" not in a_dialogue("d", [1]).model_dump(), "dialogues that were held here have no other record"
+
+
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded SAGE dialogues are not beside this checkout (../shared/data/sage)")
-@pytest.mark.parametrize("policy", list(PUBLISHED))
-def test_the_recorded_dialogues_give_the_published_scores(policy: str) -> None:
-    with gzip.open(RECORDED / f"{policy}.jsonl.gz", "rt", encoding="utf-8") as file:
-        dialogues = [dialogue_of(json.loads(line), policy) for line in file]
-    for dialogue in dialogues:
-        check_arithmetic(dialogue)
-    metrics = sentient_metrics(dialogues, None, 100, 1, classes=None, settings_digest="")
-    mean, successes, failures = PUBLISHED[policy]
-    assert metrics["n"] == 100
-    assert metrics["emotion_mean"] == pytest.approx(mean, abs=0.005)
-    assert (round(metrics["success_rate"] * 100), round(metrics["failure_rate"] * 100)) == (successes, failures)
-    assert len(metrics["by_need"]) == 8
+@pytest.mark.parametrize("published", SAGE_TABLE_3, ids=lambda row: row.name)
+def test_recorded_dialogues_come_in_whole_and_give_the_published_scores(
+    published: PublishedRow, tmp_path: Path, repository_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """METHOD's table of the nine policies, to its last digit; and the source's bytes out of what was imported."""
+    source, out, scores = RECORDED / f"{published.name}.jsonl.gz", tmp_path / "out.jsonl", tmp_path / "scores.json"
+    assert main(["import", "sage", str(source), "-o", str(out)]) == 0
+    assert main(["score", str(out), "-o", str(scores), "--params", str(repository_root / "params.yaml")]) == 0
+    measured = json.loads(scores.read_text())
+    assert (measured["n"], measured["failed_dialogues"], len(measured["by_need"])) == (SAGE_PERSONAS, 0, 8)
+    assert (measured["emotion_mean"], measured["success_rate"], measured["failure_rate"]) == published[1:]
+    assert f"{published.emotion_mean:.1f}" in capsys.readouterr().out
+    dialogues = load_transcripts(out)
+    assert {dialogue.policy for dialogue in dialogues} == {published.name}
+    assert "".join(json.dumps(dialogue.original, ensure_ascii=False) + "\n" for dialogue in dialogues).encode() == gzip.decompress(
+        source.read_bytes()
+    )

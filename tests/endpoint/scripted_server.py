@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,6 +101,30 @@ async def serving(script: Script) -> AsyncGenerator[Server, None]:
         yield server
     finally:
         listener.close()
+
+
+@contextmanager
+def serving_beside(script: Script) -> Iterator[Server]:
+    """The same in a thread of its own, for commands that have an event loop of their own."""
+    ready: list[tuple[Server, asyncio.AbstractEventLoop, asyncio.Event]] = []
+    is_ready = threading.Event()
+
+    async def serve() -> None:
+        async with serving(script) as server:
+            stop = asyncio.Event()
+            ready.append((server, asyncio.get_running_loop(), stop))
+            is_ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    assert is_ready.wait(30)
+    server, loop, stop = ready[0]
+    try:
+        yield server
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
 
 
 def good(

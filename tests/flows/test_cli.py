@@ -60,7 +60,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 def test_wrong_usage_ends_with_2_and_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scor"]) == 2
     assert "No such command 'scor'" in capsys.readouterr().err
-    assert main(["compare", "only-one"]) == 2
+    assert main(["compare"]) == 2
 
 
 def test_an_error_is_one_line_and_debug_adds_the_traceback(

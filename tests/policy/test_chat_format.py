@@ -17,6 +17,13 @@ CHATML = (  # Qwen's: a newline after every <|im_end|>, which nobody samples
 )
 
 
+WITHOUT_SYSTEM = (  # Gemma's and older Mistral's manner
+    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
 @pytest.fixture
 def chatml(tokenizer: Any) -> Any:
     other = copy.deepcopy(tokenizer)
@@ -37,6 +44,32 @@ def test_turn_by_turn_equals_one_render_of_the_whole(kind: str, replies: list[st
         ids += [*tokenizer(reply, add_special_tokens=False)["input_ids"], chat.end_of_turn, *chat.user_turn(user)]
         messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": user}]
     assert ids == tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=True, return_dict=False)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [WITHOUT_SYSTEM, WITHOUT_SYSTEM.replace("{{ raise_exception('System role not supported') }}", "{% set messages = messages[1:] %}")],
+    ids=["refuses", "leaves out"],
+)
+def test_a_template_without_a_system_role_gets_the_system_message_in_front_of_the_first_one(template: str, tokenizer: Any) -> None:
+    other = copy.deepcopy(tokenizer)
+    other.chat_template = template
+    chat = ChatFormat(other, SYSTEM)
+    assert other.decode(chat.start("hi")) == f"<|user|>{SYSTEM}\n\nhi<|end|><|assistant|>"
+    assert other.decode(chat.user_turn("and you?")) == "<|user|>and you?<|end|><|assistant|>"
+
+
+def test_a_template_that_renders_the_last_reply_otherwise_is_cut_in_the_right_place(chatml: Any) -> None:
+    """Qwen3 puts an empty thought into the last reply, and only there."""
+    thought = "{% if loop.last and message.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}"
+    chatml.chat_template = CHATML.replace("{{ message.content }}", thought + "{{ message.content }}")
+    assert chatml.decode(ChatFormat(chatml, SYSTEM).user_turn("hi")) == "\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_a_template_that_ends_turns_otherwise_than_texts_is_refused_in_one_line(chatml: Any) -> None:
+    chatml.eos_token = "<|end|>"
+    with pytest.raises(ValueError, match=r"does not end turns with '<\|end\|>'"):
+        ChatFormat(chatml, SYSTEM).user_turn("hi")
 
 
 def test_the_newline_that_qwen_puts_after_a_turn_is_part_of_the_users_turn(chatml: Any, tokenizer: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.policy.thinking import CLOSE, OPEN, Said, split_thought, system_prompt
+from components.policy.thinking import CLOSE, OPEN, Said, separate_thought, split_thought, system_prompt
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,17 @@ def test_no_tag_ever_reaches_the_user(text: str, thinking: bool) -> None:
     assert OPEN not in said.reply and CLOSE not in said.reply
     assert not (thinking and CLOSE not in text and said.reply), "without a closing tag everything may be a thought"
     assert not said.well_formed or said.reply
+
+
+@given(st.lists(st.sampled_from([OPEN, CLOSE, "secret", " ", "\n", "hi"])).map("".join))
+def test_of_a_foreign_models_text_no_thought_and_no_tag_is_in_the_reply(text: str) -> None:
+    """A thought is what stands before a closing tag, or after an opening one that is never closed."""
+    think, reply = separate_thought(text)
+    assert OPEN not in reply and CLOSE not in reply
+    before, _, rest = text.rpartition(CLOSE)
+    after, _, unclosed = rest.partition(OPEN)
+    assert reply.strip() == after.strip()
+    assert reply == text or think is not None or not f"{before}{unclosed}".replace(OPEN, "").strip()
 
 
 def test_the_two_prompts_differ_in_asking_for_a_thought() -> None:

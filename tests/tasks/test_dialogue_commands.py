@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -144,12 +145,27 @@ def test_too_many_failures_leave_no_transcript(project: Path, micro_policy: Path
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ("models/none", "models/none: no such model folder (a model of the hub is written hf:NAME)"),
+        ("models/none", "models/none: no such model folder (a model of the hub is written hf:NAME, one behind a server openai:MODEL)"),
         ("data", "cannot load a policy from data"),
     ],
 )
 def test_converse_without_a_model_says_so(policy: str, message: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert message in complaint(capsys, "converse", "--policy", policy, "-o", "out.jsonl")
+    assert not (project / "out.jsonl").exists()
+
+
+def test_a_model_without_a_chat_template_or_with_too_short_a_context_is_refused_in_one_line(
+    project: Path, micro_policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(micro_policy, project / "plain")
+    (project / "plain" / "chat_template.jinja").unlink()
+    assert "plain: the tokenizer has no chat template" in complaint(capsys, "converse", "--policy", "plain", "-o", "out.jsonl")
+    path = project / "params.yaml"
+    values = YAML(typ="safe").load(path.read_text())
+    values["policy"]["max_context_tokens"] = 5000
+    YAML(typ="safe").dump(values, path)
+    message = complaint(capsys, "converse", "--policy", micro_policy, "-o", "out.jsonl")
+    assert "policy.max_context_tokens is 5000, but the model reads 1024 tokens at most" in message
     assert not (project / "out.jsonl").exists()
 
 

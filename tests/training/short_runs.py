@@ -13,9 +13,10 @@ from fakes import people
 from micro import micro_model, micro_tokenizer
 from transformers import TrainerCallback
 
-from components.dialogue.episode import Job, Rollout, Speaking
+from components.dialogue.episode import Job, Rollout
 from components.dialogue.rollouts import hold_dialogues
 from components.policy.chat import ChatFormat
+from components.policy.token_policy import Speaking, TokenPolicy
 from components.policy.transformers_sampler import TransformersSampler
 from components.recording import CurveFile
 from components.reward.emotion_reward import emotion_reward
@@ -91,7 +92,7 @@ def prepared(
         jobs = [Job(f"step{step}/{index}", PERSONAS[persona_id], step) for index, persona_id in enumerate(persona_ids)]
         sampler.start()
         user = simulator or ScriptedSimulator("vanilla")
-        held.append(asyncio.run(hold_dialogues(jobs, user, sampler, chat, speaking, rules, concurrency=8)))
+        held.append(asyncio.run(hold_dialogues(jobs, user, TokenPolicy(sampler, chat, speaking), rules, concurrency=8)))
         return held[-1]
 
     def check(step: int) -> dict[str, float]:

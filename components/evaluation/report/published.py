@@ -1,4 +1,4 @@
-"""The published rows: RLVER paper, Tables 1 and 3. Another model and another user, so the shape compares, the level does not."""
+"""The published rows: RLVER paper, Tables 1 and 3; SAGE paper, Table 3. Another user, so the shape compares, the level does not."""
 
 from __future__ import annotations
 
@@ -53,6 +53,20 @@ CHIT_CHAT = (
     PublishedRow("GRPO, think", 53.0, 0.45, 0.42),
 )
 TABLE_1 = tuple(zip((*OTHER_MODELS, *ROWS), CHIT_CHAT, strict=True))
+SAGE_SOURCE = "published: SAGE paper (arXiv 2505.02847 v3), Table 3"
+SAGE_USER = "DeepSeek-V3 (2024-12-27)"
+SAGE_PERSONAS = 100  # each once; the means are those of its recorded dialogues, which the paper rounds
+SAGE_TABLE_3 = (
+    PublishedRow("gpt-4.5", 62.70, 0.23, 0.15),
+    PublishedRow("claude3.7", 54.80, 0.19, 0.24),
+    PublishedRow("deepseek-v3-0324", 54.40, 0.19, 0.23),
+    PublishedRow("deepseek-v3-1227", 37.55, 0.05, 0.39),
+    PublishedRow("openai-o4mini", 35.85, 0.10, 0.48),
+    PublishedRow("llama3.3-70b", 33.25, 0.07, 0.47),
+    PublishedRow("gemini2.0-flash", 32.92, 0.08, 0.45),
+    PublishedRow("gpt-4o-0808", 31.75, 0.07, 0.51),
+    PublishedRow("qwen2.5-72b", 19.10, 0.04, 0.70),
+)
 TABLE_3 = (
     TrainedWith("Sentient-Benchmark", 61.7, 79.2, 19.8, 66.4),
     TrainedWith("Sentient-Benchmark, challenging user", 47.7, 59.6, 25.9, 44.7),

@@ -13,11 +13,12 @@ import pytest
 from fakes import FakeSampler, LetterChat, people
 from scripted_endpoint import ONE_CALL, TWO_CALLS, ScriptedEndpoint, appraisal, speech, step_of, usual
 
-from components.dialogue.episode import Job, Rollout, Speaking, hold_dialogue
+from components.dialogue.episode import Job, Rollout, hold_dialogue
 from components.dialogue.rollouts import hold_dialogues
 from components.dialogue.transcript import Dialogue, StopReason
 from components.endpoint.chat import BudgetExceeded, ChatRequest, EndpointRefused, EndpointUnavailable, NotRecorded
 from components.personas.persona import Persona
+from components.policy.token_policy import Speaking, TokenPolicy
 from components.simulator.emotion import EmotionRules
 from components.simulator.llm.parameters import LLMUserParameters, ModelParameters
 from components.simulator.llm.questions import call_seed
@@ -28,6 +29,10 @@ RULES = EmotionRules(start=40, ceiling=100, floor=10, max_turns=3)
 SPEAKING = Speaking(policy="p", thinking=False, strip_thoughts=False, max_reply_tokens=200, max_context_tokens=100_000)
 
 
+def policy() -> TokenPolicy:
+    return TokenPolicy(FakeSampler(), LetterChat(), SPEAKING)
+
+
 def simulator(endpoint: ScriptedEndpoint, parameters: LLMUserParameters = TWO_CALLS, difficulty: str = "vanilla") -> LLMSimulator:
     return LLMSimulator(endpoint, difficulty, parameters, RULES.start)
 
@@ -35,7 +40,7 @@ def simulator(endpoint: ScriptedEndpoint, parameters: LLMUserParameters = TWO_CA
 def hold(user: LLMSimulator, persona: Persona, rules: EmotionRules = RULES, seed: int = 5) -> Dialogue:
     session = user.session(persona, seed)
     job = Job("d", persona, seed)
-    return asyncio.run(hold_dialogue(job, session, user.tag, FakeSampler(), LetterChat(), SPEAKING, rules)).dialogue
+    return asyncio.run(hold_dialogue(job, session, user.tag, policy(), rules)).dialogue
 
 
 def user_messages(endpoint: ScriptedEndpoint) -> list[str]:
@@ -283,7 +288,7 @@ def test_an_exceeded_budget_stops_everything(english: Persona) -> None:
     user = simulator(endpoint)
     jobs = [Job(f"d{number}", english, number) for number in range(4)]
     with pytest.raises(BudgetExceeded, match=r"9\.99"):
-        asyncio.run(hold_dialogues(jobs, user, FakeSampler(), LetterChat(), SPEAKING, RULES, 4))
+        asyncio.run(hold_dialogues(jobs, user, policy(), RULES, 4))
 
 
 def test_a_third_of_bad_answers_breaks_no_dialogue_and_scores_none_from_a_bad_one() -> None:
@@ -300,9 +305,7 @@ def test_a_third_of_bad_answers_breaks_no_dialogue_and_scores_none_from_a_bad_on
 
     endpoint = ScriptedEndpoint(answer)
     jobs = [Job(f"d{number}", persona, number) for number, persona in enumerate(people()[0])]
-    rollouts: list[Rollout] = asyncio.run(
-        hold_dialogues(jobs, simulator(endpoint), FakeSampler(), LetterChat(), SPEAKING, RULES, concurrency=8)
-    )
+    rollouts: list[Rollout] = asyncio.run(hold_dialogues(jobs, simulator(endpoint), policy(), RULES, concurrency=8))
     assert count["bad"] > 20
     assert {(one.dialogue.failure, one.dialogue.emotion_final) for one in rollouts} == {(None, 52)}
     assert len(endpoint.requests) == 16 * 5 + count["bad"]
@@ -312,7 +315,7 @@ def test_sessions_are_independent(english: Persona) -> None:
     """Two dialogues of one persona at once: what is said in one is not in the other's prompts."""
     endpoint = ScriptedEndpoint()
     jobs = [Job("left", english, 1), Job("right", english, 2)]
-    asyncio.run(hold_dialogues(jobs, simulator(endpoint), FakeSampler(), LetterChat(), SPEAKING, RULES, 2))
+    asyncio.run(hold_dialogues(jobs, simulator(endpoint), policy(), RULES, 2))
     assert not [text for text in user_messages(endpoint) if "to left" in text and "to right" in text]
 
 
