@@ -38,16 +38,17 @@ def converse(
     """Hold the dialogues of one policy with every persona and write them; one line about the result."""
     from tasks.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of, policy_location
     from tasks.progress import DialogueProgress
-    from tasks.stages.assembly import load
+    from tasks.stages.policy_speaks import opened
 
     settings = as_evaluated(with_simulator(load_settings(params, variant), simulator, difficulty))
     people = validate_file(personas)[:limit]
     location = policy_location(policy)
     name = variant or Path(location).name
     jobs = jobs_of(people, name, settings.seed, settings.evaluation.repeats)
-    talk = load(location, settings, name, min(settings.evaluation.concurrency, len(jobs)))
-    progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling)
-    dialogues = hold_and_write(talk, jobs, out, fingerprint(settings, personas, location), settings.rollout.max_failure_rate, progress)
+    identity = fingerprint(settings, personas, location)
+    with opened(location, settings, name, min(settings.evaluation.concurrency, len(jobs))) as talk:
+        progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling)
+        dialogues = hold_and_write(talk, jobs, out, identity, settings.rollout.max_failure_rate, progress)
     return f"{out}: {summary(dialogues, rules_of(settings))}"
 
 

@@ -84,6 +84,11 @@ def require_prefect_server(root: Path) -> str:
     return api_url
 
 
+def policy_server_url() -> str | None:
+    """The user's own vLLM server for rollouts, without a slash at the end; None when a stage starts its own."""
+    return os.environ.get("RLVER_POLICY_SERVER_URL", "").rstrip("/") or None
+
+
 def default_tracking_uri(root: Path) -> str:
     """An absolute address: MLflow's own default depends on the current directory."""
     return f"sqlite:///{root.resolve() / 'mlflow.db'}"

@@ -34,3 +34,15 @@ class Sampler(Protocol):
     def forget(self, dialogue_id: str) -> None:
         """The dialogue is over; what was kept for it may go."""
         ...
+
+
+class PolicySampler(Sampler, Protocol):
+    """A sampler whose policy may change between dialogues."""
+
+    def start(self) -> None:
+        """Take the policy as it is now; call before the first dialogue and after every change of the weights."""
+        ...
+
+    async def close(self) -> None:
+        """No more dialogues in this event loop."""
+        ...

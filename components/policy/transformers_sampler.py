@@ -92,6 +92,9 @@ class TransformersSampler:
         if row is not None:
             self._free.append(row)
 
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
     async def _serve(self) -> None:
         """Answer batches until nobody waits; every dialogue that is ready when a batch starts is in it."""
         while self._waiting:

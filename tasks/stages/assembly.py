@@ -11,6 +11,7 @@ from typing import Any
 from components.dialogue.episode import Job, Rollout, Speaking
 from components.dialogue.rollouts import hold_dialogues
 from components.policy.chat import ChatFormat
+from components.policy.sampler import PolicySampler
 from components.policy.thinking import system_prompt
 from components.settings import Settings
 from components.simulator.emotion import EmotionRules
@@ -33,7 +34,7 @@ class Conversation:
     """Everything that holds dialogues except the jobs. `sampler.start()` must precede dialogues with changed weights."""
 
     simulator: Simulator
-    sampler: Any  # TransformersSampler
+    sampler: PolicySampler
     chat: ChatFormat
     speaking: Speaking
     rules: EmotionRules
@@ -42,9 +43,14 @@ class Conversation:
     def hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None] = lambda rollout: None) -> list[Rollout]:
         """Hold all dialogues with the present weights."""
         self.sampler.start()
-        return asyncio.run(
-            hold_dialogues(jobs, self.simulator, self.sampler, self.chat, self.speaking, self.rules, self.concurrency, on_finished)
-        )
+        return asyncio.run(self._hold(jobs, on_finished))
+
+    async def _hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None]) -> list[Rollout]:
+        talk = (self.simulator, self.sampler, self.chat, self.speaking, self.rules, self.concurrency)
+        try:
+            return await hold_dialogues(jobs, *talk, on_finished)
+        finally:
+            await self.sampler.close()
 
 
 def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: Any, concurrency: int) -> Conversation:

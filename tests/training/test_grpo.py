@@ -150,7 +150,7 @@ def test_a_group_of_equals_leaves_the_loss_and_the_others_weigh_for_it(tmp_path:
     ],
 )
 def test_what_a_policy_must_stay_within(row: dict[str, float], problem: str | None) -> None:
-    found = Limits(0.02, 0.5, 0.5).broken(row)
+    found = Limits(0.02, 0.5, 0.5, 0.05).broken(row)
     assert found is None if problem is None else found is not None and found.startswith(problem)
 
 
@@ -163,7 +163,7 @@ def test_a_loss_or_gradient_that_is_not_a_number_stops_the_run(logs: dict[str, f
         lambda: measure([], 100, 10),
         lambda step: {},
         5,
-        Limits(0.0, 1.0, 1.0),
+        Limits(0.0, 1.0, 1.0, 0.05),
         lambda line: None,
     )
     with pytest.raises(TrainingDiverged, match=r"step 4: \w+ is (nan|inf); lower train.learning_rate"):
@@ -179,7 +179,7 @@ def test_a_policy_that_says_one_thing_only_stops_the_run(tmp_path: Path) -> None
         lambda: measure([], 100, 10),
         lambda step: {},
         5,
-        Limits(0.05, 1.0, 1.0),
+        Limits(0.05, 1.0, 1.0, 0.05),
         lambda line: None,
     )
     state = SimpleNamespace(global_step=1, max_steps=9)
