@@ -31,6 +31,10 @@ class Server(NamedTuple):
     log: Path
     process: subprocess.Popen[bytes]
 
+    def wait(self) -> None:
+        """Return only by Ctrl-C. Raises ServerFailed when the server ends by itself."""
+        Running((self,)).wait()
+
 
 class Planned(NamedTuple):
     """A server to be: what runs where, and the path that answers when it is ready, within `start_s` seconds."""

@@ -54,7 +54,7 @@ class VllmSampler:
         """Raises PolicyServerUnavailable after a few attempts, PolicyServerFailed, and StaleWeights."""
         if self._version is None:
             raise RuntimeError("VllmSampler.start() was not called")
-        response = await self._ask(json.dumps(self.body(request)).encode())
+        response = await self.ask(json.dumps(self.body(request)).encode())
         sample, version = parse_sample(answer(self.url, GENERATE, response), self.end_of_turn, greedy=self.temperature == 0)
         if version != self._version:
             raise StaleWeights(
@@ -92,7 +92,7 @@ class VllmSampler:
             },
         }
 
-    async def _ask(self, body: bytes) -> httpx.Response:
+    async def ask(self, body: bytes) -> httpx.Response:
         if self._client is None:
             limits = httpx.Limits(max_connections=self.connections, max_keepalive_connections=self.connections)
             self._client = httpx.AsyncClient(base_url=self.url, limits=limits, timeout=ANSWER_TIMEOUT_S, trust_env=False)
