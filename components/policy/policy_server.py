@@ -6,6 +6,7 @@ it has the new ones does the server go on. It then names them with every token i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import httpx
 
 from components.policy.weights import version_of
 
-TIMEOUT_S = 600.0  # the requests under way are waited for, and large weights are read
+TIMEOUT_S = 600.0  # one turn with its wait for a place in the batch; or weights, after the requests under way and read from a disk
 
 
 class PolicyServerUnavailable(ConnectionError):
@@ -33,10 +34,10 @@ class PolicyServer:
 
     def version(self) -> str:
         """The weights it has, as `take` named them; `default` before that."""
-        return str(self._call("GET", "/weight_info")["weight_version"])
+        return str(self._get("/weight_info")["weight_version"])
 
     def is_paused(self) -> bool:
-        return bool(self._call("GET", "/is_paused")["is_paused"])
+        return bool(self._get("/is_paused")["is_paused"])
 
     def take(self, folder: Path) -> str:
         """Make the server take over the weights in `folder`, which it must see under the same path, and return their version.
@@ -45,28 +46,37 @@ class PolicyServer:
         sampler accepts.
         """
         version = version_of(folder)
-        self._call("POST", "/pause", params={"mode": "wait"})
-        try:
-            self._name(f"taking {version}")
-            took = self._call("POST", "/collective_rpc", json={"method": "take_weights", "args": [str(folder), version]})["results"]
-            if not took or set(took) != {version}:
-                raise PolicyServerFailed(f"{self.url}: asked for weights {version}, its workers took {took}")
-            if not self._call("POST", "/reset_prefix_cache")["success"]:
-                raise PolicyServerFailed(f"{self.url}: what it had read with the old weights could not be forgotten; restart it")
-            self._name(version)
-        finally:
-            self._call("POST", "/resume")
+        with httpx.Client(**connection(self.url)) as client:
+            self._post(client, "/pause?mode=wait")
+            try:
+                self._post(client, "/update_weight_version", {"new_version": f"taking {version}"})
+                took = self._post(client, "/collective_rpc", {"method": "take_weights", "args": [str(folder), version]})["results"]
+                if not took or set(took) != {version}:
+                    raise PolicyServerFailed(f"{self.url}: asked for weights {version}, its workers took {took}")
+                if not self._post(client, "/reset_prefix_cache")["success"]:
+                    raise PolicyServerFailed(f"{self.url}: what it had read with the old weights could not be forgotten; restart it")
+                self._post(client, "/update_weight_version", {"new_version": version})
+            finally:
+                self._post(client, "/resume")
         return version
 
-    def _name(self, version: str) -> None:
-        self._call("POST", "/update_weight_version", json={"new_version": version})
-
-    def _call(self, method: str, path: str, **content: Any) -> Any:
+    def _post(self, client: httpx.Client, path: str, content: Mapping[str, Any] | None = None) -> Any:
         try:
-            response = httpx.request(method, self.url + path, timeout=TIMEOUT_S, trust_env=False, **content)
+            return answer(self.url, path, client.post(path, json=content))
         except httpx.TransportError as error:
             raise PolicyServerUnavailable(unavailable(self.url, error)) from error
-        return answer(self.url, path, response)
+
+    def _get(self, path: str) -> Any:
+        try:
+            with httpx.Client(**connection(self.url)) as client:
+                return answer(self.url, path, client.get(path))
+        except httpx.TransportError as error:
+            raise PolicyServerUnavailable(unavailable(self.url, error)) from error
+
+
+def connection(url: str) -> dict[str, Any]:
+    """How httpx is to talk to a policy server; reading certificates takes a while and is for https alone."""
+    return {"base_url": url, "timeout": TIMEOUT_S, "trust_env": False, "verify": url.startswith("https:")}
 
 
 def unavailable(url: str, error: Exception) -> str:

@@ -17,11 +17,10 @@ from typing import Any
 
 import httpx
 
-from components.policy.policy_server import PolicyServer, PolicyServerFailed, PolicyServerUnavailable, answer, unavailable
+from components.policy.policy_server import PolicyServer, PolicyServerFailed, PolicyServerUnavailable, answer, connection, unavailable
 from components.policy.sampler import Sample, SampleRequest
 
 GENERATE = "/inference/v1/generate"
-ANSWER_TIMEOUT_S = 600.0  # one turn, waiting for a place in the server's batch included
 ATTEMPTS = 4
 FIRST_PAUSE_S = 0.25  # before the second attempt; doubles
 
@@ -95,7 +94,7 @@ class VllmSampler:
     async def ask(self, body: bytes) -> httpx.Response:
         if self._client is None:
             limits = httpx.Limits(max_connections=self.connections, max_keepalive_connections=self.connections)
-            self._client = httpx.AsyncClient(base_url=self.url, limits=limits, timeout=ANSWER_TIMEOUT_S, trust_env=False)
+            self._client = httpx.AsyncClient(limits=limits, **connection(self.url))
         for attempt in range(ATTEMPTS):
             try:
                 return await self._client.post(GENERATE, content=body, headers={"Content-Type": "application/json"})

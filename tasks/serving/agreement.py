@@ -23,9 +23,7 @@ from components.policy.sampler import Sample, SampleRequest
 from components.policy.vllm_sampler import GENERATE, VllmSampler, parse_sample
 from components.policy.weights import version_of, write_weights
 
-REQUESTS = 32
-MAX_TOKENS = 48
-UNDER_WAY_S = 0.2  # after which requests are in the server's batch
+REQUESTS = 16
 NOISE = 0.1  # of the second weights, in standard deviations of each tensor: enough to tell them from the first
 
 
@@ -38,14 +36,14 @@ class Agreement:
     max: float
     other: float
     greedy_same: int  # of REQUESTS greedy turns: the same tokens
-    under_way: int  # requests that were under way when new weights came
-    after: int  # requests that had the new ones; the others had the old ones
+    under_way: int  # turns that were under way when new weights came and ended with the old ones
+    after: int  # turns that had the new ones
 
     def __str__(self) -> str:
         return (
             f"{self.tokens} tokens differ by {self.mean:.1e} nats on average, {self.max:.1e} at most ({self.other:.2f} with the wrong "
-            f"weights); {self.greedy_same} of {REQUESTS} greedy turns are the same; new weights came while {self.under_way} turns were "
-            f"under way, {self.after} later ones had them"
+            f"weights); {self.greedy_same} of {REQUESTS} greedy turns are the same; {self.under_way} turns that were under way when new "
+            f"weights came ended with the old ones, {self.after} later turns had the new ones"
         )
 
 
@@ -64,7 +62,7 @@ def agreement(url: str, folder: Path, scratch: Path) -> Agreement:
         with _other_weights(model):
             second = write_weights(model, scratch.resolve())
             sampler = VllmSampler(url, tokenizer.eos_token_id, 1.0, 1.0, 2 * REQUESTS, lambda: folder)
-            said, under_way = asyncio.run(_said_meanwhile(sampler, requests, second))
+            said, done = asyncio.run(_said_meanwhile(sampler, requests, second))
             gaps_second = [_gaps(model, request, sample) for request, (sample, _) in zip(requests * 2, said, strict=True)]
         gaps_first = [_gaps(model, request, sample) for request, (sample, _) in zip(requests * 2, said, strict=True)]
     finally:
@@ -75,13 +73,13 @@ def agreement(url: str, folder: Path, scratch: Path) -> Agreement:
         after += is_second
         right += second_T if is_second else first_T
         wrong += first_T if is_second else second_T
-    return Agreement(len(right), fmean(right), max(right), fmean(wrong), same, under_way, after)
+    return Agreement(len(right), fmean(right), max(right), fmean(wrong), same, len(said) - after - done, after)
 
 
 def _request(number: int, vocabulary: int) -> SampleRequest:
-    """Some ordinary tokens, of another length each."""
+    """Some tokens, and how many are to follow: of each another number, so that not all turns end at once."""
     ids = torch.randint(vocabulary, (8 + number,), generator=torch.Generator().manual_seed(number)).tolist()
-    return SampleRequest(f"agreement {number}", tuple(ids), number, MAX_TOKENS)
+    return SampleRequest(f"agreement {number}", tuple(ids), number, max_tokens=4 + 4 * number)
 
 
 async def _said(sampler: VllmSampler, requests: Sequence[SampleRequest]) -> list[tuple[Sample, str]]:
@@ -96,16 +94,16 @@ async def _said(sampler: VllmSampler, requests: Sequence[SampleRequest]) -> list
 async def _said_meanwhile(
     sampler: VllmSampler, requests: Sequence[SampleRequest], new_weights: Path
 ) -> tuple[list[tuple[Sample, str]], int]:
-    """The same of all requests asked twice, the second time after `new_weights` came; and how many were under way when they came."""
+    """The same of all requests asked twice, the second time after `new_weights` came; and how many had been answered by then."""
     await asyncio.to_thread(sampler.start)
     try:
         asked = [asyncio.create_task(_one(sampler, request)) for request in requests]
-        await asyncio.sleep(UNDER_WAY_S)
-        under_way = sum(not task.done() for task in asked)
+        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)  # so the others are in the server's batch
+        done = sum(task.done() for task in asked)
         taking = asyncio.create_task(asyncio.to_thread(PolicyServer(sampler.url).take, new_weights))
         asked += [asyncio.create_task(_one(sampler, request)) for request in requests]
         await taking
-        return list(await asyncio.gather(*asked)), under_way
+        return list(await asyncio.gather(*asked)), done
     finally:
         await sampler.close()
 
@@ -146,7 +144,7 @@ def _gaps(model: Any, request: SampleRequest, sample: Sample) -> list[float]:
 
 @torch.inference_mode()
 def _greedy(model: Any, request: SampleRequest) -> tuple[int, ...]:
-    """The likeliest token, MAX_TOKENS times; the end of a turn does not end it."""
+    """The likeliest tokens; the end of a turn does not end them."""
     ids = torch.tensor([request.context_ids], device=model.device)
     for _ in range(request.max_tokens):
         ids = torch.cat([ids, model(ids).logits[:, -1:].argmax(dim=-1)], dim=1)

@@ -53,15 +53,35 @@ def serving(root: Path, what: Serving, port: int = PORT) -> Iterator[servers.Ser
         *("--max-model-len", str(what.max_context_tokens), "--max-num-seqs", str(what.concurrency)),
         *("--worker-extension-cls", "worker.TakesWeights", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"),
         *("--seed", "0", "--enable-scale-out", "--disable-log-stats", "--disable-uvicorn-access-log"),
-        *(("--dtype", "float32") if kind == "cpu" else ()),
+        *(_on_cpu(what) if kind == "cpu" else ()),
         *what.options,
     )
     extra = {"PYTHONPATH": str(HERE), "VLLM_SERVER_DEV_MODE": "1"}
-    defaults = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "WARNING"}  # GiB
+    defaults = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_LOGGING_LEVEL": "WARNING"}  # GiB; not to cores
     surroundings = {**defaults, **environment.for_child(extra)}
     log = root / RECORD.parent / f"{port}.log"
     with servers.serving(servers.Planned("vLLM", command, surroundings, root, port, log, "/health", START_S)) as server:
         yield server
+
+
+def _on_cpu(what: Serving) -> tuple[str, ...]:
+    """float32 as the trainer; the worker in the engine's process, where it takes half the time to talk to; no compiler. A prompt is read
+    as a whole, because reading it in parts together with seeds ends vLLM 0.32 ("CPU Generator does not use offset")."""
+    return (
+        *("--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill"),
+        *("--max-num-batched-tokens", str(max(8192, what.max_context_tokens))),
+        *("--distributed-executor-backend", "vllm.v1.executor.uniproc_executor.UniProcExecutor"),
+    )
+
+
+@contextmanager
+def available(root: Path, what: Serving) -> Iterator[str]:
+    """The address of the user's own server, or of one for `what` that is there for as long as this lasts."""
+    if own := environment.policy_server_url():
+        yield own
+    else:
+        with serving(root, what) as server:
+            yield server.url
 
 
 @contextmanager

@@ -10,22 +10,18 @@ from typing import Any
 
 from components.settings import Settings
 from tasks import environment
-from tasks.serving.server import Serving, serving
+from tasks.serving.server import Serving, available
 from tasks.stages.assembly import Conversation, conversation, load
 
 
 @contextmanager
 def policy_server(settings: Settings, model: Path | str, concurrency: int) -> Iterator[str | None]:
     """The address of the server for rollouts: the user's own, or one for as long as this lasts; None where none is wanted."""
-    own = environment.policy_server_url()
     if settings.rollout.sampler == "transformers":
         yield None
-    elif own:
-        yield own
     else:
-        what = Serving(str(model), settings.policy.max_context_tokens, concurrency)
-        with serving(environment.project_root(), what) as server:
-            yield server.url
+        with available(environment.project_root(), Serving(str(model), settings.policy.max_context_tokens, concurrency)) as url:
+            yield url
 
 
 def over_http(talk: Conversation, settings: Settings, url: str | None, weights: Callable[[], Path]) -> Conversation:
