@@ -101,7 +101,7 @@ def running(root: Path) -> dict[str, str | int] | None:
     if not record.is_file():
         return None
     noted: dict[str, str | int] = json.loads(record.read_text(encoding="utf-8"))
-    return noted if psutil.pid_exists(int(noted["server"])) else None
+    return noted if _lives(int(noted["server"])) else None
 
 
 def stop(root: Path) -> str | None:
@@ -110,11 +110,19 @@ def stop(root: Path) -> str | None:
     if noted is None:
         return None
     owner, server = int(noted["owner"]), int(noted["server"])
-    os.kill(owner if psutil.pid_exists(owner) else server, signal.SIGINT)
+    os.kill(owner if _lives(owner) else server, signal.SIGINT)
     end = time.monotonic() + STOP_S
-    while psutil.pid_exists(server):
+    while _lives(server):
         if time.monotonic() > end:
             raise servers.ServerFailed(f"{noted['url']} is still there after {STOP_S:.0f} s; its process is {server}")
         time.sleep(0.2)
     (root / RECORD).unlink(missing_ok=True)
     return str(noted["url"])
+
+
+def _lives(pid: int) -> bool:
+    """Whether the process still does anything; one that nobody has reaped does not."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from ruamel.yaml import YAML
@@ -28,7 +29,6 @@ from tasks.serving.setup import FOLDER, NotSetUp, python_of
 from tasks.stages import TEMPORARY_FAILURE, base, converse, run_stage, train
 
 pytestmark = pytest.mark.live
-START_S = 1200.0
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +82,14 @@ def in_project(root: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _processes(root: Path) -> list[str]:
     """vLLM's processes in this project."""
-    import psutil
-
     found = []
-    for process in psutil.process_iter(["cwd", "name"]):
-        if process.info["cwd"] == str(root) and process.pid != os.getpid() and "pytest" not in (process.info["name"] or ""):
+    for process in psutil.process_iter(["cwd", "name", "status"]):
+        if (
+            process.info["cwd"] == str(root)
+            and process.info["status"] != psutil.STATUS_ZOMBIE
+            and process.pid != os.getpid()
+            and "pytest" not in (process.info["name"] or "")
+        ):
             found.append(f"{process.pid} {process.info['name']}")
     return found
 
