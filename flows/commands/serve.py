@@ -78,7 +78,7 @@ def status() -> None:
 
     root = environment.project_root()
     environment.prepare(root)
-    url = environment.policy_server_url() or (server.running(root) or {}).get("url")
+    url = environment.policy_server_url(root) or (server.running(root) or {}).get("url")
     if url is None:
         raise ValueError("no policy server: RLVER_POLICY_SERVER_URL is not set and `rlver serve start` is not running")
     asked = PolicyServer(str(url))

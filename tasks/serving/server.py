@@ -52,7 +52,7 @@ def serving(root: Path, what: Serving, port: int = PORT) -> Iterator[servers.Ser
         *("--model", what.model, "--host", servers.HOST, "--port", str(port)),
         *("--max-model-len", str(what.max_context_tokens), "--max-num-seqs", str(what.concurrency)),
         *("--worker-extension-cls", "worker.TakesWeights", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"),
-        *("--seed", "0", "--enable-scale-out", "--disable-log-stats", "--disable-uvicorn-access-log"),
+        *("--load-format", "safetensors", "--seed", "0", "--enable-scale-out", "--disable-log-stats", "--disable-uvicorn-access-log"),
         *(_on_cpu(what) if kind == "cpu" else ()),
         *what.options,
     )
@@ -77,7 +77,7 @@ def _on_cpu(what: Serving) -> tuple[str, ...]:
 @contextmanager
 def available(root: Path, what: Serving) -> Iterator[str]:
     """The address of the user's own server, or of one for `what` that is there for as long as this lasts."""
-    if own := environment.policy_server_url():
+    if own := environment.policy_server_url(root):
         yield own
     else:
         with serving(root, what) as server:
