@@ -98,7 +98,7 @@ def test_the_graph_loads_and_names_only_what_exists(repository_root: Path) -> No
 
 # Code that carries values without deciding them: files, settings, the transcript format, and the reading of validated personas.
 CARRIERS = ("components.files", "components.settings", "components.recording", "components.dialogue.transcript", "components.personas")
-PLUMBING = ("tasks.environment", "tasks.progress", "tasks.stages")
+PLUMBING = ("tasks.environment", "tasks.processes", "tasks.progress", "tasks.servers", "tasks.stages")
 
 
 def test_every_stage_depends_on_all_code_that_can_change_its_output(repository_root: Path) -> None:

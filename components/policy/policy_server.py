@@ -52,7 +52,7 @@ class PolicyServer:
                 self._post(client, "/update_weight_version", {"new_version": f"taking {version}"})
                 took = self._post(client, "/collective_rpc", {"method": "take_weights", "args": [str(folder), version]})["results"]
                 if not took or set(took) != {version}:
-                    raise PolicyServerFailed(f"{self.url}: asked for weights {version}, its workers took {took}")
+                    raise PolicyServerFailed(f"{self.url}: its workers were to take the weights {version}; they say {took}; restart it")
                 if not self._post(client, "/reset_prefix_cache")["success"]:
                     raise PolicyServerFailed(f"{self.url}: what it had read with the old weights could not be forgotten; restart it")
                 self._post(client, "/update_weight_version", {"new_version": version})

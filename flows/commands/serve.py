@@ -20,11 +20,11 @@ def setup(
     """Make vLLM's own environment (.venv-vllm), as its lock file says."""
     import shutil
 
-    from tasks.serving.setup import FOLDER, set_up
+    from tasks.serving.setup import FOLDER, Kind, set_up
 
     root = environment.project_root()
     environment.prepare(root)
-    kind = "gpu" if (shutil.which("nvidia-smi") is not None if gpu is None else gpu) else "cpu"
+    kind: Kind = "gpu" if (shutil.which("nvidia-smi") is not None if gpu is None else gpu) else "cpu"
     typer.echo(f"installing vLLM for a {kind.upper()} into {FOLDER} (some minutes, several GB)")
     typer.echo(f"vLLM {set_up(root, kind, lambda line: typer.echo(line, err=True))} is ready")
 

@@ -28,7 +28,8 @@ RECORD = Path(".vllm") / "server.json"
 _WITH_ITS_PARENT = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 """
 
 
@@ -48,7 +49,7 @@ def serving(root: Path, what: Serving, port: int = PORT) -> Iterator[servers.Ser
     python, kind = python_of(root)
     port = servers.free_port(port)
     command = (
-        *(str(python), "-c", _WITH_ITS_PARENT, "-m", "vllm.entrypoints.openai.api_server"),
+        *(str(python), "-c", _WITH_ITS_PARENT, str(os.getpid()), "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", what.model, "--host", servers.HOST, "--port", str(port)),
         *("--max-model-len", str(what.max_context_tokens), "--max-num-seqs", str(what.concurrency)),
         *("--worker-extension-cls", "worker.TakesWeights", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"),

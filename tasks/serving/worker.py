@@ -17,12 +17,16 @@ class TakesWeights:
     reload_weights: Any
 
     def take_weights(self, folder: str, version: str) -> str:
-        """Load the safetensors of `folder` in place and return their version. Raises RuntimeError unless that is `version`, before and
-        after, so that a server with another disk, or a folder somebody writes to, cannot pass for the weights that were meant."""
-        self._must_be(folder, version)
-        self.reload_weights(weights_path=folder)
-        self._renew_tied_head()
-        self._must_be(folder, version)
+        """Load the safetensors of `folder` in place and return their version, or in its place what is wrong: an exception would end the
+        server. The version must be `version` before and after, so that a server with another disk, or a folder somebody writes to,
+        cannot pass for the weights that were meant."""
+        try:
+            self._must_be(folder, version)
+            self.reload_weights(weights_path=folder)
+            self._renew_tied_head()
+            self._must_be(folder, version)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
         return version
 
     def _renew_tied_head(self) -> None:

@@ -89,8 +89,8 @@ def test_new_weights_come_behind_a_barrier(vllm: ScriptedVllm, folder: Path) -> 
     ("answer", "message"),
     [
         ((500, {"error": "expected weights a, found b"}), "got 500: .*expected weights a, found b"),
-        ((200, {"results": ["other"]}), r"its workers took \['other'\]"),
-        ((200, {"results": []}), r"its workers took \[\]"),
+        ((200, {"results": ["RuntimeError: no such disk"]}), r"they say \['RuntimeError: no such disk'\]; restart it"),
+        ((200, {"results": []}), r"they say \[\]"),
     ],
 )
 def test_weights_that_were_not_taken_speak_for_nobody(vllm: ScriptedVllm, folder: Path, answer: Answer, message: str) -> None:

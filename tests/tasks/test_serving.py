@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from threading import Thread
 
-import psutil
 import pytest
 
 from components.files import write_json
@@ -59,20 +58,25 @@ def test_the_users_own_server_is_taken_and_none_is_started(tmp_path: Path, monke
 
 
 def test_a_server_ends_with_its_parent_even_when_that_is_killed(tmp_path: Path) -> None:
-    child = f"subprocess.Popen([sys.executable, '-c', {server._WITH_ITS_PARENT!r}, '-c', 'import time; time.sleep(60)'], start_new_session=True)"
-    parent = subprocess.Popen(
-        [sys.executable, "-c", f"import subprocess, sys, time; print({child}.pid, flush=True); time.sleep(60)"], stdout=subprocess.PIPE
-    )
+    waits = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    child = f"[sys.executable, '-c', {server._WITH_ITS_PARENT!r}, str(os.getpid()), '-c', {waits!r}]"
+    program = f"import os, subprocess, sys, time; subprocess.Popen({child}, start_new_session=True); time.sleep(60)"
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     assert parent.stdout is not None
-    served = psutil.Process(int(parent.stdout.readline()))
-    while "time.sleep(60)" not in served.cmdline()[-1]:
-        time.sleep(0.05)
+    served = int(parent.stdout.readline())
+    assert server._lives(served)
     parent.kill()
     parent.wait()
     end = time.monotonic() + 60
-    while server._lives(served.pid) and time.monotonic() < end:
+    while server._lives(served) and time.monotonic() < end:
         time.sleep(0.1)
-    assert not server._lives(served.pid)
+    assert not server._lives(served)
+
+
+def test_a_server_whose_parent_is_gone_already_does_not_begin() -> None:
+    program = "print('began')"
+    ended = subprocess.run([sys.executable, "-c", server._WITH_ITS_PARENT, "1", "-c", program], capture_output=True, text=True)
+    assert ended.stdout == "" and ended.returncode == 0
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
@@ -111,8 +115,10 @@ def test_stop_interrupts_the_owner_and_waits_until_the_server_is_gone(tmp_path: 
     """Here the owner is the server; a thread reaps it, as its shell would."""
     owner = subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"], stdout=subprocess.PIPE)
     assert owner.stdout is not None and owner.stdout.readline()
-    Thread(target=owner.wait).start()
+    reaper = Thread(target=owner.wait)
+    reaper.start()
     write_json(tmp_path / server.RECORD, {"url": "http://127.0.0.1:1", "model": "m", "owner": owner.pid, "server": owner.pid})
     assert server.running(tmp_path) is not None
     assert server.stop(tmp_path) == "http://127.0.0.1:1"
-    assert owner.wait() != 0 and server.running(tmp_path) is None
+    assert server.running(tmp_path) is None
+    reaper.join()
