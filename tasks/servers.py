@@ -143,6 +143,7 @@ def serving(planned: Planned) -> Iterator[Server]:
         server = Server(planned.name, f"http://{HOST}:{planned.port}", planned.log, process)
         try:
             _await(server, server.url + planned.health, planned.start_s)
+            _must_live(server)  # else it was another's server that answered
             yield server
         finally:
             processes.end_group(process, grace_s=10.0)

@@ -20,7 +20,7 @@ from components.files import write_json
 from tasks import environment, servers
 from tasks.serving.setup import HERE, python_of
 
-PORT = 7400  # Prefect's own servers take 8000 to 8999
+PORT = 7400  # of `rlver serve start`; Prefect's own servers take 8000 to 8999
 START_S = 900.0
 STOP_S = 60.0
 RECORD = Path(".vllm") / "server.json"
@@ -44,8 +44,9 @@ class Serving:
 
 
 @contextmanager
-def serving(root: Path, what: Serving, port: int = PORT) -> Iterator[servers.Server]:
-    """A server for `what` that answers, at `port` or another free one. Raises NotSetUp and ServerFailed."""
+def serving(root: Path, what: Serving, port: int = 0) -> Iterator[servers.Server]:
+    """A server for `what` that answers, at `port` or any free one, so that two stages never meet at one. Its log stays only after an
+    error. Raises NotSetUp and ServerFailed."""
     python, kind = python_of(root)
     port = servers.free_port(port)
     command = (
@@ -63,10 +64,11 @@ def serving(root: Path, what: Serving, port: int = PORT) -> Iterator[servers.Ser
     log = root / RECORD.parent / f"{port}.log"
     with servers.serving(servers.Planned("vLLM", command, surroundings, root, port, log, "/health", START_S)) as server:
         yield server
+    log.unlink()
 
 
 def _on_cpu(what: Serving) -> tuple[str, ...]:
-    """float32 as the trainer; the worker in the engine's process, where it takes half the time to talk to; no compiler. A prompt is read
+    """float32 as the trainer; the worker in the engine's process, which saves a process and its messages; no compiler. A prompt is read
     as a whole, because reading it in parts together with seeds ends vLLM 0.32 ("CPU Generator does not use offset")."""
     return (
         *("--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill"),
