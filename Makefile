@@ -1,6 +1,6 @@
 # make run: the whole pipeline from nothing. make test: everything that must hold. Both set up .venv first, once.
 .DEFAULT_GOAL := help
-.PHONY: help setup run paper test check format slow ui
+.PHONY: help setup run paper test check format slow live ui
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,6 +20,7 @@ help:
 	@echo "make check   format, lint, types and import contracts only"
 	@echo "make format  rewrite the code in the one format"
 	@echo "make slow    the tests that need minutes or a local server"
+	@echo "make live    the tests that need vLLM (.venv-vllm, made here if it is missing: several GB)"
 	@echo "make ui      the web pages of MLflow and Prefect"
 
 setup: $(STAMP)
@@ -50,6 +51,10 @@ format: setup
 
 slow: setup
 	@$(BIN)/python -m pytest -m slow
+
+live: setup
+	@test -f .venv-vllm/locked-by || $(BIN)/rlver serve setup
+	@$(BIN)/python -m pytest -m live
 
 ui: setup
 	@$(BIN)/rlver ui

@@ -121,8 +121,10 @@ class PolicySettings(_Section):
 
 
 class RolloutSettings(_Section):
+    sampler: Literal["transformers", "vllm"]
     concurrency: int = Field(ge=1)
     max_failure_rate: float = Field(ge=0, le=1)
+    max_logprob_gap: float = Field(gt=0)
 
 
 class RewardSettings(_Section):
@@ -261,6 +263,12 @@ class Settings(_Section):
     def _dense_rewards_have_an_algorithm(self) -> Settings:
         if self.reward.dense and self.train.algorithm != "ppo":
             raise ValueError("reward.dense goes with train.algorithm: ppo; grpo does the same with train.credit: turn")
+        return self
+
+    @model_validator(mode="after")
+    def _one_process_gives_the_weights(self) -> Settings:
+        if self.rollout.sampler == "vllm" and self.train.processes > 1:
+            raise ValueError(f"rollout.sampler: vllm goes with train.processes: 1, got {self.train.processes}; use transformers")
         return self
 
     @model_validator(mode="after")

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import dialogues, personas, pipeline, scores, servers, simulator
+from flows.commands import dialogues, personas, pipeline, scores, serve, servers, simulator
 from tasks import environment
 
 INTERRUPTED = 130
@@ -38,6 +38,7 @@ for commands in (pipeline, dialogues, scores, servers):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")
+app.add_typer(serve.app, name="serve")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -80,9 +80,9 @@ def chat(
 
         settings = with_simulator(settings, "scripted", None)  # nobody asks the user anything
         who = candidate(policy or str(newest_policy(Path("models"))), settings)
-        talk = who.conversation(settings, concurrency=1)
-        talk.policy.start()
-        asyncio.run(_talk(talk, who.location, seed, terminal))
+        with who.opened(settings, concurrency=1) as talk:
+            talk.policy.start()
+            asyncio.run(_talk(talk, who.location, seed, terminal))
     else:
         raise ValueError(f"unknown side {role!r}: choose user or supporter")
 

@@ -51,9 +51,10 @@ def converse(
     people = validate_file(personas)[:limit]
     who = candidate(policy, settings, variant)
     jobs = jobs_of(people, who.name, settings.seed, repeats or settings.evaluation.repeats)
-    talk = who.conversation(settings, min(settings.evaluation.concurrency, len(jobs)))
-    progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
-    dialogues = hold_and_write(talk, jobs, out, fingerprint(settings, personas, who.location), settings.rollout.max_failure_rate, progress)
+    identity = fingerprint(settings, personas, who.location)
+    with who.opened(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
+        progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
+        dialogues = hold_and_write(talk, jobs, out, identity, settings.rollout.max_failure_rate, progress)
     return f"{out}: {summary(dialogues, rules_of(settings))}"
 
 

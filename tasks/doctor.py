@@ -52,6 +52,23 @@ def examine(root: Path) -> list[Check]:
     return [check() for check in checks]
 
 
+def examine_live(root: Path, model: Path) -> Check:
+    """Does the policy server (the user's own, or one started for this) agree with `model`, also while it gets new weights?"""
+    from components.policy.policy_server import PolicyServerFailed, PolicyServerUnavailable
+    from tasks.serving.agreement import agreement
+    from tasks.serving.server import Serving, available
+    from tasks.serving.setup import NotSetUp
+
+    limit = load_settings(root / "params.yaml").rollout.max_logprob_gap
+    try:
+        with available(root, Serving(str(model), max_context_tokens=256, concurrency=64)) as url:
+            found = agreement(url, model, root / "scratch" / "agreement")
+    except (NotSetUp, servers.ServerFailed, PolicyServerFailed, PolicyServerUnavailable, ValueError) as error:
+        return Check("policy server", False, " ".join(str(error).split()), "see docs/serving.md")
+    good = found.mean <= limit < found.other and found.under_way > 0
+    return Check("policy server", good, f"{url}: {found}", f"expected at most {limit} nats on average: docs/serving.md says what differs")
+
+
 def _python() -> Check:
     found = platform.python_version()
     return Check("python", sys.version_info >= (3, 11), f"{found} at {sys.executable}", "install Python 3.11 or newer, then `make setup`")

@@ -86,6 +86,15 @@ def require_prefect_server(root: Path) -> str:
     return api_url
 
 
+def policy_server_url(root: Path) -> str | None:
+    """The user's own vLLM server for rollouts, without a slash at the end; None when a stage starts its own.
+
+    A stage that was not started by `rlver` has not read the `.env` file yet, so this does.
+    """
+    name = "RLVER_POLICY_SERVER_URL"
+    return (os.environ.get(name) or _dotenv(root / ".env").get(name, "")).rstrip("/") or None
+
+
 def default_tracking_uri(root: Path) -> str:
     """An absolute address: MLflow's own default depends on the current directory."""
     return f"sqlite:///{root.resolve() / 'mlflow.db'}"

@@ -5,6 +5,8 @@ A chat endpoint gives text and no tokens: such a policy can be talked with and s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,13 +29,17 @@ class Candidate:
     location: str
     connection: Connection | None = None
 
-    def conversation(self, settings: Settings, concurrency: int) -> Conversation:
-        """With its policy loaded or connected. Raises ValueError in one line."""
-        from tasks.stages.assembly import endpoint_conversation, load
+    @contextmanager
+    def opened(self, settings: Settings, concurrency: int) -> Iterator[Conversation]:
+        """With its policy loaded, served or connected. Raises ValueError in one line."""
+        from tasks.stages.assembly import endpoint_conversation
+        from tasks.stages.policy_speaks import opened
 
         if self.connection is None:
-            return load(self.location, settings, self.name, concurrency)
-        return endpoint_conversation(settings, self.connection, self.name, concurrency)
+            with opened(self.location, settings, self.name, concurrency) as talk:
+                yield talk
+        else:
+            yield endpoint_conversation(settings, self.connection, self.name, concurrency)
 
 
 def candidate(policy: str, settings: Settings, variant: str | None = None) -> Candidate:

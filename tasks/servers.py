@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
@@ -29,6 +30,23 @@ class Server(NamedTuple):
     url: str
     log: Path
     process: subprocess.Popen[bytes]
+
+    def wait(self) -> None:
+        """Return only by Ctrl-C. Raises ServerFailed when the server ends by itself."""
+        Running((self,)).wait()
+
+
+class Planned(NamedTuple):
+    """A server to be: what runs where, and the path that answers when it is ready, within `start_s` seconds."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: Path
+    port: int
+    log: Path
+    health: str
+    start_s: float
 
 
 class Running(NamedTuple):
@@ -79,7 +97,7 @@ def mlflow(root: Path, tracking_uri: str, port: int) -> Iterator[Server]:
     options = ("--host", HOST, "--port", str(port), "--backend-store-uri", tracking_uri, "--workers", "1")
     place = ("--default-artifact-root", (root / "mlartifacts").as_uri())
     extra = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    with _serving("mlflow", ("-m", "mlflow", "server", *options, *place), extra, root, port, "/health") as server:
+    with serving(_ours("mlflow", ("-m", "mlflow", "server", *options, *place), extra, root, port, "/health")) as server:
         yield server
 
 
@@ -88,8 +106,14 @@ def prefect(root: Path, port: int) -> Iterator[Server]:
     """Prefect's server over the database in PREFECT_HOME. Its own pages need its address too."""
     extra = {"PREFECT_API_URL": f"http://{HOST}:{port}/api", "PREFECT_UI_API_URL": f"http://{HOST}:{port}/api"}
     command = ("-m", "prefect", "server", "start", "--host", HOST, "--port", str(port))
-    with _serving("prefect", command, extra, root, port, "/api/health") as server:
+    with serving(_ours("prefect", command, extra, root, port, "/api/health")) as server:
         yield server
+
+
+def _ours(name: str, command: Sequence[str], extra: Mapping[str, str], root: Path, port: int, health: str) -> Planned:
+    """A server of this project's own environment."""
+    log = root / ".prefect" / f"{name}-server.log"
+    return Planned(name, (sys.executable, *command), environment.for_child(extra), root, port, log, health, START_S)
 
 
 def answers(url: str) -> bool:
@@ -103,37 +127,54 @@ def answers(url: str) -> bool:
 
 
 @contextmanager
-def _serving(name: str, command: Sequence[str], extra: Mapping[str, str], root: Path, port: int, health: str) -> Iterator[Server]:
-    log = root / ".prefect" / f"{name}-server.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output:
+def serving(planned: Planned) -> Iterator[Server]:
+    """A child process in a group of its own that answers; ended with all of its group."""
+    planned.log.parent.mkdir(parents=True, exist_ok=True)
+    with planned.log.open("wb") as output:
         process = subprocess.Popen(
-            (sys.executable, *command),
-            cwd=root,
-            env=environment.for_child(extra),
+            planned.command,
+            cwd=planned.folder,
+            env=dict(planned.environment),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        server = Server(name, f"http://{HOST}:{port}", log, process)
+        server = Server(planned.name, f"http://{HOST}:{planned.port}", planned.log, process)
         try:
-            _await(server, server.url + health)
+            _await(server, server.url + planned.health, planned.start_s)
+            _must_live(server)  # else it was another's server that answered
             yield server
         finally:
             processes.end_group(process, grace_s=10.0)
 
 
-def _await(server: Server, url: str) -> None:
-    end = time.monotonic() + START_S
-    while not answers(url):
+def _await(server: Server, url: str, start_s: float) -> None:
+    end = time.monotonic() + start_s
+    while not (_listens(server.url) and answers(url)):
         _must_live(server)
         if time.monotonic() > end:
-            raise ServerFailed(f"the {server.name} server did not answer at {url} within {START_S:.0f} s; its log is {server.log}")
+            raise ServerFailed(f"the {server.name} server did not answer at {url} within {start_s:.0f} s; its log is {server.log}")
         time.sleep(0.3)
+
+
+def _listens(url: str) -> bool:
+    """Whether anything is at the port: far cheaper to ask than `answers`."""
+    try:
+        with socket.create_connection((HOST, int(url.rpartition(":")[2])), timeout=5):
+            return True
+    except OSError:
+        return False
 
 
 def _must_live(server: Server) -> None:
     if (status := server.process.poll()) is not None:
-        said = [line for line in server.log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-        raise ServerFailed(f"the {server.name} server ended with status {status}: {said[-1] if said else 'no output'}; log: {server.log}")
+        said = cause(server.log.read_text(encoding="utf-8", errors="replace"))
+        raise ServerFailed(f"the {server.name} server ended with status {status}: {said}; log: {server.log}")
+
+
+def cause(log: str) -> str:
+    """The line of a log that says most about why its process ended: the first error of the last traceback's chain, or the last line."""
+    said = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line for line in said if re.search(r"\b\w*(Error|Exception|Interrupt): ", line) and "root cause" not in line]
+    return (errors or said or ["no output"])[-1]

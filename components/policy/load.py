@@ -20,7 +20,7 @@ def load_policy(path: Path | str) -> tuple[Any, Any]:
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        tokenizer = load_tokenizer(path)
         model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, use_safetensors=True, trust_remote_code=False)
     except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(f"cannot load a policy from {path}: {str(error).splitlines()[0]}") from error
@@ -34,6 +34,11 @@ def check_context(model: Any, max_context_tokens: int) -> None:
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is not None and max_context_tokens > positions:
         raise ValueError(f"policy.max_context_tokens is {max_context_tokens}, but the model reads {positions} tokens at most; lower it")
+
+
+def load_tokenizer(path: Path | str) -> Any:
+    """Raises OSError and ValueError as transformers does."""
+    return AutoTokenizer.from_pretrained(path, trust_remote_code=False)
 
 
 def save_policy(model: Any, tokenizer: Any, path: Path) -> None:

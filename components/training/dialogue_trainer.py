@@ -44,7 +44,8 @@ class DialogueTrainer(GRPOTrainer):
         self.all_rollouts: list[Rollout] = []  # of the last step, in all processes
         self.own = slice(0)  # which of them are this process's
         self.marks = Marks(*torch.zeros(3, 0, 0))  # of the rows TRL is about to ask the log-probabilities of
-        self.state_values: torch.Tensor | None = None  # of the rows it asked last, where there is a critic
+        self.log_probs = torch.zeros(0, 0)  # of the rows it asked last
+        self.state_values: torch.Tensor | None = None  # of those rows, where there is a critic
         super().__init__(rollout_func=self._roll_out, reward_funcs=[_reward], **arguments)
         for model in (self.model, self.ref_model):
             if model is not None:
@@ -121,6 +122,9 @@ class DialogueTrainer(GRPOTrainer):
     def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         self.marks = Marks(inputs["completion_mask"] * inputs["tool_mask"], inputs["turn"], inputs["stays"])
         loss: torch.Tensor = super()._compute_loss(model, inputs)  # type: ignore[no-untyped-call]
+        if self.state.global_step % self.num_iterations == 0:  # the weights are still those that were sampled from
+            gap = ((self.log_probs - inputs["sampling_per_token_logps"]).abs() * self.marks.policy).sum()
+            self.log_mean("logprob_gap", float(gap / self.marks.policy.sum().clamp_min(1)))
         return loss * inputs["row_weight"][0] if self.loss_type == "grpo" else loss
 
     def _get_per_token_logps_and_entropies(
@@ -146,7 +150,7 @@ class DialogueTrainer(GRPOTrainer):
             with self.accelerator.autocast():
                 scores.append(_scores(model, *tokens) if stays[part].all() else _scores_by_turn(model, *tokens, turn[part], stays[part]))
         score = {name: torch.cat([piece[name] for piece in scores])[:, -asked:] for name in scores[0]}
-        self.state_values = score.get("state_values")
+        self.log_probs, self.state_values = score["log_probs"].detach(), score.get("state_values")
         return score["log_probs"], score["entropy"], None
 
 

@@ -20,6 +20,7 @@ _FROM_TRL = {
     "kl": "kl",
     "clip_ratio/region_mean": "clip_fraction",
     "learning_share": "learning_share",
+    "logprob_gap": "logprob_gap",
     "value_loss": "value_loss",
     "value_mean": "value_mean",
     "explained_variance": "explained_variance",
@@ -37,6 +38,7 @@ class Limits:
     min_entropy: float  # nats per token
     max_repeat_rate: float  # of turns
     max_cut_off_rate: float  # of turns
+    max_logprob_gap: float  # nats per token, mean
 
     def broken(self, row: Mapping[str, float]) -> str | None:
         """Which limit a step's row is beyond and what to do, in one line; None while all is well."""
@@ -57,6 +59,11 @@ class Limits:
             return (
                 f"{row['cut_off_rate']:.0%} of the turns are cut off, above train.max_cut_off_rate = {self.max_cut_off_rate}; "
                 "raise policy.max_reply_tokens or train.beta"
+            )
+        if row.get("logprob_gap", 0.0) > self.max_logprob_gap:
+            return (
+                f"sampler and trainer are {row['logprob_gap']:.4f} nats a token apart, above rollout.max_logprob_gap = "
+                f"{self.max_logprob_gap}; the dialogues were sampled with other weights or another precision"
             )
         return None
 

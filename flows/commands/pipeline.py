@@ -86,13 +86,16 @@ def report(
     typer.echo(f"report: {results.reports(root).get(name) or root / results.REPORTS[name]}")
 
 
-def doctor() -> None:
+def doctor(
+    live: Annotated[bool, typer.Option("--live", help="Also compare the vLLM server with the model, through a change of weights.")] = False,
+    model: Annotated[Path, typer.Option(help="--live: the policy to compare with, of the kind that is served.")] = Path("models/base"),
+) -> None:
     """Check versions, disk, memory, folders, locks and servers; every problem comes with what to do."""
-    from tasks.doctor import examine
+    from tasks.doctor import examine, examine_live
 
     root = environment.project_root()
     environment.prepare(root)
-    checks = examine(root)
+    checks = [*examine(root), *([examine_live(root, model)] if live else [])]
     for check in checks:
         typer.echo(f"{'ok ' if check.good else 'BAD'}  {check.subject}: {check.finding}")
         if not check.good:

@@ -17,7 +17,7 @@ from tasks.stages import run_stage
 def main(argv: Sequence[str] | None = None) -> int:
     from tasks.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
     from tasks.progress import DialogueProgress
-    from tasks.stages.assembly import load
+    from tasks.stages.policy_speaks import opened
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--variant", required=True)
@@ -32,18 +32,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments.model.is_dir():
         raise BadFile(f"{arguments.model}: no such model folder")
     jobs = jobs_of(personas, arguments.variant, settings.seed, settings.evaluation.repeats)
-    talk = load(arguments.model, settings, arguments.variant, min(settings.evaluation.concurrency, len(jobs)))
-    try:
-        dialogues = hold_and_write(
-            talk,
-            jobs,
-            arguments.out,
-            fingerprint(settings, arguments.personas, str(arguments.model)),
-            settings.rollout.max_failure_rate,
-            DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs),
-        )
-    finally:
-        write_costs(arguments.out, {"user": talk.connection})
+    with opened(arguments.model, settings, arguments.variant, min(settings.evaluation.concurrency, len(jobs))) as talk:
+        try:
+            dialogues = hold_and_write(
+                talk,
+                jobs,
+                arguments.out,
+                fingerprint(settings, arguments.personas, str(arguments.model)),
+                settings.rollout.max_failure_rate,
+                DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs),
+            )
+        finally:
+            write_costs(arguments.out, {"user": talk.connection})
     finals = [dialogue.emotion_final for dialogue in dialogues if dialogue.emotion_final is not None]
     print(f"{len(dialogues)} dialogues, mean final emotion {sum(finals) / max(1, len(finals)):.1f}")
     return 0

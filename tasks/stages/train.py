@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
@@ -30,6 +31,7 @@ from components.training.measures import measure
 from components.training.order import hold_out, persona_order
 from tasks.costs import write_costs
 from tasks.stages import run_stage
+from tasks.stages.policy_speaks import over_http, policy_server
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     identity = identity_of(settings, arguments.personas, arguments.base)
     work = arguments.scratch / f"{arguments.variant}-{digest_of(identity)}"
     check_identity(work, identity)
-    train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work)
+    with policy_server(settings, arguments.base, settings.rollout.concurrency) as server:
+        train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
     if processes.rank() == 0:
         arguments.logs.mkdir(parents=True, exist_ok=True)
         for curve in sorted((work / "curves").iterdir()):
@@ -87,8 +90,10 @@ def check_identity(work: Path, identity: Mapping[str, Any]) -> None:
             )
 
 
-def train(settings: Settings, variant: str, personas_file: Path, base: Path, out: Path, work: Path) -> None:
+def train(settings: Settings, variant: str, personas_file: Path, base: Path, out: Path, work: Path, server: str | None = None) -> None:
+    """`server` is the address of a vLLM server that speaks for the policy; None: the model itself does."""
     from components.policy.load import load_policy, save_policy
+    from components.policy.weights import write_weights
     from components.training.adapters import merged
     from components.training.build import UpdateParameters, build_trainer
     from components.training.watch import Limits, Watch
@@ -100,6 +105,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     order = persona_order(learning, parameters.steps, parameters.personas_per_step, settings.seed)
     model, tokenizer = load_policy(base)
     talk = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency)
+    talk = over_http(talk, settings, server, lambda: write_weights(model, work / "weights"))
     users: dict[str, Simulator] = {difficulty: talk.user(settings, difficulty) for difficulty in parameters.difficulties}
     curriculum = Curriculum(
         parameters.curriculum,
@@ -164,7 +170,12 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
                 measures=lambda: measure(last, rules.emotion_ceiling, rules.emotion_floor) | curriculum.row(),
                 check=check,
                 evaluate_every=parameters.evaluate_every * parameters.updates_per_batch,
-                limits=Limits(parameters.min_entropy, parameters.max_repeat_rate, parameters.max_cut_off_rate),
+                limits=Limits(
+                    parameters.min_entropy,
+                    parameters.max_repeat_rate,
+                    parameters.max_cut_off_rate,
+                    settings.rollout.max_logprob_gap if settings.policy.top_p == 1 else math.inf,  # top_p drops what the trainer counts
+                ),
                 show=show,
             )
         ],

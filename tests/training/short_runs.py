@@ -106,7 +106,7 @@ def prepared(
         lambda: measure(held[-1], 100, 10),
         check,
         evaluate_every=2,
-        limits=Limits(0.0, 1.0, 1.0),
+        limits=Limits(0.0, 1.0, 1.0, 0.05),
         show=shown.append,
     )
     order = ORDER[: parameters.steps * parameters.personas_per_step]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from fakes import FakeSimulator, FakeUser
 from micro import micro_model
 from short_runs import ORDER, PARAMETERS, Run, StopAtSave, prepared
 
+from components.dialogue.episode import Rollout
 from components.personas.persona import Persona
 from components.recording import CurveFile
 from components.training.dialogue_trainer import emotions_before
@@ -79,6 +81,26 @@ def test_sampled_logprobs_are_those_the_trainer_computes(whole: Run, tmp_path: P
     found = logits.log_softmax(-1).gather(-1, torch.tensor(rollout.completion_ids)[:, None]).squeeze(-1)
     policy = torch.tensor(rollout.is_policy_T)
     torch.testing.assert_close(found[policy], torch.tensor(rollout.logprob_T)[policy], atol=1e-4, rtol=0)
+
+
+def test_every_step_says_how_far_sampler_and_trainer_are_apart(whole: Run) -> None:
+    assert all(row["logprob_gap"] < 1e-5 for row in whole.steps.rows())
+
+
+def test_dialogues_sampled_with_other_weights_stop_the_run(tmp_path: Path) -> None:
+    run = prepared(tmp_path)
+    make = run.trainer.make_rollouts
+
+    def as_if_sampled_elsewhere(persona_ids: Sequence[str], step: int) -> list[Rollout]:
+        """Half of the tokens 0.4 off: 0.2 on average."""
+        return [
+            replace(rollout, logprob_T=tuple(logprob - 0.4 * (place % 2) for place, logprob in enumerate(rollout.logprob_T)))
+            for rollout in make(persona_ids, step)
+        ]
+
+    run.trainer.make_rollouts = as_if_sampled_elsewhere
+    with pytest.raises(TrainingDiverged, match=r"step 1: sampler and trainer are 0\.[12]\d+ nats a token apart, above rollout"):
+        run.trainer.train()
 
 
 def test_curves_have_one_row_a_step_and_checks_come_at_the_start_and_the_end(whole: Run) -> None:
@@ -150,7 +172,7 @@ def test_a_group_of_equals_leaves_the_loss_and_the_others_weigh_for_it(tmp_path:
     ],
 )
 def test_what_a_policy_must_stay_within(row: dict[str, float], problem: str | None) -> None:
-    found = Limits(0.02, 0.5, 0.5).broken(row)
+    found = Limits(0.02, 0.5, 0.5, 0.05).broken(row)
     assert found is None if problem is None else found is not None and found.startswith(problem)
 
 
@@ -163,7 +185,7 @@ def test_a_loss_or_gradient_that_is_not_a_number_stops_the_run(logs: dict[str, f
         lambda: measure([], 100, 10),
         lambda step: {},
         5,
-        Limits(0.0, 1.0, 1.0),
+        Limits(0.0, 1.0, 1.0, 0.05),
         lambda line: None,
     )
     with pytest.raises(TrainingDiverged, match=r"step 4: \w+ is (nan|inf); lower train.learning_rate"):
@@ -179,7 +201,7 @@ def test_a_policy_that_says_one_thing_only_stops_the_run(tmp_path: Path) -> None
         lambda: measure([], 100, 10),
         lambda step: {},
         5,
-        Limits(0.05, 1.0, 1.0),
+        Limits(0.05, 1.0, 1.0, 0.05),
         lambda line: None,
     )
     state = SimpleNamespace(global_step=1, max_steps=9)

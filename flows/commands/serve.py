@@ -1,0 +1,88 @@
+"""`rlver serve`: a vLLM server that speaks for the policy in rollouts."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tasks import environment
+
+app = typer.Typer(name="serve", no_args_is_help=True, help="A vLLM server for rollouts: make its environment, start, stop, ask it.")
+
+
+@app.command()
+def setup(
+    gpu: Annotated[bool | None, typer.Option("--gpu/--cpu", help="For an NVIDIA GPU or for a CPU. Default: what this machine has.")] = None,
+) -> None:
+    """Make vLLM's own environment (.venv-vllm), as its lock file says."""
+    import shutil
+
+    from tasks.serving.setup import FOLDER, Kind, set_up
+
+    root = environment.project_root()
+    environment.prepare(root)
+    kind: Kind = "gpu" if (shutil.which("nvidia-smi") is not None if gpu is None else gpu) else "cpu"
+    typer.echo(f"installing vLLM for a {kind.upper()} into {FOLDER} (some minutes, several GB)")
+    typer.echo(f"vLLM {set_up(root, kind, lambda line: typer.echo(line, err=True))} is ready")
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def start(
+    context: typer.Context,
+    model: Annotated[Path, typer.Argument(help="Folder of the policy, e.g. models/base. Further options go to vLLM as they are.")],
+    variant: Annotated[str | None, typer.Option(help="Whose context length and concurrency apply.")] = None,
+    port: Annotated[int | None, typer.Option(help="Loopback port; another free one is taken if it is in use. Default: 7400.")] = None,
+) -> None:
+    """Serve a policy on this machine until Ctrl-C or `rlver serve stop`."""
+    from components.settings import load_settings
+    from tasks.serving import server
+
+    root = environment.project_root()
+    environment.prepare(root)
+    if not model.is_dir():
+        raise ValueError(f"{model}: no such model folder")
+    if noted := server.running(root):
+        raise ValueError(f"{noted['url']} serves {noted['model']} already; stop it first: rlver serve stop")
+    settings = load_settings(root / "params.yaml", variant)
+    what = server.Serving(
+        str(model), settings.policy.max_context_tokens, max(settings.rollout.concurrency, settings.evaluation.concurrency), context.args
+    )
+    began = time.monotonic()
+    typer.echo(f"starting vLLM with {model} …")
+    try:
+        with server.serving(root, what, port or server.PORT) as serving, server.recorded(root, serving, str(model)):
+            typer.echo(f"ready after {time.monotonic() - began:.0f} s: {serving.url}")
+            typer.echo(f"put this into .env: RLVER_POLICY_SERVER_URL={serving.url}    Ctrl-C stops it; its log is {serving.log}")
+            serving.wait()
+    except KeyboardInterrupt:
+        typer.echo("stopped")
+
+
+@app.command()
+def stop() -> None:
+    """Stop the server that `rlver serve start` started."""
+    from tasks.serving import server
+
+    url = server.stop(environment.project_root())
+    typer.echo(f"stopped {url}" if url else "nothing to stop")
+
+
+@app.command()
+def status() -> None:
+    """Ask the server (RLVER_POLICY_SERVER_URL, else the one that was started here) how it is; exit 1 unless it could serve."""
+    from components.policy.policy_server import PolicyServer
+    from tasks.serving import server
+
+    root = environment.project_root()
+    environment.prepare(root)
+    url = environment.policy_server_url(root) or (server.running(root) or {}).get("url")
+    if url is None:
+        raise ValueError("no policy server: RLVER_POLICY_SERVER_URL is not set and `rlver serve start` is not running")
+    asked = PolicyServer(str(url))
+    version, paused = asked.version(), asked.is_paused()
+    typer.echo(f"{url}  weights: {version}  {'PAUSED: somebody is giving it weights, or died while doing so' if paused else 'answers'}")
+    if paused:
+        raise typer.Exit(1)

@@ -1,0 +1,118 @@
+"""Weights on their way to a server: what is written is what the model speaks with, adapters included, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from micro import micro_model, micro_tokenizer
+from peft import get_peft_model
+from safetensors.torch import load_file
+
+from components.policy.load import load_policy, save_policy
+from components.policy.weights import FILE, plain_weights, version_of, write_weights
+from components.training.adapters import lora, merged
+from components.training.critic import Critic
+from tasks.serving import worker
+
+
+def test_what_is_written_is_what_save_pretrained_writes(tmp_path: Path) -> None:
+    model = micro_model()
+    save_policy(model, micro_tokenizer(), tmp_path / "saved")
+    write_weights(model, tmp_path / "sent")
+    saved, sent = load_file(tmp_path / "saved" / FILE), load_file(tmp_path / "sent" / FILE)
+    assert sent.keys() == saved.keys() and all(torch.equal(sent[name], saved[name]) for name in saved)
+    assert [path.name for path in (tmp_path / "sent").iterdir()] == [FILE], "no half-written neighbour stays"
+
+
+def test_a_critic_stays_at_home() -> None:
+    model = micro_model()
+    expected = plain_weights(model).keys()
+    model.critic = Critic(model, separate=True)
+    assert plain_weights(model).keys() == expected
+
+
+def test_adapters_are_added_in() -> None:
+    model = micro_model()
+    adapted = get_peft_model(model, lora(2))
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(generator=torch.Generator().manual_seed(1))
+    sent = plain_weights(model)
+    whole = plain_weights(merged(copy.deepcopy(adapted)))
+    assert sent.keys() == whole.keys()
+    for name, weight in whole.items():
+        torch.testing.assert_close(sent[name], weight)
+    assert not torch.equal(sent["model.layers.0.mlp.up_proj.weight"], plain_weights(micro_model())["model.layers.0.mlp.up_proj.weight"])
+
+
+def test_sent_weights_load_as_a_policy(tmp_path: Path) -> None:
+    model = micro_model(scale=2.0)
+    save_policy(micro_model(), micro_tokenizer(), tmp_path)
+    write_weights(model, tmp_path)
+    ids = torch.tensor([[5, 6, 7]])
+    torch.testing.assert_close(load_policy(tmp_path)[0](ids).logits, model(ids).logits)
+
+
+def test_a_version_names_the_folder_and_the_moment_alike_on_both_sides(tmp_path: Path) -> None:
+    write_weights(micro_model(), tmp_path)
+    first = version_of(tmp_path)
+    assert first == worker.version_of(str(tmp_path)) and first.startswith(f"{tmp_path}@")
+    os.utime(tmp_path / FILE, ns=(1, 1))
+    assert version_of(tmp_path) == f"{tmp_path}@1" != first
+    empty = tmp_path / "empty"
+    assert version_of(empty) == worker.version_of(str(empty)) == f"{empty}@nothing"
+
+
+class Worker(worker.TakesWeights):
+    """vLLM's side of the worker, as far as ours uses it: a head that multiplies with a copy of its weights."""
+
+    def __init__(self, model: Any, on_reload: Any) -> None:
+        self.model_runner = self
+        self.model = model
+        self.reload_weights = on_reload
+
+    def get_model(self) -> Any:
+        return self.model
+
+
+class Head:
+    """`packed` is what it speaks with; vLLM packs when asked, and once only unless its mark is gone."""
+
+    def __init__(self, weight: int) -> None:
+        self.weight = self.packed = weight
+        self.cpu_linear = None
+        self.quant_method = self
+        self._already_called_process_weights_after_loading = True
+
+    def process_weights_after_loading(self, head: Head) -> None:
+        if not hasattr(self, "_already_called_process_weights_after_loading"):
+            head.packed = head.weight
+
+
+@pytest.mark.parametrize(("tied", "packed"), [(True, 2), (False, 1)])
+def test_a_tied_head_is_packed_again_after_a_reload(tied: bool, packed: int, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"new")
+    model = type("Model", (), {"lm_head": Head(1), "config": type("Config", (), {"tie_word_embeddings": tied})})
+    taking = Worker(model, lambda weights_path: setattr(model.lm_head, "weight", 2))  # type: ignore[attr-defined]
+    assert taking.take_weights(str(tmp_path), version_of(tmp_path)) == version_of(tmp_path)
+    assert model.lm_head.packed == packed  # type: ignore[attr-defined]
+
+
+def test_weights_that_are_not_the_ones_that_were_meant_are_refused_before_and_after(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"weights")
+    reloaded: list[str] = []
+    taking = Worker(object(), lambda weights_path: reloaded.append(weights_path))
+    said = taking.take_weights(str(tmp_path), f"{tmp_path}@1")
+    assert re.fullmatch(
+        r"RuntimeError: expected weights .*@1, found .*: the server must see the same disk, and nobody may write there", said
+    )
+    assert not reloaded
+    meddling = Worker(object(), lambda weights_path: os.utime(tmp_path / FILE, ns=(5, 5)))
+    assert re.search(r"found .*@5", meddling.take_weights(str(tmp_path), version_of(tmp_path)))

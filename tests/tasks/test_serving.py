@@ -1,0 +1,124 @@
+"""The life of a vLLM server without vLLM: whose environment it is, what ends it, what its log says. test_live_vllm.py has the real one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from components.files import write_json
+from tasks import environment, servers
+from tasks.serving import server, setup
+from tasks.serving.server import Serving
+
+
+def test_an_environment_that_is_missing_or_of_another_lock_is_told_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(setup.NotSetUp, match=r"missing or unfinished; make it .*: rlver serve setup"):
+        setup.python_of(tmp_path)
+    mark = tmp_path / setup.FOLDER / setup.MARK
+    mark.parent.mkdir()
+    mark.write_text("cpu 000000000000\n")
+    with pytest.raises(setup.NotSetUp, match=r"is of another cpu.txt; make it anew: rlver serve setup --cpu"):
+        setup.python_of(tmp_path)
+    mark.write_text(f"gpu {setup._digest('gpu')}\n")
+    assert setup.python_of(tmp_path) == (tmp_path / setup.FOLDER / "bin" / "python", "gpu")
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_a_lock_pins_everything_and_names_no_address(kind: setup.Kind) -> None:
+    lines = [line for line in setup._lock(kind).read_text().splitlines() if not line.startswith("#")]
+    assert len(lines) > 100 and all(re.fullmatch(r"[a-z0-9-]+==[\w.+]+", line) for line in lines)
+    assert f"vllm{'-cpu' if kind == 'cpu' else ''}==0.32.0" in lines
+    if kind == "cpu":
+        assert not {"torchvision", "torchaudio", "torchcodec"} & {line.partition("==")[0] for line in lines}
+
+
+def test_a_failed_installation_leaves_no_environment_that_would_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = tmp_path / "lock.txt"
+    lock.write_text("./no-such-package\n")
+    monkeypatch.setattr(setup, "_lock", lambda kind: lock)
+    with pytest.raises(RuntimeError, match=r"`-m pip install` ended with status 1: .*no-such-package"):
+        setup.set_up(tmp_path, "cpu", lambda line: None)
+    with pytest.raises(setup.NotSetUp):
+        setup.python_of(tmp_path)
+
+
+def test_the_users_own_server_is_taken_and_none_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLVER_POLICY_SERVER_URL", "http://127.0.0.1:7999/")
+    with server.available(tmp_path, Serving("models/base", 256, 4)) as url:
+        assert url == "http://127.0.0.1:7999"
+    monkeypatch.delenv("RLVER_POLICY_SERVER_URL")
+    with pytest.raises(setup.NotSetUp), server.available(tmp_path, Serving("models/base", 256, 4)):
+        pass
+
+
+def test_a_server_ends_with_its_parent_even_when_that_is_killed(tmp_path: Path) -> None:
+    waits = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    child = f"[sys.executable, '-c', {server._WITH_ITS_PARENT!r}, str(os.getpid()), '-c', {waits!r}]"
+    program = f"import os, subprocess, sys, time; subprocess.Popen({child}, start_new_session=True); time.sleep(60)"
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    served = int(parent.stdout.readline())
+    assert server._lives(served)
+    parent.kill()
+    parent.wait()
+    end = time.monotonic() + 60
+    while server._lives(served) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not server._lives(served)
+
+
+def test_a_server_whose_parent_is_gone_already_does_not_begin() -> None:
+    program = "print('began')"
+    ended = subprocess.run([sys.executable, "-c", server._WITH_ITS_PARENT, "1", "-c", program], capture_output=True, text=True)
+    assert ended.stdout == "" and ended.returncode == 0
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+    program = "print('loading'); raise ValueError('the model has no head')"
+    planned = servers.Planned(
+        "vLLM", (sys.executable, "-c", program), environment.for_child(), tmp_path, servers.free_port(), tmp_path / "log", "/health", 30.0
+    )
+    why = r"the vLLM server ended with status 1: ValueError: the model has no head; log: .*/log"
+    with pytest.raises(servers.ServerFailed, match=why), servers.serving(planned):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ("a\nValueError: no such model\nTraceback:\nRuntimeError: Engine core initialization failed. See root cause above.\n\n",
+         "ValueError: no such model"),
+        ("torch.OutOfMemoryError: CUDA out of memory\n[rank0] leaked\n", "torch.OutOfMemoryError: CUDA out of memory"),
+        ("one\n\ntwo\n", "two"),
+        ("", "no output"),
+    ],
+)  # fmt: skip
+def test_the_cause_is_found_in_a_log(log: str, line: str) -> None:
+    assert servers.cause(log) == line
+
+
+def test_nothing_is_stopped_when_nothing_runs(tmp_path: Path) -> None:
+    assert server.stop(tmp_path) is None and server.running(tmp_path) is None
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    write_json(tmp_path / server.RECORD, {"url": "http://127.0.0.1:1", "model": "m", "owner": gone.pid, "server": gone.pid})
+    assert server.stop(tmp_path) is None, "a record of what died is not believed"
+
+
+def test_stop_interrupts_the_owner_and_waits_until_the_server_is_gone(tmp_path: Path) -> None:
+    """Here the owner is the server; a thread reaps it, as its shell would."""
+    owner = subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"], stdout=subprocess.PIPE)
+    assert owner.stdout is not None and owner.stdout.readline()
+    reaper = Thread(target=owner.wait)
+    reaper.start()
+    write_json(tmp_path / server.RECORD, {"url": "http://127.0.0.1:1", "model": "m", "owner": owner.pid, "server": owner.pid})
+    assert server.running(tmp_path) is not None
+    assert server.stop(tmp_path) == "http://127.0.0.1:1"
+    assert server.running(tmp_path) is None
+    reaper.join()
