@@ -7,12 +7,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Line coverage of components/ below which `make test` fails, in percent.
 COVERAGE_MIN ?= 90
+# How many stages of the paper run side by side, each on its share of the cores.
+JOBS ?= 2
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 help:
 	@echo "make run     set up, run the whole pipeline, say where to look"
-	@echo "make paper   that, then every variant, seed and user beside the published results: hours, in any number of sittings"
+	@echo "make paper   that, then every variant, seed and user beside the published results: hours, in any number of sittings (JOBS=2)"
 	@echo "make test    set up, then format, lint, types, import contracts and tests"
 	@echo "make setup   make .venv and install what constraints.txt locks"
 	@echo "make check   format, lint, types and import contracts only"
@@ -30,7 +32,7 @@ run: setup
 	@$(BIN)/rlver run
 
 paper: setup
-	@$(BIN)/rlver run --variants all
+	@$(BIN)/rlver run --variants all --jobs $(JOBS)
 
 check: setup
 	@$(BIN)/ruff format --check --quiet . || { echo "error: not in the one format; run: make format" >&2; exit 1; }

@@ -1,4 +1,4 @@
-"""The frozen mirror of params.yaml ⊕ params/<variant>.yaml.
+"""The frozen mirror of params.yaml with the overlays of a variant on top (components/overlays.py).
 
 No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth.
 Functions of the method take the values they use, never a `Settings`.
@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from components.files import BadFile, read_yaml
-
-
-class SettingsError(ValueError):
-    """A parameter is missing, unknown, of the wrong type or impossible; the message is one readable line."""
+from components.overlays import SettingsError as SettingsError
+from components.overlays import overlaid, overlays_of, read_parameters, with_overlays
 
 
 class _Section(BaseModel):
@@ -284,25 +280,22 @@ def digest_of(value: Any) -> str:
 
 
 def load_settings(params_path: Path, variant: str | None = None, *, seed: int | None = None, difficulty: str | None = None) -> Settings:
-    """Read `params_path` and, if a variant is named, overlay `params/<variant>.yaml` beside it.
+    """Read `params_path` and, if a variant is named, put its overlays from the folder `params` beside it on top.
 
     `seed` and `difficulty` (of the benchmark's user) replace what the files say.
 
     Raises SettingsError, in one line, for a missing file, broken YAML, an unknown key, a missing key or a wrong type.
     """
-    values = _read(params_path)
+    values = read_parameters(params_path)
     where = params_path.name
     if variant is not None:
-        overlay_path = params_path.parent / "params" / f"{variant}.yaml"
-        if not overlay_path.is_file():
-            known = ", ".join(sorted(p.stem for p in overlay_path.parent.glob("*.yaml"))) or "none"
-            raise SettingsError(f"unknown variant {variant!r}: there is no params/{variant}.yaml (known: {known})")
-        values = _overlaid(values, _read(overlay_path), path=(), source=f"params/{variant}.yaml")
-        where = f"{where} with params/{variant}.yaml"
+        overlays = overlays_of(params_path.parent / "params", variant)
+        values = with_overlays(values, overlays)
+        where = f"{where} with {', '.join(overlays)}"
     if seed is not None:
-        values = _overlaid(values, {"seed": seed}, path=(), source="--seed")
+        values = overlaid(values, {"seed": seed}, "--seed")
     if difficulty is not None:
-        values = _overlaid(values, {"simulator": {"difficulty": difficulty}}, path=(), source="--difficulty")
+        values = overlaid(values, {"simulator": {"difficulty": difficulty}}, "--difficulty")
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
@@ -310,26 +303,3 @@ def load_settings(params_path: Path, variant: str | None = None, *, seed: int | 
         key = ".".join(str(part) for part in first["loc"]) or "settings"
         got = "" if first["type"] == "missing" else f", got {first.get('input')!r}"
         raise SettingsError(f"{where}: {key}: {first['msg']}{got if first['loc'] else ''}") from error
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        values = read_yaml(path)
-    except BadFile as error:
-        raise SettingsError(str(error) if path.exists() else f"{error}; run from the project's root") from error
-    if not values:
-        raise SettingsError(f"{path}: no parameter in it")
-    return values
-
-
-def _overlaid(base: Mapping[str, Any], overlay: Mapping[str, Any], path: tuple[str, ...], source: str) -> dict[str, Any]:
-    result = dict(base)
-    for key, value in overlay.items():
-        dotted = ".".join((*path, str(key)))
-        if key not in base:
-            raise SettingsError(f"{source}: unknown key {dotted!r}; params.yaml has {', '.join(sorted(base))} there")
-        if base[key] and isinstance(base[key], Mapping) and isinstance(value, Mapping):  # an empty mapping takes any keys
-            result[key] = _overlaid(base[key], value, (*path, str(key)), source)
-        else:
-            result[key] = value
-    return result

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from components.dialogue.episode import Job
 from components.dialogue.rollouts import check_failed
 from components.dialogue.transcript import Dialogue
-from components.evaluation.acceptance import PUBLISHED, need_expression, strategy_acceptance
+from components.evaluation.acceptance import PUBLISHED, acceptance, dominated_turns, need_expression, strategy_acceptance
 from components.evaluation.statistics import Estimated
 from components.files import BadFile
 from components.personas.persona import Persona
 from components.personas.schema import validate_file
 from components.settings import Settings, load_settings
+from components.simulator.protocol import SimulatorUnavailable
 from tasks.conversing import as_evaluated
 from tasks.policies import policy_location
 from tasks.progress import DialogueProgress
-from tasks.stages.assembly import load, simulator
+from tasks.stages.assembly import Conversation, load
 
 BASE, CONTEXTS = "base", "vanilla"  # the overlay the policy speaks with; the users in whose dialogues strategies are judged
 TOLERANCE = 0.03
@@ -42,26 +44,62 @@ class Figure:
         return abs(self.difference) > TOLERANCE
 
 
-def calibrate(model: str, personas: Path, dialogues: int, params: Path) -> list[Figure]:
+def calibrate(model: str, personas: Path, dialogues: int, params: Path, variant: str = BASE) -> list[Figure]:
     """Let the base policy talk `dialogues` times with each version of the user, and measure.
 
-    The personas must be train personas: what is tuned until it fits must not see those that policies are compared on.
+    The personas must be train personas: what is tuned until it fits must not see those that policies are compared on. LLM users mark no
+    cues, so of them the need expression is left out.
     """
-    settings = as_evaluated(load_settings(params, BASE))
+    settings = as_evaluated(load_settings(params, variant))
     people = validate_file(personas)
     if strangers := [persona.persona_id for persona in people if persona.split != "train"]:
         raise BadFile(f"{personas}: {strangers[0]} is no train persona; users are calibrated on train personas only")
-    held = _hold(policy_location(model), people, dialogues, settings)
-    contexts = [dialogue for dialogue in held if dialogue.simulator.difficulty == CONTEXTS]
+    if foreign := [persona.persona_id for persona in people if persona.language != "en"]:
+        raise BadFile(f"{personas}: {foreign[0]} does not speak English, the only language in which strategies are read")
+    talk = load(policy_location(model), settings, variant, min(settings.evaluation.concurrency, dialogues * len(PUBLISHED)))
+    held = _hold(talk, people, dialogues, settings)
+    contexts = [dialogue for dialogue in held if dialogue.simulator.difficulty == CONTEXTS and dialogue.failure is None]
     by_id = {persona.persona_id: persona for persona in people}
     samples, seed = settings.evaluation.bootstrap_samples, settings.seed
     figures = []
     for difficulty, published in PUBLISHED.items():
+        if talk.connection:
+            accepted = acceptance(asyncio.run(_changes(talk, contexts, by_id, difficulty, settings)), samples, seed)
+            figures.append(Figure(difficulty, "strategy acceptance", accepted, published.acceptance))
+            continue
         own = [dialogue for dialogue in held if dialogue.simulator.difficulty == difficulty]
         accepted = strategy_acceptance(contexts, by_id, difficulty, samples, seed)
         figures.append(Figure(difficulty, "strategy acceptance", accepted, published.acceptance))
         figures.append(Figure(difficulty, "need expression", need_expression(own, samples, seed), published.expression))
     return figures
+
+
+async def _changes(
+    talk: Conversation, contexts: Sequence[Dialogue], people: Mapping[str, Persona], difficulty: str, settings: Settings
+) -> list[tuple[str, int]]:
+    """(persona_id, change) of every dominated reply, as an LLM user of `difficulty` takes it; one that gives no answer is left out."""
+    from components.simulator.llm.questions import Exchange
+    from components.simulator.llm.simulator import LLMSimulator
+
+    user = talk.user(settings, difficulty)
+    assert isinstance(user, LLMSimulator) and talk.connection is not None
+
+    async def one(dialogue: Dialogue, number: int) -> tuple[str, int] | SimulatorUnavailable:
+        exchanges = [Exchange(turn.user, turn.assistant) for turn in dialogue.turns[: number + 1]]
+        before = dialogue.turns[number - 1].emotion if number else dialogue.emotion_start
+        try:
+            change = await user.change_after(people[dialogue.persona_id], exchanges, before or 0, dialogue.seed)
+        except SimulatorUnavailable as error:
+            return error
+        return dialogue.persona_id, change
+
+    async with talk.connection:
+        asked = [one(dialogue, number) for dialogue in contexts for number in dominated_turns(dialogue)]
+        answers = await asyncio.gather(*asked)
+    failed = [answer for answer in answers if isinstance(answer, SimulatorUnavailable)]
+    if len(failed) > settings.rollout.max_failure_rate * len(answers):
+        raise failed[0]
+    return [answer for answer in answers if not isinstance(answer, SimulatorUnavailable)]
 
 
 def table(figures: Sequence[Figure]) -> str:
@@ -82,16 +120,16 @@ def verdict(figures: Sequence[Figure]) -> str:
     return f"further than {within} from the published figure: {', '.join(off)}" if off else f"all within {within} of the published figures"
 
 
-def _hold(model: str, people: Sequence[Persona], count: int, settings: Settings) -> list[Dialogue]:
+def _hold(talk: Conversation, people: Sequence[Persona], count: int, settings: Settings) -> list[Dialogue]:
     """`count` dialogues with users of each version, over all personas in turn, every round with a seed of its own."""
     jobs = []
     for difficulty in PUBLISHED:
+        user = talk.user(settings, difficulty)
         for number in range(count):
             round_, place = divmod(number, len(people))
             persona, seed = people[place], settings.seed + round_
-            jobs.append(Job(f"{difficulty}/{persona.persona_id}/{seed}", persona, seed, simulator(settings, difficulty)))
-    talk = load(model, settings, BASE, min(settings.evaluation.concurrency, len(jobs)))
-    progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling)
+            jobs.append(Job(f"{difficulty}/{persona.persona_id}/{seed}", persona, seed, user))
+    progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
     try:
         held = [rollout.dialogue for rollout in talk.hold(jobs, lambda rollout: progress.add(rollout.dialogue))]
     finally:

@@ -18,8 +18,10 @@ from components.policy.protocol import ContextFull
 from components.settings import Settings, load_settings
 from components.simulator.emotion import EmotionRules, apply_change, stop_reason, tier
 from components.simulator.protocol import Simulator
+from tasks.dialogue_commands import with_simulator
 
 if TYPE_CHECKING:
+    from tasks.connections import Connection
     from tasks.stages.assembly import Conversation
 
 LEAVE = ("/quit", "/exit", "/bye")
@@ -69,19 +71,27 @@ def chat(
     terminal = terminal or Terminal(sys.stdin, sys.stdout)
     seed = settings.seed if seed is None else seed
     if role == "supporter":
-        from tasks.stages.assembly import emotion_rules, simulator
+        from tasks.stages.assembly import user_connection
 
-        someone = _someone(persona, personas, settings)
-        asyncio.run(support(someone, seed, simulator(settings), emotion_rules(settings), terminal))
+        someone, connection = _someone(persona, personas, settings), user_connection(settings)
+        asyncio.run(_support(someone, seed, settings, connection, terminal))
     elif role == "user":
         from tasks.policies import candidate
 
-        who = candidate(policy or str(newest_policy(Path("models"))), settings)
-        talk = who.conversation(settings, concurrency=1)
+        unasked = with_simulator(settings, "scripted", None)  # nobody asks the user anything
+        who = candidate(policy or str(newest_policy(Path("models"))), unasked)
+        talk = who.conversation(unasked, concurrency=1)
         talk.policy.start()
         asyncio.run(_talk(talk, who.location, seed, terminal))
     else:
         raise ValueError(f"unknown side {role!r}: choose user or supporter")
+
+
+async def _support(persona: Persona, seed: int, settings: Settings, connection: Connection | None, terminal: Terminal) -> None:
+    from tasks.stages.assembly import emotion_rules, simulator
+
+    async with connection or nullcontext():
+        await support(persona, seed, simulator(settings, endpoint=connection), emotion_rules(settings), terminal)
 
 
 async def support(persona: Persona, seed: int, simulator: Simulator, rules: EmotionRules, terminal: Terminal) -> int:
@@ -136,7 +146,7 @@ async def _talk(talk: Conversation, who: str, seed: int, terminal: Terminal) -> 
 
 
 async def _exchange(talk: Conversation, who: str, seed: int, terminal: Terminal) -> None:
-    session = talk.policy.session("chat", seed)
+    session = talk.policy.session("chat", seed, "en")
     terminal.show(f"You talk to {who}. {LEAVE[0]} ends the talk.")
     while (line := terminal.ask("you ")) is not None:
         try:

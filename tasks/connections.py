@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Generator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from components.endpoint.chat import ChatAnswer, ChatRequest
-from components.endpoint.opening import check_endpoint, list_models, open_endpoint
-from components.endpoint.parameters import EndpointParameters
+from components.endpoint.chat import BudgetExceeded, ChatAnswer, ChatRequest
+from components.endpoint.ledger import Ledger
+from components.endpoint.opening import Run, check_endpoint, list_models, open_endpoint, open_ledger
+from components.endpoint.parameters import EndpointParameters, check_base_url
 from components.endpoint.prices import Price
 from components.endpoint.recorded import RecordedEndpoint
+from components.files import BadFile
 from components.settings import Settings
 from tasks import environment
 
@@ -24,7 +26,8 @@ ANSWERS = Path("answers")
 class Connection:
     """A ChatEndpoint that is open inside `async with` and can be opened again: each batch of dialogues has an event loop of its own.
 
-    `models` are those that will be asked. With `replay` nobody is asked: what is not stored raises NotRecorded.
+    `models` are those that will be asked. With `replay` nobody is asked: what is not stored raises NotRecorded. What is counted is counted
+    over all openings, and so is what the server was found to understand; a breaker and a pace begin anew with each.
     """
 
     parameters: EndpointParameters
@@ -32,13 +35,25 @@ class Connection:
     models: Sequence[str]
     answers: Path
     replay: bool
+    run: Run
     _context: AbstractAsyncContextManager[RecordedEndpoint] | None = field(default=None, init=False)
     _open: RecordedEndpoint | None = field(default=None, init=False)
 
     def check(self) -> None:
-        """Ask the server for its models, free of charge. Raises EndpointError, in one line that says what to do."""
-        if not self.replay:
-            asyncio.run(check_endpoint(self.parameters, self.server.key, self.models))
+        """Find what can be known before anything is spent. Raises EndpointError or BadFile, in one line that says what to do.
+
+        The server is asked for its models, free of charge. With a budget every model needs a price; a replay needs a file.
+        """
+        if self.replay:
+            if not self.answers.is_file():
+                raise BadFile(f"{self.answers}: no such file, so there is nothing to replay; run once without replay to record it")
+            return
+        unpriced = [model for model in self.models if model not in self.parameters.prices]
+        if self.parameters.budget is not None and unpriced:
+            raise BudgetExceeded(
+                f"{unpriced[0]!r} has no price, so the budget cannot be kept: add it to endpoint.prices in params.yaml, or set no budget"
+            )
+        asyncio.run(check_endpoint(self.parameters, self.server.key, self.models))
 
     def listed(self) -> list[str]:
         """The models of the server, as it lists them. Raises EndpointError."""
@@ -49,16 +64,26 @@ class Connection:
             raise RuntimeError("the connection is not open")
         return await self._open.chat(request)
 
-    @property
-    def endpoint(self) -> RecordedEndpoint:
-        """What is open now, with its ledger."""
-        if self._open is None:
-            raise RuntimeError("the connection is not open")
-        return self._open
+    def line(self) -> str:
+        """Calls, tokens, money and latencies of this run so far, for a progress bar."""
+        with self._ledger() as ledger:
+            return ledger.line()
+
+    def summary(self) -> dict[str, float]:
+        """The same as numbers; `recorded_money_at_most` is of all runs that share the file, and what a budget bounds."""
+        with self._ledger() as ledger:
+            return ledger.summary(of_this_run=True) | {"recorded_money_at_most": ledger.summary()["money_at_most"]}
+
+    @contextmanager
+    def _ledger(self) -> Generator[Ledger, None, None]:
+        if self._open is not None:
+            yield self._open.ledger
+            return
+        with open_ledger(self.parameters, self.answers, self.replay, self.run) as ledger:
+            yield ledger
 
     async def __aenter__(self) -> RecordedEndpoint:
-        self.answers.parent.mkdir(parents=True, exist_ok=True)
-        self._context = open_endpoint(self.parameters, self.server.key, self.answers, self.replay)
+        self._context = open_endpoint(self.parameters, self.server.key, self.answers, self.replay, self.run)
         self._open = await self._context.__aenter__()
         return self._open
 
@@ -89,6 +114,10 @@ def _connection(settings: Settings, role: environment.Role, models: Sequence[str
     server = environment.chat_server(role, url=url)
     numbers = settings.endpoint.model_dump(exclude={"prices", "budget"})
     given = environment.budget()
+    try:
+        check_base_url(server.url)
+    except ValueError as error:
+        raise ValueError(f"{server.url_variable}: {error}") from error
     parameters = EndpointParameters(
         **numbers,
         base_url=server.url,
@@ -97,4 +126,4 @@ def _connection(settings: Settings, role: environment.Role, models: Sequence[str
         prices={model: Price(**price.model_dump()) for model, price in settings.endpoint.prices.items()},
         budget=settings.endpoint.budget if given is None else given,
     )
-    return Connection(parameters, server, models, ANSWERS / answers, environment.replays())
+    return Connection(parameters, server, models, ANSWERS / answers, environment.replays(), Run(environment.run_name()))

@@ -36,6 +36,7 @@ def hold_and_write(
 
     Failed dialogues are held again on a rerun. Raises TooManyFailures, and then `out` stays as it was.
     """
+    talk.can_hold(jobs)
     finished = FinishedDialogues(out.with_name(f"{out.name}.partial"), fingerprint)
     out.parent.mkdir(parents=True, exist_ok=True)
     dialogues = finished.resume()

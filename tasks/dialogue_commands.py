@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from components.dialogue.foreign import Recording, recording_of
 from components.dialogue.foreign import UnreadableRecord as UnreadableRecording
@@ -12,13 +15,16 @@ from components.dialogue.sage import dialogue_of, has_unjudged_reply
 from components.dialogue.transcript import Dialogue
 from components.evaluation.reappraisal import UnreadableLanguage, reappraise
 from components.evaluation.transcripts import load_transcripts
-from components.evaluation.verification import SCRIPTED, NotRederivable, first_difference
+from components.evaluation.verification import LLM, SCRIPTED, NotRederivable, first_difference
 from components.files import BadFile, read_jsonl, write_jsonl
 from components.personas.persona import Persona
 from components.personas.rows import read_rows
 from components.personas.schema import validate_file
 from components.settings import Settings, load_settings
 from components.simulator.emotion import EmotionRules
+from components.simulator.protocol import Simulator
+
+USER_ANSWERS = Path("answers") / "user.db"
 
 
 class Differs(ValueError):
@@ -46,7 +52,7 @@ def converse(
     who = candidate(policy, settings, variant)
     jobs = jobs_of(people, who.name, settings.seed, repeats or settings.evaluation.repeats)
     talk = who.conversation(settings, min(settings.evaluation.concurrency, len(jobs)))
-    progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling)
+    progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
     dialogues = hold_and_write(talk, jobs, out, fingerprint(settings, personas, who.location), settings.rollout.max_failure_rate, progress)
     return f"{out}: {summary(dialogues, rules_of(settings))}"
 
@@ -80,23 +86,38 @@ def appraise(transcripts: Path, appraiser: str, out: Path, personas: Path | None
 
 
 def verify(transcripts: Path, personas: Path, variant: str | None, params: Path) -> str:
-    """Re-derive every dialogue. Raises Differs at the first difference, with file, line, dialogue, turn, expected and found."""
-    rules = rules_of(load_settings(params, variant))
+    """Re-derive every dialogue; one line that says from what. Raises Differs at the first difference, with file, line, dialogue, turn,
+    expected and found."""
+    settings = load_settings(params, variant)
     dialogues = load_transcripts(transcripts)
-    own = all(dialogue.simulator.kind == SCRIPTED for dialogue in dialogues)
-    if own:
-        load_transcripts(transcripts, rules)
-    people = _by_id(personas) if own or personas.is_file() else {}
-    turns = 0
-    for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
-        try:
-            difference = first_difference(dialogue, people)
-        except NotRederivable as error:
-            raise NotRederivable(f"{transcripts}:{line}: {error}") from error
-        if difference is not None:
-            raise Differs(f"{transcripts}:{line}: {difference}")
-        turns += len(dialogue.turns)
-    return f"{transcripts}: {len(dialogues)} dialogues, {turns} appraisals: every emotion follows from its replies"
+    kinds = {dialogue.simulator.kind for dialogue in dialogues}
+    if kinds <= {SCRIPTED, LLM}:
+        load_transcripts(transcripts, rules_of(settings))
+    count = f"{transcripts}: {len(dialogues)} dialogues, {sum(len(dialogue.turns) for dialogue in dialogues)} appraisals"
+    if kinds == {LLM} and not USER_ANSWERS.is_file():
+        return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {USER_ANSWERS}"
+    people = _by_id(personas) if kinds <= {SCRIPTED, LLM} or personas.is_file() else {}
+    with _answered_before(settings) if LLM in kinds else nullcontext() as llm:
+        for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
+            try:
+                difference = first_difference(dialogue, people, llm)
+            except NotRederivable as error:
+                raise NotRederivable(f"{transcripts}:{line}: {error}") from error
+            if difference is not None:
+                raise Differs(f"{transcripts}:{line}: {difference}")
+    stored = f" and the answers in {USER_ANSWERS}" if LLM in kinds else ""
+    return f"{count}: every emotion follows from its replies{stored}"
+
+
+@contextmanager
+def _answered_before(settings: Settings) -> Iterator[Callable[[str], Simulator]]:
+    """The LLM user of a difficulty, who says what the models once answered and asks nobody."""
+    from components.endpoint.opening import Run, stored_answers
+    from tasks.stages.assembly import simulator
+
+    played = with_simulator(settings, LLM, None)
+    with stored_answers(USER_ANSWERS, Run("verify")) as endpoint:
+        yield lambda difficulty: simulator(played, difficulty, endpoint)
 
 
 def import_sage(source: Path, out: Path, policy: str | None) -> str:
@@ -123,8 +144,11 @@ def with_simulator(settings: Settings, simulator: str | None, difficulty: str | 
     values["simulator"] |= chosen
     try:
         return Settings.model_validate(values)
-    except ValueError as error:
-        raise ValueError(f"there is no simulator {' '.join(chosen.values())}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        if first["type"] == "literal_error":
+            raise ValueError(f"there is no simulator {' '.join(chosen.values())}: {first['loc'][-1]}: {first['msg']}") from error
+        raise ValueError(f"simulator: {first['msg'].removeprefix('Value error, ')}, in params.yaml or in the --variant") from error
 
 
 def summary(dialogues: list[Dialogue], rules: EmotionRules) -> str:

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 Outcome = Literal["ran", "restored", "unchanged"]
 PIPELINE = "dvc.yaml"
-ALL = "all"  # in the place of a variant: every stage of every pipeline
+LOCK_WAIT_S = 600.0  # DVC holds its lock while it hashes: minutes for a large model
+AT_WORK = "another DVC process is at work in this folder; wait for it to end"
 
 
 # What DVC says after every stage about git and remotes; it is no part of a stage's output.
@@ -54,11 +56,17 @@ class StageFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of the plan. `needs` are the stages whose outputs it reads, directly or not; `reads` are its inputs, from the root."""
+    """One stage of the plan. `needs` are the stages whose outputs it reads, directly or not; `reads` and `writes` are paths from the root."""
 
     name: str
     needs: frozenset[str]
     reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    command: str = ""
+
+    @property
+    def pipeline(self) -> str:
+        return self.name.rpartition(":")[0] or PIPELINE
 
     @property
     def group(self) -> str:
@@ -96,6 +104,8 @@ def plan(root: Path, all_pipelines: bool = False) -> list[Stage]:
                 step.addressing,
                 frozenset(other.addressing for other in networkx.descendants(graph, step)),
                 tuple(os.path.relpath(dep.fs_path, root) for dep in step.deps),
+                tuple(os.path.relpath(out.fs_path, root) for out in step.outs),
+                step.cmd if isinstance(step.cmd, str) else "\n".join(step.cmd or ()),
             )
             for step in plan_repro(graph)
             if all_pipelines or step.path_in_repo == PIPELINE
@@ -111,31 +121,12 @@ def changed(root: Path, stages: Sequence[str] = (PIPELINE,)) -> dict[str, list[s
         return {name: _reasons(entries) for name, entries in repo.status(targets=list(stages) or None).items()}
 
 
-def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterable[str] | None) -> list[Stage]:
-    """The part of the plan that was asked for, in plan order.
+def reproduce(root: Path, stage: str, on_line: Callable[[str], None], *, jobs: int = 1, stop: processes.Stop | None = None) -> Outcome:
+    """Bring one stage up to date, passing its output on line by line. Raises StageFailed; Ctrl-C ends the stage and passes on.
 
-    `only` takes stage names (`train@grpo-think`) or the name before the @ (`train`) and selects exactly those. `variants` alone selects
-    the stages of those variants and all that they need; together with `only` it narrows it. ALL stands for every variant.
-    Raises GraphError for an unknown name.
+    Stages that do not need each other may be reproduced at once, `jobs` of them. DVC is told to wait for its own lock: a stage that ends
+    while another one's files are hashed would otherwise fail after its work was done.
     """
-    wanted, of_variants = set(only or ()), set(variants or ())
-    if ALL in of_variants:
-        of_variants = set()
-    _must_be_known(wanted, {step.name for step in steps} | {step.group for step in steps}, "stage")
-    _must_be_known(of_variants, {step.variant for step in steps if step.variant}, "variant")
-    chosen = [step for step in steps if not wanted or step.name in wanted or step.group in wanted]
-    if of_variants:
-        chosen = [step for step in chosen if step.variant in of_variants or (wanted and step.variant is None)]
-        if not wanted:
-            names = {step.name for step in chosen}.union(*(step.needs for step in chosen))
-            chosen = [step for step in steps if step.name in names]
-    if not chosen:
-        raise GraphError(f"no stage of {', '.join(sorted(wanted))} belongs to {', '.join(sorted(of_variants))}")
-    return chosen
-
-
-def reproduce(root: Path, stage: str, on_line: Callable[[str], None], grace_s: float = processes.GRACE_S) -> Outcome:
-    """Bring one stage up to date, passing its output on line by line. Raises StageFailed; Ctrl-C ends the stage and passes on."""
     said: list[str] = []
 
     def listen(line: str) -> None:
@@ -143,8 +134,8 @@ def reproduce(root: Path, stage: str, on_line: Callable[[str], None], grace_s: f
             said.append(line)
             on_line(line)
 
-    command = (sys.executable, "-m", "dvc", "repro", "--single-item", stage)
-    status = processes.run(command, root, environment.for_child(), listen, grace_s=grace_s)
+    command = (sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage)
+    status = processes.run(command, root, environment.for_child(jobs=jobs), listen, stop=stop)
     if status:
         raise _failure(stage, status, said)
     if any("didn't change, skipping" in line for line in said):
@@ -154,21 +145,23 @@ def reproduce(root: Path, stage: str, on_line: Callable[[str], None], grace_s: f
 
 def locked(root: Path) -> dict[str, LockedStage]:
     """All dvc.lock files by stage name; empty when nothing has run yet."""
-    return {
-        prefix + name: LockedStage(
-            name=prefix + name,
-            parameters=entry.get("params", {}),
-            dependencies={dep["path"]: dep.get("md5", "") for dep in entry.get("deps", [])},
-            outputs={out["path"]: out.get("md5", "") for out in entry.get("outs", [])},
-        )
-        for prefix, path in _locks(root)
-        for name, entry in read_yaml(path).get("stages", {}).items()
-    }
+    with _locks(root) as locks:
+        return {
+            prefix + name: LockedStage(
+                name=prefix + name,
+                parameters=entry.get("params", {}),
+                dependencies={dep["path"]: dep.get("md5", "") for dep in entry.get("deps", [])},
+                outputs={out["path"]: out.get("md5", "") for out in entry.get("outs", [])},
+            )
+            for prefix, path in locks
+            for name, entry in read_yaml(path).get("stages", {}).items()
+        }
 
 
 def lock_hash(root: Path) -> str | None:
     """Twelve hex digits of all dvc.lock files, or None when nothing has run yet."""
-    content = b"".join(path.read_bytes() for _, path in _locks(root))
+    with _locks(root) as locks:
+        content = b"".join(path.read_bytes() for _, path in locks)
     return hashlib.sha256(content).hexdigest()[:12] if content else None
 
 
@@ -189,21 +182,48 @@ def require_import(root: Path, md5: str) -> Path:
     raise GraphError(f"the personas that landed (MD5 {md5}) are not imported: set personas.imported_train in params.yaml (now: {files})")
 
 
-def _locks(root: Path) -> list[tuple[str, Path]]:
-    """Each dvc.lock, the root's first, with what DVC puts before the names of its stages. Its paths are from the root: wdir is .."""
+@contextlib.contextmanager
+def _locks(root: Path) -> Iterator[list[tuple[str, Path]]]:
+    """Each dvc.lock, the root's first, with what DVC puts before the names of its stages. Its paths are from the root: wdir is ..
+
+    None of them changes meanwhile: DVC rewrites them in place, so half a file could be read.
+    """
     folders = (root, *sorted(path.parent for path in root.glob("*/dvc.lock")))
-    return [(f"{folder.name}/{PIPELINE}:" if folder != root else "", lock) for folder in folders if (lock := folder / "dvc.lock").is_file()]
+    locks = [
+        (f"{folder.name}/{PIPELINE}:" if folder != root else "", lock) for folder in folders if (lock := folder / "dvc.lock").is_file()
+    ]
+    with _exclusive(root) if locks else contextlib.nullcontext():
+        yield locks
 
 
 @contextlib.contextmanager
 def _repo(root: Path) -> Iterator[Repo]:
-    """The repository, opened from its root, because DVC names stages relative to the current directory."""
+    """The repository under its lock, its graph checked."""
+    with _exclusive(root) as repo:
+        _ = repo.index.graph  # reads and checks dvc.yaml
+        yield repo
+
+
+@contextlib.contextmanager
+def _exclusive(root: Path) -> Iterator[Repo]:
+    """The repository under its lock, opened from its root, because DVC names stages relative to the current directory.
+
+    For one thread: the current directory belongs to the process. Raises GraphError when the lock is not free within LOCK_WAIT_S.
+    """
     from dvc.exceptions import DvcException, NotDvcRepoError
-    from dvc.repo import Repo
+    from dvc.lock import LockError
+    from dvc.repo import Repo, lock_repo
 
     try:
-        with contextlib.chdir(root), Repo() as repo:
-            _ = repo.index.graph  # reads and checks dvc.yaml
+        with contextlib.chdir(root), Repo() as repo, contextlib.ExitStack() as held:
+            end = time.monotonic() + LOCK_WAIT_S
+            while True:
+                try:
+                    held.enter_context(lock_repo(repo))
+                    break
+                except LockError:  # DVC itself has waited for 3 s
+                    if time.monotonic() > end:
+                        raise GraphError(AT_WORK) from None
             yield repo
     except NotDvcRepoError as error:
         raise GraphError(f"{root} is no DVC project: run `dvc init` there") from error
@@ -227,11 +247,6 @@ def _state(state: Any) -> str:
     return ", ".join(f"{key} {value}" for key, value in state.items()) if isinstance(state, Mapping) else str(state)
 
 
-def _must_be_known(names: set[str], known: set[str], what: str) -> None:
-    if unknown := sorted(names - known):
-        raise GraphError(f"unknown {what} {', '.join(unknown)}; dvc.yaml has {', '.join(sorted(known))}")
-
-
 def _failure(stage: str, status: int, said: Sequence[str]) -> StageFailed:
     """DVC folds every failure into its exit status 255; the stage's own status stands in DVC's message."""
     text = "\n".join(said)
@@ -241,7 +256,7 @@ def _failure(stage: str, status: int, said: Sequence[str]) -> StageFailed:
         number = -code if code < 0 else code - 128
         return StageFailed(stage, f"ended by signal {number}{' (out of memory?)' if number == 9 else ''}", temporary=number not in (2, 15))
     if "Unable to acquire lock" in text or "is busy, it is being" in text:
-        return StageFailed(stage, "another DVC process is at work in this folder; wait for it to end", temporary=True)
+        return StageFailed(stage, AT_WORK, temporary=True)
     own = [line for line in said if line.startswith("error: ")]
     dvc = [line for line in said if line.startswith("ERROR: ")]
     other = [line for line in said if not line.startswith(("ERROR: ", "> "))]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from uuid import uuid4
 
 QUIET = {
     # No telemetry, from this process or its children. MLflow takes only the word `true`.
@@ -90,10 +91,19 @@ def default_tracking_uri(root: Path) -> str:
     return f"sqlite:///{root.resolve() / 'mlflow.db'}"
 
 
-def for_child(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment for a child: its `python` is ours, output unbuffered, telemetry off, plus `extra`."""
+def for_child(extra: Mapping[str, str] | None = None, jobs: int = 1) -> dict[str, str]:
+    """This process's environment for a child: its `python` is ours, output unbuffered, telemetry off, plus `extra`.
+
+    One of several `jobs` at once computes with its share of the cores, unless OMP_NUM_THREADS is set.
+    """
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
-    return {**QUIET, **os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **(extra or {})}
+    share = {"OMP_NUM_THREADS": str(max(1, cores() // jobs))} if jobs > 1 else {}
+    return {**QUIET, **share, **os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **(extra or {})}
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,7 @@ class ChatServer:
     """A chat endpoint as the environment names it. `key` reads the key anew each time it is called, so that nobody keeps it."""
 
     url: str
+    url_variable: str
     key_variable: str
     key: Callable[[], str | None]
 
@@ -121,7 +132,7 @@ def chat_server(role: Role, root: Path | None = None, url: str | None = None) ->
         raise NoServer(
             f"no chat endpoint is set: put {_ADDRESS[role]}=http://127.0.0.1:8100/v1 into .env (and {_KEY[role]}, where it needs one)"
         )
-    return ChatServer(url, _KEY[role], lambda: _value(at, _KEY[role]))
+    return ChatServer(url, _ADDRESS[role], _KEY[role], lambda: _value(at, _KEY[role]))
 
 
 def replays() -> bool:
@@ -139,13 +150,21 @@ def budget() -> float | None:
     if not text:
         return None
     try:
-        return float(text)
-    except ValueError as error:
-        raise ValueError(f"RLVER_BUDGET must be an amount of money, got {text!r}") from error
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not amount >= 0:
+        raise ValueError(f"the budget (--budget, RLVER_BUDGET) must be an amount of money, 0 or more, got {text!r}")
+    return amount
 
 
 def set_budget(amount: float) -> None:
     os.environ["RLVER_BUDGET"] = str(amount)
+
+
+def run_name() -> str:
+    """What marks the calls of this run in a file of answers: the same for all processes of one training."""
+    return os.environ.get("TORCHELASTIC_RUN_ID") or uuid4().hex
 
 
 def debug() -> bool:

@@ -7,6 +7,7 @@ save what it has, and is killed if it does not end.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import time
@@ -15,6 +16,18 @@ from pathlib import Path
 
 GRACE_S = 20.0
 PROGRESS_EVERY_S = 5.0
+LOOK_EVERY_S = 0.5
+
+
+class Stop:
+    """Ctrl-C for children that other threads run, since it reaches the main thread only. `asked`: how often."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def raise_if_asked(self, times: int = 1) -> None:
+        if self.asked >= times:
+            raise KeyboardInterrupt
 
 
 def run(
@@ -24,12 +37,15 @@ def run(
     on_line: Callable[[str], None],
     grace_s: float = GRACE_S,
     progress_every_s: float = PROGRESS_EVERY_S,
+    stop: Stop | None = None,
 ) -> int:
     """Run `command` and return its exit status (negative: the number of the signal that ended it).
 
     `on_line` gets each line of stdout and stderr as it comes. A progress bar that redraws itself (lines ended by a carriage return)
-    is passed on at most every `progress_every_s` seconds. Whatever ends this call early, Ctrl-C included, ends the whole group.
+    is passed on at most every `progress_every_s` seconds. Whatever ends this call early, Ctrl-C included, ends the whole group;
+    `stop`, asked by another thread, does what Ctrl-C does.
     """
+    stop = stop or Stop()
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -41,23 +57,23 @@ def run(
     )
     assert process.stdout is not None
     try:
-        for line in _lines(process.stdout.fileno(), progress_every_s):
+        for line in _lines(process.stdout.fileno(), progress_every_s, stop):
             on_line(line)
         return process.wait()
     except BaseException:
-        end_group(process, grace_s)
+        end_group(process, grace_s, stop)
         raise
     finally:
         process.stdout.close()
 
 
-def end_group(process: subprocess.Popen[bytes], grace_s: float = GRACE_S) -> None:
+def end_group(process: subprocess.Popen[bytes], grace_s: float = GRACE_S, stop: Stop | None = None) -> None:
     """Interrupt the process's group, wait, then terminate and kill what is left of it. A second Ctrl-C kills at once."""
     try:
         for number, wait_s in ((signal.SIGINT, grace_s), (signal.SIGTERM, grace_s / 4), (signal.SIGKILL, 5.0)):
             if not _signal_group(process.pid, number):
                 break
-            _wait_for_group(process, wait_s)
+            _wait_for_group(process, wait_s, stop or Stop())
     except BaseException:
         _signal_group(process.pid, signal.SIGKILL)
         raise
@@ -73,18 +89,19 @@ def _signal_group(group: int, number: int) -> bool:
     return True
 
 
-def _wait_for_group(process: subprocess.Popen[bytes], wait_s: float) -> None:
+def _wait_for_group(process: subprocess.Popen[bytes], wait_s: float, stop: Stop) -> None:
     end = time.monotonic() + wait_s
     while time.monotonic() < end:
         process.poll()
         if not _signal_group(process.pid, 0):
             return
+        stop.raise_if_asked(times=2)
         time.sleep(0.05)
 
 
-def _lines(descriptor: int, progress_every_s: float) -> Iterator[str]:
+def _lines(descriptor: int, progress_every_s: float, stop: Stop) -> Iterator[str]:
     pending, last_progress = b"", -progress_every_s
-    while chunk := os.read(descriptor, 65536):
+    while chunk := _read(descriptor, stop):
         *pieces, pending = (pending + chunk).replace(b"\r\n", b"\n").split(b"\n")
         for piece in pieces:
             yield _text(piece.rstrip(b"\r").rpartition(b"\r")[2])
@@ -96,6 +113,15 @@ def _lines(descriptor: int, progress_every_s: float) -> Iterator[str]:
                 yield _text(drawn.strip(b"\r").rpartition(b"\r")[2])
     if pending.strip():
         yield _text(pending)
+
+
+def _read(descriptor: int, stop: Stop) -> bytes:
+    """What has come, waiting for it; empty at the end. Raises KeyboardInterrupt when `stop` is asked."""
+    readable: list[int] = []
+    while not readable:
+        stop.raise_if_asked()
+        readable, _, _ = select.select([descriptor], [], [], LOOK_EVERY_S)
+    return os.read(descriptor, 65536)
 
 
 def _text(raw: bytes) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -10,13 +12,22 @@ from typing import TextIO
 from components.dialogue.transcript import Dialogue
 
 _WIDTH = 24
+_COSTS_EVERY_S = 2.0
 
 
 class DialogueProgress:
     """Counts finished dialogues and shows the mean final emotion, the success rate and the time left."""
 
-    def __init__(self, total: int, ceiling: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        total: int,
+        ceiling: int,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        costs: Callable[[], str] = lambda: "",
+    ) -> None:
         self.total, self.ceiling = total, ceiling
+        self._costs, self._said, self._said_at = costs, "", -math.inf
         self.stream = sys.stderr if stream is None else stream
         self._clock, self._began = clock, clock()
         self._done = self._before = self._shown = 0
@@ -29,7 +40,7 @@ class DialogueProgress:
         if dialogue.emotion_final is not None:
             self._finals.append(dialogue.emotion_final)
         if self.stream.isatty():
-            self.stream.write(f"\r\x1b[2K{self.line()}")
+            self.stream.write(f"\r\x1b[2K{self.line()[: shutil.get_terminal_size().columns - 1]}")
             self.stream.flush()
         elif held_now and (self._done * 10 // self.total > self._shown or self._done == self.total):
             self._shown = self._done * 10 // self.total
@@ -39,7 +50,7 @@ class DialogueProgress:
     def line(self) -> str:
         filled = _WIDTH * self._done // max(1, self.total)
         bar = "█" * filled + "░" * (_WIDTH - filled)
-        return f"{bar} {self._done}/{self.total}  {self._measures()}  {self._time_left()}"
+        return f"{bar} {self._done}/{self.total}  {self._measures()}  {self._time_left()}  {self._money()}".rstrip()
 
     def close(self) -> None:
         if self.stream.isatty() and self._done:
@@ -57,6 +68,12 @@ class DialogueProgress:
             return "emotion –  success –"
         success = sum(final >= self.ceiling for final in self._finals) / len(self._finals)
         return f"emotion {sum(self._finals) / len(self._finals):.1f}  success {success:.0%}"
+
+    def _money(self) -> str:
+        """Adding up many calls takes time, so not at every dialogue; but at the last."""
+        if self._done == self.total or self._clock() - self._said_at >= _COSTS_EVERY_S:
+            self._said, self._said_at = self._costs(), self._clock()
+        return self._said
 
     def _time_left(self) -> str:
         now = self._done - self._before

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from tasks.costs import costs_file
 from tasks.dvc import LockedStage
 
 SAMPLE_TRANSCRIPTS = 20
@@ -85,6 +86,9 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
         prefix = f"{file.path.stem}/" if len(scored) > 1 else ""
         numbers = flat_numbers(json.loads(file.path.read_text(encoding="utf-8")))
         metrics.update({prefix + quantity: value for quantity, value in numbers.items()})
+    for path in stage.outputs:
+        if (spent := root / costs_file(Path(path))).is_file():
+            metrics.update(flat_numbers(json.loads(spent.read_text(encoding="utf-8"))))
     return StageRecord(
         name=stage.name,
         digest=stage.digest,

@@ -15,8 +15,9 @@ RESULTS = Path("reports/results.md")
 
 
 def table(root: Path) -> str | None:
-    """A Markdown table of metrics/*/sentient.json, base first; None when nothing was scored yet. Raises BadFile."""
-    rows = [(path.parent.name, _read(path)) for path in sorted(root.glob("metrics/*/sentient.json"))]
+    """A Markdown table of every sentient.json of the root and of the recipes, base first; None when there is none. Raises BadFile."""
+    found = [*sorted(root.glob("metrics/*/sentient.json")), *sorted(root.glob("recipes/metrics/*/sentient.json"))]
+    rows = [(path.parent.name, _read(path)) for path in found]
     rows.sort(key=lambda row: row[0] != "base")
     if not rows:
         return None

@@ -40,7 +40,7 @@ class LetterChat:
 
     end_of_turn = END
 
-    def start(self, user: str) -> list[int]:
+    def start(self, user: str, language: str = "en") -> list[int]:
         return [USER, *map(ord, user), ASSISTANT]
 
     def user_turn(self, user: str) -> list[int]:

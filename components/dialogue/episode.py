@@ -51,7 +51,7 @@ async def hold_dialogue(job: Job, session: UserSession, tag: SimulatorTag, polic
     cut_off = 0
     reason: StopReason | None = None
     failure: str | None = None
-    supporter = policy.session(job.dialogue_id, job.seed)
+    supporter = policy.session(job.dialogue_id, job.seed, job.persona.language)
     try:
         user = await session.open()
         while reason is None:

@@ -72,24 +72,33 @@ class Connections:
 
 
 @asynccontextmanager
-async def open_http(parameters: EndpointParameters, key: Key, unix_time: Callable[[], float]) -> AsyncGenerator[HttpEndpoint, None]:
+async def open_http(
+    parameters: EndpointParameters, key: Key, unix_time: Callable[[], float], dialects: dict[str, Dialect]
+) -> AsyncGenerator[HttpEndpoint, None]:
     connections = Connections(parameters, key)
     try:
-        yield HttpEndpoint(connections, parameters, key, unix_time)
+        yield HttpEndpoint(connections, parameters, key, unix_time, dialects)
     finally:
         await connections.close()
 
 
 class HttpEndpoint:
-    """Asks once. Remembers, per model, what the server turned out to understand."""
+    """Asks once. Remembers in `dialects`, per model, what the server turned out to understand."""
 
-    def __init__(self, connections: Connections, parameters: EndpointParameters, key: Key, unix_time: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        parameters: EndpointParameters,
+        key: Key,
+        unix_time: Callable[[], float],
+        dialects: dict[str, Dialect],
+    ) -> None:
         self._connections = connections
         self._url = parameters.base_url.rstrip("/")
         self._answer_timeout_s = parameters.answer_timeout_s
         self._key = key
         self._unix_time = unix_time
-        self._dialects: dict[str, Dialect] = {}
+        self._dialects = dialects
 
     async def chat(self, request: ChatRequest) -> ChatAnswer:
         """Raises Hiccup when another attempt may help, else EndpointRefused."""

@@ -14,12 +14,13 @@ from urllib.parse import quote
 
 from components.files import BadFile
 
-_VERSION = 1  # of the tables, and of what the digest of a request covers
+_VERSION = 2  # of the tables, and of what the digest of a request covers
 _BUSY_TIMEOUT_S = 30.0
 _TABLES = (
     "CREATE TABLE answers (digest TEXT PRIMARY KEY, request TEXT NOT NULL, answer TEXT NOT NULL)",
-    "CREATE TABLE calls (id INTEGER PRIMARY KEY, model TEXT NOT NULL, outcome TEXT NOT NULL, is_retry INTEGER NOT NULL,"
+    "CREATE TABLE calls (id INTEGER PRIMARY KEY, run TEXT NOT NULL, model TEXT NOT NULL, outcome TEXT NOT NULL, is_retry INTEGER NOT NULL,"
     " tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, seconds REAL, money REAL, money_at_most REAL NOT NULL)",
+    "CREATE INDEX calls_of_run ON calls (run)",
     "CREATE TABLE spending (money_at_most REAL NOT NULL)",  # one row: the sum over calls
     "INSERT INTO spending VALUES (0.0)",
     f"PRAGMA user_version = {_VERSION}",

@@ -24,8 +24,8 @@ _TOTALS = f"""SELECT
     total(outcome != '{_CACHED}') AS calls, total(outcome = '{_ANSWERED}') AS answered, total(is_retry) AS retries,
     total(outcome = '{_CACHED}') AS cache_hits, total(tokens_in) AS tokens_in, total(tokens_out) AS tokens_out,
     total(money) AS money, total(money_at_most) AS money_at_most, total(outcome = '{_ANSWERED}' AND money IS NULL) AS unpriced_calls
-    FROM calls WHERE id > ?"""
-_INSERT = "INSERT INTO calls (model, outcome, is_retry, tokens_in, tokens_out, money_at_most) VALUES (?, ?, ?, 0, 0, ?)"
+    FROM calls WHERE """
+_INSERT = "INSERT INTO calls (run, model, outcome, is_retry, tokens_in, tokens_out, money_at_most) VALUES (?, ?, ?, ?, 0, 0, ?)"
 _UPDATE = "UPDATE calls SET outcome = ?, tokens_in = ?, tokens_out = ?, seconds = ?, money = ?, money_at_most = ? WHERE id = ?"
 # The check and the reservation are one statement, so that the budget also holds between processes.
 _RESERVE = """UPDATE spending SET money_at_most = money_at_most + :worst
@@ -33,14 +33,13 @@ _RESERVE = """UPDATE spending SET money_at_most = money_at_most + :worst
 
 
 class Ledger:
-    """Totals over the whole life of the file; `since_opening` counts from here on."""
+    """Totals over the whole life of the file, or over those calls that were made under the name `run`."""
 
-    def __init__(self, database: Database, prices: Mapping[str, Price], budget: float | None) -> None:
+    def __init__(self, database: Database, prices: Mapping[str, Price], budget: float | None, run: str) -> None:
         self._database = database
         self._prices = prices
         self._budget = budget
-        with database.reading() as connection:
-            self._opened_after: int = connection.execute("SELECT coalesce(max(id), 0) FROM calls").fetchone()[0]
+        self._run = run
 
     def check(self, request: ChatRequest) -> None:
         """Raise BudgetExceeded if a call could not be made now, for callers who would wait before they make it."""
@@ -64,42 +63,42 @@ class Ledger:
     def cached(self, model: str) -> None:
         """An answer came from the store, or from an identical call in flight."""
         with self._database.writing() as connection:
-            connection.execute(_INSERT, (model, _CACHED, False, 0.0))
+            connection.execute(_INSERT, (self._run, model, _CACHED, False, 0.0))
 
-    def summary(self, *, since_opening: bool = False) -> dict[str, float]:
+    def summary(self, *, of_this_run: bool = False) -> dict[str, float]:
         """Numbers for a tracker: totals, `failed/<kind>`, and `<model>/seconds_{p50,p95,max}` of the answered calls."""
-        after = self._opened_after if since_opening else 0
+        where, run = ("run = ?", (self._run,)) if of_this_run else ("true", ())
         with self._database.reading() as connection:
-            totals = connection.execute(_TOTALS, (after,))
+            totals = connection.execute(_TOTALS + where, run)
             numbers = dict(zip((column[0] for column in totals.description), totals.fetchone(), strict=True))
             failed = connection.execute(
-                "SELECT outcome, count(*) FROM calls WHERE id > ? AND outcome NOT IN (?, ?, ?) GROUP BY outcome ORDER BY outcome",
-                (after, _BEGUN, _ANSWERED, _CACHED),
+                f"SELECT outcome, count(*) FROM calls WHERE {where} AND outcome NOT IN (?, ?, ?) GROUP BY outcome ORDER BY outcome",
+                (*run, _BEGUN, _ANSWERED, _CACHED),
             ).fetchall()
         numbers |= {f"failed/{kind}": float(count) for kind, count in failed}
-        for model, seconds in self._seconds_of(after).items():
+        for model, seconds in self._seconds_of(where, run).items():
             name = re.sub(r"[^\w.-]+", "-", model).strip("-.")
             numbers |= {f"{name}/seconds_p50": percentile(seconds, 50), f"{name}/seconds_p95": percentile(seconds, 95)}
             numbers[f"{name}/seconds_max"] = seconds[-1]
         return numbers
 
     def line(self) -> str:
-        """For a progress bar: the calls since opening, and the most that was spent over the whole file, which the budget bounds."""
-        now = self.summary(since_opening=True)
+        """For a progress bar: the calls of this run, and the most that was spent over the whole file, which the budget bounds."""
+        now = self.summary(of_this_run=True)
         parts = [f"{now['calls']:,.0f} calls", f"{now['retries']:,.0f} retries", f"{now['cache_hits']:,.0f} cached"]
         parts.append(f"{now['tokens_in']:,.0f}+{now['tokens_out']:,.0f} tokens")
         spent = self._spent_at_most()
         if self._budget is not None or spent:
             parts.append(f"cost {spent:.4f}" + ("" if self._budget is None else f" of {self._budget:.4f}"))
-        if seconds := sorted(value for model in self._seconds_of(self._opened_after).values() for value in model):
+        if seconds := sorted(value for model in self._seconds_of("run = ?", (self._run,)).values() for value in model):
             parts.append(f"p50 {percentile(seconds, 50):.1f} s, p95 {percentile(seconds, 95):.1f} s")
         return ", ".join(parts)
 
-    def _seconds_of(self, after: int) -> dict[str, list[float]]:
+    def _seconds_of(self, where: str, run: tuple[str, ...]) -> dict[str, list[float]]:
         """Of the answered calls of each model, ascending."""
-        query = "SELECT model, seconds FROM calls WHERE id > ? AND outcome = ? ORDER BY model, seconds"
+        query = f"SELECT model, seconds FROM calls WHERE {where} AND outcome = ? ORDER BY model, seconds"
         with self._database.reading() as connection:
-            rows = connection.execute(query, (after, _ANSWERED)).fetchall()
+            rows = connection.execute(query, (*run, _ANSWERED)).fetchall()
         return {model: [seconds for _, seconds in group] for model, group in groupby(rows, key=itemgetter(0))}
 
     def _begun(self, request: ChatRequest, is_retry: bool) -> Entry:
@@ -107,7 +106,7 @@ class Ledger:
         with self._database.writing() as connection:
             if not connection.execute(_RESERVE, {"worst": at_most, "budget": self._budget}).rowcount:
                 raise self._exceeded(request, at_most)
-            number = connection.execute(_INSERT, (request.model, _BEGUN, is_retry, at_most)).lastrowid
+            number = connection.execute(_INSERT, (self._run, request.model, _BEGUN, is_retry, at_most)).lastrowid
         return Entry(self._database, number or 0, self._prices.get(request.model), at_most)
 
     def _worst_case(self, request: ChatRequest) -> float:

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from uuid import uuid4
 
 from components.endpoint.answers import Answers
-from components.endpoint.chat import EndpointRefused, EndpointUnavailable
+from components.endpoint.chat import BudgetExceeded, EndpointRefused, EndpointUnavailable
 from components.endpoint.client import json_or_none, open_http
-from components.endpoint.database import memory_database, open_database, open_for_replay
+from components.endpoint.database import Database, memory_database, open_database, open_for_replay
 from components.endpoint.faults import Hiccup
 from components.endpoint.key import Key
 from components.endpoint.ledger import Ledger
 from components.endpoint.parameters import EndpointParameters
 from components.endpoint.recorded import RecordedEndpoint
 from components.endpoint.retries import RetryingEndpoint
+from components.endpoint.wire import Dialect
+
+
+@dataclass(frozen=True)
+class Run:
+    """What several openings of an endpoint have in common, when they serve one run. `name` marks its calls in the file."""
+
+    name: str
+    dialects: dict[str, Dialect] = field(default_factory=dict)
+    replayed: Database = field(default_factory=memory_database)  # the calls of a replay, whose file stays as it is
 
 
 @asynccontextmanager
@@ -26,26 +38,49 @@ async def open_endpoint(
     key: Callable[[], str | None],
     cache_path: Path,
     replay: bool,
+    run: Run | None = None,
     unix_time: Callable[[], float] = time.time,
 ) -> AsyncGenerator[RecordedEndpoint, None]:
     """Yields a ChatEndpoint with a `ledger`. `key` returns the API key, or None where the server needs none.
 
     `cache_path` is one SQLite file, made if missing; runs that share it share answers, totals and budget. With `replay` it is only
     read and nothing else is asked: a request that it does not hold raises NotRecorded. Raises BadFile when the file cannot be used.
+    `run`: the run that this opening belongs to, by default one of its own.
     """
+    run = run or Run(uuid4().hex)
     if replay:
-        with closing(open_for_replay(cache_path)) as recorded, closing(memory_database()) as passing:
-            yield RecordedEndpoint(Answers(recorded), Ledger(passing, parameters.prices, None), upstream=None)
+        with stored_answers(cache_path, run) as endpoint:
+            yield endpoint
         return
     secret = Key(key, parameters.key_variable)
     with closing(open_database(cache_path)) as database:
-        ledger = Ledger(database, parameters.prices, parameters.budget)
-        async with open_http(parameters, secret, unix_time) as http:
+        ledger = Ledger(database, parameters.prices, parameters.budget, run.name)
+        async with open_http(parameters, secret, unix_time, run.dialects) as http:
             endpoint = RecordedEndpoint(Answers(database), ledger, RetryingEndpoint(http, parameters, ledger))
             try:
                 yield endpoint
+            except BudgetExceeded:
+                await endpoint.finish()
+                raise
             finally:
                 await endpoint.close()
+
+
+@contextmanager
+def stored_answers(cache_path: Path, run: Run) -> Generator[RecordedEndpoint, None, None]:
+    """Answers what is stored and raises NotRecorded for all else. Raises BadFile when there is no such file."""
+    with closing(open_for_replay(cache_path)) as recorded:
+        yield RecordedEndpoint(Answers(recorded), Ledger(run.replayed, {}, None, run.name), upstream=None)
+
+
+@contextmanager
+def open_ledger(parameters: EndpointParameters, cache_path: Path, replay: bool, run: Run) -> Generator[Ledger, None, None]:
+    """What `run` has cost so far, while no endpoint is open."""
+    if replay:
+        yield Ledger(run.replayed, {}, None, run.name)
+        return
+    with closing(open_database(cache_path)) as database:
+        yield Ledger(database, parameters.prices, parameters.budget, run.name)
 
 
 async def check_endpoint(
@@ -69,7 +104,7 @@ async def list_models(
     """
     url = parameters.base_url.rstrip("/")
     secret = Key(key, parameters.key_variable)
-    async with open_http(parameters, secret, unix_time) as http:
+    async with open_http(parameters, secret, unix_time, {}) as http:
         try:
             response = await http.send("GET", "models")
             if response.status_code in {404, 405}:

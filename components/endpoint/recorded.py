@@ -43,6 +43,10 @@ class RecordedEndpoint:
         task.add_done_callback(lambda done: self._landed(digest, done))
         return await asyncio.shield(task)
 
+    async def finish(self) -> None:
+        """Wait for what is in flight, which is paid for, and store it. Callers may be gone."""
+        await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
+
     async def close(self) -> None:
         """Give up what is still in flight."""
         tasks = list(self._in_flight.values())

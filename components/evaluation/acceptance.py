@@ -55,16 +55,25 @@ def strategy_acceptance(
 
     Raises ValueError when no reply is dominated by one strategy.
     """
-    accepted: dict[str, list[float]] = {}
+    changes = []
     for dialogue in dialogues:
         listener = listener_of(dialogue.hidden_need, personas.get(dialogue.persona_id))
         appraisals = appraisals_of(listener, difficulty, dialogue.turns)
-        accepted.setdefault(dialogue.persona_id, []).extend(
-            float(appraisal.change > 0)
-            for turn, appraisal in zip(dialogue.turns, appraisals, strict=True)
-            if dominating_strategy(turn.assistant)
-        )
-    if not any(accepted.values()):
+        changes += [(dialogue.persona_id, appraisals[number].change) for number in dominated_turns(dialogue)]
+    return acceptance(changes, bootstrap_samples, seed)
+
+
+def dominated_turns(dialogue: Dialogue) -> list[int]:
+    """The turns, from 0, whose reply one strategy dominates."""
+    return [number for number, turn in enumerate(dialogue.turns) if dominating_strategy(turn.assistant)]
+
+
+def acceptance(changes: Iterable[tuple[str, int]], bootstrap_samples: int, seed: int) -> Estimated:
+    """Share of (persona_id, change) in which the emotion rises. Raises ValueError when there are none."""
+    accepted: dict[str, list[float]] = {}
+    for persona_id, change in changes:
+        accepted.setdefault(persona_id, []).append(float(change > 0))
+    if not accepted:
         raise ValueError("no reply is dominated by one strategy, so there is no acceptance to measure")
     return cluster_bootstrap(accepted, bootstrap_samples, seed, _SHARES)
 

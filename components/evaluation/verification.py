@@ -1,13 +1,14 @@
-"""Re-deriving recorded dialogues: every message, appraisal and emotion of a scripted transcript, from its replies alone.
+"""Re-deriving recorded dialogues: every message, appraisal and emotion of a scripted transcript, from its replies alone; of an LLM user's,
+from its replies and the stored answers of the models.
 
-Of a dialogue with the scripted user everything but the policy's replies is re-derived: what the user said, whether it was a cue, the
+Of a dialogue with a simulated user everything but the policy's replies is re-derived: what the user said, whether it was a cue, the
 appraisal in every field, the emotion. Of a re-appraised recording the user's words are given and the rest is re-derived.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -16,10 +17,11 @@ from components.dialogue.transcript import Dialogue, Evidence, StopReason, Turn
 from components.evaluation.reappraisal import BLIND, INFORMED, appraisals_of, listener_of
 from components.personas.persona import Persona
 from components.simulator.emotion import apply_change
+from components.simulator.protocol import Simulator, SimulatorUnavailable
 from components.simulator.scripted.effects import DIFFICULTIES
 from components.simulator.scripted.simulator import VERSION, ScriptedSimulator
 
-SCRIPTED = "scripted"
+SCRIPTED, LLM = "scripted", "llm"
 
 
 class NotRederivable(ValueError):
@@ -40,13 +42,16 @@ class Difference:
         return f"dialogue {self.dialogue_id}: turn {self.turn}: {self.what}: expected {self.expected!r}, found {self.found!r}"
 
 
-def first_difference(dialogue: Dialogue, personas: Mapping[str, Persona]) -> Difference | None:
+def first_difference(
+    dialogue: Dialogue, personas: Mapping[str, Persona], llm: Callable[[str], Simulator] | None = None
+) -> Difference | None:
     """The first difference between `dialogue` and what is re-derived from its replies; None if there is none.
 
-    Raises NotRederivable. A last turn without appraisal (the dialogue failed there) is not compared.
+    `llm` gives the LLM user of a difficulty, who speaks from stored answers. A last turn without appraisal (the dialogue failed there) is
+    not compared. Raises NotRederivable.
     """
     turns = [turn for turn in dialogue.turns if turn.appraisal is not None]
-    derived = _derived(dialogue, turns, personas)
+    derived = _derived(dialogue, turns, personas, llm)
     for number, (expected, found) in enumerate(zip(derived.turns, turns, strict=True), start=1):
         for what, wanted, got in _fields(expected, found):
             if wanted != got:
@@ -64,8 +69,12 @@ class _Derived:
     goes_on: str | None = None
 
 
-def _derived(dialogue: Dialogue, turns: Sequence[Turn], personas: Mapping[str, Persona]) -> _Derived:
+def _derived(
+    dialogue: Dialogue, turns: Sequence[Turn], personas: Mapping[str, Persona], llm: Callable[[str], Simulator] | None
+) -> _Derived:
     tag, persona = dialogue.simulator, personas.get(dialogue.persona_id)
+    if tag.kind == LLM and llm is not None:
+        return _from_answers(dialogue, turns, persona, llm(tag.difficulty))
     if tag.kind not in (SCRIPTED, INFORMED, BLIND):
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}; only the scripted one can be re-derived")
     if tag.version != VERSION or tag.difficulty not in DIFFICULTIES:
@@ -74,13 +83,31 @@ def _derived(dialogue: Dialogue, turns: Sequence[Turn], personas: Mapping[str, P
         )
     if tag.kind == BLIND:
         return _appraised(dialogue, turns, None)
+    persona = _known(dialogue, persona)
+    if tag.kind == SCRIPTED:
+        return asyncio.run(_replayed(dialogue, turns, persona, ScriptedSimulator(tag.difficulty)))
+    return _appraised(dialogue, turns, persona)
+
+
+def _from_answers(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, user: Simulator) -> _Derived:
+    if dialogue.simulator != user.tag:
+        raise NotRederivable(
+            f"dialogue {dialogue.dialogue_id}: its user was {dialogue.simulator.version}, by these parameters it is {user.tag.version}"
+        )
+    try:
+        return asyncio.run(_replayed(dialogue, turns, _known(dialogue, persona), user))
+    except SimulatorUnavailable as error:
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
+
+
+def _known(dialogue: Dialogue, persona: Persona | None) -> Persona:
     if persona is None:
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: persona {dialogue.persona_id} is not in the personas file")
     if dialogue.hidden_need != persona.hidden_need.value:
         raise NotRederivable(
             f"dialogue {dialogue.dialogue_id}: hidden_need is {dialogue.hidden_need}, but the persona's is {persona.hidden_need.value}"
         )
-    return asyncio.run(_replayed(dialogue, turns, persona)) if tag.kind == SCRIPTED else _appraised(dialogue, turns, persona)
+    return persona
 
 
 def _appraised(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None) -> _Derived:
@@ -93,19 +120,19 @@ def _appraised(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | Non
     return _Derived(derived)
 
 
-async def _replayed(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona) -> _Derived:
+async def _replayed(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona, user: Simulator) -> _Derived:
     """The same user once more, given the recorded replies."""
-    session = ScriptedSimulator(dialogue.simulator.difficulty).session(persona, dialogue.seed)
+    session = user.session(persona, dialogue.seed)
     emotion, derived = dialogue.emotion_start, list[Turn]()
     for turn in turns:
-        user = await (session.speak(emotion) if derived else session.open())
+        said = await (session.speak(emotion) if derived else session.open())
         appraisal = await session.appraise(turn.assistant)
         emotion = apply_change(emotion, appraisal.change)
-        derived.append(Turn(user=user.text, assistant=turn.assistant, emotion=emotion, appraisal=appraisal, cue=user.cue))
+        derived.append(Turn(user=said.text, assistant=turn.assistant, emotion=emotion, appraisal=appraisal, cue=said.cue))
     if dialogue.stop_reason is not StopReason.GOODBYE or not derived:
         return _Derived(derived)
-    user = await session.speak(emotion)
-    return _Derived(derived, None if user.wants_to_end else user.text)
+    said = await session.speak(emotion)
+    return _Derived(derived, None if said.wants_to_end else said.text)
 
 
 def _fields(expected: Turn, found: Turn) -> Iterator[tuple[str, Any, Any]]:

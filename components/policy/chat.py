@@ -7,8 +7,8 @@ there that nobody sampled (Qwen's newline after <|im_end|>); they may also rende
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -21,15 +21,16 @@ class ChatFormat:
 
     tokenizer: Any  # a transformers tokenizer
     system: str
+    system_of: Mapping[str, str] = field(default_factory=dict)  # by language, where it is another than `system`
 
     @property
     def end_of_turn(self) -> int:
         token: int = self.tokenizer.eos_token_id
         return token
 
-    def start(self, user: str) -> list[int]:
-        """System message, first user message and the opening of the assistant's turn."""
-        return self._render([{"role": "user", "content": user}])
+    def start(self, user: str, language: str = "en") -> list[int]:
+        """System message for a user of that language, first user message and the opening of the assistant's turn."""
+        return self._render([{"role": "user", "content": user}], system=self.system_of.get(language, self.system))
 
     def user_turn(self, user: str) -> list[int]:
         """What follows an end-of-turn token the policy sampled, up to the opening of its next turn."""
@@ -53,12 +54,13 @@ class ChatFormat:
         """Tokens of a text."""
         return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def _render(self, messages: list[dict[str, str]], generation_prompt: bool = True) -> list[int]:
+    def _render(self, messages: list[dict[str, str]], generation_prompt: bool = True, system: str | None = None) -> list[int]:
+        told = self.system if system is None else system
         if self._takes_system:
-            messages = [{"role": "system", "content": self.system}, *messages]
+            messages = [{"role": "system", "content": told}, *messages]
         else:
             first, *rest = messages
-            messages = [{**first, "content": f"{self.system}\n\n{first['content']}"}, *rest]
+            messages = [{**first, "content": f"{told}\n\n{first['content']}"}, *rest]
         ids = self.tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=generation_prompt, return_dict=False)
         return list(ids)
 

@@ -6,6 +6,7 @@ user and, unless thoughts were asked for and are kept, is not read again by the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointUnavailable, Message, NotRecorded, RequestRefused
@@ -21,8 +22,8 @@ class ChatPolicy:
 
     endpoint: ChatEndpoint
     model: str
-    system: str
-    thinking: bool  # whether `system` asks for a thought in tags
+    system_of: Mapping[str, str]  # by the user's language
+    thinking: bool  # whether the system message asks for a thought in tags
     strip_thoughts: bool
     temperature: float
     top_p: float
@@ -38,8 +39,8 @@ class ChatPolicy:
     async def close(self) -> None:
         """Its connection is opened and closed by who made it."""
 
-    def session(self, dialogue_id: str, seed: int) -> ChatSession:
-        return ChatSession(self, dialogue_id, seed)
+    def session(self, dialogue_id: str, seed: int, language: str) -> ChatSession:
+        return ChatSession(self, dialogue_id, seed, language)
 
 
 class ChatSession:
@@ -47,12 +48,12 @@ class ChatSession:
 
     tokens = Tokens()
 
-    def __init__(self, policy: ChatPolicy, dialogue_id: str, seed: int) -> None:
+    def __init__(self, policy: ChatPolicy, dialogue_id: str, seed: int, language: str) -> None:
         self._policy = policy
         self._dialogue_id = dialogue_id
         self._seed = seed
         self._turns = 0
-        self._messages: tuple[Message, ...] = (Message("system", policy.system),)
+        self._messages: tuple[Message, ...] = (Message("system", policy.system_of[language]),)
 
     async def reply(self, user: str) -> Reply:
         """Raises PolicyUnavailable when this dialogue gets no answer; what would meet every dialogue (EndpointRefused, BudgetExceeded)

@@ -79,7 +79,9 @@ class Policy(Protocol):
         """No more dialogues in this event loop."""
         ...
 
-    def session(self, dialogue_id: str, seed: int) -> PolicySession: ...
+    def session(self, dialogue_id: str, seed: int, language: str) -> PolicySession:
+        """For a dialogue with a user of that language."""
+        ...
 
 
 def turn_seed(dialogue_id: str, seed: int, turn: int) -> int:

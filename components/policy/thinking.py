@@ -23,10 +23,10 @@ class Said:
     well_formed: bool
 
 
-def system_prompt(thinking: bool) -> str:
-    """The system message of the policy, for thinking or direct replies."""
+def system_prompt(thinking: bool, language: str = "en") -> str:
+    """The system message of the policy, for thinking or direct replies to a user who speaks `language` (en or zh)."""
     name = "think" if thinking else "direct"
-    return files("components.policy").joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
+    return files("components.policy").joinpath("prompts", f"{name}.{language}.txt").read_text(encoding="utf-8").strip()
 
 
 def separate_thought(text: str) -> tuple[str | None, str]:

@@ -20,7 +20,7 @@ class Chat(Protocol):
 
     @property
     def end_of_turn(self) -> int: ...
-    def start(self, user: str) -> list[int]: ...
+    def start(self, user: str, language: str) -> list[int]: ...
     def user_turn(self, user: str) -> list[int]: ...
     def decode(self, token_ids: tuple[int, ...]) -> str: ...
     def count(self, text: str) -> int: ...
@@ -55,17 +55,18 @@ class TokenPolicy:
     async def close(self) -> None:
         await self.sampler.close()
 
-    def session(self, dialogue_id: str, seed: int) -> TokenSession:
-        return TokenSession(self, dialogue_id, seed)
+    def session(self, dialogue_id: str, seed: int, language: str) -> TokenSession:
+        return TokenSession(self, dialogue_id, seed, language)
 
 
 class TokenSession:
     """Grows the tokens of one dialogue, one speaker at a time."""
 
-    def __init__(self, policy: TokenPolicy, dialogue_id: str, seed: int) -> None:
+    def __init__(self, policy: TokenPolicy, dialogue_id: str, seed: int, language: str) -> None:
         self._policy = policy
         self._dialogue_id = dialogue_id
         self._seed = seed
+        self._language = language
         self._turns = 0
         self._prompt_ids: tuple[int, ...] = ()
         self._ids: list[int] = []
@@ -77,7 +78,7 @@ class TokenSession:
     async def reply(self, user: str) -> Reply:
         chat, speaking = self._policy.chat, self._policy.speaking
         if self._turns == 0:
-            self._prompt_ids = tuple(chat.start(user))
+            self._prompt_ids = tuple(chat.start(user, self._language))
         else:
             self._add(chat.user_turn(user))
         context = self._context()

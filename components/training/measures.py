@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from components.dialogue.episode import Rollout
@@ -9,7 +10,7 @@ from components.dialogue.transcript import Dialogue
 
 
 def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else float("nan")
+    return sum(values) / len(values) if values else math.nan
 
 
 def right_acts(dialogue: Dialogue) -> list[bool]:
@@ -27,6 +28,7 @@ def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, 
     scored = [rollout for rollout in rollouts if rollout.dialogue.emotion_final is not None]
     finals = [float(rollout.dialogue.emotion_final or 0) for rollout in scored]
     turns = [turn for rollout in scored for turn in rollout.dialogue.turns]
+    explained = [turn.appraisal.evidence for turn in turns if turn.appraisal]  # by an LLM user: not at all, so nobody counts repetitions
     return {
         "n": float(len(scored)),
         "failed_dialogues": float(len(rollouts) - len(scored)),
@@ -35,8 +37,8 @@ def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, 
         "failure_rate": _mean([final < floor for final in finals]),
         "turns_mean": _mean([len(rollout.dialogue.turns) for rollout in scored]),
         "right_act_rate": _mean([right for rollout in scored for right in right_acts(rollout.dialogue)]),
-        "repeat_rate": _mean([any(e.what == "repeats" for e in turn.appraisal.evidence) if turn.appraisal else False for turn in turns]),
-        "cut_off_rate": sum(rollout.cut_off for rollout in scored) / len(turns) if turns else float("nan"),
+        "repeat_rate": _mean([any(e.what == "repeats" for e in evidence) for evidence in explained]) if any(explained) else math.nan,
+        "cut_off_rate": sum(rollout.cut_off for rollout in scored) / len(turns) if turns else math.nan,
         "malformed_rate": _mean([not rollout.well_formed for rollout in scored]),
         "reply_tokens": _mean([turn.reply_tokens or 0 for turn in turns]),
         "think_tokens": _mean([turn.think_tokens or 0 for turn in turns]),

@@ -104,9 +104,11 @@ class Watch(TrainerCallback):
             raise TrainingDiverged(f"step {state.global_step}: {problem}")
         done = state.global_step - self._first_step
         left = (now - self._run_began) / max(1, done) * (state.max_steps - state.global_step)
+        right = row["right_act_rate"]  # an LLM user marks no cues, so nobody knows
         self.show(
             f"step {state.global_step}/{state.max_steps}  emotion {row['emotion_mean']:.1f}  success {row['success_rate']:.0%}  "
-            f"failure {row['failure_rate']:.0%}  right act {row['right_act_rate']:.0%}  {row['seconds']:.1f} s  ETA {left / 60:.1f} min"
+            f"failure {row['failure_rate']:.0%}  {'' if math.isnan(right) else f'right act {right:.0%}  '}"
+            f"{row['seconds']:.1f} s  ETA {left / 60:.1f} min"
         )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from flows.commands import endpoints
+
 PARAMS = Path("params.yaml")
 TEST_PERSONAS = Path("data/personas/test.jsonl")
 
@@ -44,14 +46,17 @@ def converse(
     ],
     out: Out,
     personas: Personas = TEST_PERSONAS,
-    simulator: Annotated[str | None, typer.Option("--simulator", help="Who plays the users: scripted.")] = None,
+    simulator: Annotated[str | None, typer.Option("--simulator", help="Who plays the users: scripted or llm.")] = None,
     difficulty: Difficulty = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Talk only with the first N personas.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Dialogues with each persona (default: evaluation.repeats).")] = None,
     variant: Variant = None,
+    budget: endpoints.Budget = None,
+    replay: endpoints.Replay = False,
     params: Params = PARAMS,
 ) -> None:
     """Let a policy talk with simulated users, and write what was said and felt; after Ctrl-C, run it again to go on."""
+    endpoints.use(budget, replay)
     from tasks import dialogue_commands
 
     typer.echo(dialogue_commands.converse(policy, personas, out, simulator, difficulty, limit, repeats, variant, params))
@@ -77,7 +82,7 @@ def verify(
     variant: Variant = None,
     params: Params = PARAMS,
 ) -> None:
-    """Re-derive every emotion of a transcript file; the first difference is an error."""
+    """Re-derive every emotion of a transcript file (of an LLM user: from the stored answers); the first difference is an error."""
     from tasks import dialogue_commands
 
     typer.echo(dialogue_commands.verify(transcripts, personas, variant, params))

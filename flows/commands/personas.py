@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from flows.commands import endpoints
+
 Backend = Literal["library", "llm"]
 Split = Literal["train", "test"]
 Language = Literal["en", "zh"]
@@ -30,8 +32,8 @@ def generate(
     language: Annotated[Language, typer.Option(help="llm: en or zh.")] = "en",
     model: Annotated[str | None, typer.Option(help="llm: the model that writes, in place of authoring.model.")] = None,
     apart_from: Annotated[list[Path] | None, typer.Option(help="llm: a persona file that nothing new may resemble; repeatable.")] = None,
-    replay: Annotated[bool, typer.Option("--replay", help="llm: stored answers only, nothing is asked.")] = False,
-    budget: Annotated[float | None, typer.Option(help="llm: money, over everything the file of answers has recorded.")] = None,
+    replay: endpoints.Replay = False,
+    budget: endpoints.Budget = None,
 ) -> None:
     """Compose personas from the scenario library, or have new ones written by a language model."""
     if backend == "llm":
@@ -61,13 +63,9 @@ def _write_by_model(
         raise ValueError("--backend llm writes one file: say how many personas with --count")
     from components.authoring.parameters import Order
     from components.settings import load_settings
-    from tasks import environment
     from tasks.authoring import write_personas
 
-    if replay:
-        environment.set_replay()
-    if budget is not None:
-        environment.set_budget(budget)
+    endpoints.use(budget, replay)
     report = write_personas(out, Order(language, split, count, seed), load_settings(Path("params.yaml")), model, apart_from)
     typer.echo(f"{out}: {report['personas']} personas in {report['scenarios']} new scenarios, from {report['answers']} answers")
     for what, kinds in report["rejected"].items():

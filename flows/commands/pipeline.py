@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from flows.commands import endpoints
 from tasks import environment
 
-PAPER_REPORT = "paper/dvc.yaml:paper_report"
+PAPER = "paper/dvc.yaml"
+PAPER_REPORT = f"{PAPER}:paper_report"
 
 
 def register(app: typer.Typer) -> None:
@@ -26,21 +28,48 @@ def run(
         typer.Option(
             "--variants",
             metavar="NAME",
-            help="Run the stages of this variant and what they need; all: the paper run too, past failures. Repeatable.",
+            help="Run the stages of this variant or recipe and what they need; all: the paper run too, past failures. Repeatable.",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Run nothing: show the plan, what it would take, and what is missing (then exit 1).")
+    ] = False,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            metavar="N",
+            min=1,
+            help="Run up to N stages that do not need each other side by side, each on its share of the cores.",
+        ),
+    ] = 1,
+    budget: endpoints.Budget = None,
+    replay: endpoints.Replay = False,
 ) -> None:
     """Run the pipeline: every stage that is out of date, in DVC's order, recorded in Prefect and MLflow."""
+    endpoints.use(budget, replay)
     root = environment.project_root()
     environment.prepare(root)
+    if dry_run:
+        _look_ahead(root, _split(only), _split(variants))
+        return
 
     from flows.reproduce import reproduce
 
-    state = reproduce(_split(only), _split(variants), return_state=True)
+    state = reproduce(_split(only), _split(variants), jobs=jobs, return_state=True)
     if not state.is_completed():
         raise RuntimeError(state.message or f"the run ended in state {state.name}")
     typer.echo(f"\n{state.message}")
     _say_where_to_look(root)
+
+
+def _look_ahead(root: Path, only: list[str] | None, variants: list[str] | None) -> None:
+    from tasks.dry_run import look_ahead
+
+    told = look_ahead(root, only, variants)
+    typer.echo("\n".join(told.lines))
+    if told.missing:
+        raise typer.Exit(1)
 
 
 def report(
@@ -80,7 +109,7 @@ def _say_what_is_stale(root: Path) -> None:
 
     if not (root / "paper" / "transcripts").is_dir():
         raise ValueError("nothing of the paper run is there yet: run `rlver run --variants all`")
-    stale = [name for name in dvc.changed(root, ()) if name != PAPER_REPORT]
+    stale = [name for name in dvc.changed(root, [dvc.PIPELINE, PAPER]) if name != PAPER_REPORT]
     if stale:
         typer.echo(f"not run yet or out of date ({len(stale)}): {', '.join(stale)}")
 

@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
+from components.endpoint.chat import EndpointUnavailable
 from tasks import environment
 
 TEMPORARY_FAILURE = 75  # EX_TEMPFAIL of sysexits.h
@@ -25,4 +26,4 @@ def run_stage(main: Callable[[], int]) -> int:
         if environment.debug():
             traceback.print_exc()
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        return TEMPORARY_FAILURE if isinstance(error, (ConnectionError, TimeoutError)) else 1
+        return TEMPORARY_FAILURE if isinstance(error, (ConnectionError, TimeoutError, EndpointUnavailable)) else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,11 +35,11 @@ def simulator(settings: Settings, difficulty: str | None = None, endpoint: ChatE
     s = settings.simulator
     if s.kind == "scripted":
         return ScriptedSimulator(difficulty or s.difficulty)
+    if endpoint is None:
+        raise RuntimeError("an LLM user needs an endpoint")
     from components.simulator.llm.parameters import LLMUserParameters, ModelParameters
     from components.simulator.llm.simulator import LLMSimulator
 
-    if endpoint is None:
-        raise RuntimeError("an LLM user needs an endpoint")
     parameters = LLMUserParameters(
         appraiser=ModelParameters(**s.llm.appraiser.model_dump()),
         speaker=ModelParameters(**s.llm.speaker.model_dump()),
@@ -74,6 +74,15 @@ class Conversation:
         """A user of another difficulty, through the same connection."""
         return simulator(settings, difficulty, self.connection)
 
+    def can_hold(self, jobs: Iterable[Job]) -> None:
+        """Raise ValueError for the first persona that its user cannot play, before anything is spent."""
+        for job in jobs:
+            (job.simulator or self.simulator).session(job.persona, job.seed)
+
+    def costs(self) -> str:
+        """What the calls to chat endpoints have come to, in one line; empty when there are none."""
+        return " + ".join(connection.line() for connection in (self.connection, self.policy_connection) if connection)
+
     def hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None] = lambda rollout: None) -> list[Rollout]:
         """Hold all dialogues with the present weights."""
         self.policy.start()
@@ -98,7 +107,7 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
             sampler=TransformersSampler(
                 model, tokenizer.eos_token_id, policy.temperature, policy.top_p, rows=concurrency, capacity=policy.max_context_tokens
             ),
-            chat=ChatFormat(tokenizer, system_prompt(policy.thinking)),
+            chat=ChatFormat(tokenizer, system_prompt(policy.thinking), {"zh": system_prompt(policy.thinking, "zh")}),
             speaking=Speaking(
                 policy=policy_name,
                 thinking=policy.thinking,
@@ -124,7 +133,7 @@ def endpoint_conversation(settings: Settings, to: Connection, model: str, concur
         policy=ChatPolicy(
             endpoint=to,
             model=model,
-            system=system_prompt(policy.thinking),
+            system_of={language: system_prompt(policy.thinking, language) for language in ("en", "zh")},
             thinking=policy.thinking,
             strip_thoughts=policy.thoughts == "strip",
             temperature=policy.temperature,

@@ -23,13 +23,16 @@ WORLD_IN_FIRST_LESSON = 0.8  # share of the small world's sentences
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--personas", type=Path, required=True)
+    parser.add_argument("--variant", help="whose overlays name the model")
+    parser.add_argument("--personas", type=Path, help="those that the tiny policy is warm-started on")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--metrics", type=Path, required=True)
     arguments = parser.parse_args(argv)
-    settings = load_settings(Path("params.yaml"))
+    settings = load_settings(Path("params.yaml"), arguments.variant)
     if settings.base.kind == "model":
         metrics = _take_over(str(settings.base.model), arguments.out)
+    elif arguments.personas is None:
+        parser.error("base.kind: tiny needs --personas")
     else:
         metrics = _warm_start(settings, validate_file(arguments.personas), arguments.out)
     write_json(arguments.metrics, metrics)

@@ -10,6 +10,7 @@ from pathlib import Path
 from components.files import BadFile
 from components.personas.schema import validate_file
 from components.settings import load_settings
+from tasks.costs import write_costs
 from tasks.stages import run_stage
 
 
@@ -32,14 +33,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise BadFile(f"{arguments.model}: no such model folder")
     jobs = jobs_of(personas, arguments.variant, settings.seed, settings.evaluation.repeats)
     talk = load(arguments.model, settings, arguments.variant, min(settings.evaluation.concurrency, len(jobs)))
-    dialogues = hold_and_write(
-        talk,
-        jobs,
-        arguments.out,
-        fingerprint(settings, arguments.personas, str(arguments.model)),
-        settings.rollout.max_failure_rate,
-        DialogueProgress(len(jobs), settings.simulator.emotion_ceiling),
-    )
+    try:
+        dialogues = hold_and_write(
+            talk,
+            jobs,
+            arguments.out,
+            fingerprint(settings, arguments.personas, str(arguments.model)),
+            settings.rollout.max_failure_rate,
+            DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs),
+        )
+    finally:
+        write_costs(arguments.out, {"user": talk.connection})
     finals = [dialogue.emotion_final for dialogue in dialogues if dialogue.emotion_final is not None]
     print(f"{len(dialogues)} dialogues, mean final emotion {sum(finals) / max(1, len(finals)):.1f}")
     return 0

@@ -20,10 +20,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tasks.stages.personas", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for train.jsonl and test.jsonl")
     parser.add_argument("--metrics", type=Path, required=True)
+    parser.add_argument("--variant", help="whose overlays say which personas")
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     args = parser.parse_args(argv)
 
-    settings = load_settings(args.params)
+    settings = load_settings(args.params, args.variant)
     wanted = settings.personas
     train, test = compose_personas(load_library(), settings.seed, wanted.train, wanted.test)
     if wanted.imported_train is not None:

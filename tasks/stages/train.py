@@ -28,6 +28,7 @@ from components.training import processes
 from components.training.curriculum import Curriculum
 from components.training.measures import measure
 from components.training.order import hold_out, persona_order
+from tasks.costs import write_costs
 from tasks.stages import run_stage
 
 
@@ -108,6 +109,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         parameters.curriculum_high,
         settings.seed,
     )
+    talk.can_hold(Job(persona.persona_id, persona, settings.seed, user) for persona in personas.values() for user in users.values())
     last: list[Rollout] = []
 
     def rollouts(persona_ids: Sequence[str], step: int) -> list[Rollout]:
@@ -133,6 +135,11 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         return measure(processes.gathered(talk.hold(jobs)), rules.emotion_ceiling, rules.emotion_floor)
 
     leads = processes.rank() == 0
+
+    def show(line: str) -> None:
+        if leads:
+            print(line if not talk.connection else f"{line}  {talk.costs()}", flush=True)
+
     curves = work / "curves" if leads else work / f"curves-{processes.rank()}"  # one writer a file
     steps, checks = CurveFile(curves / "train"), CurveFile(curves / "evaluation")
     trainer = build_trainer(
@@ -158,7 +165,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
                 check=check,
                 evaluate_every=parameters.evaluate_every * parameters.updates_per_batch,
                 limits=Limits(parameters.min_entropy, parameters.max_repeat_rate, parameters.max_cut_off_rate),
-                show=lambda line: print(line, flush=True) if leads else None,
+                show=show,
             )
         ],
     )
@@ -170,7 +177,11 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         curriculum.restore(steps.rows()[-1])
         if leads:
             print(f"going on from step {done} ({checkpoint})", flush=True)
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    try:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    finally:
+        if leads:
+            write_costs(out, {"user": talk.connection})
     wanted = parameters.steps * parameters.updates_per_batch
     if trainer.state.global_step != wanted:
         raise RuntimeError(f"training stopped at step {trainer.state.global_step} of {wanted}")

@@ -31,6 +31,17 @@ def test_a_mask_marks_exactly_what_was_sampled() -> None:
     assert rollout.prompt_ids == (USER, *map(ord, "U 0"), ASSISTANT)
 
 
+def test_the_first_prompt_is_in_the_language_of_the_persona() -> None:
+    class Asked(LetterChat):
+        def start(self, user: str, language: str = "en") -> list[int]:
+            return [*map(ord, language), *super().start(user)]
+
+    one = job(0)
+    one = replace(one, persona=one.persona.model_copy(update={"language": "zh"}))
+    rollout = asyncio.run(hold_dialogue(one, FakeUser("U", [1] * 4), TAG, TokenPolicy(says(*"abcd"), Asked(), SPEAKING), RULES))
+    assert rollout.prompt_ids[:2] == tuple(map(ord, "zh"))
+
+
 def test_every_token_knows_its_turn_and_only_sampled_ones_have_a_logprob() -> None:
     rollout = hold(FakeUser("U", [1] * 4), says("a", "b", "c", "d"))
     between = len(LetterChat().user_turn("U 1"))

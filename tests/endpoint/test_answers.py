@@ -238,7 +238,7 @@ def test_the_file_of_another_program_is_left_alone(tmp_path: Path, replay: bool)
         async with open_endpoint(parameters(NOWHERE), key, path, replay):
             pass
 
-    with pytest.raises(BadFile, match="not a file of answers of version 1"):
+    with pytest.raises(BadFile, match="not a file of answers of version 2"):
         asyncio.run(run())
     assert path.read_bytes() == before
 

@@ -43,7 +43,7 @@ def hold(
             serving(lambda number, asked: says(turn_of(asked))) as server,
             open_endpoint(parameters(server.url), key, path / "policy.db", replay) as endpoint,
         ):
-            policy = ChatPolicy(endpoint, MODEL, "Be kind.", thinking, strip, temperature=0.3, top_p=0.9, max_reply_tokens=50)
+            policy = ChatPolicy(endpoint, MODEL, {"en": "Be kind."}, thinking, strip, temperature=0.3, top_p=0.9, max_reply_tokens=50)
             return await hold_dialogue(job(0), user, TAG, policy, RULES), server
 
     rollout, server = asyncio.run(run())
@@ -151,7 +151,7 @@ def test_a_server_that_takes_no_seed_is_asked_without(tmp_path: Path) -> None:
 
     async def run() -> tuple[Rollout, Server]:
         async with serving(script) as server, open_endpoint(parameters(server.url), key, tmp_path / "policy.db", False) as endpoint:
-            policy = ChatPolicy(endpoint, MODEL, "Be kind.", False, False, 0.3, 0.9, 50)
+            policy = ChatPolicy(endpoint, MODEL, {"en": "Be kind."}, False, False, 0.3, 0.9, 50)
             return await hold_dialogue(job(0), FakeUser("U", [5] * 3), TAG, policy, RULES), server
 
     rollout, server = asyncio.run(run())

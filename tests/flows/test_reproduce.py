@@ -62,9 +62,9 @@ def test_a_failing_stage_ends_the_run_in_one_line(toy: Path, tracking_uri: str, 
 
 
 def test_what_the_world_broke_is_tried_again(toy: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows import reproduce
+    from flows import walk
 
-    monkeypatch.setattr(reproduce, "bring_up_to_date", reproduce.bring_up_to_date.with_options(retry_delay_seconds=0))
+    monkeypatch.setattr(walk, "bring_up_to_date", walk.bring_up_to_date.with_options(retry_delay_seconds=0))
     (toy / "fail-personas").write_text("75")
     (toy / "once-personas").touch()
     assert run(only=["personas"]).is_completed()

@@ -85,6 +85,16 @@ def test_imported_sets_take_the_place_of_generated_ones(tmp_path: Path) -> None:
     assert (metrics["test_leaked"], metrics["test_clean"]) == (1, 1)
 
 
+def test_a_variant_says_which_personas(tmp_path: Path) -> None:
+    import_rows(write_profiles(tmp_path / "profiles.jsonl", profile(id="a")), tmp_path / "rows.jsonl", "train")
+    params = write_params(tmp_path, train=8, test=8)
+    (tmp_path / "params").mkdir()
+    (tmp_path / "params" / "chinese.yaml").write_text(f"personas: {{imported_train: {tmp_path / 'rows.jsonl'}}}\n")
+    arguments = ["--out", str(tmp_path / "data"), "--metrics", str(tmp_path / "m.json"), "--params", str(params)]
+    assert stage.main([*arguments, "--variant", "chinese"]) == 0
+    assert [one.language for one in validate_file(tmp_path / "data" / "train.jsonl")] == ["zh"]
+
+
 def test_a_leaking_test_set_ends_with_one_line_and_nothing_written(params: Path, tmp_path: Path) -> None:
     run(params, tmp_path / "data")
     stolen = [one.model_copy(update={"split": "test"}) for one in validate_file(tmp_path / "data" / "train.jsonl")[:8]]

@@ -89,3 +89,9 @@ def test_decoding_drops_the_end_of_turn_and_keeps_the_thought_tags(tokenizer: An
     assert chat.decode([*sampled, chat.end_of_turn]) == "<think>they hurt</think>Tell me more."
     assert chat.count("Tell me more.") == len(tokenizer("Tell me more.", add_special_tokens=False)["input_ids"]) > 0
     assert chat.count("") == 0
+
+
+def test_the_system_message_is_in_the_language_of_the_user(tokenizer: Any) -> None:
+    chat = ChatFormat(tokenizer, SYSTEM, {"zh": "你好。"})
+    assert tokenizer.decode(chat.start("嗨", "zh")) == "<|system|>你好。<|end|><|user|>嗨<|end|><|assistant|>"
+    assert chat.start("hi", "en") == chat.start("hi") == ChatFormat(tokenizer, SYSTEM).start("hi")

@@ -63,3 +63,10 @@ def test_of_a_foreign_models_text_no_thought_and_no_tag_is_in_the_reply(text: st
 def test_the_two_prompts_differ_in_asking_for_a_thought() -> None:
     assert OPEN in system_prompt(thinking=True) and CLOSE in system_prompt(thinking=True)
     assert OPEN not in system_prompt(thinking=False)
+
+
+def test_a_chinese_user_gets_a_policy_that_is_spoken_to_in_chinese() -> None:
+    for thinking in (True, False):
+        chinese = system_prompt(thinking, "zh")
+        assert any("\u4e00" <= letter <= "\u9fff" for letter in chinese) and system_prompt(thinking).isascii()
+        assert (OPEN in chinese and CLOSE in chinese) is thinking

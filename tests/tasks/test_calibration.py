@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from fakes import people
+from llm_project import make_llm_project
 from micro import micro_model, micro_tokenizer
 
+from benchmarks.llm_server import counts, running
 from components.evaluation.statistics import Estimated, Interval
 from components.files import write_jsonl
 from components.personas.persona import Persona
@@ -72,6 +74,31 @@ def test_a_policy_without_strategies_cannot_calibrate(project: Path, capsys: pyt
     everybody = write(project / "train.jsonl", people()[0])
     said = complaint(capsys, "--model", project / "micro", "--personas", everybody, "--dialogues", 2)
     assert "no reply is dominated by one strategy" in said
+
+
+def test_of_llm_users_strategy_acceptance_is_measured_and_nothing_is_made_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each version hears the replies of the vanilla dialogues: one appraisal each, of which vanilla's were answered before."""
+    make_llm_project(tmp_path)
+    save_policy(micro_model(scale=2.0), micro_tokenizer(), tmp_path / "micro")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dvc.yaml").write_text("stages: {}\n")
+    monkeypatch.setattr("components.evaluation.acceptance.dominating_strategy", lambda reply: "praise")  # micro speaks no English
+    with running() as url:
+        monkeypatch.setenv("RLVER_USER_URL", url)
+        arguments = ["--model", "micro", "--personas", "train.jsonl", "--dialogues", "3"]
+        assert main(["simulator", "calibrate", *arguments]) in (0, 1)
+        asked = counts(url)
+    rows = [re.split(r"  +", line) for line in capsys.readouterr().out.splitlines()[1:-1]]
+    assert [row[:2] for row in rows] == [["vanilla", "strategy acceptance"], ["challenging", "strategy acceptance"]]
+    assert asked["calls"] == 2 * 3 * (3 + 2) + 3 * 3, "six dialogues, and nine replies once more for the challenging user"
+    assert set(asked["asked"].values()) == {1}
+
+
+def test_replies_to_chinese_personas_are_not_read(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everybody = write(project / "train.jsonl", tuple(persona.model_copy(update={"language": "zh"}) for persona in people()[0]))
+    assert "does not speak English, the only language in which strategies are read" in complaint(capsys, "--personas", everybody)
 
 
 @pytest.mark.slow

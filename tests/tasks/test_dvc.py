@@ -10,6 +10,7 @@ import pytest
 from fake_graph import copy_graph, repro, set_number
 
 from tasks import dvc
+from tasks.selection import select
 
 
 def nothing(_: str) -> None:
@@ -104,22 +105,22 @@ def names(chosen: list[dvc.Stage]) -> list[str]:
 
 def test_selection_by_stage_group_and_variant(toy: Path) -> None:
     steps = dvc.plan(toy)
-    assert names(dvc.select(steps, None, None)) == ["personas", "train@a", "train@b", "report"]
-    assert names(dvc.select(steps, ["train@b"], None)) == ["train@b"]
-    assert names(dvc.select(steps, ["train"], None)) == ["train@a", "train@b"]
-    assert names(dvc.select(steps, None, ["a"])) == ["personas", "train@a"], "a variant brings what it needs"
-    assert names(dvc.select(steps, ["train"], ["a"])) == ["train@a"]
-    assert names(dvc.select(steps, ["report", "train"], ["a"])) == ["train@a", "report"]
+    assert names(select(steps, None, None)) == ["personas", "train@a", "train@b", "report"]
+    assert names(select(steps, ["train@b"], None)) == ["train@b"]
+    assert names(select(steps, ["train"], None)) == ["train@a", "train@b"]
+    assert names(select(steps, None, ["a"])) == ["personas", "train@a"], "a variant brings what it needs"
+    assert names(select(steps, ["train"], ["a"])) == ["train@a"]
+    assert names(select(steps, ["report", "train"], ["a"])) == ["train@a", "report"]
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones(toy: Path) -> None:
     steps = dvc.plan(toy)
     with pytest.raises(dvc.GraphError, match=r"unknown stage trian; dvc.yaml has personas, report, train, train@a, train@b"):
-        dvc.select(steps, ["trian"], None)
+        select(steps, ["trian"], None)
     with pytest.raises(dvc.GraphError, match=r"unknown variant c; dvc.yaml has a, b"):
-        dvc.select(steps, None, ["c"])
+        select(steps, None, ["c"])
     with pytest.raises(dvc.GraphError, match=r"no stage of train@a belongs to b"):
-        dvc.select(steps, ["train@a"], ["b"])
+        select(steps, ["train@a"], ["b"])
 
 
 def test_a_broken_graph_is_one_line_with_the_place(toy: Path) -> None:

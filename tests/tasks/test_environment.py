@@ -59,6 +59,15 @@ def test_a_childs_python_is_ours() -> None:
     assert found.stdout == f"{Path(sys.executable).parent / 'python'}\ny\n"
 
 
+def test_children_side_by_side_share_the_cores_unless_threads_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert environment.for_child(jobs=2)["OMP_NUM_THREADS"] == "3"
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert "OMP_NUM_THREADS" not in environment.for_child(), "one at a time has all cores"
+    monkeypatch.setattr(environment, "cores", lambda: 8)
+    assert [environment.for_child(jobs=jobs)["OMP_NUM_THREADS"] for jobs in (2, 3, 16)] == ["4", "2", "1"]
+
+
 def test_the_example_names_only_variables_that_are_read(repository_root: Path) -> None:
     names = {line.lstrip("#").partition("=")[0] for line in (repository_root / ".env.example").read_text().splitlines() if "=" in line}
     assert names, ".env.example names nothing"

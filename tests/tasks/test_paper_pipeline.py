@@ -12,7 +12,7 @@ from fake_graph import POLICIES, copy_graph, repro, set_number
 
 from components.evaluation.paper.runs import CURRICULUM, Kind
 from components.files import BadFile
-from tasks import dvc, records
+from tasks import dvc, records, selection
 from tasks.stages.paper_report import read_runs
 
 PAPER = "paper/dvc.yaml:"
@@ -50,7 +50,7 @@ def test_a_policy_of_the_root_pipeline_under_another_seed_is_refused(repository_
 
 def test_the_plan_for_all_variants_is_the_root_first_and_every_policy_once(repository_root: Path) -> None:
     root_plan = dvc.plan(repository_root)
-    steps = dvc.plan(repository_root, all_pipelines=True)
+    steps = [step for step in dvc.plan(repository_root, all_pipelines=True) if step.pipeline != selection.RECIPES]
     assert steps[: len(root_plan)] == root_plan and steps[-1].name == f"{PAPER}paper_report"
     paper = steps[len(root_plan) :]
     assert all(step.name.startswith(PAPER) for step in paper)
@@ -60,19 +60,19 @@ def test_the_plan_for_all_variants_is_the_root_first_and_every_policy_once(repos
     for group in ("converse", "score", "benchmark"):
         assert sorted(name for name in of_group[group] if name) == sorted(runs)
     assert steps[-1].needs >= {step.name for step in paper if step.group in ("score", "benchmark")}
-    chosen = dvc.select(steps, None, [dvc.ALL])
+    chosen = selection.select(steps, None, [selection.ALL])
     assert chosen == steps
 
 
 def test_one_policy_brings_what_it_needs_from_both_pipelines(repository_root: Path) -> None:
     steps = dvc.plan(repository_root, all_pipelines=True)
-    assert [step.name for step in dvc.select(steps, None, ["grpo-think-s7"])] == [
+    assert [step.name for step in selection.select(steps, None, ["grpo-think-s7"])] == [
         "personas", "base", "train@grpo-think",
         *(f"{PAPER}{name}" for name in (
             "converse@base-think", "converse@grpo-think-s7", "score@grpo-think-s7", "benchmark@grpo-think-s7",
         )),
     ]  # fmt: skip
-    assert {step.variant for step in dvc.select(steps, ["train"], [dvc.ALL])} >= {"grpo-think", "ppo-think-s9"}
+    assert {step.variant for step in selection.select(steps, ["train"], [selection.ALL])} >= {"grpo-think", "ppo-think-s9"}
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def finished(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) ->
     copy_graph(repository_root, root)
     assert PAPER not in repro(root), "plain `dvc repro` is the root's pipeline alone"
     assert {name.partition(":")[0] for name in dvc.changed(root, ())} == {"paper/dvc.yaml"}
-    said = repro(root, "--all-pipelines")
+    said = repro(root, "dvc.yaml", "paper/dvc.yaml")
     assert len(re.findall("Running stage", said)) == 1 + 3 * len(POLICIES) + 1
     assert dvc.changed(root, ()) == {}
     return root
@@ -135,7 +135,7 @@ def test_the_report_can_be_made_of_what_is_there(finished: Path) -> None:
     try:
         assert dvc.reproduce(finished, f"{PAPER}paper_report", lambda _: None) == "ran"
     finally:
-        repro(finished, "--all-pipelines")
+        repro(finished, "dvc.yaml", "paper/dvc.yaml")
     assert dvc.changed(finished, ()) == {}
 
 

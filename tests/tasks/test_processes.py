@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tasks import processes
 
@@ -56,3 +59,18 @@ def test_an_interrupt_ends_the_child_and_what_it_started(tmp_path: Path) -> None
     assert "KeyboardInterrupt" in complaint
     _, alive = psutil.wait_procs(started, timeout=5)
     assert not alive
+
+
+def test_a_stop_from_another_thread_is_an_interrupt_and_a_second_one_kills(tmp_path: Path) -> None:
+    """The silent child ignores the interrupt, and the grace is far longer than the test."""
+    stop, up = processes.Stop(), threading.Event()
+    script = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('up'); time.sleep(60)"
+    command = (sys.executable, "-u", "-c", script)
+    with ThreadPoolExecutor() as pool:
+        child = pool.submit(processes.run, command, tmp_path, os.environ, lambda _: up.set(), grace_s=60.0, stop=stop)
+        assert up.wait(30)
+        stop.asked += 1
+        with pytest.raises(TimeoutError):
+            child.result(timeout=1.5)
+        stop.asked += 1
+        assert isinstance(child.exception(timeout=10), KeyboardInterrupt)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from fakes import people
-from ruamel.yaml import YAML
 from small_project import make_project, train_arguments, weights
 
 from components.evaluation.transcripts import load_transcripts
@@ -55,11 +55,11 @@ def test_the_same_parameters_give_the_same_base(root: Path) -> None:
 
 
 def test_a_model_of_somebody_else_is_taken_over_as_it_is(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = YAML(typ="safe").load((root / "params.yaml").read_text())
-    values["base"] |= {"kind": "model", "model": str(root / "models" / "base")}
-    YAML(typ="safe").dump(values, tmp_path / "params.yaml")
+    shutil.copy(root / "params.yaml", tmp_path)
+    (tmp_path / "params").mkdir()
+    (tmp_path / "params" / "other.yaml").write_text(f"base: {{kind: model, model: {root / 'models' / 'base'}}}\n")
     monkeypatch.chdir(tmp_path)
-    assert base.main(["--personas", "none", "--out", "taken", "--metrics", "m.json"]) == 0
+    assert base.main(["--variant", "other", "--out", "taken", "--metrics", "m.json"]) == 0
     assert torch.equal(weights(tmp_path / "taken"), weights(root / "models" / "base"))
 
 

@@ -1,0 +1,135 @@
+"""How much memory a step of training takes, by arithmetic: no model is loaded and no torch is needed.
+
+The largest moment is counted: all weights' gradients are there, and the backward pass of one forward has just begun. Bytes per token of
+activations are what autograd keeps of transformers' Qwen2 (`tests/training/test_memory.py` counts them in the real model); attention
+itself keeps no scores on a GPU. What the backward pass needs for a moment and what allocators waste is not in it: leave a quarter free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+FLOAT32, BFLOAT16 = 4, 2
+ADAMW = 2 * FLOAT32  # two moments of every weight that trains
+LOGITS = 3 * 2**24 * FLOAT32  # token_scores.LOGITS_AT_ONCE of them, their log-softmax and its gradient
+_ATTENTION_BLOCK = 192  # queries, of attention.BLOCKED
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The sizes of a Qwen2-like model. `tied`: the output projection is the embedding."""
+
+    hidden: int
+    layers: int
+    heads: int
+    key_value_heads: int
+    head_size: int
+    intermediate: int
+    vocabulary: int
+    tied: bool
+
+    @property
+    def key_value(self) -> int:
+        """Width of the keys of one token in one layer, and of the values."""
+        return self.key_value_heads * self.head_size
+
+    @property
+    def linear_weights(self) -> int:
+        """Weights of the linear layers of all blocks, biases not counted."""
+        queries = self.heads * self.head_size
+        attention = self.hidden * (2 * queries + 2 * self.key_value)
+        return self.layers * (attention + 3 * self.hidden * self.intermediate)
+
+    @property
+    def head(self) -> int:
+        return self.hidden * self.vocabulary
+
+    @property
+    def trunk(self) -> int:
+        """All weights but those of an output projection of its own."""
+        small = self.layers * (self.heads * self.head_size + 2 * self.key_value + 2 * self.hidden) + self.hidden  # biases and norms
+        return self.linear_weights + small + self.head
+
+    @property
+    def parameters(self) -> int:
+        return self.trunk + (0 if self.tied else self.head)
+
+    def adapters(self, rank: int) -> int:
+        """Weights of LoRA adapters of `rank` on every linear layer but the head: in + out of each, times the rank."""
+        queries = self.heads * self.head_size
+        ends = 2 * (self.hidden + queries) + 2 * (self.hidden + self.key_value) + 3 * (self.hidden + self.intermediate)
+        return self.layers * rank * ends
+
+
+KNOWN = {
+    "Qwen/Qwen2.5-1.5B-Instruct": ModelShape(1536, 28, 12, 2, 128, 8960, 151_936, tied=True),
+    "Qwen/Qwen2.5-7B-Instruct": ModelShape(3584, 28, 28, 4, 128, 18_944, 152_064, tied=False),
+}
+
+
+def shape_of(config: Mapping[str, Any]) -> ModelShape:
+    """The shape that a model's config.json describes. Raises ValueError when it is no Qwen2: its sums would be wrong."""
+    if config.get("model_type") != "qwen2":
+        raise ValueError(f"the memory of a {config.get('model_type')} model is not known, only that of qwen2")
+    heads = int(config["num_attention_heads"])
+    return ModelShape(
+        hidden=int(config["hidden_size"]),
+        layers=int(config["num_hidden_layers"]),
+        heads=heads,
+        key_value_heads=int(config["num_key_value_heads"]),
+        head_size=int(config.get("head_dim") or config["hidden_size"] // heads),
+        intermediate=int(config["intermediate_size"]),
+        vocabulary=int(config["vocab_size"]),
+        tied=bool(config.get("tie_word_embeddings", False)),
+    )
+
+
+def training_bytes(
+    shape: ModelShape,
+    *,
+    on_gpu: bool,
+    lora_rank: int,
+    with_reference: bool,
+    separate_critic: bool,
+    checkpointing: bool,
+    rows: int,
+    row_tokens: int,
+    key_value_rows: int,
+    key_value_tokens: int,
+) -> dict[str, int]:
+    """Bytes on each device by what they are for, at the largest moment of a step.
+
+    `rows` sequences of `row_tokens` are in one forward pass; `key_value_rows` dialogues of `key_value_tokens` have a row in the sampler's
+    cache. `with_reference`: there is a KL term (adapters need no second model for it). A GPU computes in bfloat16 with float32 weights.
+    """
+    weights = shape.parameters + (shape.trunk if separate_critic else 0)
+    trained = shape.adapters(lora_rank) if lora_rank else weights
+    held = {
+        "weights": FLOAT32 * (weights + (trained if lora_rank else 0)),
+        "gradients": FLOAT32 * trained,
+        "optimiser": ADAMW * trained,
+        "reference": FLOAT32 * shape.parameters if with_reference and not lora_rank else 0,
+        "bfloat16 copies of weights": BFLOAT16 * (shape.linear_weights // shape.layers if lora_rank and checkpointing else weights)
+        if on_gpu
+        else 0,
+        "activations": activation_bytes(shape, rows, row_tokens, in_bfloat16=on_gpu, checkpointing=checkpointing),
+        "logits": min(LOGITS, 3 * FLOAT32 * rows * row_tokens * shape.vocabulary),
+        "key-value rows": 2 * FLOAT32 * shape.layers * shape.key_value * key_value_rows * key_value_tokens,
+    }
+    if separate_critic:
+        held["activations"] *= 2
+    return {name: size for name, size in held.items() if size}
+
+
+def activation_bytes(shape: ModelShape, rows: int, row_tokens: int, *, in_bfloat16: bool, checkpointing: bool) -> int:
+    """What autograd keeps of the blocks of `rows` x `row_tokens` tokens; with checkpointing each block's input and one whole block."""
+    if in_bfloat16:
+        per_token = 30 * shape.hidden + 4 * shape.key_value + 8 * shape.intermediate
+        scores = 0
+    else:
+        per_token = 32 * shape.hidden + 8 * shape.key_value + 16 * shape.intermediate
+        scores = 0 if checkpointing else FLOAT32 * shape.heads * row_tokens * (row_tokens + _ATTENTION_BLOCK) // 2
+    block = rows * (row_tokens * per_token + scores)
+    return shape.layers * FLOAT32 * shape.hidden * rows * row_tokens + block if checkpointing else shape.layers * block

@@ -1,0 +1,147 @@
+"""The walk over the chosen stages: one task run each, started as soon as what it needs has ended, at most `jobs` at once.
+
+Only a stage's own work is done in threads. The order, DVC's questions and what goes to MLflow stay in the flow's thread, one after the
+other. A stage that fails or is cancelled is a returned state, not an exception, so that a foreseeable failure is one line.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prefect import State, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.futures import PrefectConcurrentFuture
+from prefect.states import Completed, Failed
+
+from flows.record import Provenance
+from tasks import dvc, results
+from tasks.processes import Stop
+
+TEMPORARY = "TemporaryFailure"
+RETRY_DELAYS_S = [5.0, 60.0]
+
+
+def _worth_a_retry(_task: object, _task_run: object, state: State[Any]) -> bool:
+    """Only what the world broke (killed, unreachable, another DVC at work): the same input fails the same way again."""
+    return state.name == TEMPORARY
+
+
+@task(
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    retries=len(RETRY_DELAYS_S),
+    retry_delay_seconds=RETRY_DELAYS_S,
+    retry_condition_fn=_worth_a_retry,
+)
+def bring_up_to_date(root: Path, stage: str, reasons: Sequence[str], jobs: int, stop: Stop) -> State[str]:
+    """Run one stage if DVC has a reason to."""
+    logger = get_run_logger()
+    if not reasons:
+        return Completed(name="Cached", message="nothing that this stage depends on has changed")
+    logger.info("%s", "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""))
+    try:
+        outcome = dvc.reproduce(root, stage, logger.info, jobs=jobs, stop=stop)
+    except dvc.StageFailed as failure:
+        return Failed(name=TEMPORARY if failure.temporary else "Failed", message=str(failure))
+    if outcome == "restored":
+        return Completed(name="Cached", message="an earlier run with the same inputs was restored from DVC's cache")
+    return Completed(name="Completed" if outcome == "ran" else "Cached", message=outcome)
+
+
+@dataclass
+class Walked:
+    """What came of the stages: those that ran, those that failed and why, those that could not run because of it."""
+
+    ran: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    blocked: list[str] = field(default_factory=list)
+
+
+class Walk:
+    """One walk. `reasons`: what DVC says before anything has run; `keep_going`: a failure ends only what needs it."""
+
+    def __init__(
+        self, root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, list[str]], jobs: int, keep_going: bool, provenance: Provenance
+    ) -> None:
+        self._root, self._reasons, self._jobs, self._keep_going, self._provenance = root, reasons, jobs, keep_going, provenance
+        self._waiting = list(chosen)
+        self._running: dict[concurrent.futures.Future[State[Any]], dvc.Stage] = {}
+        self._touched = False  # a stage was run: `reasons` is old
+        self._stop = Stop()
+        self._walked = Walked()
+
+    def take(self) -> Walked:
+        """Take every stage that can be taken. Ctrl-C ends the stages that run, all at once, and passes on."""
+        try:
+            while (step := self._next()) or self._running:
+                if step:
+                    self._begin(step)
+                else:
+                    self._await_one()
+        except BaseException:
+            self._end_all()
+            raise
+        return self._walked
+
+    def _next(self) -> dvc.Stage | None:
+        """The first stage of the plan that may start now. A stage may read what a stage outside `chosen` made, whatever its state."""
+        if len(self._running) == self._jobs or (self._walked.failed and not self._keep_going):
+            return None
+        unfinished = {step.name for step in (*self._waiting, *self._running.values())}
+        return next((step for step in self._waiting if not step.needs & unfinished), None)
+
+    def _begin(self, step: dvc.Stage) -> None:
+        """Start it, unless what it reads is gone: a failed stage has no outputs any more."""
+        self._waiting.remove(step)
+        if self._walked.failed and (absent := [path for path in step.reads if not (self._root / path).exists()]):
+            get_run_logger().warning("%s: not run, because there is no %s", step.name, ", ".join(absent))
+            self._walked.blocked.append(step.name)
+            return
+        try:
+            reasons = (dvc.changed(self._root, [step.name]) if self._touched else self._reasons).get(step.name, [])
+        except dvc.GraphError as error:
+            self._note_failure(step, f"{step.name}: {error}")
+            return
+        if reasons:
+            self._touched = True
+        run = bring_up_to_date.with_options(name=step.name, task_run_name=step.name)
+        if self._jobs == 1:
+            self._note(step, run(self._root, step.name, reasons, self._jobs, self._stop, return_state=True))
+        else:
+            future = run.submit(self._root, step.name, reasons, self._jobs, self._stop)
+            assert isinstance(future, PrefectConcurrentFuture)
+            self._running[future.wrapped_future] = step
+
+    def _await_one(self) -> None:
+        done, _ = concurrent.futures.wait(self._running, return_when=concurrent.futures.FIRST_COMPLETED)
+        for future in done:
+            self._note(self._running.pop(future), future.result())
+
+    def _note(self, step: dvc.Stage, state: State[Any]) -> None:
+        if not state.is_completed():
+            self._note_failure(step, state.message or f"{step.name}: {state.name}")
+        elif state.name == "Cached":
+            get_run_logger().info("%s: up to date%s", step.name, self._provenance.of_cached(step.name))
+        else:
+            self._walked.ran.append(step.name)
+            self._provenance.of_run(step.name)
+
+    def _note_failure(self, step: dvc.Stage, reason: str) -> None:
+        self._provenance.failed()
+        self._walked.failed[step.name] = reason
+        if self._keep_going:
+            results.write_failures(self._root, self._walked.failed)
+
+    def _end_all(self) -> None:
+        """Interrupt what runs and wait for its end; a second Ctrl-C kills it."""
+        while True:
+            self._stop.asked += 1
+            try:
+                concurrent.futures.wait(self._running)
+                return
+            except KeyboardInterrupt:
+                continue

@@ -1,0 +1,144 @@
+"""The arithmetic of memory, held against models, optimisers and autograd themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from components.policy.attention import attention_for_training
+from components.training import memory
+from components.training.adapters import lora
+from components.training.critic import Critic
+from components.training.memory import KNOWN, ModelShape, activation_bytes, shape_of, training_bytes
+
+SMALL = ModelShape(hidden=64, layers=3, heads=4, key_value_heads=2, head_size=16, intermediate=160, vocabulary=97, tied=True)
+
+
+def config(shape: ModelShape) -> Qwen2Config:
+    return Qwen2Config(
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.key_value_heads,
+        tie_word_embeddings=shape.tied,
+    )
+
+
+def count(module: Any, trained_only: bool = False) -> int:
+    return sum(weight.numel() for weight in module.parameters() if weight.requires_grad or not trained_only)
+
+
+def needs(shape: ModelShape, **changes: Any) -> dict[str, int]:
+    usual: dict[str, Any] = {
+        "on_gpu": False, "lora_rank": 0, "with_reference": False, "separate_critic": False, "checkpointing": False, "rows": 2,
+        "row_tokens": 100, "key_value_rows": 5, "key_value_tokens": 100,
+    }  # fmt: skip
+    return training_bytes(shape, **(usual | changes))
+
+
+@pytest.mark.parametrize(("name", "weights"), [("Qwen/Qwen2.5-1.5B-Instruct", 1_543_714_304), ("Qwen/Qwen2.5-7B-Instruct", 7_615_616_512)])
+def test_the_known_models_have_as_many_weights_as_the_library_gives_them(name: str, weights: int) -> None:
+    with torch.device("meta"):
+        model = Qwen2ForCausalLM(config(KNOWN[name]))
+    assert KNOWN[name].parameters == count(model) == weights
+    assert KNOWN[name].trunk == count(model.model)
+    assert shape_of(config(KNOWN[name]).to_dict()) == KNOWN[name]
+
+
+def test_the_shape_of_another_kind_of_model_is_not_guessed() -> None:
+    with pytest.raises(ValueError, match="the memory of a gemma3 model is not known"):
+        shape_of({"model_type": "gemma3"})
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_weights_gradients_and_moments_are_what_torch_holds_after_a_step(tied: bool) -> None:
+    shape = ModelShape(**{**SMALL.__dict__, "tied": tied})
+    model = Qwen2ForCausalLM(config(shape))
+    optimiser = torch.optim.AdamW(model.parameters())
+    model(input_ids=torch.ones(1, 4, dtype=torch.long)).logits.sum().backward()
+    optimiser.step()
+    held = needs(shape)
+    assert held["weights"] == sum(weight.nbytes for weight in model.parameters())
+    assert held["gradients"] == sum(weight.grad.nbytes for weight in model.parameters() if weight.grad is not None)
+    moments = sum(one.nbytes for state in optimiser.state.values() for one in state.values() if one.dim())
+    assert held["optimiser"] == moments
+
+
+def test_adapters_train_alone_and_need_no_reference() -> None:
+    from peft import get_peft_model
+
+    adapted = get_peft_model(Qwen2ForCausalLM(config(SMALL)), lora(8))
+    assert SMALL.adapters(8) == count(adapted, trained_only=True)
+    held = needs(SMALL, lora_rank=8, with_reference=True)
+    assert held["weights"] == 4 * count(adapted) and held["gradients"] == 4 * SMALL.adapters(8) and "reference" not in held
+    assert needs(SMALL, with_reference=True)["reference"] == 4 * SMALL.parameters
+
+
+def test_a_separate_critic_is_a_second_trunk() -> None:
+    critic = Critic(Qwen2ForCausalLM(config(SMALL)), separate=True)
+    head = SMALL.hidden + 1  # the value head itself, left out
+    with_critic, without = needs(SMALL, separate_critic=True), needs(SMALL)
+    assert with_critic["weights"] - without["weights"] == 4 * (count(critic) - head)
+    assert with_critic["activations"] == 2 * without["activations"]
+
+
+@contextmanager
+def kept_for_backward(model: Any) -> Iterator[dict[int, int]]:
+    """Bytes of every storage that autograd keeps inside the block, the weights and their copies in bfloat16 left out."""
+    weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    shapes = {tuple(sorted(weight.shape)) for weight in model.parameters() if weight.dim() == 2}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights and tuple(sorted(tensor.shape)) not in shapes:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        yield kept
+
+
+@pytest.mark.parametrize("in_bfloat16", [True, False])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_activations_are_what_autograd_keeps_of_the_real_model(in_bfloat16: bool, rows: int) -> None:
+    """bfloat16 as on a GPU, with the library's attention; float32 as here on a CPU, with our own."""
+    model = Qwen2ForCausalLM(config(SMALL)).train()
+    ids = torch.randint(0, SMALL.vocabulary, (rows, 500))
+    with kept_for_backward(model) as kept, torch.autocast("cpu", torch.bfloat16, enabled=in_bfloat16):
+        if in_bfloat16:
+            model.model(input_ids=ids, use_cache=False)
+        else:
+            with attention_for_training(model):
+                model.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
+    expected = activation_bytes(SMALL, rows, 500, in_bfloat16=in_bfloat16, checkpointing=False)
+    assert sum(kept.values()) == pytest.approx(expected, rel=0.12)
+
+
+def test_with_checkpointing_only_the_input_of_a_block_is_kept() -> None:
+    def kept_by(layers: int) -> int:
+        model = Qwen2ForCausalLM(config(ModelShape(**{**SMALL.__dict__, "layers": layers}))).train()
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+        with kept_for_backward(model) as kept:
+            model.model(input_ids=torch.zeros(1, 500, dtype=torch.long), use_cache=False)
+        return sum(kept.values())
+
+    def expected(layers: int) -> int:
+        return activation_bytes(ModelShape(**{**SMALL.__dict__, "layers": layers}), 1, 500, in_bfloat16=True, checkpointing=True)
+
+    assert kept_by(5) - kept_by(2) == expected(5) - expected(2) == 3 * 4 * SMALL.hidden * 500
+
+
+def test_the_logits_in_memory_are_bounded_as_they_are_in_training() -> None:
+    from components.training.token_scores import LOGITS_AT_ONCE
+
+    assert memory.LOGITS == 3 * 4 * LOGITS_AT_ONCE
+    assert needs(KNOWN["Qwen/Qwen2.5-7B-Instruct"], row_tokens=10)["logits"] == 3 * 4 * 2 * 10 * 152_064 < memory.LOGITS
+    assert needs(KNOWN["Qwen/Qwen2.5-7B-Instruct"], row_tokens=6000)["logits"] == memory.LOGITS
