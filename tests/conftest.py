@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -29,6 +30,8 @@ os.environ["PREFECT_HOME"] = f"{_HOME}/prefect"
 os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{_HOME}/mlflow.db"
 for _name in ("PREFECT_API_URL", "RLVER_DEBUG"):
     os.environ.pop(_name, None)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would every child
 
 import pytest  # noqa: E402
 

@@ -16,6 +16,7 @@ from components.dialogue.rollouts import hold_dialogues
 from components.policy import vllm_sampler
 from components.policy.policy_server import PolicyServer, PolicyServerFailed, PolicyServerUnavailable
 from components.policy.sampler import Sample, SampleRequest
+from components.policy.token_policy import TokenPolicy
 from components.policy.vllm_sampler import StaleWeights, VllmSampler
 from components.policy.weights import version_of
 
@@ -171,7 +172,7 @@ def test_a_server_that_is_gone_stops_all_dialogues_and_is_nobodys_failure(folder
     async def hold() -> Any:
         try:
             users = FakeSimulator(lambda persona, seed: FakeUser("U", [3, 3]))
-            return await hold_dialogues([job(0), job(1)], users, sampler, LetterChat(), SPEAKING, RULES, 2)
+            return await hold_dialogues([job(0), job(1)], users, TokenPolicy(sampler, LetterChat(), SPEAKING), RULES, 2)
         finally:
             await sampler.close()
 
@@ -207,7 +208,7 @@ def test_holding_dialogues_over_http_is_holding_dialogues(vllm: ScriptedVllm, fo
 
     async def hold() -> Any:
         try:
-            return await hold_dialogues([job(0)], users, sampler, LetterChat(), SPEAKING, RULES, 1)
+            return await hold_dialogues([job(0)], users, TokenPolicy(sampler, LetterChat(), SPEAKING), RULES, 1)
         finally:
             await sampler.close()
 

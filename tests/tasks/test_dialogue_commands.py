@@ -165,7 +165,7 @@ def test_a_model_without_a_chat_template_or_with_too_short_a_context_is_refused_
     values["policy"]["max_context_tokens"] = 5000
     YAML(typ="safe").dump(values, path)
     message = complaint(capsys, "converse", "--policy", micro_policy, "-o", "out.jsonl")
-    assert "policy.max_context_tokens is 5000, but the model reads 1024 tokens at most" in message
+    assert "policy.max_context_tokens is 5000, but the model reads 1536 tokens at most" in message
     assert not (project / "out.jsonl").exists()
 
 

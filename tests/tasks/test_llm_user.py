@@ -142,6 +142,11 @@ def test_a_replay_needs_no_server_and_gives_the_same_file(
     assert not (project / "x.jsonl").exists()
 
 
+def told(row: dict[str, float]) -> dict[str, float]:
+    """A step without its time. Answers come at other moments, dialogues share other batches, and the last digits of the gap differ."""
+    return row | {"seconds": 0, "logprob_gap": round(row.get("logprob_gap", 0.0), 5)}
+
+
 def test_a_replayed_training_has_the_same_curves_and_weights(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,7 +166,7 @@ def test_a_replayed_training_has_the_same_curves_and_weights(
     monkeypatch.setenv("RLVER_REPLAY", "1")
     assert train.main(train_arguments("again")) == 0
     for curve in ("train", "evaluation"):
-        live, again = ([row | {"seconds": 0} for row in CurveFile(Path("logs") / name / curve).rows()] for name in ("live", "again"))
+        live, again = ([told(row) for row in CurveFile(Path("logs") / name / curve).rows()] for name in ("live", "again"))
         assert live and live == again
     weights = [(project / "models" / name / "model.safetensors").read_bytes() for name in ("live", "again")]
     assert weights[0] == weights[1]
