@@ -5,10 +5,12 @@ Errors are one readable line and a non-zero exit; `--debug`, anywhere on the lin
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -47,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "--debug" in arguments:
         arguments = ["--debug", *(argument for argument in arguments if argument != "--debug")]
     try:
-        status = app(arguments, prog_name="rlver", standalone_mode=False)
+        with _terminated_like_interrupted():
+            status = app(arguments, prog_name="rlver", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
     except typer.Exit as ended:
@@ -57,6 +60,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     if status == INTERRUPTED:
         print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
     return status if isinstance(status, int) else 0
+
+
+@contextlib.contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does: stages end, and so does the Prefect server that a run has started."""
+
+    def leave(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _explain(error: Exception) -> int:

@@ -152,7 +152,8 @@ def test_a_failure_ends_only_what_needs_it_when_all_variants_are_wanted(wide: Pa
     assert dvc.changed(wide) == {}
 
 
-def test_ctrl_c_ends_all_that_runs_and_the_next_run_goes_on(wide: Path, tracking_uri: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_ctrl_c_ends_all_that_runs_and_the_next_run_goes_on(number: int, wide: Path, tracking_uri: str) -> None:
     """a0 has finished, a1 and a2 are held, b0 waits for b1: three run when Ctrl-C comes."""
     from prefect.settings import PREFECT_API_URL
 
@@ -164,7 +165,7 @@ def test_ctrl_c_ends_all_that_runs_and_the_next_run_goes_on(wide: Path, tracking
         wait_for((wide / "at-b0").exists)
         of_stages = [child for child in psutil.Process(process.pid).children(recursive=True) if "part.sh" in child.cmdline()]
         assert len({child.cmdline()[2] for child in of_stages}) == 3
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, complaint = process.communicate(timeout=200)
     assert process.returncode == 130 and "run the same command again to go on" in complaint
     assert not psutil.wait_procs(of_stages, timeout=1)[1]
