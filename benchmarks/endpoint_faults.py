@@ -90,12 +90,22 @@ def run(faults: float, dialogues: int, turns: int, kill_after_calls: int | None 
                 time.sleep(0.1)
             child.kill()
             child.wait()
-            stored, before = _stored(folder / "answers.db"), counts(url)["asked"]
+            stored, before = _stored(folder / "answers.db"), _settled(url)
         if in_a_child(url, folder, dialogues, turns).wait():
             raise RuntimeError("the dialogues did not finish")
         found, held = counts(url), load_transcripts(folder / "out.jsonl", EmotionRules(max_turns=turns))
         again = sum(found["asked"][key] > before[key] for key in stored)
         return Outcome(found["calls"], found["faulty"], held, _from_bad_answers(held, folder, dialogues), len(stored), again)
+
+
+def _settled(url: str) -> dict[str, int]:
+    """How often each question was asked, once the server has read what was on its way when the child was killed."""
+    calls = -1
+    while (now := counts(url))["calls"] != calls:
+        calls = now["calls"]
+        time.sleep(1.0)
+    asked: dict[str, int] = now["asked"]
+    return asked
 
 
 def _stored(path: Path) -> set[str]:

@@ -102,7 +102,8 @@ class Watch(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, float] | None = None, **_: Any) -> None:
         if not logs or "grad_norm" not in logs:
             return
-        values = {ours: float(logs[theirs]) for theirs, ours in _FROM_TRL.items() if theirs in logs}
+        # TRL says None where every value was NaN, such as the explained variance of returns that are all the same
+        values = {ours: math.nan if logs[theirs] is None else float(logs[theirs]) for theirs, ours in _FROM_TRL.items() if theirs in logs}
         now = time.monotonic()
         row = {**self.measures(), **values, "seconds": round(now - self._began, 3)}
         self._began = now

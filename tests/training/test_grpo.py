@@ -193,6 +193,16 @@ def test_a_loss_or_gradient_that_is_not_a_number_stops_the_run(logs: dict[str, f
     assert [row["step"] for row in curve.rows()] == [4], "what went wrong is in the curve"
 
 
+def test_a_measure_without_a_value_is_a_gap_in_the_curve_and_stops_nothing(tmp_path: Path) -> None:
+    """TRL passes on None for the explained variance of returns that are all the same."""
+    curve = CurveFile(tmp_path / "train")
+    limits = Limits(0.0, 1.0, 1.0, 0.05)
+    watch = Watch(curve, CurveFile(tmp_path / "evaluation"), lambda: measure([], 100, 10), lambda step: {}, 5, limits, lambda line: None)
+    watch.on_log(None, SimpleNamespace(global_step=4, max_steps=9), None, {"loss": 0.0, "grad_norm": 1.0, "explained_variance": None})  # type: ignore[dict-item]
+    (row,) = curve.rows()
+    assert row["explained_variance"] is None and row["loss"] == 0.0
+
+
 def test_a_policy_that_says_one_thing_only_stops_the_run(tmp_path: Path) -> None:
     curve = CurveFile(tmp_path / "train")
     watch = Watch(
