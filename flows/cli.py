@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from typing import Annotated, NoReturn
@@ -69,6 +70,9 @@ def _terminated_like_interrupted() -> Iterator[None]:
     def leave(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
     before = signal.signal(signal.SIGTERM, leave)
     try:
         yield
