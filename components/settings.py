@@ -203,6 +203,7 @@ class BenchmarkSettings(_Section):
     limit: int | None
     margin: float = Field(gt=0)
     batch_size: int = Field(ge=1)
+    run_model_code: bool
 
 
 class PriceSettings(_Section):

@@ -26,7 +26,7 @@ from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
 from components.evaluation import statistics
-from components.evaluation.packs.tasks import PACKS, Pack, is_pack, load_pack
+from components.evaluation.packs.tasks import PACKS, Pack, is_pack, load_pack, runs_code
 
 BOOTSTRAP_SAMPLES = 10_000
 MOST_NEW_TOKENS = 2048  # of a written answer, thoughts included; never more than half of the model's context
@@ -37,8 +37,8 @@ _PRIMARY = {"gsm8k": ("exact_match", "flexible-extract"), "ifeval": ("prompt_lev
 _REFUSED = {
     "hendrycks_math500": "it cannot read \\boxed{}; use rlver_math500",
     "minerva_math500": "its parser does not install beside dvc; use rlver_math500",
-    "humaneval": "it runs code that the model wrote",
-    "mbpp": "it runs code that the model wrote",
+    "humaneval": "it runs code that the model wrote with no bounds; use rlver_humaneval",
+    "mbpp": "it runs code that the model wrote with no bounds; use rlver_mbpp",
 }
 
 
@@ -65,16 +65,18 @@ class _PackTask(ConfigurableTask):  # type: ignore[misc]
         self.dataset = {"test": Dataset.from_list(self._rows)}
 
 
-def run_tasks(model: str, tasks: Sequence[str], limit: int | None, batch_size: int, margin: float, seed: int) -> dict[str, Any]:
+def run_tasks(
+    model: str, tasks: Sequence[str], limit: int | None, batch_size: int, margin: float, seed: int, run_model_code: bool = False
+) -> dict[str, Any]:
     """Score the local model folder `model` on each task; the value of a task is the mean over its items.
 
-    `limit` keeps the first items of each (sub)task: a smoke test, marked as one. Raises BenchmarkError for a missing model, an unknown
+    `limit` keeps the first items of each (sub)task: a smoke test, marked as one. Code the model wrote runs only with `run_model_code`. Raises BenchmarkError for a missing model, an unknown
     or refused task, data that cannot be had, items that are not unique or scores that are not numbers.
     """
     if not (Path(model) / "config.json").is_file():
         raise BenchmarkError(f"{model}: no model there (config.json is missing)")
     for name in tasks:
-        _refuse_unusable(name)
+        _refuse_unusable(name, run_model_code)
     language_model = _load_model(model, batch_size)
     own = {name: _PackTask(name, load_pack(name)) for name in tasks if is_pack(name)}
     manager = TaskManager(include_defaults=any(name not in own for name in tasks))
@@ -181,7 +183,12 @@ def _short_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _refuse_unusable(name: str) -> None:
+def _refuse_unusable(name: str, run_model_code: bool) -> None:
+    if runs_code(name) and not run_model_code:
+        raise BenchmarkError(
+            f"task {name} runs code that the model wrote: set benchmark.run_model_code: true if this machine may "
+            "(docs/evaluation.md says how far it is shut in)"
+        )
     if name in _REFUSED:
         raise BenchmarkError(f"task {name} is not offered: {_REFUSED[name]}")
     if name.startswith("rlver_") and not is_pack(name):

@@ -24,7 +24,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     settings = load_settings(args.params, args.variant)
     benchmark = settings.benchmark
-    results = run_tasks(str(args.model), benchmark.tasks, benchmark.limit, benchmark.batch_size, benchmark.margin, settings.seed)
+    results = run_tasks(
+        str(args.model),
+        benchmark.tasks,
+        benchmark.limit,
+        benchmark.batch_size,
+        benchmark.margin,
+        settings.seed,
+        benchmark.run_model_code,
+    )
     results["settings_digest"] = digest_of({"seed": settings.seed, "benchmark": benchmark.model_dump(mode="json")})
     write_json(args.out, results)
     return 0

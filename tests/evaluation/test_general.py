@@ -120,8 +120,11 @@ def test_thoughts_are_not_the_answer(tiny_model: Path, tmp_path: Path, monkeypat
     ("tasks", "message"),
     [
         (["hendrycks_math500"], "use rlver_math500"),
-        (["humaneval"], "runs code that the model wrote"),
-        (["rlver_nothing"], "unknown task rlver_nothing; ours are rlver_math500, rlver_tiny_choice, rlver_tiny_likelihood"),
+        (["humaneval"], "use rlver_humaneval"),
+        (
+            ["rlver_nothing"],
+            "unknown task rlver_nothing; ours are rlver_humaneval, rlver_math500, rlver_mbpp, rlver_tiny_choice, rlver_tiny_likelihood",
+        ),
     ],
 )
 def test_unusable_tasks_are_refused_before_anything_runs(tiny_model: Path, tasks: list[str], message: str):
@@ -152,13 +155,13 @@ def test_math500_without_network_says_what_to_do(tiny_model: Path, monkeypatch: 
 def test_math500_from_the_hub_uses_its_test_split(tiny_model: Path, monkeypatch: pytest.MonkeyPatch):
     asked = []
 
-    def hub(name: str, split: str) -> list[dict[str, str]]:
-        asked.append((name, split))
+    def hub(name: str, subset: str | None, split: str) -> list[dict[str, str]]:
+        asked.append((name, subset, split))
         return [{"problem": "One?", "answer": "1", "level": "easy"}, {"problem": "Two?", "answer": "2", "level": "easy"}]
 
     monkeypatch.setattr(packs, "load_dataset", hub)
     assert run_tasks(str(tiny_model), ["rlver_math500"], None, 16, 0.05, 7)["tasks"]["rlver_math500"]["n"] == 2
-    assert asked == [("HuggingFaceH4/MATH-500", "test")]
+    assert asked == [("HuggingFaceH4/MATH-500", None, "test")]
 
 
 def sample(doc: str, score: float, prompt: str = "p", chosen: str = "none") -> dict[str, Any]:

@@ -1,0 +1,44 @@
+"""HumanEval and MBPP answers: the code of a reply, joined with the task's tests into one program that ends well or does not.
+
+Both sets are asked as chat, without examples, and scored by one greedy answer (pass@1; Chen et al. 2021, Austin et al. 2021).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+HUMANEVAL_HUB, MBPP_HUB = "openai/openai_humaneval", "google-research-datasets/mbpp"
+HUMANEVAL_FIELDS, MBPP_FIELDS = ("prompt", "test", "entry_point"), ("text", "test_list")
+HUMANEVAL_PROMPT = "Write the body of this Python function. Answer with the whole function in one code block.\n\n```python\n{prompt}```"
+MBPP_PROMPT = "{text}\n\nThe Python code must pass these tests:\n\n```python\n{tests}\n```\n\nAnswer with the code in one code block."
+_BLOCK = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+
+
+def code_of(reply: str, wanted: str = "") -> str:
+    """The last code block with `wanted` in it, else the last block, else the whole reply. A block that was cut off counts as it is."""
+    blocks = [block[1] for block in _BLOCK.finditer(reply) if block[1].strip()]
+    fitting = [block for block in blocks if wanted in block]
+    return (fitting or blocks or [reply])[-1]
+
+
+def humaneval_question(row: Mapping[str, Any]) -> str:
+    return HUMANEVAL_PROMPT.format(prompt=row["prompt"])
+
+
+def humaneval_program(row: Mapping[str, Any], reply: str) -> str:
+    """The task's own text first: it holds imports and helpers, and its function with nothing but a docstring is good Python. A whole
+    function in the reply replaces that one; anything else continues it."""
+    code = code_of(reply, f"def {row['entry_point']}")
+    joint = "\n\n" if f"def {row['entry_point']}" in code else ""
+    return f"{row['prompt']}{joint}{code}\n\n{row['test']}\n\ncheck({row['entry_point']})\n"
+
+
+def mbpp_question(row: Mapping[str, Any]) -> str:
+    return MBPP_PROMPT.format(text=row["text"], tests="\n".join(row["test_list"]))
+
+
+def mbpp_program(row: Mapping[str, Any], reply: str) -> str:
+    set_up = row.get("test_setup_code") or ""
+    return "\n\n".join([code_of(reply), set_up, "\n".join(row["test_list"])]) + "\n"
