@@ -1,0 +1,43 @@
+"""`rlver promote`, `rlver rollback`: which policy is the champion."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tasks import environment
+
+
+def register(app: typer.Typer) -> None:
+    for command in (promote, rollback):
+        app.command()(command)
+
+
+def promote(
+    variant: Annotated[str, typer.Argument(help="A trained variant, e.g. grpo-think.")],
+    approval: Annotated[bool, typer.Option("--approval", help="Wait for a person, who decides in the form of the paused run.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the gate says.")] = False,
+) -> None:
+    """Make a variant the champion in MLflow's registry, if it is better than the champion, loses nothing else and passes the audit."""
+    root = environment.project_root()
+    if approval:
+        environment.require_prefect_server(root)
+    environment.prepare(root)
+
+    from flows.promote import promote as flow
+
+    state = flow(variant, approval=approval, only_judge=dry_run, return_state=True)
+    if not state.is_completed():
+        raise RuntimeError(f"not promoted: {state.message}" if state.message else f"the run ended in state {state.name}")
+    typer.echo(state.message)
+
+
+def rollback() -> None:
+    """Give the champion's place back to the one before it."""
+    root = environment.project_root()
+
+    from tasks.registry import Registry
+
+    withdrawn, champion = Registry(environment.prepare(root).tracking_uri).roll_back()
+    typer.echo(f"{champion} is the champion again; {withdrawn} no longer is")

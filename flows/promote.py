@@ -1,0 +1,102 @@
+"""The flow `promote`: the gate, a person's approval if wanted, and the move of the alias `champion`, which rolls back if it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prefect import State, flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.flow_runs import pause_flow_run
+from prefect.input import RunInput
+from prefect.states import Completed, Failed
+from prefect.transactions import Transaction, get_transaction, transaction
+from pydantic import Field
+
+from components.evaluation.promotion import Condition, conditions, table
+from tasks import dvc, environment, promotion
+from tasks.promotion import Candidate
+from tasks.registry import Registry, RegistryError, Version
+from tasks.tracking import TrackingUnavailable
+
+APPROVAL_HOURS = 72
+
+
+class Approval(RunInput):
+    """The form of a paused run."""
+
+    promote: bool = Field(description="Make it the champion?")
+    reason: str = Field(default="", description="Kept with the version.")
+
+
+@flow(name="promote", validate_parameters=True, persist_result=False)
+def promote(variant: str, approval: bool = False, only_judge: bool = False) -> State[str]:
+    """Make a variant the champion if the gate lets it through.
+
+    `variant`: a trained variant that is up to date. `approval`: wait for a person, who sees the table in the form of the paused run.
+    `only_judge`: say what the gate says and change nothing.
+    """
+    root = environment.project_root()
+    registry = Registry(environment.prepare(root).tracking_uri)
+    try:
+        return _promote(root, registry, variant, approval, only_judge)
+    except (promotion.NotReady, dvc.GraphError, RegistryError, TrackingUnavailable) as error:
+        return Failed(message=str(error))
+
+
+def _promote(root: Path, registry: Registry, variant: str, approval: bool, only_judge: bool) -> State[str]:
+    candidate = promotion.candidate(root, variant)
+    champion = registry.champion()
+    if champion and champion.md5 == candidate.md5:
+        return Completed(name="Unchanged", message=f"{variant} is the champion already: {champion}")
+    found = conditions(
+        candidate.evidence,
+        registry.evidence(champion) if champion else promotion.base_evidence(root),
+        candidate.settings.benchmark.margin,
+        candidate.settings.evaluation.bootstrap_samples,
+        candidate.settings.seed,
+    )
+    judged = f"{variant} against {champion or 'the base, as there is no champion'}\n\n{table(found)}"
+    create_markdown_artifact(judged, key="promotion", description="The gate's conditions")
+    get_run_logger().info("%s", judged)
+    if unmet := [condition for condition in found if not condition.met]:
+        return Failed(name="Refused", message="; ".join(f"{condition.name}: {condition.finding}" for condition in unmet))
+    if only_judge:
+        return Completed(name="Judged", message=f"{variant} may be promoted")
+    approved = ""
+    if approval:
+        answer = pause_flow_run(Approval.with_initial_data(description=judged, promote=False), timeout=APPROVAL_HOURS * 3600)
+        if not answer.promote:
+            return Completed(name="Declined", message=f"{variant} was not approved: {answer.reason or 'no reason given'}")
+        approved = answer.reason or "without a reason"
+    version = _move(registry, candidate, found, champion, approved)
+    return Completed(message=f"{version} is the champion" + (f", before it {champion}" if champion else ""))
+
+
+def _move(registry: Registry, candidate: Candidate, found: tuple[Condition, ...], champion: Version | None, approved: str) -> Version:
+    """Register and crown, both or neither."""
+    with transaction():
+        version = register(registry, candidate, found, approved)
+        crown(registry, version, champion)
+    return version
+
+
+@task(cache_policy=NO_CACHE, persist_result=False)
+def register(registry: Registry, candidate: Candidate, found: tuple[Condition, ...], approved: str) -> Version:
+    """A new version, with its card and the evidence for it."""
+    tags = {**candidate.tags, **({"approved": approved} if approved else {})}
+    version = registry.register(candidate.variant, candidate.md5, candidate.card(found), candidate.files, tags)
+    if made := get_transaction():
+        made.set("undo", lambda: registry.withdraw(version))
+    return version
+
+
+@register.on_rollback
+def _withdraw(made: Transaction) -> None:
+    made.get("undo")()
+
+
+@task(cache_policy=NO_CACHE, persist_result=False)
+def crown(registry: Registry, version: Version, over: Version | None) -> None:
+    """The alias moves, in one write."""
+    registry.crown(version, over)
