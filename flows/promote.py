@@ -33,8 +33,10 @@ class Approval(RunInput):
 def promote(variant: str, approval: bool = False, only_judge: bool = False) -> State[str]:
     """Make a variant the champion if the gate lets it through.
 
-    `variant`: a trained variant that is up to date. `approval`: wait for a person, who sees the table in the form of the paused run.
-    `only_judge`: say what the gate says and change nothing.
+    Args:
+        variant: A trained variant whose stages are up to date.
+        approval: Wait for a person, who sees the gate's table in the form of the paused run.
+        only_judge: Say what the gate says and change nothing.
     """
     root = environment.project_root()
     registry = Registry(environment.prepare(root).tracking_uri)

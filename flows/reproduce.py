@@ -16,7 +16,8 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 
 from flows.record import Provenance
-from flows.walk import Walk, Walked
+from flows.slots import prepare_slots
+from flows.walk import Sharing, Walk, Walked
 from tasks import dvc, environment, results, selection
 
 
@@ -26,13 +27,17 @@ def reproduce(
     variants: list[str] | None = None,
     personas_md5: str | None = None,
     jobs: Annotated[int, Field(ge=1)] = 1,
+    stage_hours: Annotated[float | None, Field(gt=0)] = None,
 ) -> State[str]:
     """Bring the project's stages up to date, in DVC's order.
 
-    `only`: stage names (`train@grpo-think`) or groups (`train`); exactly these. `variants`: the stages of these variants and what they
-    need, from every pipeline; `all`: every stage of every pipeline, and a failure ends only what needs it. `personas_md5`: the announced
-    persona file; the run fails unless params.yaml imports the very file with that MD5. `jobs`: how many stages
-    that do not need each other run side by side; each gets its share of the cores.
+    Args:
+        only: Stages (`train@grpo-think`) or groups (`train`): exactly these.
+        variants: The stages of these variants and what they need, from every pipeline. `all`: every stage of every pipeline; a failure
+            then ends only what needs it.
+        personas_md5: MD5 of an announced persona file; the run fails unless params.yaml imports that very file.
+        jobs: How many stages that do not need each other run side by side, sharing the cores.
+        stage_hours: A stage that takes longer is stopped; the next run goes on from there.
     """
     root = environment.project_root()
     where = environment.prepare(root)
@@ -53,7 +58,8 @@ def reproduce(
     context = FlowRunContext.get()
     flow_run = str(context.flow_run.id) if context and context.flow_run else None
     with Provenance(root, where, flow_run, logger) as provenance:
-        walked = Walk(root, chosen, reasons, jobs, keep_going, provenance).take()
+        sharing = Sharing(jobs, prepare_slots(), stage_hours)
+        walked = Walk(root, chosen, reasons, sharing, keep_going, provenance).take()
     if walked.failed and not keep_going:
         return Failed(message="; ".join(walked.failed.values()))
     _publish(root)

@@ -18,6 +18,7 @@ from prefect.futures import PrefectConcurrentFuture
 from prefect.states import Completed, Failed
 
 from flows.record import Provenance
+from flows.slots import gpu_slot
 from tasks import dvc, results
 from tasks.processes import Stop
 
@@ -30,6 +31,15 @@ def _worth_a_retry(_task: object, _task_run: object, state: State[Any]) -> bool:
     return state.name == TEMPORARY
 
 
+@dataclass(frozen=True)
+class Sharing:
+    """How stages share the machine: so many at once, so many GPUs to take turns on, and the hours after which one is stopped."""
+
+    jobs: int = 1
+    gpus: int = 0
+    limit_h: float | None = None
+
+
 @task(
     cache_policy=NO_CACHE,
     persist_result=False,
@@ -37,14 +47,15 @@ def _worth_a_retry(_task: object, _task_run: object, state: State[Any]) -> bool:
     retry_delay_seconds=RETRY_DELAYS_S,
     retry_condition_fn=_worth_a_retry,
 )
-def bring_up_to_date(root: Path, stage: str, reasons: Sequence[str], jobs: int, stop: Stop) -> State[str]:
-    """Run one stage if DVC has a reason to."""
+def bring_up_to_date(root: Path, stage: str, reasons: Sequence[str], sharing: Sharing, stop: Stop) -> State[str]:
+    """Run one stage if DVC has a reason to, on a GPU when it is its turn."""
     logger = get_run_logger()
     if not reasons:
         return Completed(name="Cached", message="nothing that this stage depends on has changed")
     logger.info("%s", "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""))
     try:
-        outcome = dvc.reproduce(root, stage, logger.info, jobs=jobs, stop=stop)
+        with gpu_slot(stage.rpartition(":")[2].partition("@")[0], sharing.gpus):
+            outcome = dvc.reproduce(root, stage, logger.info, jobs=sharing.jobs, stop=stop, limit_h=sharing.limit_h)
     except dvc.StageFailed as failure:
         return Failed(name=TEMPORARY if failure.temporary else "Failed", message=str(failure))
     if outcome == "restored":
@@ -65,9 +76,15 @@ class Walk:
     """One walk. `reasons`: what DVC says before anything has run; `keep_going`: a failure ends only what needs it."""
 
     def __init__(
-        self, root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, list[str]], jobs: int, keep_going: bool, provenance: Provenance
+        self,
+        root: Path,
+        chosen: Sequence[dvc.Stage],
+        reasons: Mapping[str, list[str]],
+        sharing: Sharing,
+        keep_going: bool,
+        provenance: Provenance,
     ) -> None:
-        self._root, self._reasons, self._jobs, self._keep_going, self._provenance = root, reasons, jobs, keep_going, provenance
+        self._root, self._reasons, self._sharing, self._keep_going, self._provenance = root, reasons, sharing, keep_going, provenance
         self._waiting = list(chosen)
         self._running: dict[concurrent.futures.Future[State[Any]], dvc.Stage] = {}
         self._touched = False  # a stage was run: `reasons` is old
@@ -89,7 +106,7 @@ class Walk:
 
     def _next(self) -> dvc.Stage | None:
         """The first stage of the plan that may start now. A stage may read what a stage outside `chosen` made, whatever its state."""
-        if len(self._running) == self._jobs or (self._walked.failed and not self._keep_going):
+        if len(self._running) == self._sharing.jobs or (self._walked.failed and not self._keep_going):
             return None
         unfinished = {step.name for step in (*self._waiting, *self._running.values())}
         return next((step for step in self._waiting if not step.needs & unfinished), None)
@@ -109,10 +126,10 @@ class Walk:
         if reasons:
             self._touched = True
         run = bring_up_to_date.with_options(name=step.name, task_run_name=step.name)
-        if self._jobs == 1:
-            self._note(step, run(self._root, step.name, reasons, self._jobs, self._stop, return_state=True))
+        if self._sharing.jobs == 1:
+            self._note(step, run(self._root, step.name, reasons, self._sharing, self._stop, return_state=True))
         else:
-            future = run.submit(self._root, step.name, reasons, self._jobs, self._stop)
+            future = run.submit(self._root, step.name, reasons, self._sharing, self._stop)
             assert isinstance(future, PrefectConcurrentFuture)
             self._running[future.wrapped_future] = step
 

@@ -121,8 +121,18 @@ def changed(root: Path, stages: Sequence[str] = (PIPELINE,)) -> dict[str, list[s
         return {name: _reasons(entries) for name, entries in repo.status(targets=list(stages) or None).items()}
 
 
-def reproduce(root: Path, stage: str, on_line: Callable[[str], None], *, jobs: int = 1, stop: processes.Stop | None = None) -> Outcome:
+def reproduce(
+    root: Path,
+    stage: str,
+    on_line: Callable[[str], None],
+    *,
+    jobs: int = 1,
+    stop: processes.Stop | None = None,
+    limit_h: float | None = None,
+) -> Outcome:
     """Bring one stage up to date, passing its output on line by line. Raises StageFailed; Ctrl-C ends the stage and passes on.
+
+    A stage that runs longer than `limit_h` hours is ended and has failed; what it saved is kept, so the next run goes on from there.
 
     Stages that do not need each other may be reproduced at once, `jobs` of them. DVC is told to wait for its own lock: a stage that ends
     while another one's files are hashed would otherwise fail after its work was done.
@@ -135,7 +145,11 @@ def reproduce(root: Path, stage: str, on_line: Callable[[str], None], *, jobs: i
             on_line(line)
 
     command = (sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage)
-    status = processes.run(command, root, environment.for_child(jobs=jobs), listen, stop=stop)
+    limit_s = None if limit_h is None else limit_h * 3600
+    try:
+        status = processes.run(command, root, environment.for_child(jobs=jobs), listen, stop=stop, limit_s=limit_s)
+    except processes.TookTooLong:
+        raise StageFailed(stage, f"stopped after {limit_h:g} hours, its limit; the next run goes on from there", temporary=False) from None
     if status:
         raise _failure(stage, status, said)
     if any("didn't change, skipping" in line for line in said):

@@ -7,6 +7,7 @@ from a `.env` file in the project's root (`.env.example` lists them all).
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -113,6 +114,17 @@ def for_child(extra: Mapping[str, str] | None = None, jobs: int = 1) -> dict[str
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def gpus() -> int:
+    """How many GPUs this process may use, by the driver's own tool; 0 without it."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    there = sum(line.startswith("GPU ") for line in listed.stdout.splitlines()) if listed.returncode == 0 else 0
+    return there if visible is None else min(there, len([part for part in visible.split(",") if part.strip() not in ("", "-1")]))
 
 
 @dataclass(frozen=True)

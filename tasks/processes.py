@@ -19,6 +19,10 @@ PROGRESS_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
 
 
+class TookTooLong(RuntimeError):
+    """A child was ended because its time was up."""
+
+
 class Stop:
     """Ctrl-C for children that other threads run, since it reaches the main thread only. `asked`: how often."""
 
@@ -38,14 +42,16 @@ def run(
     grace_s: float = GRACE_S,
     progress_every_s: float = PROGRESS_EVERY_S,
     stop: Stop | None = None,
+    limit_s: float | None = None,
 ) -> int:
     """Run `command` and return its exit status (negative: the number of the signal that ended it).
 
     `on_line` gets each line of stdout and stderr as it comes. A progress bar that redraws itself (lines ended by a carriage return)
     is passed on at most every `progress_every_s` seconds. Whatever ends this call early, Ctrl-C included, ends the whole group;
-    `stop`, asked by another thread, does what Ctrl-C does.
+    `stop`, asked by another thread, does what Ctrl-C does. After `limit_s` seconds the group is ended and TookTooLong raised.
     """
     stop = stop or Stop()
+    end = None if limit_s is None else time.monotonic() + limit_s
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -57,7 +63,7 @@ def run(
     )
     assert process.stdout is not None
     try:
-        for line in _lines(process.stdout.fileno(), progress_every_s, stop):
+        for line in _lines(process.stdout.fileno(), progress_every_s, stop, end):
             on_line(line)
         return process.wait()
     except BaseException:
@@ -99,9 +105,9 @@ def _wait_for_group(process: subprocess.Popen[bytes], wait_s: float, stop: Stop)
         time.sleep(0.05)
 
 
-def _lines(descriptor: int, progress_every_s: float, stop: Stop) -> Iterator[str]:
+def _lines(descriptor: int, progress_every_s: float, stop: Stop, end: float | None) -> Iterator[str]:
     pending, last_progress = b"", -progress_every_s
-    while chunk := _read(descriptor, stop):
+    while chunk := _read(descriptor, stop, end):
         *pieces, pending = (pending + chunk).replace(b"\r\n", b"\n").split(b"\n")
         for piece in pieces:
             yield _text(piece.rstrip(b"\r").rpartition(b"\r")[2])
@@ -115,11 +121,13 @@ def _lines(descriptor: int, progress_every_s: float, stop: Stop) -> Iterator[str
         yield _text(pending)
 
 
-def _read(descriptor: int, stop: Stop) -> bytes:
-    """What has come, waiting for it; empty at the end. Raises KeyboardInterrupt when `stop` is asked."""
+def _read(descriptor: int, stop: Stop, end: float | None) -> bytes:
+    """What has come, waiting for it; empty at the end. Raises KeyboardInterrupt when `stop` is asked, TookTooLong after `end`."""
     readable: list[int] = []
     while not readable:
         stop.raise_if_asked()
+        if end is not None and time.monotonic() > end:
+            raise TookTooLong
         readable, _, _ = select.select([descriptor], [], [], LOOK_EVERY_S)
     return os.read(descriptor, 65536)
 

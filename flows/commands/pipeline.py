@@ -43,6 +43,10 @@ def run(
             help="Run up to N stages that do not need each other side by side, each on its share of the cores.",
         ),
     ] = 1,
+    stage_hours: Annotated[
+        float | None,
+        typer.Option("--stage-hours", metavar="HOURS", min=0, help="Stop a stage that takes longer; the next run goes on from there."),
+    ] = None,
     budget: endpoints.Budget = None,
     replay: endpoints.Replay = False,
 ) -> None:
@@ -56,7 +60,7 @@ def run(
 
     from flows.reproduce import reproduce
 
-    state = reproduce(_split(only), _split(variants), jobs=jobs, return_state=True)
+    state = reproduce(_split(only), _split(variants), jobs=jobs, stage_hours=stage_hours, return_state=True)
     if not state.is_completed():
         raise RuntimeError(state.message or f"the run ended in state {state.name}")
     typer.echo(f"\n{state.message}")

@@ -18,17 +18,37 @@ import pytest
 from tasks import dvc, servers
 
 
-def test_prefect_yaml_describes_one_schedule_and_one_event(repository_root: Path) -> None:
+def test_prefect_yaml_describes_schedules_an_event_and_jobs_on_demand(repository_root: Path) -> None:
     from flows.deployments import LANDED, PERSONAS, deployments
 
-    nightly, landed = deployments(repository_root)
-    assert [schedule.schedule.cron for schedule in nightly.schedules or ()] == ["0 3 * * *"] and not nightly.triggers
-    (trigger,) = landed.triggers
-    assert not landed.schedules
+    served = {deployment.name: deployment for deployment in deployments(repository_root)}
+    assert {name: [plan.schedule.cron for plan in deployment.schedules or ()] for name, deployment in served.items()} == {
+        "nightly": ["0 3 * * *"],
+        "on-new-personas": [],
+        "weekly-sweep": ["0 1 * * 6"],
+        "evaluate-a-model": [],
+        "promote": [],
+    }
+    (trigger,) = served["on-new-personas"].triggers
     assert trigger.expect == {LANDED} and trigger.match.root == {"prefect.resource.id": PERSONAS}
     assert trigger.parameters == {"personas_md5": "{{ event.payload.md5 }}"}
-    parameters = landed._parameter_openapi_schema.properties
-    assert set(trigger.parameters) <= set(parameters), "the flow has the parameter that the trigger fills"
+    for deployment in served.values():
+        fields = deployment._parameter_openapi_schema.properties
+        assert {*deployment.parameters, *(set(trigger.parameters) if deployment.triggers else ())} <= set(fields)
+        assert all(field.get("description") for field in fields.values()), f"{deployment.name}: a field of its form has no help"
+        assert deployment.enforce_parameter_schema
+
+
+def test_the_forms_offer_what_there_is(repository_root: Path) -> None:
+    from flows.deployments import deployments
+
+    fields = {deployment.name: deployment._parameter_openapi_schema.properties for deployment in deployments(repository_root)}
+    assert "grpo-think" in fields["promote"]["variant"]["enum"] and "base" not in fields["promote"]["variant"]["enum"]
+    variants = fields["nightly"]["variants"]["anyOf"][0]["items"]["enum"]
+    assert {"all", "grpo-think", "ppo-think-s7"} <= set(variants)
+    assert {"train", "train@grpo-think"} <= set(fields["nightly"]["only"]["anyOf"][0]["items"]["enum"])
+    assert fields["weekly-sweep"]["name"]["enum"] == ["learning-rate"]
+    assert (fields["nightly"]["jobs"]["minimum"], fields["evaluate-a-model"]["repeats"]["maximum"]) == (1, 20)
 
 
 def wait_for(what: Callable[[], Any], seconds: float) -> Any:
@@ -157,3 +177,42 @@ def _command(pid: Path) -> bytes:
         return (pid / "cmdline").read_bytes()
     except OSError:
         return b""
+
+
+@pytest.mark.slow
+def test_a_cancelled_run_leaves_no_process_and_a_killed_one_is_called_crashed(
+    toy: Path, tracking_uri: str, tmp_path: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    (toy / "prefect.yaml").write_bytes((repository_root / "prefect.yaml").read_bytes())
+    (toy / "params" / "sweeps").mkdir()
+    (toy / "params" / "sweeps" / "learning-rate.yaml").write_text("params.yaml:train.steps: [2]\n")
+    (toy / "sleep-personas").write_text("119.5")
+
+    def asleep() -> list[Path]:
+        return [pid for pid in Path("/proc").glob("[0-9]*") if b"sleep\x00119.5" in _command(pid)]
+
+    with servers.prefect(toy, servers.free_port(15380)) as server:
+        api = f"{server.url}/api"
+        with rlver("serve-deployments", root=toy, PREFECT_API_URL=api):
+            body = {"deployments": {"name": {"any_": ["nightly"]}}}
+            (deployment,) = wait_for(lambda: httpx.post(f"{api}/deployments/filter", json=body, timeout=30).json(), 120)
+
+            def start(**parameters: Any) -> httpx.Response:
+                run = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
+                return httpx.post(f"{api}/deployments/{deployment['id']}/create_flow_run", json=run, timeout=30)
+
+            def state(run: str) -> str:
+                return str(httpx.get(f"{api}/flow_runs/{run}", timeout=30).json()["state_type"])
+
+            refused = start(variants=["no-such-variant"])
+            assert refused.status_code in (409, 422) and "no-such-variant" in refused.text
+
+            run = start().raise_for_status().json()["id"]
+            wait_for(asleep, 120)
+            httpx.post(f"{api}/flow_runs/{run}/set_state", json={"state": {"type": "CANCELLING"}}, timeout=30).raise_for_status()
+            wait_for(lambda: state(run) == "CANCELLED", 90)
+            assert not asleep()
+
+            found = httpx.post(f"{api}/automations/filter", json={}, timeout=30).json()
+            assert len([one for one in found if one["name"] == "rlver: runs without a heartbeat have crashed"]) == 1

@@ -1,0 +1,54 @@
+"""The flow `evaluate`: the Sentient-Benchmark of any model, on demand."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from prefect import State, flow, get_run_logger
+from prefect.artifacts import create_markdown_artifact
+from prefect.states import Completed, Failed
+from pydantic import Field
+
+from tasks import environment, processes, score_commands
+
+Difficulty = Literal["vanilla", "challenging"]
+PERSONAS = Path("data/personas/test.jsonl")
+
+
+@flow(name="evaluate", validate_parameters=True, persist_result=False)
+def evaluate(
+    policy: Annotated[str, Field(min_length=1)],
+    difficulty: Difficulty = "vanilla",
+    repeats: Annotated[int, Field(ge=1, le=20)] = 3,
+    limit: Annotated[int | None, Field(ge=1)] = None,
+) -> State[str]:
+    """Hold the benchmark dialogues of a model with the test personas and score them.
+
+    Args:
+        policy: A model folder, `hf:NAME`, `vllm:URL` or `openai:MODEL`, as in `rlver converse`.
+        difficulty: Of the users.
+        repeats: Dialogues with each persona.
+        limit: The first personas only.
+    """
+    root = environment.project_root()
+    environment.prepare(root)
+    out = root / "transcripts" / "on-demand" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', policy).strip('-')}-{difficulty}.jsonl"
+    options = ["--policy", policy, "--difficulty", difficulty, "--repeats", str(repeats), *(["--limit", str(limit)] if limit else [])]
+    said: list[str] = []
+
+    def listen(line: str) -> None:
+        said.append(line)
+        get_run_logger().info("%s", line)
+
+    command = [sys.executable, "-m", "flows.cli", "converse", *options, "-o", str(out)]
+    if processes.run(command, root, environment.for_child(), listen):
+        errors = [line for line in said if line.startswith("error: ")]
+        return Failed(message=(errors or said or ["no reason given"])[-1].removeprefix("error: "))
+    text = score_commands.score(
+        out, None, root / PERSONAS if (root / PERSONAS).is_file() else None, out.with_suffix(".json"), root / "params.yaml"
+    )
+    create_markdown_artifact(f"```\n{text}\n```", key="evaluation", description=f"{policy} with {difficulty} users")
+    return Completed(message=f"{policy}: {text.splitlines()[0]}; {out.relative_to(root)}")

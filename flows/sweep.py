@@ -1,0 +1,33 @@
+"""The flow `sweep`: every combination of a table of settings as a DVC experiment, and the results side by side."""
+
+from __future__ import annotations
+
+from prefect import State, flow, get_run_logger
+from prefect.artifacts import create_markdown_artifact
+from prefect.states import Completed, Failed
+
+from components.files import BadFile
+from tasks import environment, experiments
+
+
+@flow(name="sweep", validate_parameters=True, persist_result=False)
+def sweep(name: str) -> State[str]:
+    """Run every combination of a table of settings as a DVC experiment.
+
+    Args:
+        name: The table: params/sweeps/<name>.yaml.
+    """
+    root = environment.project_root()
+    environment.prepare(root)
+    try:
+        wanted = experiments.read_sweep(root, name)
+        experiments.run_sweep(root, wanted, get_run_logger().info)
+        found = experiments.results(root, wanted)
+    except (experiments.SweepError, BadFile) as error:
+        return Failed(message=str(error))
+    text = experiments.table(wanted, found)
+    create_markdown_artifact(text, key="sweep", description=f"Results of the sweep {name}")
+    get_run_logger().info("%s", text)
+    if failed := [experiment.name for experiment in wanted if experiment.name not in found]:
+        return Failed(message=f"{len(failed)} of {len(wanted)} experiments failed: {', '.join(failed)}; `dvc queue logs NAME` says why")
+    return Completed(message=f"{len(wanted)} experiments ran; `dvc exp show` compares them, `dvc exp apply NAME` takes one over")

@@ -1,0 +1,103 @@
+"""The GPU slot and the time limit of a stage, with a real Prefect server and a real DVC."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tasks import environment
+
+
+def test_without_a_gpu_nobody_waits(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flows.slots import gpu_slot, prepare_slots
+
+    monkeypatch.setattr(environment, "gpus", lambda: 0)
+    assert prepare_slots() == 0
+    with gpu_slot("train", 0), gpu_slot("train", 0):
+        pass
+
+
+def test_stages_of_two_runs_take_turns_on_one_gpu(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flows.slots import gpu_slot, prepare_slots
+
+    monkeypatch.setattr(environment, "gpus", lambda: 1)
+    gpus = prepare_slots()
+    inside, most = 0, 0
+
+    def stage(group: str) -> None:
+        nonlocal inside, most
+        with gpu_slot(group, gpus):
+            inside += 1
+            most = max(most, inside)
+            time.sleep(0.5)
+            inside -= 1
+
+    def side_by_side(*groups: str) -> int:
+        nonlocal most
+        most = 0
+        threads = [threading.Thread(target=stage, args=(group,)) for group in groups]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        return most
+
+    assert side_by_side("train", "converse") == 1
+    assert side_by_side("score", "report") == 2  # they need no GPU
+
+
+def test_a_limit_that_was_taken_away_is_an_error(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect import get_client
+
+    from flows.slots import GPU_SLOT, gpu_slot, prepare_slots
+
+    monkeypatch.setattr(environment, "gpus", lambda: 1)
+    gpus = prepare_slots()
+    with get_client(sync_client=True) as client:
+        client.delete_global_concurrency_limit_by_name(GPU_SLOT)
+    with pytest.raises(Exception, match=GPU_SLOT), gpu_slot("train", gpus):
+        pytest.fail("there is no such limit, so nobody may pass")
+
+
+def test_a_stage_over_its_time_is_ended_with_all_it_started(toy: Path, tracking_uri: str, prefect_server: None) -> None:
+    from flows.reproduce import reproduce
+
+    (toy / "sleep-train-a").write_text("118.25")
+    begun = time.monotonic()
+    state = reproduce(["personas", "train@a"], stage_hours=15 / 3600, return_state=True)
+    assert state.is_failed() and "stopped after 0.00416667 hours, its limit" in (state.message or "")
+    assert time.monotonic() - begun < 100
+    assert not [pid for pid in Path("/proc").glob("[0-9]*") if b"sleep\x00118.25" in _command(pid)]
+    (toy / "sleep-train-a").unlink()
+    assert reproduce(["personas", "train@a"], stage_hours=1.0, return_state=True).is_completed()
+
+
+def _command(pid: Path) -> bytes:
+    try:
+        return (pid / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("listed", "visible", "count"),
+    [
+        ("GPU 0: A (UUID: x)\nGPU 1: A (UUID: y)\n", None, 2),
+        ("GPU 0: A\nGPU 1: A\n", "1", 1),
+        ("GPU 0: A\n", "-1", 0),
+        ("no devices\n", None, 0),
+    ],
+)
+def test_gpus_are_what_the_driver_lists_and_the_process_may_see(
+    listed: str, visible: str | None, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\ncat <<'END'\n{listed}END\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert environment.gpus() == count

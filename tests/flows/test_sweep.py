@@ -1,0 +1,97 @@
+"""A sweep as DVC experiments: every combination, the results side by side, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from components.files import BadFile
+from tasks import experiments
+from tasks.experiments import SweepError, read_sweep
+
+SWEEP = "params.yaml:train.steps: [2, 0.00002]\nparams/a.yaml:train.beta: [5]\n"
+
+
+@pytest.fixture
+def swept(toy: Path) -> Path:
+    """The toy project with a sweep, whose stage `train` writes the parameters it got as its score."""
+    (toy / "params" / "sweeps").mkdir()
+    (toy / "params" / "sweeps" / "s.yaml").write_text(SWEEP)
+    (toy / "score.py").write_text(
+        "import json, pathlib\n"
+        "from ruamel.yaml import YAML\n"
+        "read = lambda p: YAML(typ='safe').load(open(p))['train']\n"
+        "steps, beta = read('params.yaml')['steps'], read('params/a.yaml').get('beta', 0)\n"
+        "assert steps != 13, 'unlucky'\n"
+        "pathlib.Path('metrics/a').mkdir(parents=True, exist_ok=True)\n"
+        "json.dump({'emotion_mean': steps + 10 * beta}, open('metrics/a/sentient.json', 'w'))\n"
+    )
+    (toy / "dvc.yaml").write_text(
+        "stages:\n  score:\n    cmd: python score.py\n    deps: [score.py]\n    params:\n      - train\n      - params/a.yaml:\n"
+        "    metrics:\n      - metrics/a/sentient.json: {cache: false}\n"
+    )
+    for command in ("git add -A", "git -c user.name=T -c user.email=t@example.org commit -qm sweep"):
+        subprocess.run(command.split(), cwd=toy, check=True)
+    return toy
+
+
+def test_every_combination_in_the_order_of_the_file(swept: Path) -> None:
+    assert [(e.name, e.settings) for e in read_sweep(swept, "s")] == [
+        ("s-1", {"params.yaml:train.steps": 2, "params/a.yaml:train.beta": 5}),
+        ("s-2", {"params.yaml:train.steps": 2e-05, "params/a.yaml:train.beta": 5}),
+    ]
+
+
+@pytest.mark.slow
+def test_a_sweep_runs_each_in_a_worktree_and_shows_them_side_by_side(
+    swept: Path, prefect_server: None, tracking_uri: str, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.sweep import sweep
+
+    state = sweep("s", return_state=True)
+    assert state.is_completed(), state.message
+    shown = "\n".join(said)
+    assert "| s-1 | 2 | 5 | 52.0 |" in shown and "| s-2 | 2e-05 | 5 | 50.0 |" in shown
+    assert "steps: 2}" in (swept / "params.yaml").read_text(), "the folder itself stays as it was"
+    assert not (swept / "metrics").exists()
+
+    (swept / "params" / "sweeps" / "s.yaml").write_text("params.yaml:train.steps: [13, 3]\n")
+    state = sweep("s", return_state=True)
+    assert state.is_failed() and "1 of 2 experiments failed: s-1" in (state.message or "")
+    assert "| s-1 | 13 | failed |" in "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("train.steps: [1]\n", "write file:key"),
+        ("params/none.yaml:train.steps: [1]\n", "of a file that exists"),
+        ("params.yaml:train.steps: 3\n", "give a list of single values"),
+        ("params.yaml:train.steps: []\n", "give a list of single values"),
+    ],
+)
+def test_a_table_that_cannot_be_run_is_refused(toy: Path, text: str, message: str) -> None:
+    (toy / "params" / "sweeps").mkdir()
+    (toy / "params" / "sweeps" / "s.yaml").write_text(text)
+    with pytest.raises(BadFile, match=message):
+        read_sweep(toy, "s")
+
+
+def test_an_unknown_sweep_says_which_there_are(toy: Path) -> None:
+    with pytest.raises(SweepError, match=r"there is no sweep z \(params/sweeps/z\.yaml\); there is none"):
+        read_sweep(toy, "z")
+
+
+def test_the_projects_own_sweeps_name_settings_that_exist(repository_root: Path) -> None:
+    from components.files import read_yaml
+
+    assert experiments.names(repository_root)
+    for name in experiments.names(repository_root):
+        for key in read_sweep(repository_root, name)[0].settings:
+            file, _, dotted = key.partition(":")
+            value = read_yaml(repository_root / file)
+            for part in dotted.split("."):
+                assert part in value, f"{name}: {key}"
+                value = value[part]
