@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -13,12 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 
+from components.endpoint.chat import EndpointError
 from components.settings import SettingsError, load_settings
 from tasks import dvc, environment, servers
+from tasks.connections import to_policy, to_user
 
 MIN_DISK_GB, MIN_MEMORY_GB = 5.0, 3.0
 GB = 2**30
@@ -41,6 +42,7 @@ def examine(root: Path) -> list[Check]:
         lambda: _versions(root / "constraints.txt"),
         lambda: _disk(root),
         _memory,
+        _gpu,
         lambda: _folders(root),
         lambda: _parameters(root),
         lambda: _graph(root),
@@ -48,6 +50,8 @@ def examine(root: Path) -> list[Check]:
         _loopback,
         lambda: _prefect(where.prefect_api_url),
         lambda: _mlflow(where.tracking_uri),
+        lambda: _endpoint(root, "user"),
+        lambda: _endpoint(root, "policy"),
     )
     return [check() for check in checks]
 
@@ -105,6 +109,33 @@ def _memory() -> Check:
     return Check("memory", free >= MIN_MEMORY_GB, f"{free:.1f} GB available", f"close programs until {MIN_MEMORY_GB:.0f} GB are available")
 
 
+def _gpu() -> Check:
+    count = environment.gpus()
+    if not count:
+        return Check("gpu", True, "none: everything runs on the CPU, and the tiny policy needs no more")
+    import torch
+
+    usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    remedy = "the installed torch is built for the CPU, or the driver is too old for it: see docs/guides/real-models.md"
+    return Check("gpu", usable == count, f"{count} listed by the driver, {usable} usable by torch {torch.__version__}", remedy)
+
+
+def _endpoint(root: Path, role: environment.Role) -> Check:
+    """Asked for its models only, which costs nothing; a server that is not set is not missed."""
+    try:
+        server = environment.chat_server(role, root)
+    except environment.NoServer:
+        return Check(f"{role} endpoint", True, "not set")
+    try:
+        connection = (to_user if role == "user" else to_policy)(load_settings(root / "params.yaml"), [])
+        models = connection.listed()
+    except (ValueError, OSError, EndpointError) as error:
+        return Check(
+            f"{role} endpoint", False, " ".join(str(error).split()), f"correct {server.url_variable} and {server.key_variable} in .env"
+        )
+    return Check(f"{role} endpoint", True, f"{server.url} lists {len(models)} models")
+
+
 def _folders(root: Path) -> Check:
     needed = [
         root,
@@ -137,19 +168,12 @@ def _graph(root: Path) -> Check:
 def _locks(root: Path) -> Check:
     path = root / ".dvc" / "tmp" / "rwlock"
     try:
-        held = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        holders = {int(one["pid"]) for entry in _entries(held) for one in entry}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return Check("locks", False, f"{path} is damaged ({error})", f"when no dvc is running: rm {path}")
+        holders = dvc.holders(root)
+    except dvc.GraphError as error:
+        return Check("locks", False, str(error).partition(";")[0], f"when no dvc is running: rm {path}")
     if dead := sorted(pid for pid in holders if not psutil.pid_exists(pid)):
         return Check("locks", False, f"left by processes that ended: {', '.join(map(str, dead))}", f"rm {path}")
     return Check("locks", True, f"in use by process {', '.join(map(str, sorted(holders)))}" if holders else "none")
-
-
-def _entries(held: dict[str, dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    for kind in ("read", "write"):
-        for entry in held.get(kind, {}).values():
-            yield entry if isinstance(entry, list) else [entry] if isinstance(entry, dict) else []
 
 
 def _loopback() -> Check:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import sys
@@ -177,6 +178,17 @@ def lock_hash(root: Path) -> str | None:
     with _locks(root) as locks:
         content = b"".join(path.read_bytes() for _, path in locks)
     return hashlib.sha256(content).hexdigest()[:12] if content else None
+
+
+def holders(root: Path) -> set[int]:
+    """The processes that DVC's own record says are at work here; some may have ended. Raises GraphError when the record is damaged."""
+    path = root / ".dvc" / "tmp" / "rwlock"
+    try:
+        held = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        entries = [entry for kind in ("read", "write") for entry in held.get(kind, {}).values()]
+        return {int(one["pid"]) for entry in entries for one in (entry if isinstance(entry, list) else [entry])}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise GraphError(f"{path} is damaged ({error}); when no dvc is running: rm {path}") from error
 
 
 def md5_of(path: Path) -> str:

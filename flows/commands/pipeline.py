@@ -1,4 +1,4 @@
-"""`rlver run`, `rlver report`, `rlver doctor`: the pipeline as a whole."""
+"""`rlver run`, `rlver report`: the pipeline as a whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAPER_REPORT = f"{PAPER}:paper_report"
 
 
 def register(app: typer.Typer) -> None:
-    for command in (run, report, doctor):
+    for command in (run, report):
         app.command()(command)
 
 
@@ -88,26 +88,6 @@ def report(
         _say_what_is_stale(root)
     dvc.reproduce(root, stage, typer.echo)
     typer.echo(f"report: {results.reports(root).get(name) or root / results.REPORTS[name]}")
-
-
-def doctor(
-    live: Annotated[bool, typer.Option("--live", help="Also compare the vLLM server with the model, through a change of weights.")] = False,
-    model: Annotated[Path, typer.Option(help="--live: the policy to compare with, of the kind that is served.")] = Path("models/base"),
-) -> None:
-    """Check versions, disk, memory, folders, locks and servers; every problem comes with what to do."""
-    from tasks.doctor import examine, examine_live
-
-    root = environment.project_root()
-    environment.prepare(root)
-    checks = [*examine(root), *([examine_live(root, model)] if live else [])]
-    for check in checks:
-        typer.echo(f"{'ok ' if check.good else 'BAD'}  {check.subject}: {check.finding}")
-        if not check.good:
-            typer.echo(f"     -> {check.remedy}")
-    if bad := sum(not check.good for check in checks):
-        typer.echo(f"\n{bad} of {len(checks)} checks failed")
-        raise typer.Exit(1)
-    typer.echo(f"\nall {len(checks)} checks passed")
 
 
 def _say_what_is_stale(root: Path) -> None:

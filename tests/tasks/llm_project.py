@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from small_project import make_project
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "endpoint"))
 from scripted_server import Script, Server, serving
+from small_project import make_project
 
 MODEL = {"model": "user-model"}
 LLM = {"kind": "llm", "llm": {"appraiser": MODEL, "speaker": MODEL}}

@@ -10,8 +10,26 @@ from pathlib import Path
 
 import psutil
 import pytest
+from scripted_server import MODEL, Reply, serving_beside
 
 from tasks import doctor
+
+SUBJECTS = [
+    "python",
+    "packages",
+    "disk",
+    "memory",
+    "gpu",
+    "folders",
+    "params",
+    "graph",
+    "locks",
+    "ports",
+    "prefect",
+    "mlflow",
+    "user endpoint",
+    "policy endpoint",
+]
 
 
 @pytest.fixture
@@ -26,9 +44,7 @@ def ready(toy: Path, repository_root: Path) -> Path:
 
 def bad(root: Path) -> dict[str, doctor.Check]:
     checks = doctor.examine(root)
-    assert [check.subject for check in checks] == (
-        ["python", "packages", "disk", "memory", "folders", "params", "graph", "locks", "ports", "prefect", "mlflow"]
-    )
+    assert [check.subject for check in checks] == SUBJECTS
     assert all(check.remedy for check in checks if not check.good)
     return {check.subject: check for check in checks if not check.good and check.subject not in {"disk", "memory"}}
 
@@ -88,3 +104,27 @@ def test_a_file_where_a_folder_belongs_is_found(ready: Path) -> None:
 def test_a_broken_graph_is_found(ready: Path) -> None:
     (ready / "dvc.yaml").write_text("stages: [")
     assert "dvc.yaml" in bad(ready)["graph"].finding
+
+
+def test_an_endpoint_that_does_not_answer_is_found_and_one_that_is_not_set_is_not_missed(
+    ready: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "user endpoint" not in bad(ready)
+    monkeypatch.setenv("RLVER_USER_URL", f"http://127.0.0.1:{doctor.servers.free_port()}/v1")
+    found = bad(ready)["user endpoint"]
+    assert "127.0.0.1" in found.finding and found.remedy == "correct RLVER_USER_URL and RLVER_USER_KEY in .env"
+
+
+def test_an_endpoint_that_answers_is_named_with_its_models(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving_beside(lambda _, asked: Reply(body=json.dumps({"data": [{"id": MODEL}]}).encode())) as server:
+        monkeypatch.setenv("RLVER_POLICY_URL", server.url)
+        found = {check.subject: check for check in doctor.examine(ready)}["policy endpoint"]
+    assert found.good and "lists 1 models" in found.finding
+
+
+def test_a_gpu_that_torch_cannot_use_is_found(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(doctor.environment, "gpus", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "1 listed by the driver, 0 usable by torch" in bad(ready)["gpu"].finding

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 from fakes import people
+from profiles import profile, write_profiles
 
 from components.personas.importers import import_profiles
 from components.personas.persona import Persona
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "personas"))
-from profiles import profile, write_profiles
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,78 @@
+"""`rlver clean`: what goes, what never goes, and that it is shown and asked for first."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from tasks.clean import InUse, removable, remove
+
+GOES = (
+    "scratch/a/step-15/weights",
+    "transcripts/a.jsonl.partial",
+    "paper/transcripts/b/vanilla.jsonl.partial",
+    ".mypy_cache/x",
+    "tasks/__pycache__/y.pyc",
+)
+STAYS = (
+    "answers/user.db",
+    "mlflow.db",
+    "models/a/weights",
+    "transcripts/a.jsonl",
+    "data/personas/train.jsonl",
+    ".venv/lib/__pycache__/z.pyc",
+    "params.yaml",
+)
+
+
+@pytest.fixture
+def full(toy: Path) -> Path:
+    for name in (*GOES, *STAYS):
+        (toy / name).parent.mkdir(parents=True, exist_ok=True)
+        (toy / name).write_text(name)
+    return toy
+
+
+def test_only_what_can_be_made_again_goes(full: Path) -> None:
+    assert {str(item.path.relative_to(full)) for item in removable(full)} == {
+        "scratch",
+        "transcripts/a.jsonl.partial",
+        "paper/transcripts/b/vanilla.jsonl.partial",
+        ".mypy_cache",
+        "tasks/__pycache__",
+    }
+    assert remove(full, removable(full)) == sum(len(name) for name in GOES)
+    assert not any((full / name).exists() for name in GOES)
+    assert all((full / name).exists() for name in STAYS)
+    assert removable(full) == []
+
+
+def test_it_is_shown_and_asked_for_first(full: Path) -> None:
+    shown = CliRunner().invoke(app, ["clean"], input="n\n")
+    assert "scratch  (unfinished trainings begin anew)" in shown.output and "nothing was removed" in shown.output
+    assert "nothing was removed" in CliRunner().invoke(app, ["clean", "--dry-run"]).output
+    assert all((full / name).exists() for name in GOES)
+    assert "MiB free again" in CliRunner().invoke(app, ["clean", "--yes"]).output
+    assert not any((full / name).exists() for name in GOES)
+
+
+def test_a_link_is_not_followed(full: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "c.partial").write_text("mine")
+    (full / "linked").symlink_to(elsewhere)
+    assert "linked" not in {item.path.parts[-2] for item in removable(full)}
+
+
+def test_nothing_goes_while_a_stage_runs(full: Path) -> None:
+    lock = full / ".dvc" / "tmp" / "rwlock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.write_text(json.dumps({"write": {"a": {"pid": os.getpid(), "cmd": "dvc repro"}}}))
+    with pytest.raises(InUse, match=f"process {os.getpid()} is at work here"):
+        remove(full, removable(full))
+    assert all((full / name).exists() for name in GOES)
