@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from prefect import get_client, serve
-from prefect.automations import Automation
+from prefect.automations import AutomationCore
 from prefect.client.schemas.objects import StateType
 from prefect.client.schemas.schedules import construct_schedule
 from prefect.deployments.runner import EntrypointType, RunnerDeployment
@@ -58,7 +58,7 @@ def serve_deployments(root: Path) -> None:
 def detect_zombies(silent_s: float = HEARTBEAT_S * SILENT_HEARTBEATS) -> None:
     """Have the server call a run crashed that has sent no heartbeat for `silent_s` seconds; Prefect itself acts on none."""
     ends = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
-    automation = Automation(
+    automation = AutomationCore(
         name=ZOMBIES,
         description="A flow run whose process was killed would be shown as running for ever.",
         trigger=EventTrigger(
