@@ -23,7 +23,6 @@ INTERRUPTED = 130
 app = typer.Typer(
     name="rlver",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"max_content_width": 140},
