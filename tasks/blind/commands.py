@@ -21,6 +21,7 @@ from components.settings import Settings, load_settings
 from tasks import environment, records
 
 if TYPE_CHECKING:
+    from components.personas.persona import Persona
     from tasks.policies import Candidate
 
 ANSWERS = Path("blind")
@@ -145,11 +146,16 @@ def _candidates(policies: tuple[str, str] | None, variants: tuple[str, str] | No
 
 
 def _cards(personas: Path | None) -> list[str]:
-    """Situations of personas, in which the need is not named; none where there is no file."""
+    """How it began for each persona, and what they say first: no need is named. None where there is no file."""
     from components.personas.schema import validate_file
 
     file = personas or (TEST_PERSONAS if TEST_PERSONAS.is_file() else None)
-    return [] if file is None else [f"{one.portrait}\n\n{one.background}" for one in validate_file(file)]
+    return [] if file is None else [_card(one) for one in validate_file(file)]
+
+
+def _card(persona: Persona) -> str:
+    beginning = persona.background.partition("\n\n")[0]
+    return f"{beginning}\n\nYou could begin: {persona.first_line}" if persona.first_line else beginning
 
 
 def _told_apart(name_a: str, a: Sequence[Dialogue], name_b: str, b: Sequence[Dialogue]) -> tuple[str, str]:

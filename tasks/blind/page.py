@@ -19,7 +19,9 @@ from tasks.blind.answer_file import NotSaved
 from tasks.blind.comparing import Comparing, NoSuchPlace
 from tasks.blind.talking import NoSuchTalk, Talking
 
-FILES = {"/": "page.html", "/page.css": "page.css"} | {f"/{name}.js": f"{name}.js" for name in ("page", "asking", "judging", "comparing", "talking")}
+FILES = {"/": "page.html", "/page.css": "page.css"} | {
+    f"/{name}.js": f"{name}.js" for name in ("page", "asking", "judging", "comparing", "talking")
+}
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 

@@ -21,6 +21,7 @@ export function talking({ trouble, news, cards }) {
     question: "With whom would you rather go on?",
     isOpen: () => isShown && !judge.hidden,
     save: (answer) => save(answer),
+    back: () => showJudging(false),
   });
 
   function side(name, spoken, isWaiting) {
@@ -53,8 +54,8 @@ export function talking({ trouble, news, cards }) {
   }
   function showJudging(is) {
     judge.hidden = !is;
-    decide.setAttribute("aria-expanded", is);
-    if (is) { form.start(state.verdict); judge.scrollIntoView({ block: "nearest" }); }
+    composer.hidden = is;
+    if (is) form.start(state.verdict, true);
   }
   function busy(is) { composer.toggleAttribute("inert", is); form.busy(is); }
 
@@ -80,7 +81,6 @@ export function talking({ trouble, news, cards }) {
     state = await ask("/api/verdict", { rater, talk: state.talk, ...answer });
     news("Saved.");
     showJudging(false);
-    trouble(null);
     render();
     decide.textContent = "Saved. Change it";
   }, trouble, busy);
@@ -107,7 +107,7 @@ export function talking({ trouble, news, cards }) {
   idea.addEventListener("click", another);
   card.querySelector(".another").addEventListener("click", another);
   card.querySelector(".hide").addEventListener("click", () => { card.hidden = true; });
-  decide.addEventListener("click", () => { showJudging(judge.hidden); decide.blur(); });
+  decide.addEventListener("click", () => { showJudging(true); decide.blur(); });
   leave.addEventListener("click", () => begin());
 
   return {

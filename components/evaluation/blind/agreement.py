@@ -10,7 +10,7 @@ import numpy as np
 
 from components.evaluation.blind.answers import Preference
 from components.evaluation.blind.resampling import by_persona, grouped
-from components.evaluation.statistics import Estimated, Interval
+from components.evaluation.statistics import Estimated, Interval, wilson
 
 _PLACE: dict[Preference, int] = {"a": 0, "tie": 1, "b": 2}
 
@@ -27,7 +27,11 @@ class Agreement:
 
 
 def agreement(judged: Mapping[str, Mapping[str, Preference]], persona_of: Mapping[str, str], samples: int, seed: int) -> Agreement | None:
-    """`judged`: by pair, then by rater. Intervals by a bootstrap over personas. None when no pair was judged twice."""
+    """`judged`: by pair, then by rater. None when no pair was judged twice.
+
+    Intervals by a bootstrap over personas, never narrower than Wilson's for as many trials as personas: people who always agree agree by
+    luck now and then. Alpha's are moved with those of the raw agreement.
+    """
     shared = {pair: of_pair for pair, of_pair in sorted(judged.items()) if len(of_pair) > 1}
     if not shared:
         return None
@@ -38,10 +42,14 @@ def agreement(judged: Mapping[str, Mapping[str, Preference]], persona_of: Mappin
         of = _STATISTICS[statistic]
         return by_persona(rows, lambda chosen: of(tables[chosen].sum(axis=0)), samples, seed, Interval(low, 1.0))
 
-    raw = estimate("raw", 0.0)
+    raw = _not_narrower(estimate("raw", 0.0))
     assert raw is not None
+    alpha, disagreement = estimate("alpha", -1.0), expected_disagreement(tables.sum(axis=0))
+    if alpha is not None:
+        low, high = (1 - (1 - end) / disagreement for end in raw.ci95)
+        alpha = Estimated(alpha.value, Interval(max(-1.0, min(alpha.ci95.low, low)), max(alpha.ci95.high, high)), alpha.n)
     raters = {rater for of_pair in shared.values() for rater in of_pair}
-    return Agreement(len(shared), len(raters), raw, estimate("direction", 0.0), estimate("alpha", -1.0))
+    return Agreement(len(shared), len(raters), raw, _not_narrower(estimate("direction", 0.0)), alpha)
 
 
 def coincidences(preferences: Sequence[Preference]) -> np.ndarray:
@@ -53,9 +61,14 @@ def coincidences(preferences: Sequence[Preference]) -> np.ndarray:
 
 def krippendorff_alpha(table: np.ndarray) -> float | None:
     """1 - observed disagreement / disagreement expected by chance; None when only one value occurs."""
+    expected = expected_disagreement(table)
+    return None if expected == 0 else float(1 - (1 - np.trace(table) / table.sum()) / expected)
+
+
+def expected_disagreement(table: np.ndarray) -> float:
+    """Share of two values, drawn from all of them without putting back, that differ."""
     n, totals = table.sum(), table.sum(axis=0)
-    expected = (n * n - (totals**2).sum()) / (n - 1)
-    return None if expected == 0 else float(1 - (n - np.trace(table)) / expected)
+    return float((n * n - (totals**2).sum()) / (n * (n - 1)))
 
 
 def raw_agreement(table: np.ndarray) -> float | None:
@@ -65,6 +78,13 @@ def raw_agreement(table: np.ndarray) -> float | None:
 def direction_agreement(table: np.ndarray) -> float | None:
     sides = table[np.ix_([0, 2], [0, 2])]
     return float(np.trace(sides) / sides.sum()) if sides.sum() else None
+
+
+def _not_narrower(share: Estimated | None) -> Estimated | None:
+    if share is None:
+        return None
+    closed = wilson(share.value, share.n)
+    return Estimated(share.value, Interval(min(share.ci95.low, closed.low), max(share.ci95.high, closed.high)), share.n)
 
 
 _STATISTICS = {"raw": raw_agreement, "direction": direction_agreement, "alpha": krippendorff_alpha}

@@ -11,6 +11,7 @@ import numpy as np
 from components.evaluation.statistics import Estimated, Interval, paired_share_interval
 
 ROWS = 2_000  # resamplings at once; bounds memory, never the result
+LEAST = 4  # personas
 
 
 class Rated(NamedTuple):
@@ -66,15 +67,15 @@ def by_persona(
 ) -> Estimated | None:
     """Any statistic of row numbers, with a percentile interval over personas, whose rows are drawn together.
 
-    None where it has no value on all rows. A single persona says nothing about the spread. Draws without a value are left out.
+    None where it has no value on all rows. Fewer than four personas say nothing about the spread. Draws without a value are left out.
     """
     personas = sorted(rows)
     members = [np.array(rows[persona]) for persona in personas]
     value = statistic(np.concatenate(members)) if members else None
     if value is None:
         return None
-    if len(personas) == 1:
-        return Estimated(value, whole_range, 1)
+    if len(personas) < LEAST:
+        return Estimated(value, whole_range, len(personas))
     random = np.random.default_rng(seed)
     drawn = (statistic(np.concatenate([members[i] for i in random.integers(len(members), size=len(members))])) for _ in range(samples))
     kept = np.array([one for one in drawn if one is not None])
