@@ -47,7 +47,7 @@ def hold_open(
     from tasks.blind.answer_file import AnswerFile
     from tasks.blind.comparing import Comparing, study_of
     from tasks.blind.page import Page
-    from tasks.blind.talking import Talking
+    from tasks.blind.talking import Speaker, Talking
     from tasks.servers import free_port
 
     serving.check_host(host)
@@ -72,8 +72,9 @@ def hold_open(
         if candidates:
             say("loading the models of the talks …")
         talks = stack.enter_context(serving.opened(candidates))
-        if candidates:
-            talking = Talking(serving.speakers(candidates, talks), file, serving.now, settings.seed, serving.OPEN_TALKS, say)
+        if policies is not None:
+            speakers: dict[Side, Speaker] = {"a": Speaker(policies[0], talks["a"].policy), "b": Speaker(policies[1], talks["b"].policy)}
+            talking = Talking(speakers, file, serving.now, settings.seed, serving.OPEN_TALKS, say)
         page = Page(comparing, talking, raters, _cards(personas) if candidates else ())
         say(f"answers are saved in {answers}, with the names that people give")
         serving.serve(page.app(serving.while_open(talks)), host, free_port(port), say)
@@ -131,7 +132,10 @@ def _transcripts(named: Path) -> list[Dialogue]:
 
 
 def _candidates(policies: tuple[str, str] | None, variants: tuple[str, str] | None, params: Path) -> dict[Side, tuple[Candidate, Settings]]:
-    """Who is talked with, found in order before anything is loaded: decoding as in the benchmark, each with its own overlay."""
+    """Who is talked with, found in order before anything is loaded: decoding as in the benchmark, each with its own overlay.
+
+    Folders speak in this process, because a server for rollouts has one model's weights.
+    """
     if policies is None:
         return {}
     from tasks.conversing import as_evaluated
@@ -141,6 +145,7 @@ def _candidates(policies: tuple[str, str] | None, variants: tuple[str, str] | No
     found: dict[Side, tuple[Candidate, Settings]] = {}
     for side, policy, variant in zip(get_args(Side), policies, variants or (None, None), strict=True):
         settings = as_evaluated(with_simulator(load_settings(params, variant), "scripted", None))  # nobody asks a simulated user
+        settings = settings.model_copy(update={"rollout": settings.rollout.model_copy(update={"sampler": "transformers"})})
         found[side] = (candidate(policy, settings), settings)
     return found
 

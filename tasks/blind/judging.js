@@ -50,7 +50,9 @@ export function judging(place, { question, save, back, isOpen }) {
   });
   document.addEventListener("keydown", (event) => {
     const writing = event.target.closest?.("textarea, input");
-    if (!isOpen() || writing || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    const button = event.target.closest?.("button");
+    const isOnItsOwn = event.key === "Enter" && button && !button.matches(".save, [aria-pressed=true]");
+    if (!isOpen() || writing || isOnItsOwn || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     if (KEYS[event.key]) set({ choice: KEYS[event.key] });
     else if ("123".includes(event.key) && judgement.choice) set({ confidence: Number(event.key) });
     else if (event.key.toLowerCase() === "r" && judgement.choice) reason.focus();

@@ -14,7 +14,6 @@ from starlette.applications import Starlette
 from components.evaluation.blind.orders import Side
 from components.settings import Settings
 from tasks.blind.guard import Guard, hosts_of
-from tasks.blind.talking import Speaker
 from tasks.policies import Candidate
 from tasks.stages.assembly import Conversation
 
@@ -31,10 +30,6 @@ def opened(candidates: Mapping[Side, tuple[Candidate, Settings]]) -> Iterator[Ma
     """The models, loaded or connected. Raises ValueError in one line."""
     with ExitStack() as stack:
         yield {side: stack.enter_context(who.opened(settings, OPEN_TALKS)) for side, (who, settings) in candidates.items()}
-
-
-def speakers(candidates: Mapping[Side, tuple[Candidate, Settings]], talks: Mapping[Side, Conversation]) -> dict[Side, Speaker]:
-    return {side: Speaker(candidates[side][0].location, talk.policy) for side, talk in talks.items()}
 
 
 def while_open(talks: Mapping[Side, Conversation]) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -73,7 +74,9 @@ class HumanReport:
     revised: int
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Plain objects, lists and numbers."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
 
 
 def human_report(judged: Judged, samples: int, seed: int, emotions: Mapping[str, int | None] | None = None) -> HumanReport:

@@ -85,7 +85,7 @@ def test_the_interval_covers_the_truth() -> None:
             ]
         found = share(rated, 400, seed)
         hits += found.ci95.low <= 0.6 <= found.ci95.high
-    assert 0.93 <= hits / 500 <= 0.995  # 97.8% when measured: crossed resampling errs on the careful side
+    assert 0.93 <= hits / 500 <= 0.995  # 98.8% of 1,000: crossed resampling errs on the careful side
 
 
 def test_krippendorffs_alpha_by_hand() -> None:
