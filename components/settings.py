@@ -206,6 +206,11 @@ class BenchmarkSettings(_Section):
     run_model_code: bool
 
 
+class BlindSettings(_Section):
+    pairs: int = Field(ge=1)
+    overlap: float = Field(ge=0, le=1)
+
+
 class PriceSettings(_Section):
     million_in: float = Field(ge=0)
     million_out: float = Field(ge=0)
@@ -256,6 +261,7 @@ class Settings(_Section):
     train: TrainSettings
     evaluation: EvaluationSettings
     benchmark: BenchmarkSettings
+    blind: BlindSettings
     endpoint: EndpointSettings
     authoring: AuthoringSettings
     tracking: TrackingSettings

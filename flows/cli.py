@@ -15,7 +15,18 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from flows.commands import dialogues, personas, pipeline, promotion, scores, serve, servers, simulator, upkeep
+from flows.commands import (
+    blind,
+    dialogues,
+    personas,
+    pipeline,
+    promotion,
+    scores,
+    serve,
+    servers,
+    simulator,
+    upkeep,
+)
 from tasks import environment
 
 INTERRUPTED = 130
@@ -41,6 +52,7 @@ for commands in (pipeline, dialogues, scores, promotion, servers, upkeep):
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")
 app.add_typer(serve.app, name="serve")
+app.add_typer(blind.app, name="blind")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

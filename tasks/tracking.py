@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -60,13 +60,7 @@ class MlflowRecorder:
     def holder(self, record: StageRecord) -> str | None:
         """The newest run that holds exactly these outputs of this stage, or None."""
         with _readable():
-            client, experiment = self._open()
-            found = client.search_runs(
-                [experiment.experiment_id],
-                f"tags.stage = '{record.name}' and tags.outputs = '{record.digest}' and attributes.status = 'FINISHED'",
-                max_results=1,
-            )
-            return found[0].info.run_id if found else None
+            return _holder(*self._open(), record.name, record.digest)
 
     def record(self, record: StageRecord) -> str:
         """Log one stage and return its run. Raises TrackingUnavailable."""
@@ -88,6 +82,23 @@ class MlflowRecorder:
                 self._log_metrics(
                     client, parent, [(f"{record.variant}/{k}", 0, v) for k, v in record.metrics.items() if HEADLINES.fullmatch(k)]
                 )
+            return run
+
+    def report(self, name: str, digest: str, parameters: Mapping[str, str], metrics: Mapping[str, float], files: Iterable[Path]) -> str:
+        """Log what was made outside the graph, in a run of its own unless one holds it already; its run. Raises TrackingUnavailable."""
+        from mlflow.entities import Param
+
+        with _readable():
+            client, experiment = self._open()
+            if held := _holder(client, experiment, name, digest):
+                return held
+            tags = {**self._common_tags(), "mlflow.source.name": f"rlver {name}", "stage": name, "outputs": digest}
+            run: str = client.create_run(experiment.experiment_id, run_name=name, tags=tags).info.run_id
+            client.log_batch(run, params=[Param(key, value[:6000]) for key, value in sorted(parameters.items())])
+            self._log_metrics(client, run, [(key, 0, value) for key, value in metrics.items()])
+            for file in files:
+                client.log_artifact(run, str(file))
+            client.set_terminated(run)
             return run
 
     def close(self, status: str = "FINISHED") -> None:
@@ -182,6 +193,15 @@ class MlflowRecorder:
     def _models_known(self, client: MlflowClient, experiment: Experiment, file: File) -> Sequence[LoggedModel]:
         found = client.search_logged_models([experiment.experiment_id], f"tags.md5 = '{file.md5}'")
         return [model for model in found if self.log_models == "reference" or model.tags.get("log_models") == "full"][:1]
+
+
+def _holder(client: MlflowClient, experiment: Experiment, stage: str, digest: str) -> str | None:
+    found = client.search_runs(
+        [experiment.experiment_id],
+        f"tags.stage = '{stage}' and tags.outputs = '{digest}' and attributes.status = 'FINISHED'",
+        max_results=1,
+    )
+    return found[0].info.run_id if found else None
 
 
 def log_pipeline(recorder: MlflowRecorder, stages: Iterable[StageRecord]) -> dict[str, str]:

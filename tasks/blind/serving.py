@@ -1,0 +1,71 @@
+"""Holding the page open until Ctrl-C: the models of a talk, and the server in front of them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from ipaddress import ip_address
+
+import uvicorn
+from starlette.applications import Starlette
+
+from components.evaluation.blind.orders import Side
+from components.settings import Settings
+from tasks.blind.guard import Guard, hosts_of
+from tasks.policies import Candidate
+from tasks.stages.assembly import Conversation
+
+PORT = 7500
+OPEN_TALKS = 16  # at once; each holds memory of a model in this process
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@contextmanager
+def opened(candidates: Mapping[Side, tuple[Candidate, Settings]]) -> Iterator[Mapping[Side, Conversation]]:
+    """The models, loaded or connected. Raises ValueError in one line."""
+    with ExitStack() as stack:
+        yield {side: stack.enter_context(who.opened(settings, OPEN_TALKS)) for side, (who, settings) in candidates.items()}
+
+
+def while_open(talks: Mapping[Side, Conversation]) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+    """Policies started and connected as long as the server's event loop lasts."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for talk in talks.values():
+                talk.policy.start()
+                if talk.policy_connection is not None:
+                    await stack.enter_async_context(talk.policy_connection)
+                stack.push_async_callback(talk.policy.close)
+            yield
+
+    return lifespan
+
+
+def serve(app: Starlette, host: str, port: int, say: Callable[[str], None]) -> None:
+    """Answer until Ctrl-C. On another address than loopback the page asks for a key, which stands in the address that is said."""
+    key = None if ip_address(host).is_loopback else secrets.token_urlsafe(16)
+    shown = f"[{host}]" if ":" in host else host
+    say(f"open {f'http://{shown}:{port}/' + (f'?key={key}' if key else '')}    Ctrl-C ends it; what was answered is saved")
+    if key:
+        say("everybody in this network who has that address can read the dialogues and answer; what they send is not encrypted")
+    guarded = Guard(app, hosts_of(host, port), key)
+    config = uvicorn.Config(guarded, host=host, port=port, log_level="warning", access_log=False, server_header=False, ws="none")
+    config.timeout_graceful_shutdown = 2
+    uvicorn.Server(config).run()
+
+
+def check_host(host: str) -> None:
+    """Raises ValueError for what a browser could not be told to open."""
+    try:
+        address = ip_address(host)
+    except ValueError as error:
+        raise ValueError(f"--host takes the number of an address of this machine, as 127.0.0.1, got {host!r}") from error
+    if address.is_unspecified:
+        raise ValueError(f"--host {host} is every address at once: name the one that the others will open")

@@ -1,0 +1,123 @@
+"use strict";
+// A talk with two hidden models that hear the same words.
+
+import { ask, element, newIdentity, oneAtATime } from "./asking.js";
+import { judging } from "./judging.js";
+
+export function talking({ trouble, news, cards }) {
+  const root = document.getElementById("talk");
+  const message = document.getElementById("message");
+  const list = root.querySelector(".messages");
+  const judge = root.querySelector(".judge");
+  const card = root.querySelector(".card");
+  const composer = root.querySelector(".composer");
+  const [decide, leave, idea] = ["decide", "leave", "idea"].map((name) => root.querySelector(`.${name}`));
+  let rater = null;
+  let state = null;
+  let isShown = false;
+  let unsent = { text: null, identity: null };
+
+  const form = judging(judge, {
+    question: "With whom would you rather go on?",
+    isOpen: () => isShown && !judge.hidden,
+    save: (answer) => save(answer),
+    back: () => showJudging(false),
+  });
+
+  function side(name, spoken, isWaiting) {
+    const made = element("div", "side");
+    made.dataset.side = name;
+    made.append(element("small", "", name === "left" ? "Left" : "Right"));
+    made.append(element("p", spoken?.error ? "failed" : "reply", isWaiting ? "…" : spoken?.error ?? spoken?.reply ?? ""));
+    return made;
+  }
+  function exchange({ user, left, right }, isWaiting = false) {
+    const made = element("li");
+    const sides = element("div", "replies");
+    sides.append(side("left", left, isWaiting), side("right", right, isWaiting));
+    made.append(element("p", "user", user), sides);
+    return made;
+  }
+  function render(waitingFor) {
+    list.replaceChildren(...state.messages.map((one) => exchange(one)));
+    if (waitingFor) list.append(exchange({ user: waitingFor }, true));
+    const hasBegun = state.messages.length > 0 || Boolean(waitingFor);
+    const hasReply = state.messages.some(({ left, right }) => left.reply !== null || right.reply !== null);
+    root.querySelector(".intro").hidden = hasBegun;
+    decide.hidden = !hasReply;
+    leave.hidden = !hasBegun;
+    idea.hidden = hasBegun || cards.length === 0;
+    composer.querySelector(".main").disabled = !state.live;
+    message.disabled = !state.live;
+    message.placeholder = state.live ? "Write to both" : "The server was restarted: say whom you prefer, or start a new talk";
+    if (waitingFor || hasBegun) list.lastElementChild.scrollIntoView({ block: "nearest" });
+  }
+  function showJudging(is) {
+    judge.hidden = !is;
+    composer.hidden = is;
+    if (is) form.start(state.verdict, true);
+  }
+  function busy(is) { composer.toggleAttribute("inert", is); form.busy(is); }
+
+  const send = oneAtATime(async () => {
+    const text = message.value.trim();
+    if (!text) return;
+    if (text !== unsent.text) unsent = { text, identity: newIdentity() };
+    message.value = "";
+    card.hidden = true;
+    showJudging(false);
+    render(text);
+    try {
+      state = await ask("/api/message", { rater, talk: state.talk, message_id: unsent.identity, text });
+      unsent = { text: null, identity: null };
+    } catch (error) {
+      message.value = text;
+      throw error;
+    } finally {
+      render();
+    }
+  }, trouble, busy);
+  const save = oneAtATime(async (answer) => {
+    state = await ask("/api/verdict", { rater, talk: state.talk, ...answer });
+    news("Saved.");
+    showJudging(false);
+    render();
+    decide.textContent = "Saved. Change it";
+  }, trouble, busy);
+  const begin = oneAtATime(async () => {
+    state = await ask("/api/leave", { rater });
+    reset();
+  }, trouble, busy);
+
+  function reset() {
+    message.value = "";
+    decide.textContent = state.verdict ? "Saved. Change it" : "I have decided";
+    showJudging(false);
+    render();
+  }
+  function another() {
+    card.querySelector("p").textContent = cards[Math.floor(Math.random() * cards.length)];
+    card.hidden = false;
+  }
+
+  composer.addEventListener("submit", (event) => { event.preventDefault(); send(); });
+  message.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
+  });
+  idea.addEventListener("click", another);
+  card.querySelector(".another").addEventListener("click", another);
+  card.querySelector(".hide").addEventListener("click", () => { card.hidden = true; });
+  decide.addEventListener("click", () => { showJudging(true); decide.blur(); });
+  leave.addEventListener("click", () => begin());
+
+  return {
+    async open(who) {
+      isShown = true;
+      if (who !== rater) { rater = who; state = await ask(`/api/talk?rater=${encodeURIComponent(rater)}`); reset(); }
+      root.hidden = false;
+      message.focus({ preventScroll: true });
+    },
+    close() { isShown = false; root.hidden = true; },
+    forget() { rater = null; },
+  };
+}

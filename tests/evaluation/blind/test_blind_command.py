@@ -1,0 +1,150 @@
+"""`rlver blind A B` and `rlver blind report` as they are typed: a server of its own process, that may be killed at any time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from blind_server import server
+from blind_study import SECRETS
+from mlflow import MlflowClient
+
+from components.evaluation.blind.answers import Choice, read_answers
+from components.files import write_jsonl
+from flows.cli import main
+
+
+def judge(url: str, rater: str, place: int, choice: str, confidence: int = 2) -> dict[str, Any]:
+    answer = {"rater": rater, "place": place, "answer_id": os.urandom(16).hex(), "choice": choice, "confidence": confidence}
+    told = httpx.post(f"{url}api/answer", json={**answer, "reason": "", "seconds": 1.0}, trust_env=False)
+    told.raise_for_status()
+    found: dict[str, Any] = told.json()
+    return found
+
+
+def prefer_b(url: str, rater: str, places: int) -> None:
+    """As somebody who can tell who replied: side b throughout."""
+    for place in range(places):
+        view = httpx.get(f"{url}api/pair", params={"rater": rater, "place": place}, trust_env=False).json()
+        judge(url, rater, place, "left" if view["left"][0]["reply"].startswith("reply b") else "right")
+
+
+def test_a_killed_server_has_lost_nothing_and_goes_on(project: Path) -> None:
+    for kill in range(3):
+        with server(project, "one.jsonl", "other.jsonl", "--answers", "answers.jsonl") as (process, url):
+            state = httpx.get(f"{url}api/pair", params={"rater": "ann"}, trust_env=False).json()
+            assert (state["place"], state["answered"]) == (2 * kill, 2 * kill)
+            for place in (2 * kill, 2 * kill + 1):
+                judge(url, "ann", place, "left")
+            os.kill(process.pid, signal.SIGKILL)
+    rows = [row for row in read_answers(project / "answers.jsonl").rows if isinstance(row, Choice)]
+    assert len(rows) == 6 == len({row.pair_id for row in rows})
+
+
+def test_ctrl_c_ends_it_and_the_terminal_names_no_side_by_what_is_shown(project: Path) -> None:
+    with server(project, "--raters", "Ann, Bo", "one.jsonl", "other.jsonl") as (process, url):
+        assert httpx.get(f"{url}api/start", params={"rater": "eve"}, trust_env=False).status_code == 403
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=20)
+        assert process.returncode == 0 and said.splitlines()[-1] == "stopped"
+    assert (project / "blind" / "one-vs-other.jsonl").is_file()
+
+
+def test_the_report_goes_to_the_files_and_once_into_mlflow(project: Path, tracking_uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with server(project, "one.jsonl", "other.jsonl", "--answers", "a.jsonl") as (_, url):
+        for rater in ("ann", "bo"):
+            prefer_b(url, rater, 8)
+    assert main(["blind", "report", "a.jsonl"]) == 0
+    told = capsys.readouterr().out
+    assert "b wins 100% [" in told and (project / "a.report.md").read_text() in told
+    numbers = json.loads((project / "a.report.json").read_text())
+    assert numbers["compared"]["preferred"]["win_rate"]["value"] == 1.0
+    assert numbers["compared"]["emotion"]["sign"]["value"] == 1.0  # emotions of b are higher throughout
+    assert numbers["compared"]["agreement"]["raw"]["value"] == 1.0
+    client = MlflowClient(tracking_uri)
+    (run,) = client.search_runs([client.get_experiment_by_name("rlver").experiment_id])
+    assert run.data.metrics["compared/preferred/win_rate/value"] == 1.0
+    assert run.data.metrics["compared/preferred/win_rate/ci95/lo"] == numbers["compared"]["preferred"]["win_rate"]["ci95"][0]
+    assert run.data.params["a"] == "secret-policy-a" and run.data.tags["stage"] == "blind"
+    assert sorted(file.path for file in client.list_artifacts(run.info.run_id)) == ["a.report.json", "a.report.md"]
+    assert main(["blind", "report", "a.jsonl"]) == 0
+    assert len(client.search_runs([run.info.experiment_id])) == 1
+
+
+def test_a_tracker_that_is_away_is_a_warning(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server(project, "one.jsonl", "other.jsonl", "--answers", "a.jsonl") as (_, url):
+        prefer_b(url, "ann", 2)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    assert main(["blind", "report", "a.jsonl"]) == 0
+    told = capsys.readouterr()
+    assert "not in MLflow: MLflow:" in told.err and "b wins" in told.out
+    assert (project / "a.report.json").is_file()
+
+
+def test_a_file_that_was_cut_off_is_reported_with_a_message(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with server(project, "one.jsonl", "other.jsonl", "--answers", "a.jsonl") as (_, url):
+        prefer_b(url, "ann", 3)
+    path = project / "a.jsonl"
+    os.truncate(path, path.stat().st_size - 30)
+    assert main(["blind", "report", "a.jsonl", "--no-mlflow"]) == 0
+    told = capsys.readouterr()
+    assert "a.jsonl: the last line was cut off" in told.err and "2 judgements" in told.out
+
+
+def test_emotions_of_another_appraiser(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with server(project, "one.jsonl", "other.jsonl", "--answers", "a.jsonl") as (_, url):
+        prefer_b(url, "ann", 4)
+    for name in ("one", "other"):
+        rows = [json.loads(line) for line in (project / f"{name}.jsonl").read_text().splitlines()]
+        for row in rows:
+            change = -1 if name == "other" else 1
+            row["emotion_final"] = 40 + 2 * change
+            for number, turn in enumerate(row["turns"], start=1):
+                turn["emotion"], turn["appraisal"]["change"] = 40 + number * change, change
+        write_jsonl(project / f"{name}.again.jsonl", rows)
+    files = ["--transcripts", "one.again.jsonl", "--transcripts", "other.again.jsonl"]
+    assert main(["blind", "report", "a.jsonl", "--no-mlflow", "-o", "again", *files]) == 0
+    assert json.loads((project / "again.json").read_text())["compared"]["emotion"]["sign"]["value"] == 0.0
+    assert "b wins 100%" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["one.jsonl", "nowhere"], "nowhere: no such file"),
+        (["one.jsonl", "other.jsonl", "--host", "0.0.0.0"], "every address at once"),
+        (["one.jsonl", "other.jsonl", "--host", "example.org"], "--host takes the number"),
+        (["talk", "nowhere", "nowhere"], "nowhere: no such model folder"),
+        (["report", "nowhere.jsonl"], "nowhere.jsonl: no such file; `rlver blind A B` makes it"),
+        (["report", "one.jsonl"], "one.jsonl:1: not an answer"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(project: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["blind", *arguments]) == 1
+    told = capsys.readouterr().err
+    assert message in told and len(told.splitlines()) == 1
+
+
+def test_the_commands_explain_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ([], ["compare"], ["talk"], ["report"]):
+        assert main(["blind", *command, "--help"]) == 0
+        assert "Usage: rlver blind" in capsys.readouterr().out
+    assert main(["blind", "one.jsonl"]) == 2
+    assert "Missing argument 'B'" in capsys.readouterr().err
+
+
+def test_nothing_is_said_that_tells_the_sides_apart(project: Path) -> None:
+    """Whoever starts the server may answer too: the terminal shows file names, which they typed, and no more."""
+    with server(project, "one.jsonl", "other.jsonl") as (process, url):
+        judge(url, "ann", 0, "left")
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=20)
+    assert not any(secret in said for secret in SECRETS)
