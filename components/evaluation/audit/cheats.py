@@ -131,14 +131,14 @@ def random_openings(heard: Heard, random: Random) -> str:
 
 
 def in_fresh_words(act: str) -> Cheat:
-    """`act` every turn, never twice in the same words, with a word of the user's in front so that the reply picks something up."""
-    return lambda heard, random: f"{_about(heard, random)}{_fresh(act, heard, random)}"
+    """`act` every turn, never twice in the same words, with a word that the user has just said."""
+    return lambda heard, random: _fresh(act, heard, random)
 
 
 def fixed_sequence(heard: Heard, random: Random) -> str:
-    """One plan for everybody."""
+    """One plan for everybody, in ever new words."""
     acts = SEQUENCE[min(len(heard.replies), len(SEQUENCE) - 1)]
-    return f"{_about(heard, random)}{' '.join(_fresh(act, heard, random) for act in acts)}"
+    return " ".join(_fresh(act, heard, random) for act in acts)
 
 
 def stock_phrases(heard: Heard, random: Random) -> str:
@@ -161,16 +161,13 @@ def early_goodbye(heard: Heard, random: Random) -> str:
     return f"{random.choice(thanks)}. {random.choice(['Goodbye!', 'Bye for now.', 'Have a good day!', 'See you soon.'])}"
 
 
-def _about(heard: Heard, random: Random) -> str:
-    """A long word that the user has just said, as an opening."""
-    words = [word.strip(".,!?") for word in heard.user_messages[-1].split() if len(word) > 5]
-    return f"I think of the {random.choice(words).lower()}. " if words else ""
-
-
 def _fresh(act: str, heard: Heard, random: Random) -> str:
-    said = " ".join(heard.replies)
-    tries = [sentence(act, random) for _ in range(8)]
-    return next((one for one in tries if one not in said), tries[0])
+    """A sentence that was not said yet and picks up a word of the user's last message."""
+    tries = [sentence(act, random) for _ in range(12)]
+    heads = " ".join(heard.replies)
+    chosen = next((one for one in tries if one.split(",")[0].rstrip(".?") not in heads), tries[0])
+    words = [word.strip(".,!?").lower() for word in heard.user_messages[-1].split() if len(word) > 6]
+    return f"{chosen[:-1]}, about the {random.choice(words)}{chosen[-1]}" if words else chosen
 
 
 INJECTIONS = {
