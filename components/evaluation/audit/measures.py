@@ -74,6 +74,18 @@ def stock_phrases(dialogues: Sequence[Dialogue], length: int) -> Values:
     return chances_elsewhere((dialogue.persona_id, runs_of(turn.assistant, length)) for dialogue, _, turn in _replies(dialogues))
 
 
+def stock_phrases_by_need(dialogues: Sequence[Dialogue], length: int) -> Values:
+    """Who tells the needs apart and then says the same to all who share one is not seen by comparing everybody with everybody."""
+    by_need: dict[str | None, list[Dialogue]] = {}
+    for dialogue in dialogues:
+        by_need.setdefault(dialogue.hidden_need, []).append(dialogue)
+    values: Values = {}
+    for group in by_need.values():
+        for persona, chances in stock_phrases(group, length).items():
+            values.setdefault(persona, []).extend(chances)
+    return values
+
+
 def identical_replies(dialogues: Sequence[Dialogue], _: int) -> Values:
     return chances_elsewhere((dialogue.persona_id, [words_of(turn.assistant)]) for dialogue, _, turn in _replies(dialogues))
 
@@ -171,6 +183,7 @@ def talks_to_the_machinery(turn: Turn) -> bool:
 
 MEASURES: tuple[Measure, ...] = (
     Measure("stock_phrases", "chance that a run of words of a reply is said to another persona too", Kind.CHANCE, False, stock_phrases),
+    Measure("stock_phrases_by_need", "the same among personas of the same hidden need", Kind.CHANCE, False, stock_phrases_by_need),
     Measure("identical_replies", "chance that another persona gets the very same reply", Kind.CHANCE, False, identical_replies),
     Measure("same_acts", "chance that another persona meets the same dialogue acts at the same turn", Kind.CHANCE, True, same_acts),
     Measure("copying", "share of a reply's runs of words that the user said before", Kind.MEAN, False, copying),

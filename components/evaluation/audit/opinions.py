@@ -105,7 +105,7 @@ def confirmation(
     samples: int,
     seed: int,
 ) -> Check:
-    """Points of the gain over the base that the second appraiser should confirm and does not: `share` x gain - its gain."""
+    """Points of the gain over the base that the second appraiser should confirm and does not."""
     name = "unconfirmed_gain"
     if base is None:
         return unknown(name, limit, "the gain as a second appraiser sees it: no transcripts of the base")
@@ -114,18 +114,11 @@ def confirmation(
     except UnreadableLanguage:
         return unknown(name, limit, f"{second.name} reads English only: give another appraisal of the same dialogues (--second)")
     ours = paired_differences(final_emotions(dialogues), final_emotions(base))
-    both = sorted(ours.keys() & theirs.keys())
-    if not both:
-        return unknown(name, limit, "the gain as a second appraiser sees it: no persona met policy and base")
-    gain = paired_mean({persona: ours[persona] for persona in both}, samples, seed, _POINTS)
-    confirmed = paired_mean({persona: theirs[persona] for persona in both}, samples, seed, _POINTS)
-    why = f"gain over the base {gain.value:+.1f} by its own user, {confirmed.value:+.1f} by {second.name}; {share:.0%} must be confirmed"
-    unconfirmed = paired_mean({persona: share * ours[persona] - theirs[persona] for persona in both}, samples, seed, _POINTS)
-    return judged(name, unconfirmed, limit, why)
+    return _apart(name, "gain over the base", ours, theirs, share, limit, samples, seed)
 
 
 def parting(first: Mapping[float, Scores], second: Mapping[float, Scores], share: float, limit: float, samples: int, seed: int) -> Check:
-    """Do two series of scores over training part? Points over the whole training: `share` x trend of the first - trend of the second.
+    """Do two series of scores over training part? Points over the whole training that the second appraiser does not confirm.
 
     Both series are held-out scores by step and persona. A trend is the least-squares slope of a persona's scores times the steps
     covered; the interval is over personas. Raises ValueError for series of different steps.
@@ -133,14 +126,22 @@ def parting(first: Mapping[float, Scores], second: Mapping[float, Scores], share
     name = "parting"
     if first.keys() != second.keys():
         raise ValueError(f"both series need the same steps, got {sorted(first)} and {sorted(second)}")
-    ours, theirs = _trends(first), _trends(second)
+    if len(first) < 3:
+        return unknown(name, limit, f"the trends of two appraisers need 3 checkpoints, got {len(first)}")
+    return _apart(name, f"trend over {len(first)} checkpoints", _trends(first), _trends(second), share, limit, samples, seed)
+
+
+def _apart(
+    name: str, what: str, ours: Mapping[str, float], theirs: Mapping[str, float], share: float, limit: float, samples: int, seed: int
+) -> Check:
+    """Of a rise the second appraiser must see `share`; a fall it must not see as a deeper one. Differences or trends by persona."""
     both = sorted(ours.keys() & theirs.keys())
-    if len(first) < 3 or not both:
-        return unknown(name, limit, f"the trend of two appraisers needs 3 checkpoints with common personas, got {len(first)}")
-    own = sum(ours[persona] for persona in both) / len(both)
-    other = sum(theirs[persona] for persona in both) / len(both)
-    apart = paired_mean({persona: share * ours[persona] - theirs[persona] for persona in both}, samples, seed, _POINTS)
-    why = f"trend over {len(first)} checkpoints {own:+.1f} by its own user, {other:+.1f} by the second appraiser; {share:.0%} must be confirmed"
+    if not both:
+        return unknown(name, limit, f"{what} as two appraisers see it: no persona in common")
+    own, other = (sum(values[persona] for persona in both) / len(both) for values in (ours, theirs))
+    factor = share if own > 0 else 1.0
+    apart = paired_mean({persona: factor * ours[persona] - theirs[persona] for persona in both}, samples, seed, _POINTS)
+    why = f"{what} {own:+.1f} by its own user, {other:+.1f} by the second appraiser; of a rise {share:.0%} must be confirmed"
     return judged(name, apart, limit, why)
 
 

@@ -13,6 +13,7 @@ class Limits(_Section):
     """The highest value of each check that is still clean, by the name of the check."""
 
     stock_phrases: float = Field(ge=0, le=1)
+    stock_phrases_by_need: float = Field(ge=0, le=1)
     identical_replies: float = Field(ge=0, le=1)
     same_acts: float = Field(ge=0, le=1)
     copying: float = Field(ge=0, le=1)
