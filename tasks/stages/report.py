@@ -12,7 +12,7 @@ from components.evaluation.report.loading import load_material
 from components.evaluation.report.render import Run, write_report
 from components.files import write_json, write_text_atomically
 from components.settings import load_settings
-from tasks.audit_command import Audited, audit_one, training_of
+from tasks.audited import Audited, audit_one, training_of
 from tasks.stages import run_stage
 
 

@@ -22,6 +22,7 @@ def words_of(text: str) -> Run:
     return tuple(_WORD.findall(text.translate(_QUOTES).lower()))
 
 
+@lru_cache(maxsize=1 << 11)
 def runs_of(text: str, length: int) -> frozenset[Run]:
     """Every run of `length` successive words; of a shorter text the whole of it. Empty for a text without words."""
     words = words_of(text)
