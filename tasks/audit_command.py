@@ -35,9 +35,9 @@ def audit_files(
     if log is not None and len(named) > 1:
         raise ValueError("a training log belongs to one policy: audit the others by themselves, or as variants")
     policies = [Audited.of(one, log) for one in named]
-    base_dialogues = (
-        None if base is None and not (TRANSCRIPTS / f"{BASE}.jsonl").is_file() else Audited.of(base or Path(BASE), None).dialogues
-    )
+    if base is None and (TRANSCRIPTS / f"{BASE}.jsonl").is_file():
+        base = Path(BASE)
+    base_dialogues = None if base is None else Audited.of(base, None).dialogues
     people = {persona.persona_id: persona for persona in validate_file(personas)} if personas else {}
     opinion = Recorded(load_transcripts(second)) if second else None
     audits = {
