@@ -11,6 +11,7 @@ from components.evaluation.audit.habits import habit_checks
 from components.evaluation.audit.opinions import SecondAppraiser, confirmation, final_emotions, parting
 from components.evaluation.audit.parameters import AuditParameters
 from components.evaluation.audit.training_log import Row, log_checks
+from components.evaluation.reappraisal import UnreadableLanguage
 
 Checkpoints = Mapping[float, Sequence[Dialogue]]  # held-out dialogues by training step
 
@@ -52,5 +53,8 @@ def _parting(checkpoints: Checkpoints | None, second: SecondAppraiser, parameter
     if not checkpoints:
         return unknown("parting", limit, "two appraisers over training: the held-out dialogues of the checkpoints were not kept")
     own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
-    theirs = {step: second.finals(dialogues) for step, dialogues in checkpoints.items()}
+    try:
+        theirs = {step: second.finals(dialogues) for step, dialogues in checkpoints.items()}
+    except UnreadableLanguage as error:
+        return unknown("parting", limit, f"two appraisers over training: {error}")
     return parting(own, theirs, parameters.confirmed_share, limit, samples, seed)

@@ -9,8 +9,8 @@ from components.dialogue.transcript import Dialogue
 from components.evaluation.audit.checks import Check, judged, transformed, unknown
 from components.evaluation.audit.measures import MEASURES, Kind, Measure, Values, mean_words
 from components.evaluation.audit.parameters import AuditParameters
+from components.evaluation.audit.texts import speak_english
 from components.evaluation.statistics import Estimated, Interval, cluster_bootstrap, paired_differences, paired_mean, proportion
-from components.simulator.scripted.reading import read_reply
 
 _SHARES, _DIFFERENCES = Interval(0.0, 1.0), Interval(-1.0, 1.0)
 _LOGARITHMS = Interval(-math.inf, math.inf)
@@ -21,7 +21,7 @@ def habit_checks(
     dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None, parameters: AuditParameters, samples: int, seed: int
 ) -> list[Check]:
     """One check per measure, and the length of the replies beside the base's where there is one."""
-    english = speaks_english(dialogues)
+    english = speak_english(turn.user for dialogue in dialogues for turn in dialogue.turns)
     limits: Mapping[str, float] = parameters.limits.model_dump()
     checks = []
     for measure in MEASURES:
@@ -43,12 +43,6 @@ def habit_checks(
             )
         )
     return [*checks, _length_to_base(dialogues, base, limits["length_to_base"], samples, seed)]
-
-
-def speaks_english(dialogues: Sequence[Dialogue]) -> bool:
-    """Whether the users do; how the policy answers is its own business and is judged."""
-    said = read_reply("\n".join(turn.user for dialogue in dialogues for turn in dialogue.turns[:2]))
-    return said.word_count > 0 and said.is_english
 
 
 def _estimated(kind: Kind, values: Values, samples: int, seed: int) -> Estimated:

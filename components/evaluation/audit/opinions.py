@@ -13,6 +13,7 @@ from typing import Protocol
 from components.dialogue.foreign import Recording
 from components.dialogue.transcript import Dialogue
 from components.evaluation.audit.checks import Check, judged, unknown
+from components.evaluation.audit.texts import speak_english
 from components.evaluation.reappraisal import UnreadableLanguage, reappraise
 from components.evaluation.statistics import Interval, paired_differences, paired_mean
 from components.personas.persona import Persona
@@ -46,6 +47,9 @@ class OtherDifficulty:
         return f"scripted, {self.difficulty}"
 
     def finals(self, dialogues: Sequence[Dialogue]) -> Scores:
+        """Raises UnreadableLanguage for users who do not speak English."""
+        if not speak_english(turn.user for dialogue in dialogues for turn in dialogue.turns):
+            raise UnreadableLanguage(f"{self.name} reads English only")
         return final_emotions([self._appraised(dialogue) for dialogue in dialogues if dialogue.turns])
 
     def _appraised(self, dialogue: Dialogue) -> Dialogue:
@@ -111,8 +115,8 @@ def confirmation(
         return unknown(name, limit, "the gain as a second appraiser sees it: no transcripts of the base")
     try:
         theirs = paired_differences(second.finals(dialogues), second.finals(base))
-    except UnreadableLanguage:
-        return unknown(name, limit, f"{second.name} reads English only: give another appraisal of the same dialogues (--second)")
+    except UnreadableLanguage as error:
+        return unknown(name, limit, f"{error}: give another appraisal of the same dialogues (--second)")
     ours = paired_differences(final_emotions(dialogues), final_emotions(base))
     return _apart(name, "gain over the base", ours, theirs, share, limit, samples, seed)
 

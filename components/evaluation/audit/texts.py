@@ -10,8 +10,12 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 
+from components.simulator.scripted.reading import COMMON_WORDS
+
 _WORD = re.compile(r"[぀-ヿ㐀-鿿]|[^\W_぀-ヿ㐀-鿿]+(?:'[^\W_]+)?")
 _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'"})
+
+_LEAST_COMMON_SHARE = 0.25  # of an English speaker's words are among the commonest, as in the scripted user's reading
 
 Run = tuple[str, ...]
 
@@ -20,6 +24,13 @@ Run = tuple[str, ...]
 def words_of(text: str) -> Run:
     """Lower-case words; a character of Chinese or Japanese counts as a word."""
     return tuple(_WORD.findall(text.translate(_QUOTES).lower()))
+
+
+def speak_english(messages: Iterable[str]) -> bool:
+    """Whether the users do; how the policy answers them is its own business and is judged. A few foreign words make no English."""
+    words = [word for message in messages for word in words_of(message)]
+    common = sum(word in COMMON_WORDS or "'" in word for word in words)
+    return bool(words) and common >= _LEAST_COMMON_SHARE * len(words)
 
 
 @lru_cache(maxsize=1 << 11)

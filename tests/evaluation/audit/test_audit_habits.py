@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from audit_talks import PARAMETERS, SAMPLES, SEED, cheating, outcomes, recorded_base, talks
+from audit_talks import cheating, outcomes, recorded_base, talks
 
 from components.dialogue.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from components.evaluation.audit.cheats import CHEATS, INJECTIONS
-from components.evaluation.audit.habits import habit_checks
 from components.evaluation.audit.measures import MEASURES, says_goodbye
 from components.evaluation.audit.texts import chances_elsewhere, runs_of, share_found, words_of
 from components.policy.tiny.supporters import mixed, need_aware, random_strategy
@@ -63,10 +62,15 @@ def test_two_dialogues_of_a_cheat_are_too_few_to_tell_but_not_clean() -> None:
     assert found["agreement"] == "unknown"
 
 
-def test_habits_of_english_words_are_not_judged_in_another_language() -> None:
-    turns = tuple(Turn(user=f"第{number}天我还是很难过", assistant=f"我在听，第{number}天怎么样") for number in range(4))
+@pytest.mark.parametrize("foreign", ["", "OK, I can do it with PPT. "])  # a few English words make no English
+def test_habits_of_english_words_are_not_judged_in_another_language(foreign: str) -> None:
+    turns = tuple(
+        Turn(user=f"{foreign}第{number}天我还是很难过，不知道该怎么跟她说这件事", assistant=f"我在听，第{number}天怎么样")
+        for number in range(4)
+    )
     dialogues = [dialogue(persona, *turns) for persona in "abc"]
-    found = {check.name: check.outcome for check in habit_checks(dialogues, None, PARAMETERS, SAMPLES, SEED)}
+    found = outcomes(dialogues, dialogues)
+    assert found["unconfirmed_gain"] == "unknown"
     assert {found[measure.name] for measure in MEASURES if measure.reads_english} == {"unknown"}
     assert found["stock_phrases"] == found["identical_replies"] == "alarm"  # the same to everybody, in any language
 
