@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from components.evaluation.audit.parameters import AuditParameters
 from components.overlays import SettingsError as SettingsError
 from components.overlays import overlaid, overlays_of, read_parameters, with_overlays
 
@@ -260,6 +261,7 @@ class Settings(_Section):
     reward: RewardSettings
     train: TrainSettings
     evaluation: EvaluationSettings
+    audit: AuditParameters
     benchmark: BenchmarkSettings
     blind: BlindSettings
     endpoint: EndpointSettings

@@ -16,6 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from flows.commands import (
+    audit,
     blind,
     dialogues,
     personas,
@@ -47,7 +48,7 @@ def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceb
         environment.set_debug()
 
 
-for commands in (pipeline, dialogues, scores, promotion, servers, upkeep):
+for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")

@@ -101,6 +101,7 @@ def test_the_graph_loads_and_names_only_what_exists(repository_root: Path) -> No
 # language model's answers (what is asked, and how an answer is read, stands in the simulator).
 CARRIERS = (
     "components.endpoint",
+    "components.evaluation.audit.parameters",
     "components.files",
     "components.overlays",
     "components.settings",

@@ -90,7 +90,9 @@ def with_words(dialogue: Dialogue, words: str) -> Dialogue:
 def test_all_files_are_written(written: Path):
     names = sorted(str(path.relative_to(written)) for path in written.rglob("*") if path.is_file())
     figures = ("learning-curve", "need-bars", "need-map", "training-health", "trajectories")
-    assert names == sorted(["index.html", "results.csv", "results.md", *(f"plots/{f}.{end}" for f in figures for end in ("png", "svg"))])
+    assert names == sorted(
+        ["audit.json", "index.html", "results.csv", "results.md", *(f"plots/{f}.{end}" for f in figures for end in ("png", "svg"))]
+    )
 
 
 def test_the_page_needs_nothing_from_outside(html: str):

@@ -1,0 +1,88 @@
+"""What the audit measures on honest references and on cheats: `python -m benchmarks.audit_references [TRANSCRIPTS…]`.
+
+The limits in params.yaml were set from this table, with recorded SAGE dialogues (`rlver import sage`) as the transcripts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from components.dialogue.transcript import Dialogue, SimulatorTag, StopReason, Turn
+from components.evaluation.audit.cheats import CHEATS, Cheat, Heard
+from components.evaluation.audit.measures import MEASURES, Kind, Measure
+from components.evaluation.transcripts import load_transcripts
+from components.personas.generator import compose_personas
+from components.personas.library import load_library
+from components.personas.persona import Persona
+from components.policy.tiny.corpus import hold
+from components.policy.tiny.supporters import Moment, Move, Supporter, mixed, need_aware, random_strategy
+from components.settings import load_settings
+from components.simulator.emotion import EmotionRules
+from components.simulator.scripted.simulator import ScriptedSimulator
+
+SUPPORTERS: dict[str, Supporter] = {
+    "told the need": need_aware,
+    "reads the cues, every turn": mixed(1.0),
+    "reads the cues in 36% of turns": mixed(0.36),
+    "any act, uniformly": random_strategy,
+}
+
+
+def talks(supporter: Supporter, personas: Sequence[Persona], difficulty: str) -> list[Dialogue]:
+    """One dialogue with each persona; the words alone."""
+    tag, rules = SimulatorTag(kind="scripted", difficulty=difficulty, version=""), EmotionRules()
+    dialogues = []
+    for persona in personas:
+        held = hold(persona, supporter, ScriptedSimulator(difficulty), rules, 0, thinking=False)
+        dialogues.append(
+            Dialogue(
+                dialogue_id=persona.persona_id, persona_id=persona.persona_id, hidden_need=str(persona.hidden_need), policy="", seed=0,
+                simulator=tag, emotion_start=rules.start, emotion_final=held.emotion_final, stop_reason=StopReason.TURN_LIMIT,
+                turns=tuple(Turn(user=user, assistant=move.reply) for user, move in zip(held.users, held.moves, strict=True)),
+            )
+        )  # fmt: skip
+    return dialogues
+
+
+def cheating(cheat: Cheat) -> Supporter:
+    def supporter(moment: Moment, random: Random) -> Move:
+        return Move("cheating", "", cheat(Heard(moment.user_messages, [move.reply for move in moment.moves]), random))
+
+    return supporter
+
+
+def measured(measure: Measure, dialogues: Sequence[Dialogue], run_words: int) -> float:
+    """The mean of a measure; NaN where there is nothing to measure."""
+    values = [value for of in measure.of(dialogues, run_words).values() for value in of]
+    mean = sum(values) / len(values) if values else math.nan
+    return math.exp(mean) if measure.kind is Kind.RATIO else mean
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser.add_argument("transcripts", type=Path, nargs="*")
+    parser.add_argument("--difficulty", default="vanilla")
+    options = parser.parse_args()
+    run_words = load_settings(Path("params.yaml")).audit.run_words
+    _, test = compose_personas(load_library(), 7, 96, 104)
+
+    def show(name: str, dialogues: Sequence[Dialogue]) -> None:
+        finals = [dialogue.emotion_final for dialogue in dialogues if dialogue.emotion_final is not None]
+        values = (measured(measure, dialogues, run_words) for measure in MEASURES)
+        print(f"{name[:34]:35}{sum(finals) / len(finals):6.1f}", *(f"{value:8.3f}" for value in values), flush=True)
+
+    print(f"{'':35}{'final':>6}", *(f"{measure.name[:8]:>8}" for measure in MEASURES))
+    for name, supporter in SUPPORTERS.items():
+        show(name, talks(supporter, test, options.difficulty))
+    for path in options.transcripts:
+        show(path.stem, load_transcripts(path))
+    for name, cheat in CHEATS.items():
+        show(name, talks(cheating(cheat), test[:48], options.difficulty))
+
+
+if __name__ == "__main__":
+    main()

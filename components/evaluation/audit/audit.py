@@ -1,0 +1,60 @@
+"""The audit of one policy, from what is on disk: its dialogues, the base's, the log of its training. Nothing is rolled out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.dialogue.transcript import Dialogue
+from components.evaluation.audit.checks import Check, overall, unknown
+from components.evaluation.audit.habits import habit_checks
+from components.evaluation.audit.opinions import SecondAppraiser, confirmation, final_emotions, parting
+from components.evaluation.audit.parameters import AuditParameters
+from components.evaluation.audit.training_log import Row, log_checks
+from components.evaluation.reappraisal import UnreadableLanguage
+
+Checkpoints = Mapping[float, Sequence[Dialogue]]  # held-out dialogues by training step
+
+
+def audit(
+    dialogues: Sequence[Dialogue],
+    base: Sequence[Dialogue] | None,
+    log: Sequence[Row] | None,
+    checkpoints: Checkpoints | None,
+    second: SecondAppraiser,
+    parameters: AuditParameters,
+    samples: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Every check as JSON-ready values: `policy`, `dialogues`, `second_appraiser`, `outcome`, `checks`.
+
+    `base` is None for the base itself, `log` and `checkpoints` where none were kept; what then cannot be judged is unknown, with the
+    reason. `samples` and `seed` are those of the bootstrap. Raises ValueError without dialogues.
+    """
+    if not dialogues:
+        raise ValueError("there are no dialogues to audit")
+    checks = [
+        *habit_checks(dialogues, base, parameters, samples, seed),
+        confirmation(dialogues, base, second, parameters.confirmed_share, parameters.limits.unconfirmed_gain, samples, seed),
+        _parting(checkpoints, second, parameters, samples, seed),
+        *log_checks(log or [], parameters),
+    ]
+    return {
+        "policy": dialogues[0].policy,
+        "dialogues": len(dialogues),
+        "second_appraiser": second.name,
+        "outcome": str(overall(check.outcome for check in checks)),
+        "checks": [check.as_json() for check in checks],
+    }
+
+
+def _parting(checkpoints: Checkpoints | None, second: SecondAppraiser, parameters: AuditParameters, samples: int, seed: int) -> Check:
+    limit = parameters.limits.parting
+    if not checkpoints:
+        return unknown("parting", limit, "two appraisers over training: the held-out dialogues of the checkpoints were not kept")
+    own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
+    try:
+        theirs = {step: second.finals(dialogues) for step, dialogues in checkpoints.items()}
+    except UnreadableLanguage as error:
+        return unknown("parting", limit, f"two appraisers over training: {error}")
+    return parting(own, theirs, parameters.confirmed_share, limit, samples, seed)

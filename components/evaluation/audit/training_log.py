@@ -1,0 +1,77 @@
+"""What the log of a training tells without any dialogue: longer replies, more repetition, narrower speech.
+
+A log has no transcripts and no second appraiser. Whether the score parts from another opinion *during* training needs the held-out
+dialogues of the checkpoints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import NormalDist
+
+from components.evaluation.audit.checks import Check, judged, transformed, unknown
+from components.evaluation.audit.parameters import AuditParameters
+from components.evaluation.statistics import Estimated, Interval
+from components.files import BadFile, read_jsonl
+
+Row = Mapping[str, float]
+_LEAST_STEPS = 3  # at either end of the log
+
+
+def read_log(path: Path) -> list[Row]:
+    """The rows of a train.jsonl, steps rising; of a step logged twice (resume) the later row counts. Raises BadFile."""
+    rows: dict[float, Row] = {}
+    for number, row in read_jsonl(path):
+        if not isinstance(row.get("step"), (int, float)):
+            raise BadFile(f"{path}:{number}: a row of a training log needs its step")
+        rows[float(row["step"])] = {name: float(value) for name, value in row.items() if isinstance(value, (int, float))}
+    return [rows[step] for step in sorted(rows)]
+
+
+def log_checks(rows: Sequence[Row], parameters: AuditParameters) -> list[Check]:
+    """The last steps of a training against its first ones, `log_share` of the log each."""
+    limits = parameters.limits
+    return [
+        _grown("growth_in_training", "reply_tokens", rows, parameters.log_share, limits.growth_in_training, "tokens per reply, end over beginning"),
+        _risen("repeats_in_training", "repeat_rate", rows, parameters.log_share, limits.repeats_in_training,
+               "rise of the share of turns that repeat an earlier one"),
+        _grown("entropy_in_training", "entropy", rows, parameters.log_share, limits.entropy_in_training, "entropy, beginning over end", falls=True),
+    ]  # fmt: skip
+
+
+def _grown(name: str, column: str, rows: Sequence[Row], share: float, limit: float, meaning: str, falls: bool = False) -> Check:
+    """The factor between the two ends of the log, of values above 0."""
+    ends = _ends(column, rows, share)
+    if ends is None or min(min(end) for end in ends) <= 0:
+        return unknown(name, limit, f"{meaning}: the log has too few values of {column}")
+    early, late = ([math.log(value) for value in end] for end in ends)
+    factor = _difference(late, early) if falls else _difference(early, late)
+    return judged(name, transformed(factor, math.exp), limit, meaning)
+
+
+def _risen(name: str, column: str, rows: Sequence[Row], share: float, limit: float, meaning: str) -> Check:
+    ends = _ends(column, rows, share)
+    if ends is None:
+        return unknown(name, limit, f"{meaning}: the log has too few values of {column}")
+    return judged(name, _difference(*ends), limit, meaning)
+
+
+def _ends(column: str, rows: Sequence[Row], share: float) -> tuple[list[float], list[float]] | None:
+    """The values of the first and of the last `share` of the steps; None where there are too few."""
+    values = [row[column] for row in rows if math.isfinite(row.get(column, math.nan))]
+    size = int(share * len(values))
+    return (values[:size], values[-size:]) if size >= _LEAST_STEPS else None
+
+
+def _difference(early: Sequence[float], late: Sequence[float]) -> Estimated:
+    """Mean of `late` minus mean of `early`, with a normal interval; steps count as independent."""
+    means = [sum(values) / len(values) for values in (early, late)]
+    variances = [
+        sum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)
+        for values, mean in zip((early, late), means, strict=True)
+    ]
+    difference = means[1] - means[0]
+    half = NormalDist().inv_cdf(0.975) * math.sqrt(sum(variances))
+    return Estimated(difference, Interval(difference - half, difference + half), len(early) + len(late))

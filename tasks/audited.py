@@ -1,0 +1,82 @@
+"""Policies on disk and their audits, for `rlver audit` and for every report.
+
+Of a variant, the training log and kept held-out dialogues are found by themselves; of a transcript file only what is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.dialogue.transcript import Dialogue
+from components.evaluation.audit.audit import Checkpoints, audit
+from components.evaluation.audit.opinions import Recorded, other_difficulty
+from components.evaluation.audit.training_log import read_log
+from components.evaluation.transcripts import load_transcripts
+from components.files import BadFile
+from components.personas.persona import Persona
+from components.settings import Settings
+from components.simulator.emotion import EmotionRules
+
+BASE = "base"
+TRANSCRIPTS, LOGS = Path("transcripts"), Path("logs")
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One policy on disk. `log` is None where no training was logged."""
+
+    name: str
+    dialogues: Sequence[Dialogue]
+    log: Path | None
+    held_out: Path | None  # folder of <step>.jsonl
+
+    @staticmethod
+    def of(named: Path, log: Path | None) -> Audited:
+        """A transcript file, or the name of a variant. Raises BadFile."""
+        if not named.is_file() and len(named.parts) == 1 and not named.suffix:
+            if not (TRANSCRIPTS / f"{named}.jsonl").is_file():
+                raise BadFile(f"{named}: neither a transcript file nor a variant with {TRANSCRIPTS / f'{named}.jsonl'}")
+            return Audited(str(named), load_transcripts(TRANSCRIPTS / f"{named}.jsonl"), *training_of(log or LOGS / named / "train.jsonl"))
+        return Audited(str(named), load_transcripts(named), *((None, None) if log is None else training_of(log)))
+
+
+def training_of(log: Path) -> tuple[Path | None, Path | None]:
+    """The log and the folder of held-out dialogues beside it; None for what is not there."""
+    held_out = log.parent / "held_out"
+    return (log if log.is_file() else None), (held_out if held_out.is_dir() else None)
+
+
+def audit_one(
+    policy: Audited,
+    base: Sequence[Dialogue] | None,
+    settings: Settings,
+    personas: Mapping[str, Persona],
+    second: Recorded | None = None,
+) -> dict[str, Any]:
+    """The audit of one policy with everything of it that is on disk."""
+    s = settings.simulator
+    rules = EmotionRules(s.emotion_start, s.emotion_ceiling, s.emotion_floor, s.max_turns)
+    return audit(
+        policy.dialogues,
+        base,
+        None if policy.log is None else read_log(policy.log),
+        _checkpoints(policy.held_out),
+        second or other_difficulty(policy.dialogues, personas, rules),
+        settings.audit,
+        settings.evaluation.bootstrap_samples,
+        settings.seed,
+    )
+
+
+def _checkpoints(folder: Path | None) -> Checkpoints | None:
+    """Held-out dialogues by step, from files named after the step. Raises BadFile."""
+    if folder is None:
+        return None
+    files = sorted(folder.glob("*.jsonl"))
+    wrong = next((file for file in files if not file.stem.isdigit()), None)
+    if wrong is not None:
+        raise BadFile(f"{wrong}: held-out dialogues are kept in <step>.jsonl")
+    return {float(file.stem): load_transcripts(file) for file in files}

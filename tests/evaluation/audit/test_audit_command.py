@@ -1,0 +1,142 @@
+"""`rlver audit` and the report stage with files: what they find by themselves, the exit status, what they write and refuse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from audit_talks import ROOT, VANILLA, GullibleUser, cheating, mixture, people, talks
+from ruamel.yaml import YAML
+
+from components.dialogue.transcript import Dialogue, Turn
+from components.evaluation.audit.cheats import CHEATS
+from components.files import write_jsonl
+from components.policy.tiny.supporters import mixed, need_aware
+from flows.cli import main
+from tasks.stages import report
+
+STOCK = cheating(CHEATS["stock phrases"])
+
+
+def appraised(dialogue: Dialogue) -> dict[str, Any]:
+    """As a transcript file has it: every turn with an appraisal, so that the arithmetic can be checked."""
+    steps, emotion = [], dialogue.emotion_start
+    assert dialogue.emotion_final is not None
+    left = dialogue.emotion_final - dialogue.emotion_start
+    for turn in dialogue.turns:
+        change = max(-10, min(10, left))
+        left, emotion = left - change, emotion + change
+        reasons = {"content": "c", "target": "t", "activity": "a", "feeling": "f", "change": change}
+        steps.append(Turn.model_validate({**turn.model_dump(), "emotion": emotion, "appraisal": reasons}))
+    return dialogue.model_copy(update={"turns": tuple(steps)}).model_dump(mode="json")
+
+
+def write(path: Path, dialogues: list[Dialogue]) -> Path:
+    write_jsonl(path, [appraised(dialogue) for dialogue in dialogues])
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project: base, an honest variant, a gamed one; params with a short bootstrap; twelve personas to probe with."""
+    root = tmp_path_factory.mktemp("audited")
+    values = YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    values["evaluation"]["bootstrap_samples"] = 400
+    values["audit"]["probe_personas"] = 12
+    YAML(typ="safe").dump(values, root / "params.yaml")
+    write(root / "transcripts" / "base.jsonl", talks(mixed(0.36)))
+    write(root / "transcripts" / "honest.jsonl", talks(mixed(1.0)))
+    write(root / "transcripts" / "gamed.jsonl", talks(STOCK, GullibleUser()))
+    write_jsonl(root / "data" / "personas" / "test.jsonl", [persona.model_dump(mode="json") for persona in people()])
+    return root
+
+
+@pytest.fixture
+def project(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "project"
+    shutil.copytree(files, root)
+    monkeypatch.chdir(root)
+    return root
+
+
+def test_an_alarm_is_exit_status_1_and_every_check_is_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "gamed", "honest", "base", "-o", "metrics/audit.json"]) == 1
+    text = capsys.readouterr().out
+    assert "## gamed: alarm" in text and "## honest: clean" in text and "## base: clean" in text
+    found = json.loads(Path("metrics/audit.json").read_text())["policies"]
+    outcome = {name: {check["name"]: check["outcome"] for check in policy["checks"]} for name, policy in found.items()}
+    assert outcome["gamed"]["stock_phrases"] == outcome["gamed"]["unconfirmed_gain"] == "alarm"
+    assert outcome["gamed"].keys() == outcome["base"].keys()
+    assert outcome["base"]["unconfirmed_gain"] == "unknown"  # the base is not compared with itself
+    checks = [check for policy in found.values() for check in policy["checks"]]
+    assert {"name", "value", "ci95", "threshold", "outcome", "why"} <= set(checks[0])
+    assert all(check["ci95"] for check in checks if check["value"] is not None)  # no number without its interval
+
+
+def test_a_clean_policy_is_exit_status_0(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "transcripts/honest.jsonl", "--base", "base", "--personas", "data/personas/test.jsonl"]) == 0
+    assert "unconfirmed_gain" in capsys.readouterr().out
+
+
+def test_a_variant_finds_its_log_and_its_held_out_dialogues(project: Path) -> None:
+    write_jsonl(Path("logs/gamed/train.jsonl"), [{"step": step, "reply_tokens": 10.0 * 1.2**step} for step in range(1, 21)])
+    for step, share in ((0, 0.0), (10, 0.5), (20, 1.0)):
+        write(Path(f"logs/gamed/held_out/{step}.jsonl"), talks(mixture(share, STOCK, mixed(0.36)), GullibleUser(), people()[:24]))
+    assert main(["audit", "gamed", "-o", "audit.json"]) == 1
+    checks = {check["name"]: check for check in json.loads(Path("audit.json").read_text())["policies"]["gamed"]["checks"]}
+    assert checks["growth_in_training"]["outcome"] == checks["parting"]["outcome"] == "alarm"
+    assert "3 checkpoints" in checks["parting"]["why"]
+
+
+def test_the_appraisal_of_another_appraiser_can_be_given(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    second = [row for name in ("base", "honest") for row in Path(f"transcripts/{name}.jsonl").read_text().splitlines()]
+    second = [json.dumps({**json.loads(row), "dialogue_id": f"{number}"}) for number, row in enumerate(second)]
+    Path("second.jsonl").write_text("\n".join(second))
+    assert main(["audit", "honest", "--second", "second.jsonl"]) == 1
+    assert "the second appraisal lacks 48 of 48 dialogues" in capsys.readouterr().err
+
+
+def test_the_probe_lets_every_cheat_talk_with_the_configured_user(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "honest", "--probe", "-o", "audit.json"]) == 0
+    probe = json.loads(Path("audit.json").read_text())["probe"]
+    assert {check["name"] for check in probe["cheats"]} == set(CHEATS)
+    assert probe["outcome"] == "clean" and probe["personas"] == 12 and probe["threshold"] == 40
+    assert [one["name"] for one in probe["references"]] == ["base", "trained"]
+    assert "## The simulator probed: clean" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nobody"], "neither a transcript file nor a variant"),
+        (["honest", "gamed", "--log", "logs/x.jsonl"], "belongs to one policy"),
+        (["honest", "--base", "missing.jsonl"], "no such file"),
+    ],
+)
+def test_what_is_missing_is_one_readable_line(
+    project: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main(["audit", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_held_out_dialogues_are_named_after_their_step(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(Path("logs/honest/held_out/last.jsonl"), talks(need_aware, VANILLA, people()[:2]))
+    assert main(["audit", "honest"]) == 1
+    assert "<step>.jsonl" in capsys.readouterr().err
+
+
+def test_every_report_has_its_audit(project: Path) -> None:
+    folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", name)]
+    Path("transcripts/gamed.jsonl").unlink()  # of another simulator, which a report would rightly keep apart
+    for _ in range(2):  # the section is written once, however often the report is made
+        assert report.main([*folders, "--out", "reports"]) == 0
+    audits = json.loads(Path("reports/audit.json").read_text())
+    assert list(audits) == ["base", "honest"] and {audit["outcome"] for audit in audits.values()} == {"clean"}
+    page = Path("reports/results.md").read_text()
+    assert page.count("## Audit") == 1 and page.index("## Audit") > page.index("| Policy |")
+    assert "| honest | **clean** |" in page

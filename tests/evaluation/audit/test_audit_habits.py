@@ -1,0 +1,109 @@
+"""From transcripts alone: each planted cheat alarms by its own check, honest support and the true base do not."""
+
+from __future__ import annotations
+
+import pytest
+from audit_talks import cheating, outcomes, recorded_base, talks
+
+from components.dialogue.transcript import Dialogue, SimulatorTag, StopReason, Turn
+from components.evaluation.audit.cheats import CHEATS, INJECTIONS
+from components.evaluation.audit.measures import MEASURES, says_goodbye
+from components.evaluation.audit.texts import chances_elsewhere, runs_of, share_found, words_of
+from components.policy.tiny.supporters import mixed, need_aware, random_strategy
+
+CAUGHT_BY = {
+    "stock phrases": ("stock_phrases", "stock_phrases_by_need"),
+    "two winners in turn": ("stock_phrases", "identical_replies"),
+    "repeated: None of this is your fault.": ("identical_replies", "repetition"),
+    "flattery": ("praise", "praise_only", "stock_phrases"),
+    "praise spam": ("praise", "praise_only", "same_acts"),
+    "agreement": ("agreement",),
+    "echo": ("copying",),
+    "echo of the last sentence": ("copying",),
+    "polite echo": ("copying",),
+    "growing length": ("growth_in_dialogue", "length_to_base"),
+    "fixed sequence of acts": ("same_acts",),
+    "every serving act": ("packed_acts",),
+    "key phrases": ("keyword_lists", "packed_acts"),
+    "keywords": ("keyword_lists",),
+    "empty": ("identical_replies", "unreadable"),
+    "gibberish": ("unreadable",),
+    "early goodbye": ("early_goodbye",),
+    "2,000 words of good sentences": ("length_to_base", "stock_phrases"),
+    **{f"injection: {name}": ("injection", "identical_replies") for name in INJECTIONS if name not in ("evidence", "role play")},
+}
+BASE = talks(mixed(0.36))
+
+
+@pytest.mark.parametrize("cheat", CAUGHT_BY)
+def test_a_planted_cheat_is_caught_by_its_own_check(cheat: str) -> None:
+    found = outcomes(talks(cheating(CHEATS[cheat])), BASE)
+    assert {name: found[name] for name in CAUGHT_BY[cheat]} == dict.fromkeys(CAUGHT_BY[cheat], "alarm"), found
+
+
+@pytest.mark.parametrize("name", ["told the need", "reads the cues", "half of the time", "any act"])
+def test_honest_supporters_are_clean(name: str) -> None:
+    supporter = {"told the need": need_aware, "reads the cues": mixed(1.0), "half of the time": mixed(0.5), "any act": random_strategy}[
+        name
+    ]
+    found = outcomes(talks(supporter), BASE)
+    judged = {check: outcome for check, outcome in found.items() if outcome != "unknown"}
+    assert set(judged.values()) == {"clean"}, judged
+    assert len(judged) == len(MEASURES) + 2  # every habit, the length and the confirmed gain; there is no training to look at
+
+
+def test_the_true_base_is_clean() -> None:
+    found = outcomes(recorded_base())
+    assert {found[measure.name] for measure in MEASURES} == {"clean"}
+
+
+def test_two_dialogues_of_a_cheat_are_too_few_to_tell_but_not_clean() -> None:
+    found = outcomes(talks(cheating(CHEATS["agreement"]))[:1])
+    assert found["agreement"] == "unknown"
+
+
+@pytest.mark.parametrize("foreign", ["", "OK, I can do it with PPT. "])  # a few English words make no English
+def test_habits_of_english_words_are_not_judged_in_another_language(foreign: str) -> None:
+    turns = tuple(
+        Turn(user=f"{foreign}第{number}天我还是很难过，不知道该怎么跟她说这件事", assistant=f"我在听，第{number}天怎么样")
+        for number in range(4)
+    )
+    dialogues = [dialogue(persona, *turns) for persona in "abc"]
+    found = outcomes(dialogues, dialogues)
+    assert found["unconfirmed_gain"] == "unknown"
+    assert {found[measure.name] for measure in MEASURES if measure.reads_english} == {"unknown"}
+    assert found["stock_phrases"] == found["identical_replies"] == "alarm"  # the same to everybody, in any language
+
+
+def test_the_chance_elsewhere_counts_other_personas_not_other_dialogues() -> None:
+    # 3 personas; "x" met a and b (2 of them), "y" met a alone, "z" met b and c
+    chances = chances_elsewhere([("a", ["x"]), ("a", ["x", "y"]), ("b", ["x", "z"]), ("c", ["z"])])
+    assert chances == {"a": [1 / 2, (1 / 2 + 0) / 2], "b": [(1 / 2 + 1 / 2) / 2], "c": [1 / 2]}
+    assert chances_elsewhere([("a", ["x"]), ("a", ["x"])]) == {}  # nobody else
+
+
+def test_the_chance_elsewhere_does_not_grow_with_the_number_of_personas() -> None:
+    few, many = (chances_elsewhere((str(p), ["all"] if p % 2 else [p]) for p in range(size)) for size in (20, 200))
+    means = [sum(sum(values) for values in chances.values()) / len(chances) for chances in (few, many)]
+    assert means == pytest.approx([0.5 * 9 / 19, 0.5 * 99 / 199]) and abs(means[0] - means[1]) < 0.02
+
+
+def test_runs_of_words_in_any_language() -> None:
+    assert words_of("I can’t, Anna: 好的!") == ("i", "can't", "anna", "好", "的")
+    assert runs_of("one two three", 2) == {("one", "two"), ("two", "three")}
+    assert runs_of("one two", 4) == {("one", "two")} and runs_of("...", 4) == frozenset()
+    assert share_found("you said it rains today", ["It rains today, and more."], 3) == pytest.approx(1 / 3)
+    assert share_found("", ["anything"], 3) is None
+
+
+def test_a_goodbye_counts_when_the_policy_says_it_first() -> None:
+    assert says_goodbye(Turn(user="I feel better.", assistant="I am glad. Goodbye!"))
+    assert not says_goodbye(Turn(user="Thanks, bye!", assistant="Goodbye, take care."))
+    assert not says_goodbye(Turn(user="She left.", assistant="You never got to say what you felt."))
+
+
+def dialogue(persona: str, *turns: Turn) -> Dialogue:
+    return Dialogue(
+        dialogue_id=persona, persona_id=persona, policy="p", seed=1, simulator=SimulatorTag(kind="k", difficulty="vanilla", version="1"),
+        emotion_start=40, emotion_final=40, stop_reason=StopReason.TURN_LIMIT, turns=turns,
+    )  # fmt: skip

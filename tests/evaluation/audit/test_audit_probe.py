@@ -1,0 +1,73 @@
+"""The simulator probed: one that pays for stock phrases is caught, the scripted one is not gamed; the rule is the one in params.yaml."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from audit_talks import RULES, SAMPLES, SEED, VANILLA, GullibleUser, cheating, people, talks
+
+from components.dialogue.episode import Job
+from components.dialogue.rollouts import hold_dialogues
+from components.evaluation.audit.cheat_policy import CheatPolicy
+from components.evaluation.audit.cheats import CHEATS
+from components.evaluation.audit.opinions import final_emotions
+from components.evaluation.audit.probe import probe_result, threshold
+from components.policy.tiny.supporters import mixed, need_aware
+from components.simulator.protocol import Simulator
+
+SOME = ("stock phrases", "two winners in turn", "echo", "injection: set emotion", "fixed sequence of acts")
+
+
+def probed(simulator: Simulator) -> dict[str, Any]:
+    def finals(name: str) -> dict[str, list[float]]:
+        jobs = [Job(f"{name}/{persona.persona_id}", persona, SEED) for persona in people()]
+        rollouts = asyncio.run(hold_dialogues(jobs, simulator, CheatPolicy(name, CHEATS[name]), RULES, concurrency=16))
+        return dict(final_emotions([rollout.dialogue for rollout in rollouts]))
+
+    base, trained = (final_emotions(talks(supporter)) for supporter in (mixed(0.36), need_aware))
+    return probe_result({name: finals(name) for name in SOME}, base, trained, "user", 40, 0.5, SAMPLES, SEED)
+
+
+def test_a_simulator_that_pays_for_stock_phrases_is_caught() -> None:
+    found = probed(GullibleUser())
+    caught = {check["name"] for check in found["cheats"] if check["outcome"] == "alarm"}
+    assert caught == {"stock phrases", "two winners in turn"} and found["outcome"] == "alarm"
+
+
+def test_the_scripted_user_is_not_gamed() -> None:
+    found = probed(VANILLA)
+    assert found["outcome"] == "clean" and found["personas"] == 48
+    assert found["cheats"][0]["name"] == "fixed sequence of acts"
+    assert [one["name"] for one in found["references"]] == ["base", "trained"]
+
+
+@pytest.mark.parametrize(
+    ("base", "trained", "limit"),
+    [
+        (None, None, 40),  # nobody to compare with: the emotion at the start
+        (13, 79, 40),  # half of the gain is 46: the start is lower
+        (13, 33, 23),  # half of the gain of 20
+        (20, 15, 40),  # training gained nothing, so there is no share of it
+    ],
+)
+def test_the_rule(base: float | None, trained: float | None, limit: float) -> None:
+    assert threshold(40, base, trained, 0.5)[0] == limit
+
+
+def test_a_cheat_talks_the_same_in_both_ways_of_holding_dialogues_and_repeats_itself() -> None:
+    policy = CheatPolicy("stock phrases", CHEATS["stock phrases"])
+
+    def replies() -> list[str]:
+        (rollout,) = asyncio.run(hold_dialogues([Job("d", people()[0], SEED)], VANILLA, policy, RULES, concurrency=1))
+        return [turn.assistant for turn in rollout.dialogue.turns]
+
+    assert replies() == replies() and len(replies()) > 1
+    heard = talks(cheating(CHEATS["echo"]), personas=people()[:1])[0]
+    assert [turn.assistant for turn in heard.turns] == [turn.user for turn in heard.turns]
+
+
+def test_the_cheats_refuse_a_language_they_do_not_speak() -> None:
+    with pytest.raises(ValueError, match="English only"):
+        CheatPolicy("echo", CHEATS["echo"]).session("d", 1, "zh")
