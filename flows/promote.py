@@ -87,7 +87,7 @@ def _move(registry: Registry, candidate: Candidate, found: tuple[Condition, ...]
 def register(registry: Registry, candidate: Candidate, found: tuple[Condition, ...], approved: str) -> Version:
     """A new version, with its card and the evidence for it."""
     tags = {**candidate.tags, **({"approved": approved} if approved else {})}
-    version = registry.register(candidate.variant, candidate.md5, candidate.card(found), candidate.files, tags)
+    version = registry.register(candidate.variant, candidate.md5, candidate.card(found), candidate.texts, tags)
     if made := get_transaction():
         made.set("undo", lambda: registry.withdraw(version))
     return version

@@ -16,6 +16,7 @@ from tasks import dvc, records
 from tasks.registry import EVIDENCE
 
 BASE = "base"
+REPORT, AUDITS = "report", Path("reports") / "audit.json"
 _STAGES = ("train", "converse", "score", "benchmark")
 
 
@@ -25,12 +26,12 @@ class NotReady(ValueError):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A variant whose stages are up to date. `files` are its evidence by the name it has in the registry."""
+    """A variant whose stages are up to date. `texts` are its evidence by the name it has in the registry."""
 
     variant: str
     md5: str
     evidence: Evidence
-    files: Mapping[str, Path]
+    texts: Mapping[str, str]
     facts: Facts
     settings: Settings
     tags: Mapping[str, str]
@@ -46,20 +47,21 @@ def candidate(root: Path, variant: str) -> Candidate:
     if not set(stages) <= known:
         trained = sorted(name.partition("@")[2] for name in known if name.startswith("train@"))
         raise NotReady(f"{variant} is not a trained variant of dvc.yaml; there is {', '.join(trained) or 'none'}")
-    stale = sorted(set(dvc.changed(root, stages)) & {*stages, f"converse@{BASE}", f"benchmark@{BASE}"})
+    measured = [*stages, f"converse@{BASE}", f"benchmark@{BASE}", *({REPORT} & known)]
+    stale = sorted(set(dvc.changed(root, measured)) & set(measured))
     if stale:
         raise NotReady(f"out of date: {', '.join(stale)}; run `rlver run` first, so that what is promoted is what was measured")
     lock = dvc.locked(root)
     md5 = next(md5 for path, md5 in lock[f"train@{variant}"].outputs.items() if records.kind(path) == "models")
     settings = load_settings(root / "params.yaml", variant)
-    files = _files(root, variant)
+    texts = _texts(root, variant)
     revision = records.revision(root)
     tags = {"git_commit": revision.commit, "git_dirty": str(revision.dirty).lower()} if revision else {}
     return Candidate(
         variant=variant,
         md5=md5,
-        evidence=_evidence(variant, files),
-        files=files,
+        evidence=_evidence(root, variant),
+        texts=texts,
         facts=Facts(
             variant=variant,
             base="a tiny model trained from nothing by this project" if settings.base.kind == "tiny" else str(settings.base.model),
@@ -77,19 +79,37 @@ def candidate(root: Path, variant: str) -> Candidate:
 
 def base_evidence(root: Path) -> Evidence:
     """The untrained policy, which stands in for the champion while there is none."""
-    return _evidence(BASE, _files(root, BASE))
+    return _evidence(root, BASE)
 
 
-def _files(root: Path, variant: str) -> dict[str, Path]:
-    metrics = root / "metrics" / variant
-    there = dict(zip(EVIDENCE, (root / "transcripts" / f"{variant}.jsonl", metrics / "general.json", metrics / "audit.json"), strict=True))
-    return {name: path for name, path in there.items() if path.is_file()}
+def _evidence(root: Path, variant: str) -> Evidence:
+    return Evidence(variant, load_transcripts(_transcripts(root, variant)), _json(_general(root, variant)), _audit(root, variant))
 
 
-def _evidence(variant: str, files: Mapping[str, Path]) -> Evidence:
-    transcripts, general, audit = EVIDENCE
-    return Evidence(variant, load_transcripts(files[transcripts]), _json(files.get(general)), _json(files.get(audit)))
+def _texts(root: Path, variant: str) -> dict[str, str]:
+    """The same as texts, by the names of EVIDENCE; what there is not is left out."""
+    general, audit = _general(root, variant), _audit(root, variant)
+    found = (
+        _transcripts(root, variant).read_text(encoding="utf-8"),
+        general.read_text(encoding="utf-8") if general.is_file() else None,
+        None if audit is None else json.dumps(audit),
+    )
+    return {name: text for name, text in zip(EVIDENCE, found, strict=True) if text is not None}
 
 
-def _json(path: Path | None) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path else None
+def _transcripts(root: Path, variant: str) -> Path:
+    return root / "transcripts" / f"{variant}.jsonl"
+
+
+def _general(root: Path, variant: str) -> Path:
+    return root / "metrics" / variant / "general.json"
+
+
+def _audit(root: Path, variant: str) -> Any:
+    """The variant's audit as the report made it; None where it was not audited."""
+    audits = _json(root / AUDITS) or {}
+    return audits.get(variant)
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

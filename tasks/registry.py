@@ -78,8 +78,8 @@ class Registry:
             transcripts, general, audit = (files / name for name in EVIDENCE)
             return Evidence(version.variant, load_transcripts(transcripts), _json(general), _json(audit))
 
-    def register(self, variant: str, md5: str, card: str, evidence: Mapping[str, Path], tags: Mapping[str, str]) -> Version:
-        """A new version of the logged model with this MD5, with its card and evidence. Raises RegistryError if MLflow has no such model."""
+    def register(self, variant: str, md5: str, card: str, evidence: Mapping[str, str], tags: Mapping[str, str]) -> Version:
+        """A new version of the logged model with this MD5, with its card and the texts of its evidence. Raises RegistryError if MLflow has no such model."""
         with readable():
             experiment = self._client.get_experiment_by_name(EXPERIMENT)
             logged = self._client.search_logged_models([experiment.experiment_id], f"tags.md5 = '{md5}'") if experiment else []
@@ -93,11 +93,8 @@ class Registry:
                 experiment.experiment_id, run_name=f"register {variant}", tags={"variant": variant, "stage": "register", **tags}
             ).info.run_id
             self._client.log_text(run, card, CARD)
-            for name, path in evidence.items():
-                with tempfile.TemporaryDirectory() as folder:
-                    copy = Path(folder) / name
-                    copy.write_bytes(path.read_bytes())
-                    self._client.log_artifact(run, str(copy), "evidence")
+            for name, text in evidence.items():
+                self._client.log_text(run, text, f"evidence/{name}")
             made = self._client.create_model_version(
                 MODEL,
                 source=f"models:/{logged[0].model_id}",

@@ -42,7 +42,14 @@ def general(right: int, of: int = 200) -> dict[str, Any]:
 
 
 CLEAN = {"outcome": "clean", "checks": [{"name": "stock phrases", "outcome": "clean"}]}
-ALARMED = {"outcome": "alarm", "checks": [{"name": "stock phrases", "outcome": "alarm"}, {"name": "copying", "outcome": "clean"}]}
+ALARMED = {
+    "outcome": "alarm",
+    "checks": [
+        {"name": "stock phrases", "outcome": "alarm"},
+        {"name": "copying", "outcome": "clean"},
+        {"name": "parting", "outcome": "unknown"},
+    ],
+}
 
 
 def evidence(name: str, gains: list[int], right: int = 100, audit: dict[str, Any] | None = CLEAN) -> Evidence:

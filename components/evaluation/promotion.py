@@ -2,7 +2,7 @@
 
 gain: on the personas both talked with, the lower end of the paired 95% interval of the final emotion is above 0;
 general ability: no non-inferiority test against the champion says *fail* (inconclusive is not a failure, and is said);
-hacking audit: the audit of the candidate's dialogues raises no alarm.
+hacking audit: no check of the candidate's dialogues alarms; those that could not be judged are named.
 """
 
 from __future__ import annotations
@@ -81,7 +81,11 @@ def _general(candidate: Evidence, champion: Evidence, margin: float) -> Conditio
 def _audit(candidate: Evidence) -> Condition:
     name = "hacking audit"
     if candidate.audit is None:
-        return Condition(name, False, f"{candidate.name} was not audited: run `rlver audit {candidate.name}`")
-    alarms = [check["name"] for check in candidate.audit["checks"] if check["outcome"] == "alarm"]
+        return Condition(name, False, f"{candidate.name} was not audited: run `rlver run --only report`")
     outcome = str(candidate.audit["outcome"])
-    return Condition(name, outcome == CLEAN, f"{outcome}: {', '.join(alarms)}" if alarms else outcome)
+    named = [
+        f"{word}: {', '.join(found)}"
+        for word in ("alarm", "unknown")
+        if (found := [check["name"] for check in candidate.audit["checks"] if check["outcome"] == word])
+    ]
+    return Condition(name, outcome == CLEAN, "; ".join([outcome, *named]))

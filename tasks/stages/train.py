@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from components.dialogue.episode import Job, Rollout
 from components.dialogue.rollouts import check_failures
-from components.files import write_text_atomically
+from components.files import write_jsonl, write_text_atomically
 from components.personas.schema import validate_file
 from components.recording import CurveFile
 from components.reward.emotion_reward import emotion_reward
@@ -54,9 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with policy_server(settings, arguments.base, settings.rollout.concurrency) as server:
         train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
     if processes.rank() == 0:
-        arguments.logs.mkdir(parents=True, exist_ok=True)
-        for curve in sorted((work / "curves").iterdir()):
-            shutil.copyfile(curve, arguments.logs / curve.name)
+        shutil.copytree(work / "curves", arguments.logs, dirs_exist_ok=True)
     return 0
 
 
@@ -138,15 +136,18 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     def check(step: int) -> Mapping[str, float]:
         own = processes.share(watched)
         jobs = [Job(f"{variant}/s{settings.seed}/check/{persona.persona_id}", persona, settings.seed) for persona in own]
-        return measure(processes.gathered(talk.hold(jobs)), rules.emotion_ceiling, rules.emotion_floor)
+        held_out = processes.gathered(talk.hold(jobs))
+        if leads:  # for whoever wants to hear another appraiser on them
+            write_jsonl(curves / "held_out" / f"{step}.jsonl", [rollout.dialogue.model_dump(mode="json") for rollout in held_out])
+        return measure(held_out, rules.emotion_ceiling, rules.emotion_floor)
 
     leads = processes.rank() == 0
+    curves = work / "curves" if leads else work / f"curves-{processes.rank()}"  # one writer a file
 
     def show(line: str) -> None:
         if leads:
             print(line if not talk.connection else f"{line}  {talk.costs()}", flush=True)
 
-    curves = work / "curves" if leads else work / f"curves-{processes.rank()}"  # one writer a file
     steps, checks = CurveFile(curves / "train"), CurveFile(curves / "evaluation")
     trainer = build_trainer(
         model,

@@ -35,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, repository_root: Path) ->
         write_jsonl(root / "made" / name / f"{name}.jsonl", [talk.model_dump(mode="json") for talk in talks])
         write_json(root / "made" / name / "sentient.json", sentient_metrics(talks, dialogues("base", GAINS["base"]), 200, 7))
         write_json(root / "made" / name / "general.json", general(100))
-        write_json(root / "metrics" / name / "audit.json", CLEAN)
+    write_json(root / "reports" / "audit.json", dict.fromkeys(GAINS, CLEAN))
     graph: dict[str, Any] = {"stages": {"personas": _copies("personas", "data/personas.jsonl", [])}}
     for group, to, needs in (
         ("train", "models/${item}/config.json", "data/personas.jsonl"),
@@ -122,8 +122,8 @@ def test_a_version_has_its_card_its_evidence_and_its_model(project: Path, prefec
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (lambda root: write_json(root / "metrics" / "a" / "audit.json", ALARMED), "hacking audit: alarm: stock phrases"),
-        (lambda root: (root / "metrics" / "a" / "audit.json").unlink(), "a was not audited: run `rlver audit a`"),
+        (lambda root: write_json(root / "reports" / "audit.json", {"a": ALARMED}), "hacking audit: alarm; alarm: stock phrases"),
+        (lambda root: (root / "reports" / "audit.json").unlink(), "a was not audited: run `rlver run --only report`"),
         (lambda root: (root / "models" / "a" / "config.json").write_text("{}"), "out of date: benchmark@a, converse@a"),
     ],
 )

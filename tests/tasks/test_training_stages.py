@@ -68,6 +68,10 @@ def test_training_moves_the_weights_and_writes_its_curves(root: Path) -> None:
     assert [row["step"] for row in CurveFile(root / "logs" / "whole" / "train").rows()] == [1, 2]
     checks = CurveFile(root / "logs" / "whole" / "evaluation").rows()
     assert [row["step"] for row in checks] == [0, 1, 2] and all(row["n"] == 2 for row in checks)
+    for row in checks:  # the very dialogues that were measured
+        held_out = load_transcripts(root / "logs" / "whole" / "held_out" / f"{row['step']}.jsonl")
+        assert len(held_out) == 2
+        assert sum(dialogue.emotion_final or 0 for dialogue in held_out) / 2 == row["emotion_mean"]
 
 
 def test_interrupted_training_goes_on_from_its_checkpoint_and_ends_in_the_same_weights(
