@@ -161,12 +161,15 @@ def _resampled_detection(name: str, counts_MAC: np.ndarray, figures: np.ndarray,
     """The three figures, each with the percentiles of its resampled values; draws without anything to count are left out."""
     _, found, labelled = counts_MAC.sum(axis=(0, 1))
     precision, recall, f1 = (
-        None if np.isnan(value) else Estimated(float(value), _middle(drawn[~np.isnan(drawn)]), len(counts_MAC))
+        None if np.isnan(value) else Estimated(float(value), _middle(drawn[~np.isnan(drawn)], len(counts_MAC)), len(counts_MAC))
         for value, drawn in zip(figures, drawn_SF.T, strict=True)
     )
     return Detection(name, int(labelled), int(found), precision, recall, f1)
 
 
-def _middle(values: np.ndarray) -> Interval:
+def _middle(values: np.ndarray, messages: int) -> Interval:
+    """A single message says nothing about the spread."""
+    if messages == 1:
+        return Interval(0.0, 1.0)
     low, high = np.quantile(values, [0.025, 0.975])
     return Interval(float(low), float(high))

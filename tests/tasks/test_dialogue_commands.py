@@ -257,7 +257,7 @@ def test_appraise_uses_the_persona_where_it_is_known_also_one_of_text_alone(proj
     ("bad", "message"),
     [
         ("not json", "foreign.jsonl:4: not valid JSON"),
-        ('{"text": "hello"}', "foreign.jsonl:4: expected turns or messages, got the keys text"),
+        ('{"text": "hello"}', "foreign.jsonl:4: expected turns, messages, conversations, or prompt and completion, got the keys text"),
         (
             '{"turns": [{"user": "最近有些事搞得我头大", "assistant": "听你这么说"}]}',
             "foreign.jsonl:4: foreign/4: the scripted appraiser reads English only",
