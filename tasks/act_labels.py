@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components import evaluation
+from components.evaluation.act_consequences import Consequence, consequences
 from components.evaluation.act_detection import Detection, LabelledReply, detection, load_labels, wrongly_read
 from components.evaluation.statistics import Estimated
 from components.settings import load_settings
+from components.simulator.scripted.effects import DIFFICULTIES
 
 PACKAGED = Path(next(iter(evaluation.__path__))) / "act_labels"
-_HEADER = ("act", "labelled", "found", "precision", "recall", "F1")
 
 
 def labelled(files: Sequence[Path]) -> dict[str, list[LabelledReply]]:
@@ -20,14 +21,18 @@ def labelled(files: Sequence[Path]) -> dict[str, list[LabelledReply]]:
 
 
 def report(styles: dict[str, list[LabelledReply]], params: Path) -> str:
-    """A table for each style and, if there are several, one of all replies."""
+    """Two tables for each style and, if there are several, for all replies: what is read, and what that does to the user's emotion."""
     settings = load_settings(params)
+    samples, seed = settings.evaluation.bootstrap_samples, settings.seed
+    difficulty = DIFFICULTIES[settings.simulator.difficulty]
     together = {"all styles": [row for rows in styles.values() for row in rows]} if len(styles) > 1 else {}
-    return "\n\n".join(
-        f"{style}: {len(rows)} replies to {len({row.user for row in rows})} messages; {len(rows) - len(wrongly_read(rows))} read without a "
-        f"mistake\n{_table(detection(rows, settings.evaluation.bootstrap_samples, settings.seed))}"
-        for style, rows in {**styles, **together}.items()
-    )
+    parts = []
+    for style, rows in {**styles, **together}.items():
+        messages, faultless = len({row.user for row in rows}), len(rows) - len(wrongly_read(rows))
+        parts.append(f"{style}: {len(rows)} replies to {messages} messages; {faultless} read without a mistake")
+        parts.append(_detections(detection(rows, samples, seed)))
+        parts.append(_consequences(consequences(rows, difficulty, samples, seed)))
+    return "\n\n".join(parts)
 
 
 def mistakes(styles: dict[str, list[LabelledReply]]) -> str:
@@ -40,14 +45,22 @@ def mistakes(styles: dict[str, list[LabelledReply]]) -> str:
     return "\n".join(lines)
 
 
-def _table(detections: Sequence[Detection]) -> str:
-    rows = [_HEADER] + [
-        (one.act, str(one.labelled), str(one.found), *(_shown(share) for share in (one.precision, one.recall, one.f1)))
-        for one in detections
-    ]
+def _detections(detections: Sequence[Detection]) -> str:
+    header = ("act", "labelled", "found", "precision", "recall", "F1")
+    return _table(
+        [header, *((one.act, str(one.labelled), str(one.found), *map(_shown, (one.precision, one.recall, one.f1))) for one in detections)]
+    )
+
+
+def _consequences(taken: Sequence[Consequence]) -> str:
+    header = ("a reply that", "replies", "emotion rises", "falls", "mean change")
+    return _table([header, *((one.reply, str(one.rises.n), *map(_shown, (one.rises, one.falls, one.change))) for one in taken)])
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
-def _shown(share: Estimated | None) -> str:
-    return "-" if share is None else f"{share.value:.2f} [{share.ci95.low:.2f}, {share.ci95.high:.2f}]"
+def _shown(figure: Estimated | None) -> str:
+    return "-" if figure is None else f"{figure.value:.2f} [{figure.ci95.low:.2f}, {figure.ci95.high:.2f}]"
