@@ -52,5 +52,5 @@ def _consequence(kind: str, changes: Sequence[tuple[str, int]], samples: int, se
         by_message.setdefault(message, []).append(change)
     n = len(changes)
     rises, falls = (sum(change * sign > 0 for _, change in changes) / n for sign in (1, -1))
-    change = cluster_bootstrap(by_message, samples, seed, _CHANGES)
-    return Consequence(kind, Estimated(rises, wilson(rises, n), n), Estimated(falls, wilson(falls, n), n), change)
+    mean = cluster_bootstrap(by_message, samples, seed, _CHANGES)
+    return Consequence(kind, Estimated(rises, wilson(rises, n), n), Estimated(falls, wilson(falls, n), n), mean)

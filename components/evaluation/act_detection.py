@@ -77,7 +77,8 @@ def load_labels(path: Path) -> list[LabelledReply]:
 
 def _labelled(row: Any, where: str) -> LabelledReply:
     if not isinstance(row, dict) or set(row) != _FIELDS:
-        raise BadFile(f"{where}: expected user, reply and acts, got {', '.join(map(str, row)) if isinstance(row, dict) else row!r}")
+        found = ", ".join(map(str, row)) if isinstance(row, dict) else repr(row)
+        raise BadFile(f"{where}: expected user, reply and acts, got {found}")
     if not isinstance(row["user"], str) or not isinstance(row["reply"], str) or not isinstance(row["acts"], list):
         raise BadFile(f"{where}: user and reply must be texts, acts a list")
     unknown = [act for act in row["acts"] if act not in ACTS]

@@ -15,8 +15,10 @@ from components.dialogue.foreign import UnreadableRecord
 _LISTS = ("messages", "conversations", "conversation", "dialogue", "dialog", "history", "turns")
 _PROMPTS, _COMPLETIONS = ("prompt", "query", "question", "instruction", "input"), ("completion", "response", "answer", "output", "reply")
 _ROLES, _TEXTS = ("role", "from", "speaker", "author"), ("content", "value", "text", "message")
-_USER = frozenset({"user", "human", "prompter", "seeker", "client", "customer", "patient", "usr"})
-_ASSISTANT = frozenset({"assistant", "gpt", "chatgpt", "model", "bot", "ai", "supporter", "counselor", "counsellor", "therapist", "helper"})
+_USER = frozenset({"user", "human", "prompter", "seeker", "client", "customer", "patient", "usr", "speaker"})
+_ASSISTANT = frozenset(
+    {"assistant", "gpt", "chatgpt", "model", "bot", "ai", "supporter", "counselor", "counsellor", "therapist", "helper", "listener"}
+)
 _UNSEEN = frozenset({"system", "developer", "tool", "tool_call", "tool_response", "function", "function_call", "observation"})
 _IDS = ("dialogue_id", "id", "conversation_id", "conversation_hash", "conv_id")
 
