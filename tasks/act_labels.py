@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from components import evaluation
+from components.evaluation import act_detection
 from components.evaluation.act_consequences import Consequence, consequences
 from components.evaluation.act_detection import Detection, LabelledReply, detection, load_labels, wrongly_read
 from components.evaluation.statistics import Estimated
 from components.settings import load_settings
 from components.simulator.scripted.effects import DIFFICULTIES
 
-PACKAGED = Path(next(iter(evaluation.__path__))) / "act_labels"
+PACKAGED = Path(act_detection.__file__).with_name("act_labels")
 
 
 def labelled(files: Sequence[Path]) -> dict[str, list[LabelledReply]]:
