@@ -10,10 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from components.dialogue.foreign import Recording, recording_of
-from components.dialogue.foreign import UnreadableRecord as UnreadableRecording
 from components.dialogue.sage import dialogue_of, has_unjudged_reply
 from components.dialogue.transcript import Dialogue
-from components.evaluation.reappraisal import UnreadableLanguage, reappraise
+from components.evaluation.chat_files import read_chats
+from components.evaluation.chat_shapes import known_shape
+from components.evaluation.reappraisal import reappraise
 from components.evaluation.transcripts import load_transcripts
 from components.evaluation.verification import LLM, SCRIPTED, NotRederivable, first_difference
 from components.files import BadFile, read_jsonl, write_jsonl
@@ -58,19 +59,32 @@ def converse(
     return f"{out}: {summary(dialogues, rules_of(settings))}"
 
 
-def appraise(transcripts: Path, appraiser: str, out: Path, personas: Path | None, difficulty: str | None, params: Path) -> str:
-    """Appraise every reply of recorded dialogues anew and write transcripts; one line about what was known and what was not."""
+def appraise(
+    transcripts: Path, appraiser: str, out: Path, personas: Path | None, difficulty: str | None, params: Path, skip: bool = False
+) -> str:
+    """Appraise every reply of recorded dialogues anew and write transcripts; one line about what was known and what was not.
+
+    A dialogue that cannot be read is an error, or with `skip` left out and counted.
+    """
     if appraiser != SCRIPTED:
         raise ValueError(f"unknown appraiser {appraiser!r}: there is {SCRIPTED}")
     settings = with_simulator(load_settings(params), None, difficulty)
     people = _by_id(personas)
 
-    def read(row: dict[str, Any], name: str) -> tuple[Recording, Dialogue]:
-        recording = recording_of(row, name)
+    def read(row: Any, name: str) -> tuple[Recording, Dialogue]:
+        recording = recording_of(known_shape(row), name)
         persona = people.get(recording.persona_id)
         return recording, reappraise(recording, persona, settings.simulator.difficulty, rules_of(settings))
 
-    both = _each(transcripts, lambda row, number: read(row, f"{_stem(transcripts)}/{number}"))
+    both, unread = list[tuple[Recording, Dialogue]](), list[str]()
+    for number, chat in read_chats(transcripts):
+        try:
+            both.append(read(chat, f"{_stem(transcripts)}/{number}"))
+        except ValueError as error:
+            unread.append(f"{transcripts}:{number}: {error}")
+    if unread and (not skip or not both):
+        more = f" (and {len(unread) - 1} more; --skip leaves them out)" if both and len(unread) > 1 else ""
+        raise BadFile(f"{unread[0]}{more}")
     dialogues = [dialogue for _, dialogue in both]
     _refuse_repeated_ids(transcripts, dialogues)
     write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in dialogues])
@@ -79,6 +93,7 @@ def appraise(transcripts: Path, appraiser: str, out: Path, personas: Path | None
         for count, what in (
             (sum(dialogue.persona_id not in people for dialogue in dialogues), "without a known persona"),
             (sum(dialogue.hidden_need is None for dialogue in dialogues), "without a known need"),
+            (len(unread), f"unreadable ones left out, the first: {''.join(unread[:1])}"),
             (sum(recording.left_out for recording, _ in both), "last messages without a reply left out"),
         )
         if count
@@ -171,7 +186,7 @@ def _each(path: Path, read: Callable[[dict[str, Any], int], Any]) -> list[Any]:
     for row in rows:
         try:
             results.append(read(row.values, row.line))
-        except (UnreadableRecording, UnreadableLanguage, ValueError) as error:
+        except ValueError as error:
             raise BadFile(f"{path}:{row.line}: {error}") from error
     return results
 

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from components.dialogue.foreign import Recording
 from components.dialogue.transcript import Appraisal, Dialogue, SimulatorTag, StopReason, Turn
 from components.personas.persona import HiddenNeed, Persona
-from components.simulator.emotion import EmotionRules, apply_change, stop_reason
+from components.simulator.emotion import HIGHEST, LOWEST, EmotionRules, apply_change, stop_reason
 from components.simulator.scripted.appraiser import Exchange, Listener, appraise
 from components.simulator.scripted.effects import DIFFICULTIES
 from components.simulator.scripted.reading import read_reply
 from components.simulator.scripted.simulator import VERSION
 
 INFORMED, BLIND = "scripted-appraiser", "scripted-appraiser-without-persona"
+_FEW_WORDS = 20  # fewer words of a user, none of them common, may be slang and not another language
 
 
 class UnreadableLanguage(ValueError):
@@ -51,6 +52,8 @@ def reappraise(recording: Recording, persona: Persona | None, difficulty: str, r
         raise UnreadableLanguage(f"{recording.dialogue_id}: the scripted appraiser reads English only")
     listener = listener_of(recording.hidden_need, persona)
     start = rules.start if recording.emotion_start is None else recording.emotion_start
+    if not LOWEST <= start <= HIGHEST:
+        raise ValueError(f"{recording.dialogue_id}: emotion_start must be {LOWEST}..{HIGHEST}, got {start}")
     emotion, turns = start, list[Turn]()
     for turn, appraisal in zip(recording.turns, appraisals_of(listener, difficulty, recording.turns), strict=True):
         emotion = apply_change(emotion, appraisal.change)
@@ -72,6 +75,16 @@ def reappraise(recording: Recording, persona: Persona | None, difficulty: str, r
 
 
 def _is_english(recording: Recording) -> bool:
-    """Whether the users' words are; silence is. What a policy writes is its own business and is judged."""
-    said = read_reply("\n".join(turn.user for turn in recording.turns))
-    return (said.word_count > 0 and said.is_english) or not any(turn.user.strip() for turn in recording.turns)
+    """Whether the users' words are. A few words of slang say little, so the replies are read with them; smileys and silence say nothing.
+
+    What a policy writes is its own business otherwise, and is judged.
+    """
+    said = "\n".join(turn.user for turn in recording.turns)
+    letters = [character for character in said if character.isalpha()]
+    if not letters:
+        return True
+    reading = read_reply(said)
+    if reading.word_count and reading.is_english:
+        return True
+    is_short = reading.word_count < _FEW_WORDS and sum(map(str.isascii, letters)) > len(letters) / 2
+    return is_short and read_reply("\n".join([said, *(turn.assistant for turn in recording.turns)])).is_english

@@ -63,17 +63,18 @@ def converse(
 
 
 def appraise(
-    transcripts: Annotated[Path, typer.Argument(help="Dialogues, also foreign ones: unknown need, text-only persona, no emotions.")],
+    transcripts: Annotated[Path, typer.Argument(help="Dialogues, also foreign ones: chats of any usual shape, need and persona unknown.")],
     out: Out,
     appraiser: Annotated[str, typer.Option("--appraiser", metavar="KIND", help="Who appraises: scripted.")] = "scripted",
     personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, if there is one.")] = None,
     difficulty: Difficulty = None,
+    skip: Annotated[bool, typer.Option("--skip", help="Leave out dialogues that cannot be read or are not in English.")] = False,
     params: Params = PARAMS,
 ) -> None:
     """Appraise every reply of recorded dialogues anew, and fill in emotions and reasons."""
     from tasks import dialogue_commands
 
-    typer.echo(dialogue_commands.appraise(transcripts, appraiser, out, personas, difficulty, params))
+    typer.echo(dialogue_commands.appraise(transcripts, appraiser, out, personas, difficulty, params, skip))
 
 
 def verify(

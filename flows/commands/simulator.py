@@ -12,11 +12,6 @@ from flows.commands import endpoints
 app = typer.Typer(no_args_is_help=True, help="Examine the simulated users.", rich_markup_mode=None)
 
 
-@app.callback()
-def group() -> None:
-    """Keeps `calibrate` a command of its own while it is the only one."""
-
-
 @app.command()
 def calibrate(
     model: Annotated[str, typer.Option("--model", help="The base policy: a folder in Hugging Face format, or hf:NAME.")] = "models/base",
@@ -38,3 +33,20 @@ def calibrate(
     typer.echo(calibration.verdict(figures))
     if any(figure.is_off for figure in figures):
         raise typer.Exit(1)
+
+
+@app.command()
+def acts(
+    labels: Annotated[
+        list[Path] | None, typer.Argument(help="Labelled replies (YAML lists of user, reply, acts); default: those that come along.")
+    ] = None,
+    mistakes: Annotated[bool, typer.Option("--mistakes", help="Also list every reply that is not read as labelled.")] = False,
+    params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = Path("params.yaml"),
+) -> None:
+    """Measure how well the scripted user recognises what a reply does: precision, recall and F1 of every dialogue act."""
+    from tasks import act_labels
+
+    styles = act_labels.labelled(labels or [])
+    typer.echo(act_labels.report(styles, params))
+    if mistakes:
+        typer.echo(f"\n{act_labels.mistakes(styles)}")

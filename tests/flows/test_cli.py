@@ -32,6 +32,7 @@ COMMANDS = [
     "personas-validate",
     "personas-landed",
     "simulator",
+    "simulator-acts",
     "simulator-calibrate",
 ]
 
