@@ -1,0 +1,125 @@
+// The browser of dialogues: filters, full-text search, a list of which only the visible rows exist, and one or two dialogues beside it.
+
+function startBrowser(root, store) {
+  const rowHeight = 58; // pixels, as in dialogues.css
+  const form = root.querySelector("form");
+  const list = root.querySelector(".list");
+  const rows = root.querySelector(".rows");
+  const pane = root.querySelector(".pane");
+  const filters = ["variant", "need", "persona_class", "outcome"];
+  let found = [];
+  let current = null;
+
+  const distinct = (name) => [...new Set(store.dialogues.map((row) => store.of(row, name)))].sort();
+  function choices(name, first, values) {
+    const select = form.elements[name];
+    select.replaceChildren(new Option(first, ""), ...values.map((value) => new Option(value, value)));
+    select.parentElement.hidden = values.length < 2;
+  }
+  for (const name of filters) choices(name, "all", distinct(name));
+  choices("beside", "nobody", distinct("variant"));
+  if (root.dataset.base && colourOf.size > 1) form.elements.beside.value = root.dataset.base;
+
+  const searched = store.turn.map((name, index) => (["user", "think", "reply", "content", "target", "activity", "feeling"].includes(name) ? index : -1))
+    .filter((index) => index >= 0);
+  let lowered = null; // of all texts, made at the first search
+
+  function hitsOf(words) {
+    if (!words) return null;
+    lowered ??= store.texts.map((text) => text.toLowerCase());
+    return new Set(lowered.flatMap((text, number) => (text.includes(words) ? [number] : [])));
+  }
+
+  function search() {
+    const wanted = filters.map((name) => [store.at[name], form.elements[name].value]).filter(([, value]) => value);
+    const hits = hitsOf(form.elements.words.value.trim().toLowerCase());
+    const speaks = (turn) => searched.some((index) => hits.has(turn[index]));
+    found = store.dialogues.filter((row) => wanted.every(([index, value]) => store.texts[row[index]] === value)
+      && (hits === null || hits.has(row[store.at.persona]) || hits.has(row[store.at.dialogue_id]) || row[store.at.turns].some(speaks)));
+    root.querySelector(".count").textContent = `${found.length} of ${store.dialogues.length} dialogues`;
+    rows.style.height = `${found.length * rowHeight}px`;
+    list.scrollTop = 0;
+    show(found.includes(current) ? current : found[0] ?? null);
+  }
+
+  function draw() {
+    const first = Math.max(0, Math.floor(list.scrollTop / rowHeight) - 4);
+    const last = Math.min(found.length, Math.ceil((list.scrollTop + list.clientHeight) / rowHeight) + 4);
+    rows.replaceChildren(...found.slice(first, last).map((row, offset) => entry(row, first + offset)));
+  }
+
+  function entry(row, index) {
+    const part = (tag, name, text) => Object.assign(document.createElement(tag), { className: name, textContent: text });
+    const item = part("div", "row", "");
+    const meter = part("span", "meter", "");
+    meter.style.setProperty("--level", row[store.at.emotions].at(-1));
+    item.append(part("b", "final", store.of(row, "final")), part("span", "swatch", ""), part("span", "name", store.of(row, "variant")), meter,
+      part("small", "about", `${store.of(row, "need")} · ${store.of(row, "persona")}`));
+    item.style.setProperty("--colour", colourOf.get(store.of(row, "variant")));
+    item.style.top = `${index * rowHeight}px`;
+    item.id = `row-${index}`;
+    item.setAttribute("role", "option");
+    item.setAttribute("aria-selected", row === current);
+    item.setAttribute("aria-posinset", index + 1);
+    item.setAttribute("aria-setsize", found.length);
+    item.addEventListener("click", () => show(row));
+    return item;
+  }
+
+  function inView(index) {
+    const top = index * rowHeight;
+    if (top < list.scrollTop) list.scrollTop = top;
+    else if (top + rowHeight > list.scrollTop + list.clientHeight) list.scrollTop = top + rowHeight - list.clientHeight;
+  }
+
+  // The same persona with another policy; of repeats the one with the same number.
+  function besides(row) {
+    const beside = form.elements.beside.value;
+    const of = store.dialogues.filter((one) => one !== row && store.of(one, "variant") === beside && one[store.at.persona] === row[store.at.persona]);
+    const repeat = (one) => store.of(one, "dialogue_id").split("/").at(-1);
+    return of.find((one) => repeat(one) === repeat(row)) ?? of[0];
+  }
+
+  function show(row) {
+    current = row;
+    const index = found.indexOf(row);
+    if (index >= 0) inView(index);
+    list.setAttribute("aria-activedescendant", index >= 0 ? `row-${index}` : "");
+    draw();
+    const other = row && besides(row);
+    const shown = other ? [other, row] : row ? [row] : []; // the base stands left, as before and after
+    pane.className = other ? "pane beside" : "pane";
+    pane.replaceChildren(...shown.map((one) => filled("dialogue", decoded(store, one, "dialogue"))));
+  }
+
+  function open(row) {
+    form.reset();
+    search();
+    show(row);
+    root.querySelector(".browse").scrollIntoView({ block: "start" });
+  }
+
+  list.addEventListener("scroll", draw);
+  list.addEventListener("keydown", (event) => {
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8, Home: -found.length, End: found.length };
+    if (!(event.key in steps) || !found.length) return;
+    event.preventDefault();
+    show(found[Math.min(found.length - 1, Math.max(0, found.indexOf(current) + steps[event.key]))]);
+  });
+  form.addEventListener("input", search);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-opens]");
+    const row = button && store.dialogues.find((one) => store.of(one, "dialogue_id") === button.dataset.opens && store.of(one, "variant") === button.dataset.of);
+    if (row) open(row);
+  });
+  addEventListener("resize", draw);
+  root.hidden = false;
+  search();
+  return open;
+}
+
+const browserReady = storeReady.then((store) => (store.dialogues.length ? startBrowser(document.getElementById("browser"), store) : null));
+browserReady.then(() => { document.documentElement.dataset.ready = "true"; });
+
+addEventListener("beforeprint", () => document.querySelectorAll("details.fold").forEach((fold) => { fold.open = true; }));
