@@ -1,4 +1,4 @@
-"""Stage report: transcripts, metrics and logs of all variants -> reports/: index.html, results.md, results.csv, plots/."""
+"""Stage report: transcripts, metrics and logs of all variants -> reports/: index.html, results.md, tables/, plots/."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.evaluation.report.loading import load_material
-from components.evaluation.report.render import Run, write_report
+from components.evaluation.report.panels.panel import Run
+from components.evaluation.report.render import write_report
+from components.personas.schema import validate_file
 from components.settings import load_settings
 from tasks.stages import run_stage
 
@@ -17,15 +19,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Make the report of whatever variants have transcripts."""
     parser = argparse.ArgumentParser(prog="python -m tasks.stages.report", description=__doc__)
     parser.add_argument("--transcripts", type=Path, required=True, help="folder of <variant>.jsonl")
-    parser.add_argument("--metrics", type=Path, required=True, help="folder of <variant>/sentient.json and <variant>/general.json")
+    parser.add_argument("--metrics", type=Path, required=True, help="folder of <variant>/<kind>.json: sentient, general and more")
     parser.add_argument("--logs", type=Path, required=True, help="folder of <variant>/train.csv and <variant>/evaluation.csv")
+    parser.add_argument("--personas", type=Path, help="the personas file, to filter dialogues by class")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     args = parser.parse_args(argv)
 
     settings = load_settings(args.params)
     model = settings.base.model if settings.base.kind == "model" else None
-    material = load_material(args.transcripts, args.metrics, args.logs)
+    classes = {persona.persona_id: str(persona.persona_class) for persona in validate_file(args.personas)} if args.personas else {}
+    material = load_material(args.transcripts, args.metrics, args.logs, classes)
     write_report(material, Run(settings.seed, settings.benchmark.margin, model), args.out)
     return 0
 

@@ -67,6 +67,12 @@ class Material:
         return next((variant for variant in self.variants if variant.is_base), None)
 
     @property
+    def numbered(self) -> tuple[tuple[int, Variant], ...]:
+        """Each variant with its place among the colours: the base, if there is one, has 0, the others count from 1."""
+        first = 0 if self.base else 1
+        return tuple(enumerate(self.variants, first))
+
+    @property
     def featured(self) -> Variant | None:
         """The trained variant with the highest mean final emotion, the first by name among equals; None without one."""
         scored = [(v.sentient["emotion_mean"], v) for v in self.variants if not v.is_base and v.sentient is not None]

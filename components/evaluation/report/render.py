@@ -46,6 +46,7 @@ def page(material: Material, run: Run, drawings: Mapping[str, str]) -> str:
     return environment().get_template("page.html.j2").render(
         names=[variant.name for variant in material.variants],
         colours=colours(material),
+        rounds={variant.name: ink.series_round(number) for number, variant in material.numbered},
         headline=headline.headline(material),
         statement=headline.statement(run),
         facts=headline.facts(material, run),
@@ -58,7 +59,7 @@ def page(material: Material, run: Run, drawings: Mapping[str, str]) -> str:
 
 def colours(material: Material) -> dict[str, str]:
     """The page's colour of every variant, the same in every panel and figure."""
-    return {variant.name: f"var(--{ink.series_variable(position)})" for position, variant in enumerate(material.variants)}
+    return {variant.name: f"var(--{ink.series_variable(number)})" for number, variant in material.numbered}
 
 
 def environment(folder: str = "report") -> Environment:

@@ -28,8 +28,8 @@ def trajectories(material: Material) -> ink.Drawn | None:
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat
         for axes in grid[len(paths) :]:
             axes.set_axis_off()
-        for position, (axes, variant) in enumerate(zip(grid[: len(paths)], material.variants, strict=True)):
-            _trajectory_panel(axes, ink.series_style(position)["color"], paths[position], turns)
+        for position, (axes, (number, variant)) in enumerate(zip(grid[: len(paths)], material.numbered, strict=True)):
+            _trajectory_panel(axes, ink.series_style(number)["color"], paths[position], turns)
             axes.set_title(variant.name)
             if position + columns >= len(paths):  # nothing below it
                 axes.set_xlabel("Turn")

@@ -18,7 +18,8 @@ function startBrowser(root, store) {
   }
   for (const name of filters) choices(name, "all", distinct(name));
   choices("beside", "nobody", distinct("variant"));
-  if (root.dataset.base && colourOf.size > 1) form.elements.beside.value = root.dataset.base;
+  const base = [...form.elements.beside.options].find((option) => option.value && option.value === root.dataset.base);
+  if (base) base.defaultSelected = true;
 
   const searched = store.turn.map((name, index) => (["user", "think", "reply", "content", "target", "activity", "feeling"].includes(name) ? index : -1))
     .filter((index) => index >= 0);
@@ -39,7 +40,7 @@ function startBrowser(root, store) {
     root.querySelector(".count").textContent = `${found.length} of ${store.dialogues.length} dialogues`;
     rows.style.height = `${found.length * rowHeight}px`;
     list.scrollTop = 0;
-    show(found.includes(current) ? current : found[0] ?? null);
+    show(found.includes(current) ? current : found.find((row) => besides(row)) ?? found[0] ?? null);
   }
 
   function draw() {
@@ -55,7 +56,7 @@ function startBrowser(root, store) {
     meter.style.setProperty("--level", row[store.at.emotions].at(-1));
     item.append(part("b", "final", store.of(row, "final")), part("span", "swatch", ""), part("span", "name", store.of(row, "variant")), meter,
       part("small", "about", `${store.of(row, "need")} · ${store.of(row, "persona")}`));
-    item.style.setProperty("--colour", colourOf.get(store.of(row, "variant")));
+    marked(item, store.of(row, "variant"));
     item.style.top = `${index * rowHeight}px`;
     item.id = `row-${index}`;
     item.setAttribute("role", "option");
@@ -75,7 +76,8 @@ function startBrowser(root, store) {
   // The same persona with another policy; of repeats the one with the same number.
   function besides(row) {
     const beside = form.elements.beside.value;
-    const of = store.dialogues.filter((one) => one !== row && store.of(one, "variant") === beside && one[store.at.persona] === row[store.at.persona]);
+    if (!beside || store.of(row, "variant") === beside) return undefined;
+    const of = store.dialogues.filter((one) => store.of(one, "variant") === beside && one[store.at.persona] === row[store.at.persona]);
     const repeat = (one) => store.of(one, "dialogue_id").split("/").at(-1);
     return of.find((one) => repeat(one) === repeat(row)) ?? of[0];
   }

@@ -86,7 +86,10 @@ def _share(replies: Sequence[tuple[str, int, set[str]]], act: str) -> Cell:
 
 def values(material: Material, run: Run) -> Mapping[str, Any] | None:
     found = flows(material)
-    return {"flows": found, "table": tables(material, run)[0]} if found else None
+    if not found:
+        return None
+    shares = [share for flow in found for _, at_turns, _ in flow.rows for share in at_turns if share is not None]
+    return {"flows": found, "fullest": max(shares), "table": tables(material, run)[0]}
 
 
 PANEL = Panel("strategies", "Strategies", values, tables)
