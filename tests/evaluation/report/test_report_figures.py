@@ -16,7 +16,6 @@ from components.evaluation.report.figures import FIGURES
 from components.evaluation.report.loading import Material, load_material
 from components.evaluation.report.render import asset
 
-
 DICHROMATS = tuple(
     np.array(rows)
     for rows in (

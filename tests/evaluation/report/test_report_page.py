@@ -12,8 +12,8 @@ import pytest
 from report_run import make_dialogues, make_failed, write_run, write_transcripts
 
 from components.dialogue.transcript import Dialogue
-from components.evaluation.report.loading import Material, load_material
 from components.evaluation.report.embedding import unpack
+from components.evaluation.report.loading import Material, load_material
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.render import page, write_report
 from tasks.stages import report as stage

@@ -18,7 +18,6 @@ from components.evaluation.report.render import all_tables
 from components.evaluation.report.table import NUMBER, Cell, Column, Table, as_csv, as_markdown
 from components.files import BadFile
 
-
 RUN = Run(seed=7, margin=0.05, model=None)
 
 
