@@ -56,6 +56,7 @@ def choose(page: Chromium, name: str, value: str) -> None:
         f"(() => {{ const one = document.querySelector('.filters [name={name}]'); one.value = '{value}';"
         "one.dispatchEvent(new Event('input', {bubbles: true})); })()"
     )
+    page.wait("document.getElementById('browser').ariaBusy === 'false'")
 
 
 def test_a_heading_sorts_by_mouse_and_keyboard_and_says_so(page: Chromium):
@@ -122,7 +123,7 @@ def test_the_same_persona_stands_beside_with_the_base_on_the_left(page: Chromium
     assert page.run(personas) == ["p000", "p000"]
     page.run("document.querySelector('.list').focus()")
     page.press("ArrowDown")
-    assert page.run(personas) == ["p001", "p001"]
+    page.wait(f"{personas}.join() === 'p001,p001'")
     assert page.run("document.querySelector('.row[aria-selected=true]').getAttribute('aria-posinset')") == "2"
     choose(page, "beside", "grpo-think")
     assert page.run(PANE) == ["grpo-think", "ppo-think"]
@@ -147,13 +148,13 @@ def test_a_single_dialogue_is_drawn_under_the_pointer_and_opens_at_a_press(page:
     said = page.run("document.querySelector('.pointed-at').textContent")
     assert said.startswith("ppo-think with p0") and "40 →" in said
     page.point(box[0] + box[2] * 0.6, box[1] + box[3] * 0.4, press=True)
-    page.wait(f"{PANE}.at(-1) === 'ppo-think'")
-    assert page.run("document.querySelectorAll('.pane [data-slot=persona]')[0].textContent") == said.split()[2].rstrip(":")
+    page.wait(f"document.querySelector('.pane [data-slot=persona]').textContent === '{said.split()[2].rstrip(':')}'")
+    assert page.run(PANE)[-1] == "ppo-think"
 
 
 def test_the_best_dialogue_of_a_policy_is_one_press_away(page: Chromium):
     page.run("document.querySelector('[data-opens][data-of=\"grpo-think\"]').click()")
-    assert page.run(PANE)[-1] == "grpo-think"
+    page.wait(f"{PANE}.at(-1) === 'grpo-think'")
 
 
 def test_dark_is_dark_and_light_is_light(page: Chromium):

@@ -72,10 +72,15 @@ def html(written: Path) -> str:
     return (written / "index.html").read_text(encoding="utf-8")
 
 
-def stored(html: str) -> dict[str, Any]:
-    """The dialogues inside the page."""
-    (packed,) = re.findall(r'<script type="text/plain" id="store">(.*?)</script>', html)
+def index_of(html: str) -> dict[str, Any]:
+    """What the page knows of all its dialogues."""
+    (packed,) = re.findall(r'<script type="text/plain" id="index">(.*?)</script>', html)
     return unpack(packed)
+
+
+def texts_of(html: str) -> set[str]:
+    """Everything that is said in the page's dialogues."""
+    return {text for packed in re.findall(r'<script type="text/plain" class="chunk">(.*?)</script>', html) for text in unpack(packed)["texts"]}
 
 
 def with_words(dialogue: Dialogue, words: str) -> Dialogue:
@@ -150,10 +155,10 @@ def test_words_of_a_model_are_never_markup(tmp_path: Path):
     assert ATTACK not in text and "<img" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     elements = Elements(text)
-    assert [tag for tag, _ in elements.tags].count("script") == 2
+    assert [tag for tag, _ in elements.tags].count("script") == 3  # the index, a chunk of dialogues, the page's own
     assert elements.disorder == []
     assert any(ATTACK in piece for piece in elements.text)  # a reader sees what was said
-    assert hostile in stored(text)["texts"]
+    assert hostile in texts_of(text)
 
 
 def test_names_are_never_markup(tmp_path: Path):
@@ -166,7 +171,7 @@ def test_names_are_never_markup(tmp_path: Path):
 
 
 def test_a_failed_dialogue_is_shown_as_failed(html: str):
-    store = stored(html)
+    store = index_of(html)
     at = {name: index for index, name in enumerate(store["dialogue"])}
     failed = [row for row in store["dialogues"] if row[at["failure"]] is not None]
     assert [store["texts"][row[at["failure"]]] for row in failed] == ["turn 2: the context holds 1590 of 1600 tokens"]

@@ -1,6 +1,6 @@
 // The browser of dialogues: filters, full-text search, a list of which only the visible rows exist, and one or two dialogues beside it.
 
-function startBrowser(root, store) {
+async function startBrowser(root, store) {
   const rowHeight = 58; // pixels, as in dialogues.css
   const form = root.querySelector("form");
   const list = root.querySelector(".list");
@@ -21,26 +21,25 @@ function startBrowser(root, store) {
   const base = [...form.elements.beside.options].find((option) => option.value && option.value === root.dataset.base);
   if (base) base.defaultSelected = true;
 
-  const searched = store.turn.map((name, index) => (["user", "think", "reply", "content", "target", "activity", "feeling"].includes(name) ? index : -1))
-    .filter((index) => index >= 0);
-  let lowered = null; // of all texts, made at the first search
+  const searched = ["user", "think", "reply", "content", "target", "activity", "feeling"];
+  const count = root.querySelector(".count");
+  let asked = 0; // number of the latest search: an older one that ends later is forgotten
 
-  function hitsOf(words) {
-    if (!words) return null;
-    lowered ??= store.texts.map((text) => text.toLowerCase());
-    return new Set(lowered.flatMap((text, number) => (text.includes(words) ? [number] : [])));
-  }
-
-  function search() {
+  async function search() {
+    const number = (asked += 1);
+    const words = form.elements.words.value.trim().toLowerCase();
     const wanted = filters.map((name) => [store.at[name], form.elements[name].value]).filter(([, value]) => value);
-    const hits = hitsOf(form.elements.words.value.trim().toLowerCase());
-    const speaks = (turn) => searched.some((index) => hits.has(turn[index]));
-    found = store.dialogues.filter((row) => wanted.every(([index, value]) => store.texts[row[index]] === value)
-      && (hits === null || hits.has(row[store.at.persona]) || hits.has(row[store.at.dialogue_id]) || row[store.at.turns].some(speaks)));
-    root.querySelector(".count").textContent = `${found.length} of ${store.dialogues.length} dialogues`;
+    root.ariaBusy = "true";
+    if (words) count.textContent = "searching …";
+    const saying = words ? await store.saying(words, searched) : null;
+    if (number !== asked) return;
+    found = store.dialogues.filter((row) => (saying === null || saying.has(row)) && wanted.every(([index, value]) => store.texts[row[index]] === value));
     rows.style.height = `${found.length * rowHeight}px`;
     list.scrollTop = 0;
-    show(found.includes(current) ? current : found.find((row) => besides(row)) ?? found[0] ?? null);
+    await show(found.includes(current) ? current : found.find((row) => besides(row)) ?? found[0] ?? null);
+    if (number !== asked) return;
+    count.textContent = `${found.length} of ${store.dialogues.length} dialogues`;
+    root.ariaBusy = "false";
   }
 
   function draw() {
@@ -82,22 +81,23 @@ function startBrowser(root, store) {
     return of.find((one) => repeat(one) === repeat(row)) ?? of[0];
   }
 
-  function show(row) {
+  async function show(row) {
     current = row;
     const index = found.indexOf(row);
     if (index >= 0) inView(index);
     list.setAttribute("aria-activedescendant", index >= 0 ? `row-${index}` : "");
     draw();
     const other = row && besides(row);
-    const shown = other ? [other, row] : row ? [row] : []; // the base stands left, as before and after
+    const shown = await Promise.all([other, row].filter(Boolean).map(store.read)); // the base stands left, as before and after
+    if (current !== row) return;
     pane.className = other ? "pane beside" : "pane";
-    pane.replaceChildren(...shown.map((one) => filled("dialogue", decoded(store, one, "dialogue"))));
+    pane.replaceChildren(...shown.map((values) => filled("dialogue", values)));
   }
 
-  function open(row) {
+  async function open(row) {
     form.reset();
-    search();
-    show(row);
+    await search();
+    await show(row);
     root.querySelector(".browse").scrollIntoView({ block: "start" });
   }
 
@@ -117,7 +117,7 @@ function startBrowser(root, store) {
   });
   addEventListener("resize", draw);
   root.hidden = false;
-  search();
+  await search();
   return open;
 }
 
