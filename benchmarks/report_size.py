@@ -2,8 +2,8 @@
 
     python -m benchmarks.report_size [--folder DIR]      # bars: under 15 MB, open in under 2 s
 
-No two messages, thoughts or replies are the same: words are drawn at random, as frequent as words are (Zipf), which compresses worse than
-language; the user's reasons repeat, as a scripted user's do. (An LLM's reasons do not: see docs/report.md for recordings.) "Open" is until
+Messages, thoughts and replies are as long as in the tiny world, and no two are the same: words are drawn at random, as frequent as words are
+(Zipf), which compresses several times worse than language; the user's reasons repeat, as a scripted user's do. (An LLM's reasons do not: see docs/report.md for recordings.) "Open" is until
 all dialogues are listed and the first one can be read, not just until something is painted; CPU seconds are those of the page's thread.
 """
 
@@ -115,7 +115,7 @@ def dialogue(variant: str, persona: int, repeat: int, vocabulary: list[str], rea
         change = random.choice((4, 6, 8)) if random.random() < skill else random.choice((-3, -1, 0))
         emotion = min(99, max(10, emotion + change))
         change = emotion - (turns[-1].emotion or 0 if turns else 40)
-        reply = words(20)
+        reply = words(12)
         evidence = (
             Evidence(step="content", what=random.choice(("absolve", "praise", "advise", "deep_empathy")), span=reply[:20]),
             Evidence(step="target", what="serves_need" if change > 0 else "misses_need", span=reply[:20], points=change),
@@ -124,9 +124,9 @@ def dialogue(variant: str, persona: int, repeat: int, vocabulary: list[str], rea
         felt = Appraisal(content=content, target=target, activity=activity, feeling=feeling, change=change, evidence=evidence)
         turns.append(
             Turn(
-                user=words(25),
+                user=words(23),
                 assistant=reply,
-                think=words(12),
+                think=words(8),
                 emotion=emotion,
                 appraisal=felt,
                 cue=index % 3 == 1,

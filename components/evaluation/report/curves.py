@@ -40,10 +40,10 @@ def learning_curve(material: Material) -> ink.Drawn | None:
                 axes.plot(held_out.steps, values, color=style["color"], linestyle=":", linewidth=1, marker="o", markersize=4)
                 ends.append(_End(name, style["color"], held_out.steps[-1], values[-1]))
             if training and "emotion_mean" in training.columns:
-                values = _running_mean(training.columns["emotion_mean"])
+                means = _running_mean(training.columns["emotion_mean"])
                 axes.plot(training.steps, training.columns["emotion_mean"], **style, linewidth=0.8, alpha=0.3)
-                axes.plot(training.steps, values, **style, linewidth=1.8)
-                ends = [*(end for end in ends if end.name != name), _End(name, style["color"], training.steps[-1], values[-1])]
+                axes.plot(training.steps, means, **style, linewidth=1.8)
+                ends = [*(end for end in ends if end.name != name), _End(name, style["color"], training.steps[-1], means[-1])]
         emotion_axis(axes)
         ink.without_grid(axes, "x")
         axes.set_ylabel("Mean final emotion")

@@ -80,7 +80,9 @@ def index_of(html: str) -> dict[str, Any]:
 
 def texts_of(html: str) -> set[str]:
     """Everything that is said in the page's dialogues."""
-    return {text for packed in re.findall(r'<script type="text/plain" class="chunk">(.*?)</script>', html) for text in unpack(packed)["texts"]}
+    return {
+        text for packed in re.findall(r'<script type="text/plain" class="chunk">(.*?)</script>', html) for text in unpack(packed)["texts"]
+    }
 
 
 def with_words(dialogue: Dialogue, words: str) -> Dialogue:

@@ -11,7 +11,7 @@ from components.evaluation.report.loading import Material
 from components.evaluation.report.panels.panel import Panel, Run
 from components.evaluation.report.table import Cell, Column, Table
 
-MOST_DIALOGUE_BYTES = 12_000_000  # of embedded dialogues, as they stand in the page, which stays under 15 MB
+MOST_DIALOGUE_BYTES = 13_000_000  # of embedded dialogues, as they stand in the page, which stays under 15 MB
 _BLANK_EVIDENCE = views.EvidenceView(step="", what="", span=None, points="", tone="flat")
 _BLANK_TURN = views.TurnView(
     user="", cue=None, think=None, think_note="", reply="", reply_note="", chip=None, tone="flat", emotion="", content="", target="",

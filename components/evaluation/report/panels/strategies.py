@@ -35,11 +35,11 @@ def flows(material: Material) -> list[Flow]:
 
 def shown_acts(material: Material) -> list[str]:
     """The most used acts over all variants, each variant weighing the same; most used first."""
-    weight: Counter[str] = Counter()
+    weight: dict[str, float] = {}
     for variant in material.variants:
         replies = [acts for _, _, acts in _replies(variant.dialogues)]
         for act, count in Counter(act for acts in replies for act in acts).items():
-            weight[act] += count / len(replies)  # type: ignore[assignment]
+            weight[act] = weight.get(act, 0.0) + count / len(replies)
     return [act for act, _ in sorted(weight.items(), key=lambda item: (-item[1], item[0]))[:_ACTS_SHOWN]]
 
 
