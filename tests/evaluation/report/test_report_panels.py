@@ -68,8 +68,8 @@ def test_a_radar_reaches_as_far_as_its_values(finished_run: Path):
     material = with_metrics(load(finished_run), "sentient", portrait=PORTRAIT)
     (radar,) = portrait.radars(material)
     assert radar.variant == "grpo-think"
-    # four axes: up, right, down, left of (150, 92); 62 units are 1 to 5, so 3 is 31 away, 2 is 15.5, 4 is 46.5, 2.5 is 23.25
-    assert radar.outline == "M150.0,61.0L165.5,92.0L150.0,138.5L126.8,92.0Z"
+    # four axes: up, right, down, left of (120, 88); 56 units are 1 to 5, so 3 is 28 away, 2 is 14, 4 is 42, 2.5 is 21
+    assert radar.outline == "M120.0,60.0L134.0,88.0L120.0,130.0L99.0,88.0Z"
 
 
 def test_the_map_puts_structure_left_and_emotion_up_with_its_intervals(finished_run: Path):

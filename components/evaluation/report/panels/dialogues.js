@@ -36,7 +36,8 @@ async function startBrowser(root, store) {
     found = store.dialogues.filter((row) => (saying === null || saying.has(row)) && wanted.every(([index, value]) => store.texts[row[index]] === value));
     rows.style.height = `${found.length * rowHeight}px`;
     list.scrollTop = 0;
-    await show(found.includes(current) ? current : found.find((row) => besides(row)) ?? found[0] ?? null);
+    const featured = (row) => store.of(row, "variant") === root.dataset.featured;
+    await show(found.includes(current) ? current : found.find(featured) ?? found.find(besides) ?? found[0] ?? null);
     if (number !== asked) return;
     count.textContent = `${found.length} of ${store.dialogues.length} dialogues`;
     root.ariaBusy = "false";

@@ -44,6 +44,7 @@ def values(material: Material, _: Run) -> Mapping[str, Any]:
     return {
         "pairs": _pairs(material),
         "base": material.base.name if material.base else "",
+        "featured": material.featured.name if material.featured else "",
         "extremes": [
             (variant.name, [(label, dialogue.dialogue_id, dialogue.emotion_final) for label, dialogue in chosen])
             for variant in material.variants

@@ -16,15 +16,15 @@ from components.evaluation.report.table import Cell, Column, Form, Table
 from components.evaluation.report.wording import interval, number, readable
 
 _LOW, _HIGH = 1.0, 5.0  # of a capability (RLVER paper, appendix C)
-_CENTRE, _RADIUS = (150.0, 92.0), 62.0
+_CENTRE, _RADIUS = (120.0, 88.0), 56.0
 _SIDE, _LABEL_GAP = 400.0, 13.0  # of the map, in units of its view box
 _FORM = Form(lambda value: number(value, 2), lambda ends: interval(ends, 2))
 
 
 class Spoke(NamedTuple):
-    """One capability on a radar: where its axis ends, where its name stands, and the two ends of the interval."""
+    """One capability on a radar: where its axis ends, where its name stands (a word a line), and the two ends of the interval."""
 
-    name: str
+    words: tuple[str, ...]
     x: float
     y: float
     label_x: float
@@ -64,9 +64,11 @@ def _radar(variant: str, names: Sequence[str], values: Mapping[str, Estimate]) -
         angle = 2 * math.pi * index / len(names) - math.pi / 2
         outline.append(_at(angle, values[name].value))
         low, high = values[name].ends or (values[name].value,) * 2
-        (x, y), (label_x, label_y) = _polar(angle, _RADIUS), _polar(angle, _RADIUS + 12)
+        (x, y), (label_x, label_y) = _polar(angle, _RADIUS), _polar(angle, _RADIUS + 10)
         anchor = "middle" if abs(math.cos(angle)) < 0.2 else "start" if math.cos(angle) > 0 else "end"
-        spokes.append(Spoke(readable(name), x, y, label_x, label_y + 4, anchor, f"M{_at(angle, low)}L{_at(angle, high)}"))
+        words = tuple(readable(name).split(" ", 1))
+        first_line = label_y + 3 - (9 if math.sin(angle) < -0.9 else 4) * (len(words) - 1)
+        spokes.append(Spoke(words, x, y, label_x, first_line, anchor, f"M{_at(angle, low)}L{_at(angle, high)}"))
     return Radar(variant, f"M{'L'.join(outline)}Z", spokes)
 
 
