@@ -10,6 +10,7 @@ from report_run import make_dialogues, write_run, write_transcripts
 from test_report_page import RUN, load, with_words
 
 from benchmarks.chromium import Chromium, installed
+from components.evaluation.report.loading import load_material
 from components.evaluation.report.render import write_report
 
 pytestmark = pytest.mark.slow
@@ -33,14 +34,8 @@ def browser() -> Iterator[Chromium]:
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = write_run(tmp_path_factory.mktemp("run"), personas=20, trained=("grpo-think", "ppo-think"))
     folders = (root / name for name in ("transcripts", "metrics", "logs"))
-    write_report(load_with_classes(*folders), RUN, root / "reports")
+    write_report(load_material(*folders, CLASSES), RUN, root / "reports")
     return (root / "reports" / "index.html").as_uri()
-
-
-def load_with_classes(transcripts: Path, metrics: Path, logs: Path):
-    from components.evaluation.report.loading import load_material
-
-    return load_material(transcripts, metrics, logs, CLASSES)
 
 
 @pytest.fixture

@@ -16,6 +16,9 @@ from components.evaluation.report.embedding import unpack
 from components.evaluation.report.loading import Material, load_material
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.render import page, write_report
+from components.files import write_jsonl
+from components.personas.generator import compose_personas
+from components.personas.library import load_library
 from tasks.stages import report as stage
 
 RUN = Run(seed=7, margin=0.05, model=None)
@@ -55,10 +58,10 @@ def load(root: Path) -> Material:
     return load_material(root / "transcripts", root / "metrics", root / "logs")
 
 
-def run_stage_report(run: Path, out: Path) -> Path:
+def run_stage_report(run: Path, out: Path, *options: str) -> Path:
     """The report by the stage itself, with the project's parameters."""
     folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", str(run / name))]
-    assert stage.main([*folders, "--out", str(out), "--params", str(Path(__file__).parents[3] / "params.yaml")]) == 0
+    assert stage.main([*folders, *options, "--out", str(out), "--params", str(Path(__file__).parents[3] / "params.yaml")]) == 0
     return out
 
 
@@ -204,3 +207,16 @@ def test_plots_of_an_earlier_run_do_not_stay(finished_run: Path, tmp_path: Path)
     write_transcripts(tmp_path, "base", make_dialogues("base", 4, 0.5, 1), None)
     write_report(load(tmp_path), RUN, tmp_path / "reports")
     assert not stale.exists()
+
+
+def test_the_stage_takes_the_classes_of_its_personas(tmp_path: Path):
+    _, people = compose_personas(load_library(), seed=7, train=24, test=24)
+    write_jsonl(tmp_path / "test.jsonl", [person.model_dump(mode="json") for person in people])
+    renamed = zip(make_dialogues("base", 4, 0.5, 1), people, strict=False)
+    dialogues = [dialogue.model_copy(update={"persona_id": person.persona_id}) for dialogue, person in renamed]
+    write_jsonl(tmp_path / "transcripts" / "base.jsonl", [dialogue.model_dump(mode="json") for dialogue in dialogues])
+    run_stage_report(tmp_path, tmp_path / "out", "--personas", str(tmp_path / "test.jsonl"))
+    index = index_of((tmp_path / "out" / "index.html").read_text())
+    at = {name: place for place, name in enumerate(index["dialogue"])}
+    found = {index["texts"][row[at["persona"]]]: index["texts"][row[at["persona_class"]]] for row in index["dialogues"]}
+    assert found == {person.persona_id: str(person.persona_class).capitalize() for person in people[:4]}
