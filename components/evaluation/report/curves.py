@@ -62,15 +62,23 @@ class _End(NamedTuple):
 
 
 def _name_the_ends(axes: Axes, ends: Sequence[_End]) -> None:
-    """Names right of the last step, from the lowest up, each far enough above the one before to be read."""
+    """Names right of the last step, in the colours of their curves."""
     measured = sorted((end for end in ends if not math.isnan(end.emotion)), key=lambda end: end.emotion)
-    least, last = -math.inf, max((end.step for end in measured), default=0.0)
-    for end in measured:
-        least = max(end.emotion, least + _LABEL_GAP)
-        axes.annotate(
-            end.name, (end.step, end.emotion), xytext=(last, least), textcoords="data", va="center", color=end.colour, fontweight="bold",
-            annotation_clip=False, horizontalalignment="left",
-        ).set_x(last + 0.012 * max(1.0, last))  # fmt: skip
+    last = max((end.step for end in measured), default=0.0)
+    for end, height in zip(measured, apart([end.emotion for end in measured]), strict=True):
+        axes.text(last + 0.012 * max(1.0, last), height, end.name, va="center", color=end.colour, fontweight="bold", clip_on=False)
+
+
+def apart(rising: Sequence[float]) -> list[float]:
+    """Heights of labels near those of their curves: each at least _LABEL_GAP above the one before, and none above 100 if they fit below."""
+    heights: list[float] = []
+    for emotion in rising:
+        heights.append(max(emotion, heights[-1] + _LABEL_GAP if heights else -math.inf))
+    highest = 100.0
+    for index in reversed(range(len(heights))):
+        heights[index] = min(heights[index], highest)
+        highest = heights[index] - _LABEL_GAP
+    return heights
 
 
 def training_health(material: Material) -> ink.Drawn | None:

@@ -81,6 +81,13 @@ def test_the_running_mean_is_centred_and_passes_over_gaps():
     assert math.isnan(means[4])
 
 
+def test_names_at_the_ends_of_curves_keep_their_distance_and_stay_in_the_figure():
+    assert curves.apart([20.0, 50.0]) == [20.0, 50.0]
+    assert curves.apart([70.0, 71.0, 80.0]) == [70.0, 76.0, 82.0]
+    assert curves.apart([97.0, 98.0, 99.0]) == [88.0, 94.0, 100.0]  # 97, 103, 109, then pushed down from 100
+    assert curves.apart([]) == []
+
+
 def test_the_base_alone_is_grey_and_later_rounds_of_colour_are_dashed():
     styles = [ink.series_style(position) for position in range(16)]
     assert [style["color"] for style in styles].count(ink.SERIES[0]) == 1
