@@ -15,7 +15,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from flows.commands import dialogues, personas, pipeline, scores, serve, servers, simulator
+from flows.commands import dialogues, mlflow, personas, pipeline, scores, serve, servers, simulator
 from tasks import environment
 
 INTERRUPTED = 130
@@ -42,6 +42,7 @@ for commands in (pipeline, dialogues, scores, servers):
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")
 app.add_typer(serve.app, name="serve")
+app.add_typer(mlflow.app, name="mlflow")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

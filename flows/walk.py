@@ -108,6 +108,7 @@ class Walk:
             return
         if reasons:
             self._touched = True
+            self._provenance.begins(step.name)
         run = bring_up_to_date.with_options(name=step.name, task_run_name=step.name)
         if self._jobs == 1:
             self._note(step, run(self._root, step.name, reasons, self._jobs, self._stop, return_state=True))
@@ -131,7 +132,7 @@ class Walk:
             self._provenance.of_run(step.name)
 
     def _note_failure(self, step: dvc.Stage, reason: str) -> None:
-        self._provenance.failed()
+        self._provenance.failed(step.name, reason)
         self._walked.failed[step.name] = reason
         if self._keep_going:
             results.write_failures(self._root, self._walked.failed)
