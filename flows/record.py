@@ -15,7 +15,7 @@ from typing import Any, Self
 from components.settings import SettingsError, TrackingSettings, load_settings
 from tasks import dvc, records
 from tasks.environment import Addresses
-from tasks.tracking import MlflowRecorder, TrackingUnavailable, log_pipeline
+from tasks.tracking import MlflowRecorder, TrackingUnavailable
 from tasks.tracking.sender import Sender
 from tasks.tracking.watch import Watch
 
@@ -79,8 +79,11 @@ class Provenance:
         lock = dvc.locked(self._root)
         if not self._patient or stage not in lock:
             return ""
-        held = self._sender.ask(lambda: log_pipeline(self._recorder, [records.read(self._root, stage, lock)])[stage])
-        run = self._answer(stage, held, PATIENCE_S)
+        record = records.read(self._root, stage, lock)
+        run = self._answer(stage, self._sender.ask(lambda: self._recorder.holder(record)), PATIENCE_S)
+        if run is None and self._patient:
+            self._try(stage, lambda: self._recorder.finish(self._recorder.begin(stage), record))
+            return "; its result is on its way to MLflow"
         return f"; its result is in MLflow run {run}" if run else ""
 
     def _finish(self, stage: str, watch: Watch | None) -> None:

@@ -6,28 +6,28 @@ All of it can be sent again without doubling anything, because sending may break
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from tasks import records
 from tasks.records import File, StageRecord
 from tasks.tracking import datasets, figures, models, prompts, traces
 from tasks.tracking.models import LogModels as LogModels
+from tasks.tracking.spool import stamp
 from tasks.tracking.store import Store
 
 SAMPLE_TABLE = "transcripts/sample.json"
 
 
-def fill(store: Store, run: str, record: StageRecord, root: Path, log_models: LogModels, dialogues: int) -> None:
+def fill(store: Store, run: str, record: StageRecord, stamps: Mapping[str, str], log_models: LogModels, dialogues: int) -> None:
     """`dialogues`: how many of a transcript file become sessions of traces. Files that a later run has replaced are left out, by name."""
     from mlflow.entities import Metric, Param
 
     client = store.client
     for some in records.chunks(sorted(record.parameters.items()), 100):
         client.log_batch(run, params=[Param(name, value[:6000]) for name, value in some])
-    here, replaced = present(record, root)
+    here, replaced = present(record, stamps)
     if replaced:
         client.set_tag(run, "replaced_since", ", ".join(replaced)[:5000])
     used = models.link(store, run, here, log_models)
@@ -53,19 +53,13 @@ def fill(store: Store, run: str, record: StageRecord, root: Path, log_models: Lo
         traces.log_file(store, file.path, run=run, most=dialogues)
 
 
-def present(record: StageRecord, root: Path) -> tuple[StageRecord, list[str]]:
-    """The record with the files that still are what the stage left or read, and the names of the others."""
-    from tasks.dvc import locked
-
-    now = {path: md5 for stage in locked(root).values() for path, md5 in stage.outputs.items()}
-
-    def same(file: File) -> bool:
-        owner = next((path for path in now if file.name == path or file.name.startswith(f"{path}/")), None)
-        return file.path.exists() and (owner is None or now[owner] == file.md5)
-
-    kept: dict[str, Any] = {name: tuple(file for file in getattr(record, name) if same(file)) for name in StageRecord.FILES}
-    gone = sorted({file.name for name in StageRecord.FILES for file in getattr(record, name) if file not in kept[name]})
-    return replace(record, **kept), gone
+def present(record: StageRecord, stamps: Mapping[str, str]) -> tuple[StageRecord, list[str]]:
+    """The record with the files that are as the stage left them, and the names of the others."""
+    files = {name: getattr(record, name) for name in StageRecord.FILES}
+    kept: dict[str, Any] = {
+        name: tuple(file for file in some if file.path.exists() and stamp(file.path) == stamps[file.name]) for name, some in files.items()
+    }
+    return replace(record, **kept), sorted({file.name for name, some in files.items() for file in some if file not in kept[name]})
 
 
 def _log_samples(store: Store, run: str, transcripts: Sequence[File]) -> None:

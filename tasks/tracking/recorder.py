@@ -17,7 +17,7 @@ from typing import Self
 from tasks import records
 from tasks.records import StageRecord
 from tasks.tracking.filling import LogModels, fill
-from tasks.tracking.spool import PIPELINE, End, Entry, Reading, Spool, now_ms
+from tasks.tracking.spool import PIPELINE, End, Entry, Reading, Spool, now_ms, stamp
 from tasks.tracking.store import Store, TrackingUnavailable, opened, readable
 
 HEADLINES = re.compile(r"([^/]+/)?(emotion_mean|success_rate|failure_rate)")  # the first part: the file, of a stage that writes several
@@ -83,7 +83,8 @@ class MlflowRecorder:
             **{f"md5/{path}": md5 for path, md5 in record.md5s.items()},
             **({"seed": seed} if seed else {}),
         }
-        entry.close(End("FINISHED", now, tags, record))
+        stamps = {file.name: stamp(file.path) for files in StageRecord.FILES for file in getattr(record, files)}
+        entry.close(End("FINISHED", now, tags, record, stamps))
 
     def fail(self, entry: Entry, reason: str) -> None:
         """A stage has failed: what it measured until then stays."""
@@ -152,7 +153,7 @@ class MlflowRecorder:
             for name, value in end.tags.items():
                 store.client.set_tag(run, name, value)
             if end.record:
-                fill(store, run, end.record, self.root, self.log_models, self.traces)
+                fill(store, run, end.record, end.stamps, self.log_models, self.traces)
             store.client.set_terminated(run, end.status, end.ended_ms)
             self._drop_doubles(store, entry, run)
             entry.remove()

@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -55,6 +55,7 @@ class End:
     ended_ms: int
     tags: Mapping[str, str]
     record: StageRecord | None
+    stamps: Mapping[str, str] = field(default_factory=dict)  # of the record's files, by name
     forget: bool = False
 
 
@@ -165,6 +166,12 @@ class Spool:
                 yield False
                 return
             yield True
+
+
+def stamp(path: Path) -> str:
+    """What changes when a file or folder is written anew; empty when there is none. Nothing is read: a model may be large."""
+    stats = [one.stat() for one in (path.rglob("*") if path.is_dir() else (path,) if path.is_file() else ())]
+    return f"{len(stats)} {sum(one.st_size for one in stats)} {max(one.st_mtime_ns for one in stats)}" if stats else ""
 
 
 def now_ms() -> int:

@@ -6,6 +6,7 @@ the training.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -69,10 +70,8 @@ def machine_load() -> Iterator[list[Reading]]:
     from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
 
     monitors = [CPUMonitor(), DiskMonitor(), NetworkMonitor()]
-    try:
+    with contextlib.suppress(ImportError, RuntimeError):  # no GPU, or no library that reads it
         monitors.append(GPUMonitor())
-    except (ImportError, RuntimeError):
-        pass  # no GPU, or no library that reads it
     step = 0
     while True:
         readings = []
