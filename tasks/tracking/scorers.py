@@ -21,7 +21,7 @@ from components.personas.schema import validate_file
 from components.policy.thinking import CLOSE, OPEN
 from components.settings import load_settings
 from tasks.dialogue_commands import rules_of
-from tasks.tracking.traces import dialogue_of
+from tasks.tracking.traces import dialogue_of, in_order
 
 if TYPE_CHECKING:
     from mlflow.entities import Feedback, Trace
@@ -82,7 +82,7 @@ def dialogue_scorers(params: Path, personas: Path | None = None, difficulty: str
 
 
 def _appraised_anew(session: Sequence[Trace], people: Mapping[str, Persona], judge: Callable[[Any, Persona | None], Dialogue]) -> Dialogue:
-    ordered = sorted(session, key=lambda trace: trace.info.request_time)
+    ordered = in_order(session)
     marks = ordered[-1].info.trace_metadata
     name = marks.get("mlflow.trace.session") or ordered[-1].info.trace_id
     persona = people.get(marks.get("persona_id", ""))

@@ -146,9 +146,14 @@ def _reasons(appraisal: Appraisal) -> str:
     return "\n".join([f"{appraisal.change:+d}: {appraisal.content} {appraisal.target} Feels {appraisal.feeling}.", *evidence])
 
 
+def in_order(session: Sequence[Trace]) -> list[Trace]:
+    """The traces of a session as they followed each other; a fast program makes several in one millisecond."""
+    return sorted(session, key=lambda trace: min(span.start_time_ns for span in trace.data.spans))
+
+
 def dialogue_of(session: Sequence[Trace]) -> Dialogue | None:
     """The dialogue that `log_file` made these traces of; None for the traces of others."""
-    ordered = sorted(session, key=lambda trace: trace.info.request_time)
+    ordered = in_order(session)
     marks = ordered[-1].info.trace_metadata
     if f"{_MARK}dialogue_id" not in marks:
         return None

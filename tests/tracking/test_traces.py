@@ -13,7 +13,7 @@ from components.dialogue.transcript import StopReason
 from components.files import BadFile
 from tasks.tracking.scorers import dialogue_scorers, messages_of
 from tasks.tracking.store import Store, opened
-from tasks.tracking.traces import dialogue_of, log_file, session_of
+from tasks.tracking.traces import dialogue_of, in_order, log_file, session_of
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
 
@@ -61,7 +61,7 @@ def test_two_runs_of_a_policy_do_not_share_sessions(tmp_path: Path, store: Store
 
 def test_what_is_no_transcript_is_one_line(tmp_path: Path, store: Store) -> None:
     write(tmp_path / "x.jsonl", '{"messages": []}\n')
-    with pytest.raises(BadFile, match="x.jsonl:1: not a dialogue"):
+    with pytest.raises(BadFile, match=r"x.jsonl:1: not a dialogue"):
         log_file(store, tmp_path / "x.jsonl", run=None, most=None)
 
 
@@ -105,8 +105,7 @@ def test_plain_chat_traces_of_anybody_are_appraised_anew(tmp_path: Path, store: 
     mlflow.flush_trace_async_logging()
     traces = store.client.search_traces(locations=[store.experiment])
     assert dialogue_of(traces) is None
-    ordered = sorted(traces, key=lambda trace: trace.info.request_time)
-    assert [message["content"] for message in messages_of(ordered)][:-1] == [message["content"] for message in history][:-1]
+    assert [message["content"] for message in messages_of(in_order(traces))][:-1] == [message["content"] for message in history][:-1]
     informed = scores(traces, personas=tmp_path / "people.jsonl")
     assert informed["final_emotion/mean"] == recorded.emotion_final, "who knows the persona feels what its user felt"
     assert informed["thought_leak/mean"] == pytest.approx(1 / len(recorded.turns))
