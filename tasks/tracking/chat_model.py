@@ -28,7 +28,7 @@ class DialoguePolicy(mlflow.pyfunc.PythonModel):  # type: ignore[misc, name-defi
         self.config = context.model_config
         self._one_at_a_time = threading.Lock()  # torch has one random state
 
-    def predict(self, context: Any, model_input: Any, params: dict[str, Any] | None = None) -> Any:
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # hints would be taken for the signature
         """One chat completion for one request, a list of them for several (the rows of a data frame)."""
         rows = model_input.to_dict("records") if hasattr(model_input, "to_dict") else model_input
         rows = [rows] if isinstance(rows, dict) else list(rows)

@@ -22,7 +22,8 @@ def link(store: Store, run: str, record: StageRecord) -> None:
 
 def prompts_of(record: StageRecord) -> dict[str, str]:
     """The prompts of a stage that holds dialogues, by name: the policy's, and those of the user if a language model plays it."""
-    parameters, found = record.parameters, {}
+    parameters = record.parameters
+    found: dict[str, str] = {}
     if (record.models or record.models_read) and "policy.thinking" in parameters and "simulator.kind" in parameters:
         found |= _texts("policy", "think" if parameters["policy.thinking"] == "True" else "direct")
         if parameters["simulator.kind"] == "llm":

@@ -94,7 +94,7 @@ class Entry:
         if (self.folder / "end.json").is_file():
             return False
         try:
-            return abs(psutil.Process(pid).create_time() - started) > 1.0  # the number now belongs to somebody else
+            return bool(abs(psutil.Process(pid).create_time() - started) > 1.0)  # the number now belongs to somebody else
         except psutil.Error:
             return True
 
@@ -125,8 +125,10 @@ class Entry:
     def sent(self) -> tuple[str | None, int]:
         """The MLflow run it became, and up to which byte its readings were sent."""
         path = self.folder / "sent.json"
-        values = _read(path) if path.is_file() else {"run": None, "upto": 0}
-        return values["run"], values["upto"]
+        if not path.is_file():
+            return None, 0
+        values = _read(path)
+        return str(values["run"]), int(values["upto"])
 
     def mark_sent(self, run: str, upto: int) -> None:
         write_json(self.folder / "sent.json", {"run": run, "upto": upto})

@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tasks.records import metric_name
 from tasks.tracking.spool import Entry, Reading, now_ms
@@ -69,9 +70,10 @@ def machine_load() -> Iterator[list[Reading]]:
     from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
     from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
 
-    monitors = [CPUMonitor(), DiskMonitor(), NetworkMonitor()]
+    monitors: list[Any] = [kind() for kind in (CPUMonitor, DiskMonitor, NetworkMonitor)]
     with contextlib.suppress(ImportError, RuntimeError):  # no GPU, or no library that reads it
-        monitors.append(GPUMonitor())
+        gpus: Any = GPUMonitor
+        monitors.append(gpus())
     step = 0
     while True:
         readings = []
