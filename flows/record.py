@@ -41,7 +41,7 @@ class Provenance:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         interrupted = kind is KeyboardInterrupt
         for stage in list(self._watches):
-            self.failed(stage, "interrupted" if interrupted else "the flow ended")
+            self.failed(stage, "interrupted" if interrupted else "the flow ended", "KILLED")
         try:
             self._recorder.end("KILLED" if interrupted else "FAILED" if kind or self._recorder.failed else "FINISHED")
             if self._recorder.spool.entries():
@@ -57,12 +57,12 @@ class Provenance:
         except OSError as error:
             self._warn(stage, error)
 
-    def failed(self, stage: str, reason: str) -> None:
+    def failed(self, stage: str, reason: str, status: str = "FAILED") -> None:
         """A stage has failed, or could not even begin."""
         self._recorder.stage_failed()
         if watch := self._watches.pop(stage, None):
             watch.stop()
-            self._try(stage, lambda: self._recorder.fail(watch.entry, reason))
+            self._try(stage, lambda: self._recorder.fail(watch.entry, reason, status))
 
     def of_run(self, stage: str) -> None:
         """Log a stage that has just run."""

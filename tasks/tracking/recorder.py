@@ -86,10 +86,10 @@ class MlflowRecorder:
         stamps = {file.name: stamp(file.path) for files in StageRecord.FILES for file in getattr(record, files)}
         entry.close(End("FINISHED", now, tags, record, stamps))
 
-    def fail(self, entry: Entry, reason: str) -> None:
-        """A stage has failed: what it measured until then stays."""
+    def fail(self, entry: Entry, reason: str, status: str = "FAILED") -> None:
+        """A stage has failed or was killed: what it measured until then stays."""
         self.failed = self._kept = True
-        entry.close(End("FAILED", now_ms(), {"failure": reason[:500]}, None))
+        entry.close(End(status, now_ms(), {"failure": reason[:500]}, None))
 
     def forget(self, entry: Entry) -> None:
         """A stage did not run after all."""
