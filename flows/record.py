@@ -48,6 +48,8 @@ class Provenance:
                 self._answer("pipeline", self._sender.ask(lambda: None), INTERRUPTED_WAIT_S if interrupted else LAST_WAIT_S)
         except OSError as problem:
             self._warn("pipeline", problem)
+        finally:
+            self._sender.stop()
 
     def begins(self, stage: str) -> None:
         """A stage starts to work: it is watched from now on."""

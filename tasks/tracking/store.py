@@ -38,6 +38,7 @@ def opened(root: Path, uri: str, experiment: str = EXPERIMENT) -> Store:
     from mlflow import MlflowClient
 
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # every retry is a warning to it
     client = MlflowClient(tracking_uri=uri)
     found = client.get_experiment_by_name(experiment)
     if found is None:
