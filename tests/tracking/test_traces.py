@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_recorded_dialogues_are_scored_by_the_appraisals_they_carry(tmp_path: Pa
     assert session_of(said[0], "0" * 32) == "a/1@00000000"
 
 
-def test_plain_chat_traces_of_anybody_are_appraised_anew(tmp_path: Path, store: Store) -> None:
+def test_plain_chat_traces_of_anybody_are_appraised_anew(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The words of a scripted dialogue as any application would trace them: the same emotions come out that its user had."""
     import mlflow
 
@@ -110,4 +111,7 @@ def test_plain_chat_traces_of_anybody_are_appraised_anew(tmp_path: Path, store: 
     assert informed["final_emotion/mean"] == recorded.emotion_final, "who knows the persona feels what its user felt"
     assert informed["thought_leak/mean"] == pytest.approx(1 / len(recorded.turns))
     assert any(name.startswith("strategy/") for name in informed)
-    assert 0 <= scores(traces)["final_emotion/mean"] <= 100, "and blindly it can be done too"
+    named: dict[str, Any] = {"experiment": store.experiment}
+    monkeypatch.chdir(PARAMS.parent)
+    exec(re.findall(r"```python\n(.*?)```", (PARAMS.parent / "docs" / "mlflow.md").read_text(), flags=re.DOTALL)[0], named)
+    assert 0 <= named["result"].metrics["final_emotion/mean"] <= 100, "and the guide's own lines do it blindly"
