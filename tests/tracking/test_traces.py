@@ -24,7 +24,9 @@ def store(tmp_path: Path, tracking_uri: str) -> Store:
     import mlflow
 
     mlflow.set_tracking_uri(tracking_uri)
-    return opened(tmp_path, tracking_uri)
+    store = opened(tmp_path, tracking_uri)
+    mlflow.set_experiment(experiment_id=store.experiment)
+    return store
 
 
 def sessions(store: Store) -> dict[str, list[Any]]:
@@ -90,7 +92,6 @@ def test_plain_chat_traces_of_anybody_are_appraised_anew(tmp_path: Path, store: 
 
     (recorded,) = scripted_dialogues(1)
     write(tmp_path / "people.jsonl", "".join(persona.model_dump_json() + "\n" for persona in people()[1]))
-    mlflow.set_experiment(experiment_id=store.experiment)
 
     @mlflow.trace
     def chatbot(messages: list[dict[str, str]], reply: str) -> str:
@@ -111,7 +112,7 @@ def test_plain_chat_traces_of_anybody_are_appraised_anew(tmp_path: Path, store: 
     assert informed["final_emotion/mean"] == recorded.emotion_final, "who knows the persona feels what its user felt"
     assert informed["thought_leak/mean"] == pytest.approx(1 / len(recorded.turns))
     assert any(name.startswith("strategy/") for name in informed)
-    named: dict[str, Any] = {"experiment": store.experiment}
+    named: dict[str, Any] = {}
     monkeypatch.chdir(PARAMS.parent)
     exec(re.findall(r"```python\n(.*?)```", (PARAMS.parent / "docs" / "mlflow.md").read_text(), flags=re.DOTALL)[0], named)
     assert 0 <= named["result"].metrics["final_emotion/mean"] <= 100, "and the guide's own lines do it blindly"
