@@ -33,7 +33,10 @@ def logged(finished: Path, tracking_uri: str) -> str:
     """The URI of a real, tiny policy in MLflow."""
     import shutil
 
+    import mlflow
     from mlflow import MlflowClient
+
+    mlflow.set_tracking_uri(tracking_uri)  # an earlier test may have set another
 
     shutil.rmtree(finished / "models/v")
     save_policy(micro_model(), micro_tokenizer(), finished / "models/v")
