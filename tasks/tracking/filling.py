@@ -21,7 +21,7 @@ SAMPLE_TABLE = "transcripts/sample.json"
 
 
 def fill(store: Store, run: str, record: StageRecord, stamps: Mapping[str, str], log_models: LogModels, dialogues: int) -> None:
-    """`dialogues`: how many of a transcript file become sessions of traces. Files that a later run has replaced are left out, by name."""
+    """`dialogues`: how many become sessions of traces, in equal parts of each transcript file. Files that a later run has replaced are left out, by name."""
     from mlflow.entities import Metric, Param
 
     client = store.client
@@ -50,7 +50,7 @@ def fill(store: Store, run: str, record: StageRecord, stamps: Mapping[str, str],
         client.log_figure(run, figure, f"figures/{name}.png")
     _log_samples(store, run, here.transcripts)
     for file in here.transcripts:
-        traces.log_file(store, file.path, run=run, most=dialogues)
+        traces.log_file(store, file.path, run=run, most=dialogues // len(here.transcripts))
 
 
 def present(record: StageRecord, stamps: Mapping[str, str]) -> tuple[StageRecord, list[str]]:

@@ -27,7 +27,7 @@ BATCH = 1000  # metrics a call, MLflow's limit
 class MlflowRecorder:
     """One pipeline run. Use as a context manager; the parent run is begun by the first stage that is recorded.
 
-    `traces`: how many dialogues of a transcript file are logged as sessions of traces.
+    `traces`: how many dialogues of a stage are logged as sessions of traces.
     """
 
     def __init__(self, root: Path, uri: str, log_models: LogModels, tags: dict[str, str] | None = None, traces: int = 0) -> None:
