@@ -81,10 +81,15 @@ class Provenance:
         lock = dvc.locked(self._root)
         if not self._patient or stage not in lock:
             return ""
-        record = records.read(self._root, stage, lock)
+        try:
+            record = records.read(self._root, stage, lock)
+        except (OSError, ValueError) as error:
+            self._warn(stage, error)
+            return ""
         run = self._answer(stage, self._sender.ask(lambda: self._recorder.holder(record)), PATIENCE_S)
-        if run is None and self._patient:
+        if run is None and self._patient and not self._recorder.spool.has(stage, record.digest):
             self._try(stage, lambda: self._recorder.finish(self._recorder.begin(stage), record))
+        if run is None and self._patient:
             return "; its result is on its way to MLflow"
         return f"; its result is in MLflow run {run}" if run else ""
 

@@ -20,7 +20,8 @@ def sync(root: Path, uri: str) -> str:
         recorder.send()
         lock = dvc.locked(root)
         before = len(recorder.runs)
-        log_pipeline(recorder, [records.read(root, stage, lock) for stage in lock])
+        stages = [records.read(root, stage, lock) for stage in lock]
+        log_pipeline(recorder, [stage for stage in stages if not recorder.spool.has(stage.name, stage.digest)])
         added = len(recorder.runs) - before
     left = len(recorder.spool.entries())
     return f"MLflow {uri}: {waiting} runs were waiting, {left} still are; {added} runs added for results that none held"

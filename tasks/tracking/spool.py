@@ -157,6 +157,14 @@ class Spool:
         found = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
         return [entry for path in found if (entry := Entry(path)).exists]
 
+    def has(self, name: str, outputs: str) -> bool:
+        """Whether a run of this name with these outputs waits to be sent."""
+        for entry in self.entries():
+            with contextlib.suppress(FileNotFoundError):  # it has just been sent
+                if entry.head.name == name and (end := entry.end) and end.tags.get("outputs") == outputs:
+                    return True
+        return False
+
     @contextlib.contextmanager
     def only_sender(self) -> Iterator[bool]:
         """Whether this process may send now; False while another one does."""
