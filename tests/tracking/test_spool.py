@@ -123,7 +123,9 @@ def test_curves_are_followed_while_they_grow_and_are_there_once_in_the_end(tmp_p
     assert history(tracking_uri, recorder.runs[entry.identity], "train/loss") == [(step, step / 2) for step in range(1, 6)]
 
 
-def test_a_tracker_that_hangs_slows_neither_the_training_nor_the_flow(toy: Path, impatient: None, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tracker_that_hangs_slows_neither_the_training_nor_the_flow(
+    toy: Path, impatient: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every request hangs. The loop that writes the curves takes as long as alone, and the flow's calls return at once."""
     from flows.record import Provenance
 
@@ -137,6 +139,8 @@ def test_a_tracker_that_hangs_slows_neither_the_training_nor_the_flow(toy: Path,
             time.sleep(0.005)
         return time.perf_counter() - began
 
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
+    MlflowRecorder(toy, "sqlite:///x.db", "reference").begin("warm")  # the imports of the first call
     alone = steps("alone")
     with hanging() as (url, asked):
         provenance = Provenance(toy, Addresses(url, None, toy), None, logging.getLogger("flow"))
@@ -154,7 +158,7 @@ def test_a_tracker_that_hangs_slows_neither_the_training_nor_the_flow(toy: Path,
         assert not caplog.messages, "and nobody has waited for it"
     print(f"alone {alone:.2f} s, tracked {tracked:.2f} s; begin {begun * 1000:.0f} ms, end {ended * 1000:.0f} ms")
     assert tracked < alone * 1.5 + 0.5, "the margin is the machine's; benchmarks say what it is on a quiet one"
-    assert begun < 3 and ended < 8
+    assert begun < 20 and ended < 20, "whoever waits for the tracker waits a minute"
 
 
 @pytest.mark.slow
