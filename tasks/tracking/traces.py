@@ -37,11 +37,13 @@ def log_file(store: Store, path: Path, *, run: str | None, most: int | None) -> 
     client = TracingClient(store.uri)
     left = count(-sum(len(dialogue.turns) for dialogue in dialogues))
     for dialogue in dialogues:
+        spans: list[Span] = []
         for number, turn in enumerate(dialogue.turns, start=1):
             said = _Said(dialogue, number, turn, origin, written_ms + BETWEEN_TURNS_MS * next(left))
             trace = said.trace(store.experiment, run)
             client.start_trace(trace.info)
-            client.log_spans(store.experiment, trace.data.spans)
+            spans += trace.data.spans
+        client.log_spans(store.experiment, spans)
     return [session_of(dialogue, origin) for dialogue in dialogues]
 
 
