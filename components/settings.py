@@ -247,6 +247,7 @@ class AuthoringSettings(_Section):
 
 class TrackingSettings(_Section):
     log_models: Literal["full", "reference"]
+    traces: int = Field(ge=0)
 
 
 class Settings(_Section):

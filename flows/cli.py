@@ -19,6 +19,7 @@ from flows.commands import (
     audit,
     blind,
     dialogues,
+    mlflow,
     personas,
     pipeline,
     promotion,
@@ -54,6 +55,7 @@ app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")
 app.add_typer(serve.app, name="serve")
 app.add_typer(blind.app, name="blind")
+app.add_typer(mlflow.app, name="mlflow")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
