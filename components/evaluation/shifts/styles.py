@@ -19,7 +19,9 @@ TYPO_RATE = 0.2  # share of the words of four or more letters
 SWAP_RATE = 0.8  # share of the words with a form of their own in a style that take it
 
 _WORD = re.compile(r"[A-Za-z]+(?:['\u2019][A-Za-z]+)?")
-_LEADING = re.compile(r"^(?:(?:I|It|There|That|This|They)(?:['\u2019](?:ve|m|s|re|d)| (?:have|am|was|is|had|were|are)(?! to\b))? (?:just |really |quite )?|My )")
+_LEADING = re.compile(
+    r"^(?:(?:I|It|There|That|This|They)(?:['\u2019](?:ve|m|s|re|d)| (?:have|am|was|is|had|were|are)(?! to\b))? (?:just |really |quite )?|My )"
+)
 _SMALL_WORDS = re.compile(r"\b(?:a|an|the|just|really|quite|rather|so|very) (?=[a-z])")
 _NEIGHBOURS = dict(zip("abcdefghijklmnopqrstuvwxyz", "snvfrdghoujkmniowadryvecxt", strict=True))  # on the keyboard
 
@@ -27,6 +29,11 @@ _NEIGHBOURS = dict(zip("abcdefghijklmnopqrstuvwxyz", "snvfrdghoujkmniowadryvecxt
 @cache
 def _style(name: str) -> Any:
     return YAML(typ="safe").load(files(__package__).joinpath("styles.yaml").read_text("utf-8"))[name]
+
+
+@cache
+def _opening_words() -> frozenset[str]:
+    return frozenset(_style("opening_words").split())
 
 
 def terse(text: str, persona: Persona, random: Random) -> str:
@@ -64,8 +71,7 @@ def with_typos(text: str, persona: Persona, random: Random) -> str:
 def non_native(text: str, persona: Persona, random: Random) -> str:
     """Articles go, verbs lose their endings and prepositions are mixed up."""
     style = _style("non_native")
-    dropped = frozenset(style["dropped"])
-    text = _swapped(text, style["swaps"] | {word: "" for word in dropped}, random)
+    text = _swapped(text, style["swaps"] | dict.fromkeys(style["dropped"], ""), random)
     return " ".join(_capital(sentence) for sentence in _sentences(re.sub(r" {2,}", " ", text).strip()))
 
 
@@ -125,11 +131,4 @@ def _capital(text: str) -> str:
 def _lower(text: str) -> str:
     """The first letter small where that word is known to be no name."""
     first = text.split(" ", 1)[0].rstrip(",.!?:").lower()
-    return text[:1].lower() + text[1:] if first in _OPENING_WORDS else text
-
-
-_OPENING_WORDS = frozenset(
-    "a after all an and as at before but can't don't each even every everybody everyone for half he her his if in it its it's last maybe my no"
-    " next nobody not nothing now of often oh on one our people she since so some somebody something sometimes somehow that that's the there"
-    " they this three to two under we well what when whenever yes yesterday you you're your".split()
-)
+    return text[:1].lower() + text[1:] if first in _opening_words() else text
