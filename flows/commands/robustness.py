@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from flows.commands import endpoints
-from flows.commands.dialogues import PARAMS, TEST_PERSONAS, Difficulty, Params, Personas
+from flows.commands.dialogues import PARAMS, TEST_PERSONAS, Difficulty, Params, Personas, Variant
 
 
 def register(app: typer.Typer) -> None:
-    for command in (robustness,):
+    for command in (robustness, consistency):
         app.command()(command)
 
 
@@ -55,6 +55,25 @@ def robustness(
     typer.echo(f"{text}\n\n{out}")
     if not complete:
         raise typer.Exit(1)
+
+
+def consistency(
+    transcripts: Annotated[Path, typer.Argument(help="A transcript file; its words are what is appraised.")],
+    appraiser: Annotated[str, typer.Option("--appraiser", metavar="KIND", help="scripted[:DIFFICULTY] or llm[:DIFFICULTY].")] = "scripted",
+    times: Annotated[int, typer.Option("--times", min=2, help="How often each reply is asked about, the first time included.")] = 5,
+    personas: Personas = TEST_PERSONAS,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N dialogues.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write all figures to this JSON file.")] = None,
+    variant: Variant = None,
+    budget: endpoints.Budget = None,
+    replay: endpoints.Replay = False,
+    params: Params = PARAMS,
+) -> None:
+    """Ask an appraiser about the same replies again: as they are, in a reordered context, about the same person in other words."""
+    endpoints.use(budget, replay)
+    from tasks.consistency import examine
+
+    typer.echo(examine(transcripts, appraiser, times, personas, limit, out, variant, params))
 
 
 def _split(values: list[str] | None) -> list[str]:
