@@ -48,12 +48,12 @@ def _with_personas(dialogues: Sequence[Dialogue], personas: Path) -> Iterator[tu
 
 
 def _table(rows: Sequence[Consistency]) -> Iterator[str]:
-    yield "| probe | replies | answers | variance | absolute difference | same direction | identical |"
+    yield "| probe | replies | answers (none) | variance | absolute difference | same direction | identical |"
     yield "|---" * 7 + "|"
     for row in rows:
         shares = " | ".join(f"{one.value:.1%} [{one.ci95.low:.1%}, {one.ci95.high:.1%}]" for one in (row.same_direction, row.identical))
         points = " | ".join(f"{one.value:.2f} [{one.ci95.low:.2f}, {one.ci95.high:.2f}]" for one in (row.variance, row.mean_difference))
-        yield f"| {row.probe}{', exactly the same' if row.is_exact else ''} | {row.replies} | {row.answers} | {points} | {shares} |"
+        yield f"| {row.probe}{', exactly the same' if row.is_exact else ''} | {row.replies} | {row.answers} ({row.unanswered}) | {points} | {shares} |"
 
 
 def _as_json(row: Consistency) -> dict[str, Any]:
@@ -64,6 +64,7 @@ def _as_json(row: Consistency) -> dict[str, Any]:
         "probe": row.probe,
         "replies": row.replies,
         "answers": row.answers,
+        "unanswered": row.unanswered,
         "exact": row.is_exact,
         "variance": estimated(row.variance),
         "mean_difference": estimated(row.mean_difference),

@@ -12,7 +12,7 @@ from pathlib import Path
 from components.dialogue.episode import Job
 from components.dialogue.rollouts import TooManyFailures
 from components.dialogue.transcript import Dialogue
-from components.evaluation.appraisers import Appraiser, final_emotion
+from components.evaluation.appraisers import Appraiser, final_emotions
 from components.evaluation.robustness import SecondOpinion, rows, second_opinion
 from components.evaluation.shifts.catalogue import SHIFTS, UNSHIFTED, users
 from components.evaluation.transcripts import load_transcripts
@@ -138,10 +138,7 @@ def _asked(
     asked = appraiser_of(named, settings)
 
     async def emotions(appraiser: Appraiser) -> dict[str, dict[str, int]]:
-        return {
-            policy: {one.dialogue_id: await final_emotion(appraiser, one, persona_of[one.persona_id]) for one in dialogues}
-            for policy, dialogues in held.items()
-        }
+        return {policy: await final_emotions(appraiser, dialogues, persona_of) for policy, dialogues in held.items()}
 
     return asked.appraiser.name, asked.run(emotions)
 

@@ -5,7 +5,8 @@ An appraiser is given the whole dialogue up to a reply, so it can be asked about
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from components.personas.persona import Persona
 from components.simulator.emotion import apply_change
 from components.simulator.llm.questions import Exchange as LLMExchange
 from components.simulator.llm.simulator import LLMSimulator
+from components.simulator.protocol import SimulatorUnavailable
 from components.simulator.scripted.appraiser import Exchange, appraise
 from components.simulator.scripted.effects import DIFFICULTIES
 
@@ -61,10 +63,19 @@ class LLMAppraiser:
         return await self.user.change_after(persona, [LLMExchange(one.user, one.reply) for one in exchanges], emotion, seed)
 
 
-async def final_emotion(appraiser: Appraiser, dialogue: Dialogue, persona: Persona) -> int:
-    """What the dialogue is worth to another appraiser: its words, emotions from the first reply on anew, no stop before its end."""
+async def final_emotions(appraiser: Appraiser, dialogues: Sequence[Dialogue], personas: Mapping[str, Persona]) -> dict[str, int]:
+    """By id, what the dialogues are worth to another appraiser; those that it gave no readable answer on are left out."""
+    found = await asyncio.gather(*(_final_emotion(appraiser, one, personas[one.persona_id]) for one in dialogues))
+    return {one.dialogue_id: emotion for one, emotion in zip(dialogues, found, strict=True) if emotion is not None}
+
+
+async def _final_emotion(appraiser: Appraiser, dialogue: Dialogue, persona: Persona) -> int | None:
+    """The recorded words, emotions from the first reply on anew, no stop before their end."""
     exchanges = [Exchange(turn.user, turn.assistant) for turn in dialogue.turns]
     emotion = dialogue.emotion_start
-    for count in range(1, len(exchanges) + 1):
-        emotion = apply_change(emotion, await appraiser.change_after(persona, exchanges[:count], emotion, dialogue.seed))
+    try:
+        for count in range(1, len(exchanges) + 1):
+            emotion = apply_change(emotion, await appraiser.change_after(persona, exchanges[:count], emotion, dialogue.seed))
+    except SimulatorUnavailable:
+        return None
     return emotion

@@ -18,6 +18,7 @@ from components.evaluation.appraisers import Appraiser
 from components.evaluation.paraphrase import paraphrased
 from components.evaluation.statistics import Estimated, Interval
 from components.personas.persona import Persona
+from components.simulator.protocol import SimulatorUnavailable
 from components.simulator.scripted.appraiser import Exchange
 
 AGAIN, REORDERED, PARAPHRASED = "asked again", "context reordered", "persona paraphrased"
@@ -28,11 +29,14 @@ _VARIANCES = Interval(0.0, 200.0)  # of two answers, one -10 and one +10
 
 @dataclass(frozen=True)
 class Asking:
-    """One reply appraised several times under one probe; `changes[0]` is the plain first answer, the same in every probe."""
+    """One reply appraised several times under one probe; `changes[0]` is the plain first answer, the same in every probe.
+
+    Without a first answer there is nothing to compare with, and all the others count as unanswered."""
 
     persona_id: str
     probe: str
     changes: tuple[int, ...]
+    unanswered: int
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class Consistency:
     probe: str
     replies: int
     answers: int  # first answers left out
+    unanswered: int  # the model gave none that can be read, after bounded repairs
     variance: Estimated
     mean_difference: Estimated  # absolute, in points of -10..10
     same_direction: Estimated  # share: both up, both down or both neither
@@ -54,10 +59,7 @@ class Consistency:
 
 
 async def ask_again(appraiser: Appraiser, dialogue: Dialogue, persona: Persona, times: int) -> list[Asking]:
-    """Every appraised reply of a dialogue under every probe. A context of fewer than two exchanges has no other order.
-
-    Raises SimulatorUnavailable.
-    """
+    """Every appraised reply of a dialogue under every probe. A context of fewer than two exchanges has no other order."""
     if times < 2:
         raise ValueError(f"to compare answers, ask at least 2 times, got {times}")
     turns = [turn for turn in dialogue.turns if turn.appraisal is not None]
@@ -82,24 +84,39 @@ async def _probe_reply(
     questions.append((PARAPHRASED, other_words, exchanges, seeds[0]))
     if len(earlier) >= 2:
         questions.append((REORDERED, persona, [*reversed(earlier), last], seeds[0]))
-    answers = await asyncio.gather(*(appraiser.change_after(who, said, emotion, seed) for _, who, said, seed in questions))
+    answers = await asyncio.gather(*(_answer(appraiser, who, said, emotion, seed) for _, who, said, seed in questions))
     told = [(question[0], answer) for question, answer in zip(questions, answers, strict=True)]
-    again = tuple(answer for probe, answer in told if probe == AGAIN)
-    others = [Asking(dialogue.persona_id, probe, (again[0], answer)) for probe, answer in told if probe != AGAIN]
-    return [Asking(dialogue.persona_id, AGAIN, again), *others]
+    first = answers[0]
+    return [
+        _asking(persona.persona_id, probe, first, [answer for about, answer in told[1:] if about == probe])
+        for probe in dict.fromkeys(probe for probe, _ in told)
+    ]
+
+
+async def _answer(appraiser: Appraiser, persona: Persona, exchanges: Sequence[Exchange], emotion: int, seed: int) -> int | None:
+    try:
+        return await appraiser.change_after(persona, exchanges, emotion, seed)
+    except SimulatorUnavailable:
+        return None
+
+
+def _asking(persona_id: str, probe: str, first: int | None, later: Sequence[int | None]) -> Asking:
+    known = () if first is None else (first, *(change for change in later if change is not None))
+    return Asking(persona_id, probe, known, unanswered=len(later) - max(0, len(known) - 1))
 
 
 def consistency(askings: Sequence[Asking], samples: int, seed: int) -> list[Consistency]:
-    """One row per probe that was asked, intervals by persona bootstrap (shares: Wilson's). Raises ValueError without askings."""
-    if not askings:
-        raise ValueError("no reply was appraised")
-    probes = [probe for probe in (AGAIN, REORDERED, PARAPHRASED) if any(one.probe == probe for one in askings)]
+    """One row per probe that was asked, intervals by persona bootstrap (shares: Wilson's). Raises ValueError without answers."""
+    probes = [probe for probe in (AGAIN, REORDERED, PARAPHRASED) if any(one.probe == probe and len(one.changes) > 1 for one in askings)]
+    if not probes:
+        raise ValueError(f"no reply was appraised twice; {sum(one.unanswered for one in askings)} questions were left unanswered")
     return [_row(probe, [one for one in askings if one.probe == probe], samples, seed) for probe in probes]
 
 
 def _row(probe: str, askings: Sequence[Asking], samples: int, seed: int) -> Consistency:
     variance, difference, direction, identical = (dict[str, list[float]]() for _ in range(4))
-    for one in askings:
+    compared = [one for one in askings if len(one.changes) > 1]
+    for one in compared:
         first, *later = one.changes
         variance.setdefault(one.persona_id, []).append(_variance(one.changes))
         difference.setdefault(one.persona_id, []).extend(float(abs(change - first)) for change in later)
@@ -111,8 +128,9 @@ def _row(probe: str, askings: Sequence[Asking], samples: int, seed: int) -> Cons
 
     return Consistency(
         probe,
-        replies=len(askings),
-        answers=sum(len(one.changes) - 1 for one in askings),
+        replies=len(compared),
+        answers=sum(len(one.changes) - 1 for one in compared),
+        unanswered=sum(one.unanswered for one in askings),
         variance=mean(variance, _VARIANCES),
         mean_difference=mean(difference, _CHANGES),
         same_direction=statistics.proportion(direction),
