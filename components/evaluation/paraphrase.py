@@ -25,18 +25,18 @@ def paraphrased(persona: Persona) -> Persona:
         update={
             "need_text": _reworded(persona.need_text, persona),
             "traits": tuple(reversed(persona.traits)),
-            "portrait": _reworded(_rearranged(persona.portrait), persona),
+            "portrait": _reworded(_rearranged(persona.portrait, persona.language), persona),
             "background": _reworded(persona.background, persona),
             "reactions": {key: _reworded(persona.reactions[key], persona) for key in reversed(persona.reactions)},
         }
     )
 
 
-def _rearranged(text: str) -> str:
+def _rearranged(text: str, language: str) -> str:
     """The first sentence, which says who it is, then the others from the last to the second."""
     sentences = re.split(r"(?<=[.!?])\s+|(?<=[。！？])|\n+", text)
     first, *others = [sentence for sentence in sentences if sentence]
-    return (" " if text.isascii() else "\n").join([first, *reversed(others)])
+    return (" " if language == "en" else "\n").join([first, *reversed(others)])
 
 
 def _reworded(text: str, persona: Persona) -> str:

@@ -202,7 +202,12 @@ def test_a_shifted_dialogue_is_derived_again_from_its_tag_and_from_its_own_words
 def test_a_shifted_dialogue_under_another_name_does_not_pass() -> None:
     personas = {persona.persona_id: persona for persona in unseen_people()}
     dialogue = held_with(USERS["typos-1"], unseen_people()[:1])[0]
-    for version, error in ((VERSION, None), (f"{VERSION}+terse-1", None), (f"{VERSION}+typos-2", "version"), ("scripted-2+typos-1", "version")):
+    for version, error in (
+        (VERSION, None),
+        (f"{VERSION}+terse-1", None),
+        (f"{VERSION}+typos-2", "version"),
+        ("scripted-2+typos-1", "version"),
+    ):
         forged = dialogue.model_copy(update={"simulator": SimulatorTag(kind="scripted", difficulty="vanilla", version=version)})
         if error:
             with pytest.raises(NotRederivable, match=error):
