@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 from fakes import people, scripted_dialogues
+from llm_project import make_llm_project
+from micro import micro_model, micro_tokenizer
 
+from benchmarks.llm_server import running
 from components.dialogue.transcript import Dialogue, SimulatorTag
 from components.files import write_jsonl
+from components.policy.load import save_policy
 from flows.cli import main
 
 
@@ -72,3 +76,28 @@ def test_a_folder_without_transcripts_or_personas_is_refused(run: Path, tmp_path
     assert "no personas (*.jsonl) there" in capsys.readouterr().err
     assert main(["verify", str(run / "params")]) == 1
     assert "no transcripts in transcripts, paper/transcripts, recipes/transcripts" in capsys.readouterr().err
+
+
+def test_a_run_with_an_llm_user_is_derived_from_the_answers_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    make_llm_project(folder)
+    save_policy(micro_model(scale=2.0), micro_tokenizer(), folder / "models" / "base")
+    (folder / "dvc.yaml").write_text("stages: {}\n")
+    (folder / "data" / "personas").mkdir(parents=True)
+    shutil.copy(folder / "test.jsonl", folder / "data" / "personas")
+    with running() as url, monkeypatch.context() as inside:
+        inside.chdir(folder)
+        for name, value in (("RLVER_USER_URL", url), ("RLVER_REPLAY", ""), ("RLVER_BUDGET", "")):
+            monkeypatch.setenv(name, value)
+        command = ["converse", "--policy", "models/base", "--variant", "v", "--limit", "2", "-o", "transcripts/v.jsonl"]
+        assert main(command) == 0
+    capsys.readouterr()
+    assert main(["verify", str(folder)]) == 0
+    assert (
+        capsys.readouterr()
+        .out.strip()
+        .endswith(f"every emotion follows from its replies and the answers in {folder / 'answers' / 'user.db'}")
+    )
