@@ -23,6 +23,7 @@ from flows.commands import (
     personas,
     pipeline,
     promotion,
+    robustness,
     scores,
     serve,
     servers,
@@ -49,7 +50,7 @@ def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceb
         environment.set_debug()
 
 
-for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit):
+for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, robustness):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")

@@ -104,35 +104,43 @@ def appraise(
 def verify(transcripts: Path, personas: Path, variant: str | None, params: Path) -> str:
     """Re-derive every dialogue; one line that says from what. Raises Differs at the first difference, with file, line, dialogue, turn,
     expected and found."""
-    settings = load_settings(params, variant)
+
+    def people(needed: bool) -> Mapping[str, Persona]:
+        return _by_id(personas) if needed or personas.is_file() else {}
+
+    return verified(transcripts, people, load_settings(params, variant), USER_ANSWERS)
+
+
+def verified(transcripts: Path, people: Callable[[bool], Mapping[str, Persona]], settings: Settings, stored: Path) -> str:
+    """The same, where `people(needed)` gives the personas by id and `stored` is the file of an LLM user's answers."""
     dialogues = load_transcripts(transcripts)
     kinds = {dialogue.simulator.kind for dialogue in dialogues}
     if kinds <= {SCRIPTED, LLM}:
         load_transcripts(transcripts, rules_of(settings))
     count = f"{transcripts}: {len(dialogues)} dialogues, {sum(len(dialogue.turns) for dialogue in dialogues)} appraisals"
-    if kinds == {LLM} and not USER_ANSWERS.is_file():
-        return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {USER_ANSWERS}"
-    people = _by_id(personas) if kinds <= {SCRIPTED, LLM} or personas.is_file() else {}
-    with _answered_before(settings) if LLM in kinds else nullcontext() as llm:
+    if kinds == {LLM} and not stored.is_file():
+        return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {stored}"
+    known = people(kinds <= {SCRIPTED, LLM})
+    with _answered_before(settings, stored) if LLM in kinds else nullcontext() as llm:
         for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
             try:
-                difference = first_difference(dialogue, people, llm)
+                difference = first_difference(dialogue, known, llm)
             except NotRederivable as error:
                 raise NotRederivable(f"{transcripts}:{line}: {error}") from error
             if difference is not None:
                 raise Differs(f"{transcripts}:{line}: {difference}")
-    stored = f" and the answers in {USER_ANSWERS}" if LLM in kinds else ""
-    return f"{count}: every emotion follows from its replies{stored}"
+    answers = f" and the answers in {stored}" if LLM in kinds else ""
+    return f"{count}: every emotion follows from its replies{answers}"
 
 
 @contextmanager
-def _answered_before(settings: Settings) -> Iterator[Callable[[str], Simulator]]:
+def _answered_before(settings: Settings, stored: Path) -> Iterator[Callable[[str], Simulator]]:
     """The LLM user of a difficulty, who says what the models once answered and asks nobody."""
     from components.endpoint.opening import Run, stored_answers
     from tasks.stages.assembly import simulator
 
     played = with_simulator(settings, LLM, None)
-    with stored_answers(USER_ANSWERS, Run("verify")) as endpoint:
+    with stored_answers(stored, Run("verify")) as endpoint:
         yield lambda difficulty: simulator(played, difficulty, endpoint)
 
 

@@ -1,8 +1,8 @@
 """Re-deriving recorded dialogues: every message, appraisal and emotion of a scripted transcript, from its replies alone; of an LLM user's,
 from its replies and the stored answers of the models.
 
-Of a dialogue with a simulated user everything but the policy's replies is re-derived: what the user said, whether it was a cue, the
-appraisal in every field, the emotion. Of a re-appraised recording the user's words are given and the rest is re-derived.
+Of a dialogue with a simulated user everything but the policy's replies is re-derived: what the user said (under a shift, as its version
+names it), whether it was a cue, the appraisal in every field, the emotion. Of a re-appraised recording the user's words are given and the rest is re-derived.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any
 
 from components.dialogue.transcript import Dialogue, Evidence, StopReason, Turn
 from components.evaluation.reappraisal import BLIND, INFORMED, appraisals_of, listener_of
+from components.evaluation.shifts.catalogue import UnknownVersion, user_of
 from components.personas.persona import Persona
 from components.simulator.emotion import apply_change
 from components.simulator.protocol import Simulator, SimulatorUnavailable
-from components.simulator.scripted.effects import DIFFICULTIES
-from components.simulator.scripted.simulator import VERSION, ScriptedSimulator
 
 SCRIPTED, LLM = "scripted", "llm"
 
@@ -77,15 +76,15 @@ def _derived(
         return _from_answers(dialogue, turns, persona, llm(tag.difficulty))
     if tag.kind not in (SCRIPTED, INFORMED, BLIND):
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}; only the scripted one can be re-derived")
-    if tag.version != VERSION or tag.difficulty not in DIFFICULTIES:
-        raise NotRederivable(
-            f"dialogue {dialogue.dialogue_id}: made by {tag.kind} {tag.difficulty}, version {tag.version}; this is version {VERSION}"
-        )
+    try:
+        user = user_of(tag)
+    except UnknownVersion as error:
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
     if tag.kind == BLIND:
         return _appraised(dialogue, turns, None)
     persona = _known(dialogue, persona)
     if tag.kind == SCRIPTED:
-        return asyncio.run(_replayed(dialogue, turns, persona, ScriptedSimulator(tag.difficulty)))
+        return asyncio.run(_replayed(dialogue, turns, persona, user))
     return _appraised(dialogue, turns, persona)
 
 

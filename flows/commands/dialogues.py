@@ -78,12 +78,24 @@ def appraise(
 
 
 def verify(
-    transcripts: Annotated[Path, typer.Argument(help="A transcript file.")],
+    transcripts: Annotated[Path, typer.Argument(help="A transcript file; or the folder of a run, with all that lies in it.")],
     personas: Personas = TEST_PERSONAS,
     variant: Variant = None,
     params: Params = PARAMS,
 ) -> None:
-    """Re-derive every emotion of a transcript file (of an LLM user: from the stored answers); the first difference is an error."""
+    """Re-derive every emotion of a transcript file (of an LLM user: from the stored answers); the first difference is an error.
+
+    Of a run's folder every transcript, with its own personas, parameters and answers: a line a file."""
+    if transcripts.is_dir():
+        from tasks.folder_verification import verify_folder
+
+        good = True
+        for line, derived in verify_folder(transcripts):
+            typer.echo(line)
+            good &= derived
+        if not good:
+            raise typer.Exit(1)
+        return
     from tasks import dialogue_commands
 
     typer.echo(dialogue_commands.verify(transcripts, personas, variant, params))

@@ -22,9 +22,9 @@ def of(record: StageRecord) -> Iterator[tuple[str, Figure]]:
     for file in record.artifacts:
         if kind(file.name) == "logs" and file.path.is_dir():
             curves = read_curve(file.path / "train.csv"), read_curve(file.path / "evaluation.csv")
-            trained = Material((Variant(name, (), None, None, *curves),))
+            trained = Material((Variant(name, False, (), {}, *curves),), {})
             yield from ((drawn.name, drawn.figure) for draw in (learning_curve, training_health) if (drawn := draw(trained)))
     for file in record.transcripts:
-        said = Material((Variant(name, tuple(load_transcripts(file.path)), None, None, None, None),))
+        said = Material((Variant(name, False, tuple(load_transcripts(file.path)), {}, None, None),), {})
         if drawn := trajectories(said):
             yield (drawn.name if len(record.transcripts) == 1 else f"{drawn.name} {file.path.stem}"), drawn.figure
