@@ -78,8 +78,17 @@ def _share(rate: Estimated) -> str:
 def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int) -> str:
     """A table of both sides' means and the paired differences b - a, with 95% intervals."""
     result = paired(a, b, samples, seed)
-    lines = [f"{result.personas} personas on both sides; b - a, 95% interval", "", "| | a | b | b - a |", "|---|---|---|---|"]
-    lines += [f"| {row.quantity} | {row.a:.2f} | {row.b:.2f} | {_difference(row)} |" for row in result.rows]
+    lines = [
+        f"{result.personas} personas on both sides; b - a, 95% interval",
+        "",
+        "| | a | b | b - a | p (Holm) | detectable |",
+        "|---" * 6 + "|",
+    ]
+    lines += [
+        f"| {row.quantity} | {row.a:.2f} | {row.b:.2f} | {_difference(row)} | {_p(row.p_holm)} | {_size(row.detectable)} |"
+        for row in result.rows
+    ]
+    lines += ["", "detectable: the difference that these personas would show with 80% power; p is adjusted over the rows after Holm"]
     lines += [
         f"{count} {what}"
         for count, what in (
@@ -107,17 +116,32 @@ def _score_text(metrics: dict[str, Any]) -> str:
     low, high = metrics["emotion_ci95"]
     lines = [
         f"final emotion  {metrics['emotion_mean']:.1f}  [{low:.1f}, {high:.1f}]",
-        f"success        {metrics['success_rate']:.0%}",
-        f"failure        {metrics['failure_rate']:.0%}",
-        f"turns          {metrics['turns_mean']:.1f}",
+        f"success        {metrics['success_rate']:.0%}  [{_percents(metrics['success_ci95'])}]",
+        f"failure        {metrics['failure_rate']:.0%}  [{_percents(metrics['failure_ci95'])}]",
+        f"turns          {metrics['turns_mean']:.1f}" + ("  [{:.1f}, {:.1f}]".format(*ends) if (ends := metrics["turns_ci95"]) else ""),
         f"dialogues      {metrics['n']}" + (f", of which {metrics['failed_dialogues']} failed" if metrics["failed_dialogues"] else ""),
     ]
     if pair := metrics.get("paired_to_base"):
         low, high = pair["ci95"]
-        lines.append(f"to base        {pair['difference']:+.1f}  [{low:+.1f}, {high:+.1f}]")
+        lines.append(f"to base        {pair['difference']:+.1f}  [{low:+.1f}, {high:+.1f}]  p {_p(pair['p'])}")
+        lines.append(f"detectable     {_size(pair['detectable'])} to base, with 80% power")
+    elif (smallest := metrics["detectable"]) is not None:
+        lines.append(f"detectable     {smallest:.1f} at most, to another policy on the same personas, with 80% power")
     return "\n".join(lines)
 
 
 def _difference(row: Row) -> str:
     interval = row.difference.ci95
     return f"{row.difference.value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else "< .001" if value < 0.001 else f"{value:.3f}"
+
+
+def _size(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _percents(ends: Sequence[float]) -> str:
+    return ", ".join(f"{end:.0%}" for end in ends)
