@@ -9,6 +9,7 @@ from typing import Any
 from components.dialogue.transcript import Dialogue
 from components.evaluation.leaderboard import Row
 from components.evaluation.leaderboard import compare as paired
+from components.evaluation.portrait.whole import portrait
 from components.evaluation.report.published import SAGE_PERSONAS, SAGE_SOURCE, SAGE_TABLE_3, SAGE_USER
 from components.evaluation.sentient import sentient_metrics
 from components.evaluation.standings import Standing, standing
@@ -22,16 +23,17 @@ from components.settings import Settings, load_settings
 def score(transcripts: Path, base: Path | None, personas: Path | None, out: Path | None, params: Path) -> str:
     """The metrics of a transcript file as text; all of them go to `out` if it is given."""
     settings = load_settings(params)
+    dialogues = read_transcripts(transcripts)
     metrics = sentient_metrics(
-        _read(transcripts),
-        None if base is None else _read(base),
+        dialogues,
+        None if base is None else read_transcripts(base),
         settings.evaluation.bootstrap_samples,
         settings.seed,
         classes={persona.persona_id: str(persona.persona_class) for persona in validate_file(personas)} if personas else None,
         settings_digest=settings.digest(),
     )
     if out:
-        write_json(out, metrics)
+        write_json(out, {**metrics, "portrait": portrait(dialogues, settings.evaluation.bootstrap_samples, settings.seed)})
     return _score_text(metrics)
 
 
@@ -39,7 +41,7 @@ def compare(files: Sequence[Path], published: bool, params: Path) -> str:
     """The leaderboard of the files, with the published SAGE rows if asked for; of exactly two, the paired differences before it."""
     settings: Settings = load_settings(params)
     samples, seed = settings.evaluation.bootstrap_samples, settings.seed
-    sides = [(str(file), _read(file)) for file in files]
+    sides = [(str(file), read_transcripts(file)) for file in files]
     paired_table = _paired(sides[0][1], sides[1][1], samples, seed) if len(sides) == 2 else ""
     board = _leaderboard([standing(dialogues, name, samples, seed) for name, dialogues in sides], published)
     return "\n\n".join(part for part in (paired_table, board) if part)
@@ -102,7 +104,7 @@ def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int) -> st
     return "\n".join(lines)
 
 
-def _read(named: Path) -> list[Dialogue]:
+def read_transcripts(named: Path) -> list[Dialogue]:
     """The dialogues of a file; a bare variant name means transcripts/<variant>.jsonl."""
     of_variant = Path("transcripts") / f"{named}.jsonl"
     if not named.is_file() and len(named.parts) == 1 and not named.suffix:

@@ -13,19 +13,10 @@ from dataclasses import dataclass
 from components.dialogue.transcript import Dialogue
 from components.evaluation.reappraisal import appraisals_of, listener_of
 from components.evaluation.statistics import Estimated, proportion
+from components.evaluation.strategies import STRATEGIES
 from components.personas.persona import Persona
 from components.simulator.scripted.effects import HARM
 from components.simulator.scripted.reading import read_reply
-
-# The five strategies of the RLVER paper (table 4) and the acts that carry them out here. To absolve is to affirm what somebody did; a
-# story of one's own counts as empathy there. Surface sympathy, comfort and questions of fact belong to no strategy.
-STRATEGIES: dict[str, frozenset[str]] = {
-    "praise": frozenset({"praise", "absolve"}),
-    "deep empathy": frozenset({"deep_empathy", "self_disclose"}),
-    "emotional venting": frozenset({"invite_telling"}),
-    "advice": frozenset({"advise"}),
-    "problem analysis": frozenset({"weigh_sides", "explain_other", "invite_reflection"}),
-}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,72 @@
+"""The portrait of a policy: one JSON-ready dictionary from its transcripts. What cannot be known is null with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.dialogue.transcript import Dialogue
+from components.evaluation.portrait.acts import HARMFUL, NO_ACTS, Act, acts_of
+from components.evaluation.portrait.behaviour import behaviour
+from components.evaluation.portrait.capabilities import capabilities
+from components.evaluation.portrait.cognition import cognition
+from components.evaluation.portrait.quantities import by_persona, known, share, unknown
+from components.evaluation.statistics import Interval, cluster_bootstrap, proportion
+from components.evaluation.strategies import STRATEGIES
+
+NO_CUES = "nobody knows which messages hint at the need: only the scripted user marks them"
+_CHANGES = Interval(-10.0, 10.0)
+
+
+def portrait(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[str, Any]:
+    """Capabilities, cognition, strategies (and acts), acceptance and behaviour of one policy; failed dialogues are left out.
+
+    Every number stands as {value, ci95, n}, n being personas; intervals are 95%, bootstrapped over personas with `samples` and `seed`.
+    """
+    scorable = [dialogue for dialogue in dialogues if dialogue.emotion_final is not None]
+    replies_of: dict[str, list[list[Act]]] = {}
+    for dialogue in scorable:
+        replies_of.setdefault(dialogue.persona_id, []).append(acts_of(dialogue))
+    acts = sorted({act for held in replies_of.values() for replies in held for reply in replies for act in reply.acts})
+    return {
+        "capabilities": capabilities(replies_of, samples, seed),
+        "cognition": cognition(replies_of, samples, seed),
+        "strategies": {name: _used(replies_of, carriers, samples, seed) for name, carriers in STRATEGIES.items()},
+        "acts": {act: _used(replies_of, frozenset({act}), samples, seed) for act in acts},
+        "acceptance": {"strategy_acceptance": _acceptance(replies_of), "need_expression": _expression(scorable)},
+        "behaviour": behaviour(scorable, samples, seed),
+    }
+
+
+def _used(replies_of: Mapping[str, Sequence[Sequence[Act]]], carriers: frozenset[str], samples: int, seed: int) -> dict[str, Any]:
+    """How often replies carry one of these acts, and how users feel after those that do: an association, shared by all acts of a reply."""
+    used = {persona: [float(bool(r.acts & carriers)) for replies in held for r in replies] for persona, held in replies_of.items()}
+    changes = {persona: [float(r.change) for replies in held for r in replies if r.acts & carriers] for persona, held in replies_of.items()}
+    after = sum(map(len, changes.values()))
+    return {
+        "replies": after,
+        "frequency": share(used, NO_ACTS),
+        "contribution": known(cluster_bootstrap(changes, samples, seed, _CHANGES))
+        if after
+        else unknown("no reply does it" if any(used.values()) else NO_ACTS),
+    }
+
+
+def _acceptance(replies_of: Mapping[str, Sequence[Sequence[Act]]]) -> dict[str, Any]:
+    """Share of the replies of one strategy alone, and without harm, after which the emotion rises."""
+    accepted = {
+        persona: [float(r.change > 0) for replies in held for r in replies if _is_of_one_strategy(r)]
+        for persona, held in replies_of.items()
+    }
+    has_acts = any(any(held) for held in replies_of.values())
+    return share(accepted, "no reply is of one strategy alone" if has_acts else NO_ACTS)
+
+
+def _is_of_one_strategy(reply: Act) -> bool:
+    return sum(bool(reply.acts & carriers) for carriers in STRATEGIES.values()) == 1 and not reply.acts & HARMFUL
+
+
+def _expression(dialogues: Sequence[Dialogue]) -> dict[str, Any]:
+    """Share of the messages after the opener that carry a cue to the need."""
+    cues = by_persona(dialogues, lambda d: [float(turn.cue) for turn in d.turns[1:] if turn.cue is not None])
+    return known(proportion(cues)) if any(cues.values()) else unknown(NO_CUES)
