@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from components.dialogue.transcript import Dialogue, Turn
 
@@ -44,9 +45,10 @@ class Act:
         return "serves_need" in self.found and not self.found & {"too_soon", "doubted"}
 
 
-def words_of(text: str) -> list[str]:
+@lru_cache(maxsize=1 << 17)
+def words_of(text: str) -> tuple[str, ...]:
     """Lower-case words; of Chinese every character."""
-    return _WORD.findall(text.lower())
+    return tuple(_WORD.findall(text.lower()))
 
 
 def has_evidence(dialogue: Dialogue) -> bool:
@@ -76,7 +78,7 @@ def _acts(turns: Sequence[Turn]) -> list[Act]:
                 acts=frozenset(one.what for one in evidence if one.step == "content" and one.what in ALL),
                 found=frozenset(one.what for one in evidence if one.step != "content"),
                 change=turn.appraisal.change,
-                is_grounded=any(word in told for word in words_of(turn.assistant)),
+                is_grounded=not told.isdisjoint(words_of(turn.assistant)),
                 is_cued=is_cued,
             )
         )

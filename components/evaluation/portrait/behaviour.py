@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -54,27 +54,31 @@ def repeated_runs(replies: Sequence[Sequence[str]]) -> float | None:
     before: set[tuple[str, ...]] = set()
     again = total = 0
     for number, words in enumerate(replies):
-        runs = [tuple(words[start : start + RUN_WORDS]) for start in range(len(words) - RUN_WORDS + 1)]
+        runs = list(_runs(words, RUN_WORDS))
         if number:
             total += len(runs)
-            again += sum(run in before for run in runs)
+            again += sum(map(before.__contains__, runs))
         before.update(runs)
     return again / total if total else None
 
 
 def distinct(replies: Sequence[Sequence[str]], length: int) -> float | None:
     """Distinct-n of one dialogue: different runs of `length` words among all (Li et al. 2016); a longer dialogue has less of it."""
-    runs = [tuple(words[start : start + length]) for words in replies for start in range(len(words) - length + 1)]
+    runs = [run for words in replies for run in _runs(words, length)]
     return len(set(runs)) / len(runs) if runs else None
 
 
-def _stock_replies(dialogues: Sequence[Dialogue], said: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, list[float]]:
+def _runs(words: Sequence[str], length: int) -> Iterable[tuple[str, ...]]:
+    return zip(*(words[start:] for start in range(length)), strict=False)
+
+
+def _stock_replies(dialogues: Sequence[Dialogue], said: Mapping[str, Sequence[tuple[str, ...]]]) -> dict[str, list[float]]:
     """For each reply: was another persona told the same, word for word?"""
     heard_by: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
     for dialogue in dialogues:
         for words in said[dialogue.dialogue_id]:
-            heard_by[tuple(words)].add(dialogue.persona_id)
-    return by_persona(dialogues, lambda d: [float(len(heard_by[tuple(words)]) > 1) for words in said[d.dialogue_id]])
+            heard_by[words].add(dialogue.persona_id)
+    return by_persona(dialogues, lambda d: [float(len(heard_by[words]) > 1) for words in said[d.dialogue_id]])
 
 
 def _thought_shares(dialogues: Sequence[Dialogue]) -> dict[str, list[float]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from components.dialogue.transcript import Dialogue
-from components.evaluation.portrait.acts import HARMFUL, NO_ACTS, Act, acts_of
+from components.evaluation.portrait.acts import NO_ACTS, Act, acts_of
 from components.evaluation.portrait.behaviour import behaviour
 from components.evaluation.portrait.capabilities import capabilities
 from components.evaluation.portrait.cognition import cognition
@@ -27,28 +28,47 @@ def portrait(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[str
     replies_of: dict[str, list[list[Act]]] = {}
     for dialogue in scorable:
         replies_of.setdefault(dialogue.persona_id, []).append(acts_of(dialogue))
-    acts = sorted({act for held in replies_of.values() for replies in held for reply in replies for act in reply.acts})
+    by_act = _changes_after(replies_of, sorted)
+    by_strategy = _changes_after(replies_of, _strategies_of)
+    replies = {persona: sum(map(len, held)) for persona, held in replies_of.items()}
     return {
         "capabilities": capabilities(replies_of, samples, seed),
         "cognition": cognition(replies_of, samples, seed),
-        "strategies": {name: _used(replies_of, carriers, samples, seed) for name, carriers in STRATEGIES.items()},
-        "acts": {act: _used(replies_of, frozenset({act}), samples, seed) for act in acts},
+        "strategies": {name: _used(by_strategy.get(name, {}), replies, samples, seed) for name in STRATEGIES},
+        "acts": {name: _used(by_act[name], replies, samples, seed) for name in sorted(by_act)},
         "acceptance": {"strategy_acceptance": _acceptance(replies_of), "need_expression": _expression(scorable)},
         "behaviour": behaviour(scorable, samples, seed),
     }
 
 
-def _used(replies_of: Mapping[str, Sequence[Sequence[Act]]], carriers: frozenset[str], samples: int, seed: int) -> dict[str, Any]:
-    """How often replies carry one of these acts, and how users feel after those that do: an association, shared by all acts of a reply."""
-    used = {persona: [float(bool(r.acts & carriers)) for replies in held for r in replies] for persona, held in replies_of.items()}
-    changes = {persona: [float(r.change) for replies in held for r in replies if r.acts & carriers] for persona, held in replies_of.items()}
-    after = sum(map(len, changes.values()))
+def _changes_after(
+    replies_of: Mapping[str, Sequence[Sequence[Act]]], names_of: Callable[[frozenset[str]], Iterable[str]]
+) -> dict[str, dict[str, list[float]]]:
+    """By name of what a reply does: the changes of emotion after such replies, by persona."""
+    changes: dict[str, dict[str, list[float]]] = {}
+    for persona, held in replies_of.items():
+        for reply in chain.from_iterable(held):
+            for name in names_of(reply.acts):
+                changes.setdefault(name, {}).setdefault(persona, []).append(float(reply.change))
+    return changes
+
+
+def _strategies_of(acts: frozenset[str]) -> list[str]:
+    return [name for name, carriers in STRATEGIES.items() if not carriers.isdisjoint(acts)]
+
+
+def _used(changes: Mapping[str, Sequence[float]], replies: Mapping[str, int], samples: int, seed: int) -> dict[str, Any]:
+    """How often replies carry it, and how users feel after those that do: an association, shared by all acts of a reply."""
+    carrying = {persona: len(changes.get(persona, ())) for persona in replies}
+    after = sum(carrying.values())
     return {
         "replies": after,
-        "frequency": share(used, NO_ACTS),
+        "frequency": share(
+            {persona: [1.0] * carrying[persona] + [0.0] * (of - carrying[persona]) for persona, of in replies.items()}, NO_ACTS
+        ),
         "contribution": known(cluster_bootstrap(changes, samples, seed, _CHANGES))
         if after
-        else unknown("no reply does it" if any(used.values()) else NO_ACTS),
+        else unknown("no reply does it" if any(replies.values()) else NO_ACTS),
     }
 
 
@@ -63,7 +83,7 @@ def _acceptance(replies_of: Mapping[str, Sequence[Sequence[Act]]]) -> dict[str, 
 
 
 def _is_of_one_strategy(reply: Act) -> bool:
-    return sum(bool(reply.acts & carriers) for carriers in STRATEGIES.values()) == 1 and not reply.acts & HARMFUL
+    return len(_strategies_of(reply.acts)) == 1 and not reply.harms
 
 
 def _expression(dialogues: Sequence[Dialogue]) -> dict[str, Any]:
