@@ -46,8 +46,11 @@ async def judge(
             finally:
                 judged()
 
-    async with asyncio.TaskGroup() as group:
-        asked = {dialogue.dialogue_id: group.create_task(one(dialogue)) for dialogue in dialogues}
+    try:
+        async with asyncio.TaskGroup() as group:
+            asked = {dialogue.dialogue_id: group.create_task(one(dialogue)) for dialogue in dialogues}
+    except ExceptionGroup as stopped:  # the first says why; the others were stopped by it
+        raise stopped.exceptions[0] from None
     return {name: task.result() for name, task in asked.items()}
 
 

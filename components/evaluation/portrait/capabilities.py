@@ -44,7 +44,7 @@ def solution_crafting(replies: Replies) -> list[float]:
 
 def dialogue_guidance(replies: Replies) -> list[float]:
     """0 for harm, nothing, repetition and what comes too soon; 1/2 for going on as before; 1 for opening the talk or turning to another act."""
-    before: list[Act | None] = [None, *replies[:-1]]
+    before: list[Act | None] = [None, *replies][: len(replies)]
     return [
         0.0
         if reply.harms or not reply.acts or reply.found & {"repeats", "too_soon"}
