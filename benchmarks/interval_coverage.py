@@ -175,9 +175,8 @@ def _any_differs(tests: dict[str, statistics.Paired]) -> bool:
     return min(statistics.holm({name: statistics.p_differs(test) for name, test in tests.items()}).values()) <= ALPHA
 
 
-def verdicts(loss: float, tasks: int, items: int, margin: float, random: Random) -> set[Outcome]:
-    """Of a policy that has truly lost `loss` on each of `tasks` tasks; a twentieth of the items flips either way besides."""
-    flips = 0.05
+def verdicts(loss: float, tasks: int, items: int, margin: float, random: Random, flips: float = 0.05) -> set[Outcome]:
+    """Of a policy that has truly lost `loss` on each of `tasks` tasks; `flips` of the items flip either way besides."""
     paired = {
         str(task): paired_shares(list(random.choice([1.0, 0.0, -1.0], p=[flips, 1 - 2 * flips - loss, flips + loss], size=items)))
         for task in range(tasks)

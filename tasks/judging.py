@@ -69,15 +69,16 @@ async def _judged(
 def _table(drawn: Mapping[str, Mapping[str, Any]]) -> str:
     """A row for each quantity, a column for each file; what is unknown is a dash, and its reason stands below."""
     rows: dict[str, dict[str, str]] = {}
-    reasons: dict[str, None] = {}
+    reasons: dict[str, dict[str, None]] = {}
     for file, one in drawn.items():
         for name, quantity in _quantities(one):
             rows.setdefault(name, {})[file] = _cell(quantity)
             if "reason" in quantity:
-                reasons[f"{name}: {quantity['reason']}"] = None
+                reasons.setdefault(quantity["reason"], {})[name] = None
     lines = [f"| | {' | '.join(drawn)} |", "|---" * (len(drawn) + 1) + "|"]
     lines += [f"| {name} | {' | '.join(cells.get(file, '–') for file in drawn)} |" for name, cells in rows.items()]
-    return "\n".join([*lines, *(["", *reasons] if reasons else [])])
+    notes = [f"–: {reason} ({', '.join(names)})" for reason, names in reasons.items()]
+    return "\n".join([*lines, *(["", *notes] if notes else [])])
 
 
 def _quantities(one: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -60,8 +60,8 @@ def test_the_truth_of_a_world_is_the_mean_of_what_it_draws(world: str) -> None:
 @pytest.mark.parametrize(
     ("loss", "items", "margin", "expected"),
     [
-        (0.06, 5000, 0.05, Outcome.FAIL),  # standard error .56 points: the upper bound of 6 lost is 5.1
-        (0.06, 247, 0.02, Outcome.FAIL),
+        (0.06, 5000, 0.05, Outcome.FAIL),  # standard error .34 points: at least 5.4 lost
+        (0.06, 247, 0.02, Outcome.FAIL),  # 1.5 points: at least 3.5 lost
         (0.06, 247, 0.05, Outcome.INCONCLUSIVE),  # 6 lost and at least 5 lost cannot be told apart by 247 items
         (0.0, 247, 0.05, Outcome.PASS),
         (0.0, 5000, 0.05, Outcome.PASS),
@@ -72,5 +72,5 @@ def test_the_truth_of_a_world_is_the_mean_of_what_it_draws(world: str) -> None:
 def test_planted_losses_get_the_verdict_that_the_items_can_carry(loss: float, items: int, margin: float, expected: Outcome) -> None:
     """Of 200 measurements at least three in four say so."""
     random = np.random.default_rng(2)
-    said = [verdicts(loss, 1, items, margin, random) for _ in range(200)]
+    said = [verdicts(loss, 1, items, margin, random, flips=0.0) for _ in range(200)]
     assert sum(outcome == {expected} for outcome in said) >= 150, said.count({expected})

@@ -194,6 +194,6 @@ def test_without_a_model_nobody_is_asked(project: Path, capsys: pytest.CaptureFi
 def test_by_default_acts_are_counted_and_what_is_unknown_is_said(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["portrait", "t.jsonl", "t.jsonl", "-o", "portraits.json"]) == 0
     shown = capsys.readouterr().out
-    assert "| empathic_depth | – |" in shown and "empathic_depth: no acts are known" in shown
+    assert "| empathic_depth | – |" in shown and "–: no acts are known" in shown and "(empathic_depth, core_insight" in shown
     assert "| reply_words | 1.00 [1.00, 1.00] |" in shown
     assert set(json.loads((project / "portraits.json").read_text())) == {"t.jsonl"}

@@ -1,7 +1,7 @@
 """Offline estimates of the five capabilities (RLVER paper, appendix C) from dialogue acts: deterministic, free, and no more than estimates.
 
 Every reply gets 0, 1/4, ... 1 by a rule that a person can check; a dialogue gets 1 + 4 x the mean over its replies, so 1 to 5 as a
-judge would give. Rules see what is done, not how well it is worded: two policies compare, a policy and a judged one do not. docs/portrait.md.
+judge would give. Rules see what is done, not how well it is worded: two policies compare, a policy and a judged one do not. docs/beyond-the-score.md.
 """
 
 from __future__ import annotations
