@@ -21,13 +21,13 @@ def load_transcripts(path: Path, rules: EmotionRules | None = None) -> list[Dial
     Raises BadFile (one line, with file and line number) for a missing or empty file, a line that is no dialogue, a repeated
     dialogue_id, or numbers that contradict each other.
     """
-    with _uncollected():
+    with uncollected():
         return _load(path, rules)
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without Python's search for dead cycles, which looks at all that was read again and again: two thirds of the time."""
+def uncollected() -> Iterator[None]:
+    """Without Python's search for dead cycles: it looks at everything that was read again and again, two thirds of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -14,6 +14,7 @@ from components.evaluation.portrait.cognition import cognition
 from components.evaluation.portrait.quantities import by_persona, known, share, unknown
 from components.evaluation.statistics import Interval, cluster_bootstrap, proportion
 from components.evaluation.strategies import STRATEGIES
+from components.evaluation.transcripts import uncollected
 
 NO_CUES = "nobody knows which messages hint at the need: only the scripted user marks them"
 _CHANGES = Interval(-10.0, 10.0)
@@ -24,7 +25,11 @@ def portrait(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[str
 
     Every number stands as {value, ci95, n}, n being personas; intervals are 95%, bootstrapped over personas with `samples` and `seed`.
     """
-    scorable = [dialogue for dialogue in dialogues if dialogue.emotion_final is not None]
+    with uncollected():
+        return _portrait([dialogue for dialogue in dialogues if dialogue.emotion_final is not None], samples, seed)
+
+
+def _portrait(scorable: Sequence[Dialogue], samples: int, seed: int) -> dict[str, Any]:
     replies_of: dict[str, list[list[Act]]] = {}
     for dialogue in scorable:
         replies_of.setdefault(dialogue.persona_id, []).append(acts_of(dialogue))
