@@ -245,6 +245,15 @@ class AuthoringSettings(_Section):
     max_overlap: float = Field(ge=0, le=1)
 
 
+class JudgeSettings(_Section):
+    model: str | None
+    temperature: float = Field(ge=0)
+    top_p: float = Field(gt=0, le=1)
+    max_tokens: int = Field(ge=1)
+    max_repairs: int = Field(ge=0)
+    max_quoted_characters: int = Field(ge=1)
+
+
 class TrackingSettings(_Section):
     log_models: Literal["full", "reference"]
     traces: int = Field(ge=0)
@@ -267,6 +276,7 @@ class Settings(_Section):
     blind: BlindSettings
     endpoint: EndpointSettings
     authoring: AuthoringSettings
+    judge: JudgeSettings
     tracking: TrackingSettings
 
     @model_validator(mode="after")

@@ -22,6 +22,7 @@ from flows.commands import (
     mlflow,
     personas,
     pipeline,
+    portraits,
     promotion,
     robustness,
     scores,
@@ -50,7 +51,7 @@ def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceb
         environment.set_debug()
 
 
-for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, robustness):
+for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, robustness, portraits):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")
