@@ -15,7 +15,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from flows.commands import dialogues, personas, pipeline, scores, serve, servers, simulator
+from flows.commands import dialogues, distil, personas, pipeline, scores, serve, servers, simulator
 from tasks import environment
 
 INTERRUPTED = 130
@@ -37,7 +37,7 @@ def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceb
         environment.set_debug()
 
 
-for commands in (pipeline, dialogues, scores, servers):
+for commands in (pipeline, dialogues, distil, scores, servers):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")

@@ -15,7 +15,9 @@ def learn_trees(rows: NDArray[np.float64], target: NDArray[np.float64], paramete
     return _averaged([_arrays(_fitted(rows, target, parameters, seed + number)) for number in range(parameters.tree_seeds)])
 
 
-def _fitted(rows: NDArray[np.float64], target: NDArray[np.float64], parameters: DistilParameters, seed: int) -> HistGradientBoostingRegressor:
+def _fitted(
+    rows: NDArray[np.float64], target: NDArray[np.float64], parameters: DistilParameters, seed: int
+) -> HistGradientBoostingRegressor:
     return HistGradientBoostingRegressor(
         max_iter=parameters.trees,
         learning_rate=parameters.tree_learning_rate,

@@ -53,9 +53,7 @@ def learn(material: Material, rows: NDArray[np.int64], parameters: DistilParamet
     user_targets = np.column_stack([change, examples.emotion[rows] - examples.emotion[rows].mean(), examples.last_change[rows]])
     square = np.ix_(rows, rows)
     reply_coefficients, reply_unseen = solve(material.reply_kernel[square], reply_targets, parameters.reply_strength, masks)
-    user_coefficients, user_unseen = solve(
-        material.user_kernel[square], user_targets.astype(np.float32), parameters.user_strength, masks
-    )
+    user_coefficients, user_unseen = solve(material.user_kernel[square], user_targets.astype(np.float32), parameters.user_strength, masks)
     words = tree_rows(examples, rows, reply_unseen, user_unseen)
     told = np.column_stack([words, examples.emotion[rows], examples.last_change[rows]])
     grid = grid_of(change, parameters.rare_grid_share)
@@ -121,11 +119,12 @@ def _calibrated(
 ) -> Calibration:
     """One cell of each persona fold is predicted by trees that saw neither its personas nor its policies: every row once would cost as
     many trees as there are cells."""
+    alone = parameters.model_copy(update={"tree_seeds": 1})
     expected, seen = np.zeros(len(change)), np.zeros(len(change), dtype=bool)
     for number, fold in enumerate(sorted(set(persona.tolist()))):
         of_fold = [mask for mask in masks if np.all(persona[mask[1]] == fold)]
         left_out, predicted = of_fold[number % len(of_fold)]
-        trees = learn_trees(rows[~left_out], change[~left_out], parameters, seed)
+        trees = learn_trees(rows[~left_out], change[~left_out], alone, seed)
         expected[predicted], seen[predicted] = trees.predict(rows[predicted]), True
     return calibration(expected[seen], change[seen], grid)
 

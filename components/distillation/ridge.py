@@ -45,7 +45,9 @@ def for_everybody(likeness: Floats) -> Floats:
     return np.asarray(likeness + np.float32(_CONSTANT), dtype=np.float32)
 
 
-def solve(kernel: Floats, targets: Floats, strength: float, cells: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_]]]) -> tuple[Floats, Floats]:
+def solve(
+    kernel: Floats, targets: Floats, strength: float, cells: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
+) -> tuple[Floats, Floats]:
     """Dual coefficients (rows, targets), and predictions for every row by what is learned without its cell.
 
     `cells` are (left out, predicted) masks over the rows; every row is predicted once, and is among those left out then.

@@ -28,9 +28,7 @@ def names(reasons: int) -> tuple[str, ...]:
     )
 
 
-def row(
-    measured: NDArray[np.float64], reply_scores: NDArray[np.float64], user_scores: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def row(measured: NDArray[np.float64], reply_scores: NDArray[np.float64], user_scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """(columns) of the last of `reply_scores` (turns, 1 + reasons) and `user_scores` (turns, 3) of one dialogue so far."""
     before_reply, before_user = reply_scores[:-1, 0], user_scores[:-1]
     nothing = np.zeros(len(USER_TARGETS))

@@ -27,7 +27,11 @@ _CALIBRATION = ("thresholds", "expected", "positive", "spread")
 
 def write_folder(model: Distilled, folder: Path, origin: dict[str, Any]) -> str:
     """Write arrays and facts, `origin` among them; the digest of what was written."""
-    arrays: dict[str, np.ndarray] = {"usual": model.usual, "guard.reply_pairs": model.guard.reply_pairs, "guard.user_pairs": model.guard.user_pairs}
+    arrays: dict[str, np.ndarray] = {
+        "usual": model.usual,
+        "guard.reply_pairs": model.guard.reply_pairs,
+        "guard.user_pairs": model.guard.user_pairs,
+    }
     facts: dict[str, Any] = {"version": CODE_VERSION, "origin": origin, "limits": model.guard.limits._asdict()}
     for name, head in (("reply", model.reply_head), ("user", model.user_head)):
         arrays |= {f"{name}.weight": head.weight, f"{name}.constant": head.constant}
