@@ -13,14 +13,16 @@ from components.dialogue.foreign import Recording, recording_of
 from components.dialogue.foreign import UnreadableRecord as UnreadableRecording
 from components.dialogue.sage import dialogue_of, has_unjudged_reply
 from components.dialogue.transcript import Dialogue
+from components.evaluation.learned_reappraisal import reappraise_learned
 from components.evaluation.reappraisal import UnreadableLanguage, reappraise
 from components.evaluation.transcripts import load_transcripts
-from components.evaluation.verification import LLM, SCRIPTED, NotRederivable, first_difference
+from components.evaluation.verification import DISTILLED, LLM, SCRIPTED, NotRederivable, first_difference
 from components.files import BadFile, read_jsonl, write_jsonl
 from components.personas.persona import Persona
 from components.personas.rows import read_rows
 from components.personas.schema import validate_file
 from components.settings import Settings, load_settings
+from components.simulator.distilled.folder import folder_of, read_folder
 from components.simulator.emotion import EmotionRules
 from components.simulator.protocol import Simulator
 
@@ -60,14 +62,15 @@ def converse(
 
 def appraise(transcripts: Path, appraiser: str, out: Path, personas: Path | None, difficulty: str | None, params: Path) -> str:
     """Appraise every reply of recorded dialogues anew and write transcripts; one line about what was known and what was not."""
-    if appraiser != SCRIPTED:
-        raise ValueError(f"unknown appraiser {appraiser!r}: there is {SCRIPTED}")
+    learned = None if appraiser == SCRIPTED else read_folder(folder_of(appraiser))
     settings = with_simulator(load_settings(params), None, difficulty)
     people = _by_id(personas)
 
     def read(row: dict[str, Any], name: str) -> tuple[Recording, Dialogue]:
         recording = recording_of(row, name)
         persona = people.get(recording.persona_id)
+        if learned is not None:
+            return recording, reappraise_learned(recording, row.get("original"), persona, learned, rules_of(settings))
         return recording, reappraise(recording, persona, settings.simulator.difficulty, rules_of(settings))
 
     both = _each(transcripts, lambda row, number: read(row, f"{_stem(transcripts)}/{number}"))
@@ -86,22 +89,24 @@ def appraise(transcripts: Path, appraiser: str, out: Path, personas: Path | None
     return "; ".join([f"{out}: {summary(dialogues, rules_of(settings))}", *remarks])
 
 
-def verify(transcripts: Path, personas: Path, variant: str | None, params: Path) -> str:
+def verify(transcripts: Path, personas: Path, variant: str | None, params: Path, appraiser: str | None = None) -> str:
     """Re-derive every dialogue; one line that says from what. Raises Differs at the first difference, with file, line, dialogue, turn,
     expected and found."""
     settings = load_settings(params, variant)
     dialogues = load_transcripts(transcripts)
     kinds = {dialogue.simulator.kind for dialogue in dialogues}
-    if kinds <= {SCRIPTED, LLM}:
+    if kinds <= {SCRIPTED, LLM, f"{DISTILLED}+{SCRIPTED}", f"{DISTILLED}+{LLM}"}:
         load_transcripts(transcripts, rules_of(settings))
     count = f"{transcripts}: {len(dialogues)} dialogues, {sum(len(dialogue.turns) for dialogue in dialogues)} appraisals"
     if kinds == {LLM} and not USER_ANSWERS.is_file():
         return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {USER_ANSWERS}"
     people = _by_id(personas) if kinds <= {SCRIPTED, LLM} or personas.is_file() else {}
-    with _answered_before(settings) if LLM in kinds else nullcontext() as llm:
+    appraised_by = appraiser or settings.simulator.appraiser
+    learned = None if appraised_by is None else folder_of(appraised_by)
+    with _answered_before(settings) if kinds & {LLM, f"{DISTILLED}+{LLM}"} else nullcontext() as llm:
         for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
             try:
-                difference = first_difference(dialogue, people, llm)
+                difference = first_difference(dialogue, people, llm, learned)
             except NotRederivable as error:
                 raise NotRederivable(f"{transcripts}:{line}: {error}") from error
             if difference is not None:
@@ -116,7 +121,7 @@ def _answered_before(settings: Settings) -> Iterator[Callable[[str], Simulator]]
     from components.endpoint.opening import Run, stored_answers
     from tasks.stages.assembly import simulator
 
-    played = with_simulator(settings, LLM, None)
+    played = with_simulator(settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": None})}), LLM, None)
     with stored_answers(USER_ANSWERS, Run("verify")) as endpoint:
         yield lambda difficulty: simulator(played, difficulty, endpoint)
 

@@ -46,7 +46,7 @@ def examples(dialogues: Sequence[Dialogue], personas: Mapping[str, Persona]) -> 
     replies, users, reasons = [], [], []
     for number, dialogue in enumerate(kept):
         judged = [turn for turn in dialogue.turns if turn.appraisal is not None]
-        known = known_from(dialogue, personas.get(dialogue.persona_id))
+        known = known_from(dialogue.hidden_need, dialogue.original, personas.get(dialogue.persona_id))
         before, last = dialogue.emotion_start, 0
         moments = moments_of(known, [turn.user for turn in judged], [turn.assistant for turn in judged])
         for place, (turn, moment) in enumerate(zip(judged, moments, strict=True)):

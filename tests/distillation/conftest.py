@@ -19,7 +19,16 @@ from components.simulator.emotion import EmotionRules, apply_change, stop_reason
 from components.simulator.scripted.simulator import ScriptedSimulator
 
 SUPPORTERS = {"poor": 0.15, "fair": 0.45, "good": 0.75}
-SMALL = {"bits": 12, "trees": 30, "tree_learning_rate": 0.15, "tree_seeds": 1, "inner_folds": 3, "persona_folds": 2, "policy_folds": 3, "reasons": 4}
+SMALL = {
+    "bits": 12,
+    "trees": 30,
+    "tree_learning_rate": 0.15,
+    "tree_seeds": 1,
+    "inner_folds": 3,
+    "persona_folds": 2,
+    "policy_folds": 3,
+    "reasons": 4,
+}
 
 
 def recorded(persona: Persona, policy: str, follows: float, seed: int) -> Dialogue:

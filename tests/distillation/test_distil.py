@@ -49,7 +49,9 @@ def test_every_change_has_reasons_that_stand_in_the_texts(appraiser: Path, recor
                 assert item.span in (turn.user if item.what == "mood" else turn.assistant)
                 spans += bool(item.span)
             assert appraisal.change in model.words_calibration.grid
-            assert any(item.what.startswith("sure:") for item in appraisal.evidence) or appraisal.change == min(model.words_calibration.grid)
+            assert any(item.what.startswith("sure:") for item in appraisal.evidence) or appraisal.change == min(
+                model.words_calibration.grid
+            )
     assert spans > 20
 
 
@@ -67,7 +69,9 @@ def test_an_appraiser_of_other_languages_abstains(appraiser: Path, people: list[
     from components.simulator.distilled.model import UnfamiliarUser
 
     with pytest.raises(UnfamiliarUser, match="at least"):
-        Appraiser(read_folder(appraiser), known_of(people[0])).appraise("最近有些事搞得我头大，他那个态度，真让我摸不着头脑。", "Tell me more about it.")
+        Appraiser(read_folder(appraiser), known_of(people[0])).appraise(
+            "最近有些事搞得我头大，他那个态度，真让我摸不着头脑。", "Tell me more about it."
+        )
 
 
 def test_the_folder_is_small_and_a_damaged_one_is_refused(appraiser: Path, tmp_path: Path) -> None:

@@ -25,6 +25,14 @@ _TREES = ("feature", "threshold", "left", "right", "value", "root")
 _CALIBRATION = ("thresholds", "expected", "positive", "spread")
 
 
+def folder_of(name: str) -> Path:
+    """The folder of `distilled:FOLDER`. Raises ValueError for another kind of appraiser."""
+    kind, _, folder = name.partition(":")
+    if kind != "distilled" or not folder:
+        raise ValueError(f"unknown appraiser {name!r}: there are scripted and distilled:FOLDER")
+    return Path(folder)
+
+
 def write_folder(model: Distilled, folder: Path, origin: dict[str, Any]) -> str:
     """Write arrays and facts, `origin` among them; the digest of what was written."""
     arrays: dict[str, np.ndarray] = {

@@ -40,6 +40,11 @@ class Distilled:
     usual: NDArray[np.float64]  # (columns): means over the recordings, what a reply is compared with when it is explained
 
     @property
+    def version(self) -> str:
+        """What a transcript says of its appraiser."""
+        return f"appraiser={self.digest}"
+
+    @property
     def reasons(self) -> int:
         return int(self.reply_head.weight.shape[2]) - 1
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from components.dialogue.transcript import Dialogue
 from components.personas.importers import CLASS_OF
 from components.personas.persona import HiddenNeed, Persona, PersonaClass
 from components.personas.profile_text import scene_parts
 
 NEEDS = tuple(need.value for need in HiddenNeed)
 CLASSES = tuple(kind.value for kind in PersonaClass)
+
+Original = Mapping[str, Any] | None  # an imported record, see Dialogue.original
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,11 @@ def known_of(persona: Persona) -> Known:
     )
 
 
-def known_from(dialogue: Dialogue, persona: Persona | None) -> Known:
-    """From the persona's record, else from an imported SAGE record, else from the transcript alone."""
+def known_from(need: str | None, original: Original, persona: Persona | None) -> Known:
+    """From the persona's record, else from the imported SAGE record of a dialogue, else its recorded need alone."""
     if persona is not None:
         return known_of(persona)
-    known = Known(dialogue.hidden_need)
-    original = dialogue.original or {}
+    known, original = Known(need), original or {}
     scene, kind = original.get("scene"), original.get("character")
     if isinstance(kind, str) and kind in CLASS_OF:
         known = replace(known, persona_class=CLASS_OF[kind].value)
