@@ -20,7 +20,7 @@ from components.files import BadFile, write_json, write_text_atomically
 from components.personas.rows import read_rows
 from components.personas.schema import validate_file
 from components.settings import Settings, load_settings
-from components.simulator.distilled.folder import CARD, read_folder, write_folder
+from components.simulator.distilled.folder import CARD, write_folder
 from tasks.dialogue_commands import rules_of
 
 _CURVE = (0.25, 0.5, 1.0)  # shares of the personas learned from, for the learning curve
@@ -68,23 +68,13 @@ def cross_fit(transcripts: Sequence[Path], out: Path, personas: Path | None, par
     return f"{out / f'{CARD}-cross-fitted'}.md: {_count(prepared.examples)}; {_headline(card['splits'])}"
 
 
-def summary_of(folder: Path) -> dict[str, Any]:
-    """What a run that used the appraiser in `folder` records of it: its digest and its card. Raises BadFile without one."""
-    import json
-
-    path = folder / f"{CARD}.json"
-    if not path.is_file():
-        raise BadFile(f"{path}: the appraiser has no fidelity card; distil it again")
-    return {"digest": read_folder(folder).digest, "card": json.loads(path.read_text(encoding="utf-8"))}
-
-
 def _prepared(transcripts: Sequence[Path], personas: Path | None, settings: Settings) -> Material:
     people = {} if personas is None else {persona.persona_id: persona for persona in validate_file(personas)}
-    dialogues = [dialogue for path in transcripts for dialogue in _recorded(path)]
+    dialogues = [dialogue for path in transcripts for dialogue in recorded(path)]
     return material(examples(dialogues, people), settings.distil)
 
 
-def _recorded(path: Path) -> list[Dialogue]:
+def recorded(path: Path) -> list[Dialogue]:
     """Transcripts, or recorded SAGE dialogues as they are; plain or gzipped."""
     rows, problems = read_rows(path)
     if problems:

@@ -28,7 +28,8 @@ def presence(texts: Sequence[str], bits: int) -> scipy.sparse.csr_array:
 
 
 def gram(vectors: scipy.sparse.csr_array) -> Floats:
-    return np.asarray((vectors @ vectors.T).toarray(), dtype=np.float32)
+    likeness: Floats = (vectors @ vectors.T).toarray().astype(np.float32)
+    return likeness
 
 
 def same_need(need: NDArray[np.int64]) -> Floats:

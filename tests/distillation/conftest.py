@@ -25,7 +25,7 @@ SMALL = {
     "tree_learning_rate": 0.15,
     "tree_seeds": 1,
     "inner_folds": 3,
-    "persona_folds": 2,
+    "persona_folds": 3,
     "policy_folds": 3,
     "reasons": 4,
 }
@@ -51,7 +51,7 @@ def recorded(persona: Persona, policy: str, follows: float, seed: int) -> Dialog
 
 @pytest.fixture(scope="session")
 def people() -> list[Persona]:
-    return compose_personas(load_library(), seed=11, train=40, test=8)[0]
+    return compose_personas(load_library(), seed=11, train=80, test=8)[0]
 
 
 @pytest.fixture(scope="session")

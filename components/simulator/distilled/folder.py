@@ -71,6 +71,26 @@ def read_folder(folder: Path) -> Distilled:
         raise BadFile(f"{folder}: not a distilled appraiser: {type(error).__name__}: {error}") from error
 
 
+def fidelity_of(folder: Path) -> dict[str, Any]:
+    """What a result that an appraiser decided says of it: its digest, and its figures on held-out dialogues. Raises BadFile without a card."""
+    path = folder / f"{CARD}.json"
+    if not path.is_file():
+        raise BadFile(f"{path}: the appraiser has no fidelity card; distil it again")
+    card = json.loads(path.read_text(encoding="utf-8"))
+    if card["appraiser"] != f"distilled {read_folder(folder).digest}":
+        raise BadFile(f"{path}: the card of {card['appraiser']}, the folder holds distilled {read_folder(folder).digest}; distil it again")
+    ((_, figures),) = card["splits"].items()
+    told, free = figures["teacher_forced"], figures["free_running"]
+    return {
+        "digest": read_folder(folder).digest,
+        "held_out_dialogues": figures["dialogues"],
+        "teacher_forced_r": told["expected"]["r"]["value"],
+        "teacher_forced_sign_accuracy": told["change"]["sign_accuracy"]["value"],
+        "free_running_dialogue_r": free["dialogue_mean_r"]["value"],
+        "free_running_final_r": free["final_r"]["value"],
+    }
+
+
 def _model(arrays: dict[str, np.ndarray], facts: dict[str, Any], digest: str) -> Distilled:
     def trees(name: str) -> Trees:
         parts = {part: arrays[f"{name}.{part}"] for part in _TREES}
