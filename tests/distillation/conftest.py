@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
+from distillation_settings import small_parameters
 
 from components.dialogue.transcript import Dialogue, Turn
 from components.evaluation.reappraisal import Listener, appraisals_of
@@ -19,16 +19,6 @@ from components.simulator.emotion import EmotionRules, apply_change, stop_reason
 from components.simulator.scripted.simulator import ScriptedSimulator
 
 SUPPORTERS = {"poor": 0.15, "fair": 0.45, "good": 0.75}
-SMALL = {
-    "bits": 12,
-    "trees": 30,
-    "tree_learning_rate": 0.15,
-    "tree_seeds": 1,
-    "inner_folds": 3,
-    "persona_folds": 3,
-    "policy_folds": 3,
-    "reasons": 4,
-}
 
 
 def recorded(persona: Persona, policy: str, follows: float, seed: int) -> Dialogue:
@@ -63,10 +53,7 @@ def recordings(people: list[Persona]) -> list[Dialogue]:
 def project(tmp_path_factory: pytest.TempPathFactory, recordings: list[Dialogue], people: list[Persona], repository_root: Path) -> Path:
     """A folder with the recordings, their personas and small parameters."""
     folder = tmp_path_factory.mktemp("distil")
-    values = YAML(typ="safe").load((repository_root / "params.yaml").read_text(encoding="utf-8"))
-    values["distil"] |= SMALL
-    values["evaluation"] |= {"bootstrap_samples": 200}
-    YAML(typ="safe").dump(values, folder / "params.yaml")
+    small_parameters(repository_root, folder / "params.yaml")
     write_jsonl(folder / "recorded.jsonl", [dialogue.model_dump(mode="json") for dialogue in recordings])
     write_jsonl(folder / "personas.jsonl", [persona.model_dump(mode="json") for persona in people])
     return folder
@@ -79,3 +66,8 @@ def appraiser(project: Path) -> Path:
 
     distil([project / "recorded.jsonl"], project / "appraiser", project / "personas.jsonl", project / "params.yaml")
     return project / "appraiser"
+
+
+@pytest.fixture(scope="session")
+def english(recordings: list[Dialogue]) -> list[Dialogue]:
+    return recordings[:6]
