@@ -22,7 +22,7 @@ def sage(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         pytest.skip("no recorded SAGE dialogues in ../shared/data/sage; they are not part of the repository")
     folder = tmp_path_factory.mktemp("sage")
     for file in files[:3]:
-        lines = gzip.decompress(file.read_bytes()).decode("utf-8").splitlines()[:40]
+        lines = gzip.decompress(file.read_bytes()).decode("utf-8").split("\n")[:40]
         (folder / file.name.removesuffix(".gz")).write_text("\n".join(lines), encoding="utf-8")
     small_parameters(repository_root, folder / "params.yaml")
     recorded = [str(path) for path in sorted(folder.glob("*.jsonl"))]

@@ -9,15 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from components.dialogue.transcript import Appraisal, Evidence, Turn
 from components.simulator.distilled import columns
 from components.simulator.distilled.heads import Head
 from components.simulator.distilled.model import Distilled, Judgement, Listening
 from components.simulator.distilled.moment import Known, Moment
-from components.simulator.distilled.ngrams import CLAUSE_END, Text, read
+from components.simulator.distilled.ngrams import CLAUSE, Text, read
 
-SPANS, LONGEST_SPAN = 2, 40  # spans shown for each text; units of the longest
+SPANS, LONGEST_SPAN = 2, 160  # spans shown for each text; characters of the longest
 _REASONS = {
     "mood": "what the user's words tell of the mood",
     "earlier_replies": "how the dialogue has gone so far",
@@ -73,8 +74,7 @@ def _evidence(model: Distilled, need: str | None, judgement: Judgement, user: Te
     without = np.repeat(judgement.row[None], len(groups), axis=0)
     for number, members in enumerate(groups.values()):
         without[number, members] = model.usual[members]
-    expected = model.by_words.predict(np.vstack([judgement.row, without]))
-    worth = dict(zip(groups, expected[0] - expected[1:], strict=True))
+    worth = dict(zip(groups, judgement.expected - model.by_words.predict(without), strict=True))
     yield from _spans("content", "reply", model.reply_head, need, reply, round(worth.pop("reply")))
     mood = round(worth.pop("mood"))
     yield from _spans("target", "mood", model.user_head, None, user, mood)
@@ -92,17 +92,13 @@ def _spans(step: str, what: str, head: Head, need: str | None, text: Text, point
             yield Evidence(step=step, what=what, span=span, points=points if number == 0 else 0)
 
 
-def _clauses(text: Text, worth: np.ndarray) -> Iterator[tuple[str, float]]:
-    """(verbatim clause, its worth); a clause ends at a mark or after LONGEST_SPAN units."""
-    begin: int | None = None
-    for place, (unit, _, end) in enumerate(text.units):
-        if unit in CLAUSE_END:
-            continue
-        begin = place if begin is None else begin
-        last = place + 1 == len(text.units) or text.units[place + 1][0] in CLAUSE_END
-        if last or place + 1 - begin >= LONGEST_SPAN:
-            yield text.text[text.units[begin][1] : end], float(worth[begin : place + 1].sum())
-            begin = None
+def _clauses(text: Text, worth: NDArray[np.float64]) -> Iterator[tuple[str, float]]:
+    """(verbatim clause, its worth); a clause ends at a mark or a line end."""
+    total = np.concatenate([[0.0], np.cumsum(worth)])
+    clauses = [found for found in CLAUSE.finditer(text.text) if not found[0].isspace()]
+    begins, ends = (np.searchsorted(text.starts, places) for places in ([one.start() for one in clauses], [one.end() for one in clauses]))
+    for found, of_clause in zip(clauses, (total[ends] - total[begins]).tolist(), strict=True):
+        yield found[0].strip()[:LONGEST_SPAN], of_clause
 
 
 def _in_words(judgement: Judgement, evidence: tuple[Evidence, ...]) -> Appraisal:

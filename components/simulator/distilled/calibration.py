@@ -18,6 +18,11 @@ class Calibration:
     positive: NDArray[np.float64]  # (points): the share of positive changes where that much was expected
     spread: NDArray[np.float64]  # (points): root mean square error of the expected change there
 
+    @property
+    def mildest(self) -> int:
+        """The change that is least bad, of those for the worse; the worst of all if none is."""
+        return max((value for value in self.grid if value < 0), default=self.grid[0])
+
     def change(self, expected: float) -> int:
         return self.grid[int(np.searchsorted(self.thresholds, expected, side="right"))]
 

@@ -5,6 +5,8 @@ The heads' readings of earlier replies and messages stand in for memory: the use
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,7 @@ USER_TARGETS = ("change", "emotion", "last_change")  # what the user's head read
 EMOTIONS = ("emotion", "last_change")  # the two more columns of the trees that are told the emotion
 
 
+@lru_cache(maxsize=4)
 def names(reasons: int) -> tuple[str, ...]:
     """The columns, with `reasons` components of how users put their reasons."""
     return (
@@ -56,6 +59,7 @@ GROUPS = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=4)
 def members(reasons: int) -> dict[str, NDArray[np.int64]]:
     """The columns of every group in which they are explained."""
     every = names(reasons)

@@ -1,7 +1,7 @@
 """What nothing was learned about: replies that are no message, and users unlike any recorded one.
 
 The two are treated differently on purpose. A reply that cannot be read gets the worst change there is: were it left unscored, a policy
-could escape a bad dialogue by babbling. A user who cannot be read makes the dialogue unscorable: the appraiser knows nothing of them.
+could escape a bad dialogue by babbling. (One that was said before cannot please, but recorded users forgave it at times.) A user who cannot be read makes the dialogue unscorable: the appraiser knows nothing of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from components.simulator.distilled.ngrams import CLAUSE_END, Text, share_in
+from components.simulator.distilled.ngrams import CLAUSE, MARK, Text, share_in
 
 PAIR_BITS = 22
 _SCORE_TALK = re.compile(
@@ -99,14 +99,5 @@ def variety(text: Text) -> float:
 
 def clause_length(text: Text) -> float:
     """Units that are no marks, for each stretch between marks; line ends count as marks."""
-    clauses = words = 0
-    ended = True
-    for place, (unit, start, _) in enumerate(text.units):
-        new_line = place > 0 and "\n" in text.text[text.units[place - 1][2] : start]
-        if unit in CLAUSE_END:
-            ended = True
-            continue
-        clauses += ended or new_line
-        ended = False
-        words += 1
-    return words / max(1, clauses)
+    words = text.size - len(MARK.findall(text.text))
+    return words / max(1, sum(not clause.isspace() for clause in CLAUSE.findall(text.text)))

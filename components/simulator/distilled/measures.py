@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.simulator.distilled.moment import CLASSES, NEEDS, Moment
-from components.simulator.distilled.ngrams import Text, read, share_in
+from components.simulator.distilled.ngrams import Text, distinct, read, share_in
 
 _SHAPE = ("length", "questions", "exclamations", "ends_asking", "lines", "bold", "list_items", "sentences", "commas", "emoji", "quotes",
           "brackets", "dots", "dashes")  # fmt: skip
@@ -21,6 +21,7 @@ _IN_DIALOGUE = ("turn", "longer_than_before", "repeats_one_reply", "repeats_all_
 NAMES = (*_SHAPE, *_IN_DIALOGUE, *(f"need:{need}" for need in NEEDS), *(f"class:{kind}" for kind in CLASSES))
 
 _LIST_ITEM = re.compile(r"^\s*(?:\d+[.、)]|[-*•])", re.MULTILINE)
+_EMOJI = re.compile("[\U0001f001-\U0010ffff]")
 _SENTENCE_END = re.compile(r"[。！？!?.]+")
 
 
@@ -41,7 +42,7 @@ def shape(text: str) -> tuple[float, ...]:
         len(_LIST_ITEM.findall(text)),
         len(_SENTENCE_END.findall(text)),
         100 * count(",", "，") / max(1, len(text)),
-        sum(ord(character) > 0x1F000 for character in text),
+        len(_EMOJI.findall(text)),
         count("“", '"'),
         count("(", "（"),
         count("…"),
@@ -82,4 +83,4 @@ def measures(moment: Moment) -> NDArray[np.float64]:
 
 
 def _all(texts: list[Text]) -> NDArray[np.uint32]:
-    return np.unique(np.concatenate([text.pairs for text in texts])) if texts else np.empty(0, dtype=np.uint32)
+    return distinct(np.concatenate([text.pairs for text in texts])) if texts else np.empty(0, dtype=np.uint32)

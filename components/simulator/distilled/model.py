@@ -84,7 +84,9 @@ class Listening:
         seen = np.append(row, [moment.emotion, moment.last_change]) if told else row
         expected = float(trees.predict(seen[None].astype(np.float64))[0])
         unreadable = model.guard.unreadable(reply, earlier)
-        change = min(calibration.grid) if unreadable else calibration.change(expected)
+        change = calibration.change(expected)
+        if unreadable:
+            change = min(change, calibration.mildest) if unreadable.what == "said_before" else min(calibration.grid)
         chance = calibration.chance_positive(expected)
         return Judgement(change, expected, chance if change > 0 else 1 - chance, calibration.error(expected), row, unreadable)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,25 @@ class Trees:
     depth: int
     baseline: float
 
+    @cached_property
+    def _child(self) -> NDArray[np.intp]:
+        """Left and right child of every node, side by side."""
+        return np.column_stack([self.left, self.right]).ravel().astype(np.intp)
+
+    @cached_property
+    def _is_leaf(self) -> NDArray[np.bool_]:
+        return np.asarray(self.left == np.arange(len(self.left)))
+
     def predict(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """(rows): the sum over trees. `rows` has shape (rows, features) and no missing values."""
-        node = np.broadcast_to(self.root, (len(rows), len(self.root)))
-        number = np.arange(len(rows))[:, None]
-        for _ in range(self.depth):
-            goes_left = rows[number, self.feature[node]] <= self.threshold[node]
-            node = np.where(goes_left, self.left[node], self.right[node])
-        return np.asarray(self.baseline + self.value[node].sum(axis=1))
+        values = rows.ravel()
+        node = np.tile(self.root, len(rows)).astype(np.intp)
+        begin = np.repeat(np.arange(len(rows)) * rows.shape[1], len(self.root))
+        walking = np.arange(len(node))
+        for level in range(self.depth):
+            at = node[walking]
+            goes_right = values.take(begin[walking] + self.feature.take(at)) > self.threshold.take(at)
+            node[walking] = self._child.take(2 * at + goes_right)
+            if level % 2:
+                walking = walking[~self._is_leaf.take(node[walking])]
+        return np.asarray(self.baseline + self.value.take(node).reshape(len(rows), -1).sum(axis=1))
