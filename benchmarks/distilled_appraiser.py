@@ -14,8 +14,8 @@ from pathlib import Path
 from components.simulator.distilled import measures, ngrams
 from components.simulator.distilled.appraiser import appraisals
 from components.simulator.distilled.folder import read_folder
-from components.simulator.distilled.model import UnfamiliarUser
-from components.simulator.distilled.moment import known_from
+from components.simulator.distilled.model import Listening, UnfamiliarUser
+from components.simulator.distilled.moment import known_from, moments_of
 from tasks.distil_commands import recorded
 
 
@@ -31,6 +31,17 @@ def main() -> None:
         for turn in dialogue.turns:
             ngrams.read(turn.assistant), ngrams.read(turn.user)
     reading = time.process_time() - begin
+    ngrams.read.cache_clear()
+    measures.shape.cache_clear()
+    begin, judged_alone = time.process_time(), 0
+    for dialogue in dialogues:
+        known = known_from(dialogue.hidden_need, dialogue.original, None)
+        listening = Listening(model, known.need)
+        for moment in moments_of(known, [turn.user for turn in dialogue.turns], [turn.assistant for turn in dialogue.turns]):
+            listening.judge(moment)
+            judged_alone += 1
+    alone = time.process_time() - begin
+    print(f"{judged_alone} judgements without reasons in {alone:.1f} s of processor time: {judged_alone / max(alone, 1e-9):,.0f}/s")
     ngrams.read.cache_clear()
     measures.shape.cache_clear()
     begin, done, abstained, unreadable = time.process_time(), 0, 0, 0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.simulator.distilled.moment import NEEDS
-from components.simulator.distilled.ngrams import Text, buckets
+from components.simulator.distilled.ngrams import Text
 
 ANYBODY = len(NEEDS)  # the weights that hold whatever the need is
 
@@ -37,7 +37,7 @@ class Head:
 
     def read(self, text: Text, need: str | None) -> NDArray[np.float64]:
         """(targets): presence of every bucket of unit length, times the weights."""
-        found = buckets(text.hashes, self.bits)
+        found = text.buckets(self.bits)
         scale = 1 / np.sqrt(max(1, len(found)))
         total = np.zeros(self.weight.shape[2])
         for group in self.groups(need):
@@ -49,7 +49,7 @@ class Head:
         mask = np.uint32((1 << self.bits) - 1)
         places = [(order, (hashes & mask).astype(np.int64)) for order, hashes in enumerate(text.hashes, start=1)]
         together = np.concatenate([found for _, found in places])
-        found_once = buckets(text.hashes, self.bits)
+        found_once = text.buckets(self.bits)
         inverse = np.searchsorted(found_once, together)
         counts = np.bincount(inverse, minlength=len(found_once))
         share = sum(self._quick[group, found_once, target].astype(np.float64) for group in self.groups(need)) / counts

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -20,7 +20,7 @@ Buckets = NDArray[np.int64]
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _UNIT = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}_])\w)+(?:['’](?:(?![{_UNSPACED}_])\w)+)?|[^\w\s]|_")
-_WHITE = np.array([point for point in range(0x3001) if chr(point).isspace()], dtype=np.uint32)  # none is higher
+_WHITE = np.array([chr(point).isspace() for point in range(0x3002)])  # none is higher
 _PRIME, _MIX = np.uint32(0x01000193), np.uint32(0x85EBCA6B)  # of FNV-1a; of murmur3's finaliser
 MARK = re.compile("[,.;:!?，。；：！？、…]")  # that ends a clause, as a line end does
 CLAUSE = re.compile("[^,.;:!?，。；：！？、…\n]+")
@@ -72,13 +72,20 @@ class Text:
     units: list[str]
     hashes: list[Hashes]
     pairs: NDArray[np.uint32]  # distinct hashes of runs of two, ascending
+    _found: dict[int, Buckets] = field(default_factory=dict)
+
+    def buckets(self, bits: int) -> Buckets:
+        """The distinct buckets below 2**bits, ascending; worked out once."""
+        if bits not in self._found:
+            self._found[bits] = buckets(self.hashes, bits)
+        return self._found[bits]
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:
         """Where in the text each unit begins."""
         lengths = np.fromiter(map(len, self.units), dtype=np.intp, count=self.size)
         points = np.frombuffer(self.text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        return np.flatnonzero(~np.isin(points, _WHITE))[np.cumsum(lengths) - lengths]
+        return np.flatnonzero(~_WHITE.take(points, mode="clip"))[np.cumsum(lengths) - lengths]
 
     @property
     def size(self) -> int:
