@@ -28,13 +28,12 @@ def presence(texts: Sequence[str], bits: int) -> scipy.sparse.csr_array:
 
 
 def gram(vectors: scipy.sparse.csr_array) -> Floats:
-    likeness: Floats = (vectors @ vectors.T).toarray().astype(np.float32)
-    return likeness
+    return np.array((vectors @ vectors.T).toarray(), dtype=np.float32)
 
 
 def same_need(need: NDArray[np.int64]) -> Floats:
     """1 where both rows have the same, known need."""
-    return ((need[:, None] == need[None]) & (need[:, None] >= 0)).astype(np.float32)
+    return np.asarray((need[:, None] == need[None]) & (need[:, None] >= 0), dtype=np.float32)
 
 
 def by_need(likeness: Floats, same: Floats) -> Floats:

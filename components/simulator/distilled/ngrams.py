@@ -34,7 +34,7 @@ def units_of(text: str) -> list[str]:
 @lru_cache(maxsize=65_536)
 def _hash(unit: str) -> int:
     """Of its lower case and compatibility form."""
-    return zlib.crc32(unicodedata.normalize("NFKC", unit).lower().encode("utf-8"))
+    return zlib.crc32(unicodedata.normalize("NFKC", unit).lower().encode("utf-8", "surrogatepass"))
 
 
 def run_hashes(units: list[str], orders: tuple[int, ...]) -> list[Hashes]:
@@ -85,7 +85,7 @@ class Text:
         """Where in the text each unit begins."""
         lengths = np.fromiter(map(len, self.units), dtype=np.intp, count=self.size)
         points = np.frombuffer(self.text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        return np.flatnonzero(~_WHITE.take(points, mode="clip"))[np.cumsum(lengths) - lengths]
+        return np.asarray(np.flatnonzero(~_WHITE.take(points, mode="clip"))[np.cumsum(lengths) - lengths], dtype=np.intp)
 
     @property
     def size(self) -> int:
