@@ -37,7 +37,7 @@ def distil(transcripts: Sequence[Path], out: Path, personas: Path | None, params
     card = {
         "appraiser": f"distilled {digest}",
         "how": "Learned without the locked personas and policy models (chosen by hash of their names), tested on dialogues between the two. "
-        "The appraiser itself was then learned from all recordings.",
+        "The appraiser itself was then learned from all recordings. What the guard does (replies that are none) is not part of the figures.",
         "seconds": round(time.process_time() - begin, 1),
         "origin": _origin(prepared.examples, settings),
         "splits": splits,
