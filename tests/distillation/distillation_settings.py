@@ -12,7 +12,7 @@ SMALL = {
     "tree_learning_rate": 0.15,
     "tree_seeds": 1,
     "inner_folds": 3,
-    "persona_folds": 3,
+    "persona_folds": 2,
     "policy_folds": 3,
     "reasons": 4,
 }
