@@ -57,7 +57,7 @@ def cross_fit(transcripts: Sequence[Path], out: Path, personas: Path | None, par
         parts.append(part)
         print(f"fold {number} of {folds}", file=sys.stderr, flush=True)
     every = fidelity(prepared, together(parts), rules_of(settings), settings.evaluation.bootstrap_samples, settings.seed)
-    card = {
+    card: dict[str, Any] = {
         "appraiser": "appraisers learned from these recordings, by cross-fitting",
         "how": f"Every dialogue is scored by an appraiser that has seen neither its persona nor, of several, its policy model "
         f"({settings.distil.persona_folds} folds of personas, at most {settings.distil.policy_folds} of models).",

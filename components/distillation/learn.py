@@ -72,9 +72,10 @@ def learn(material: Material, rows: NDArray[np.int64], parameters: DistilParamet
 def tree_rows(examples: Examples, rows: NDArray[np.int64], reply_scores: Floats, user_scores: Floats) -> Numbers:
     """(rows, columns) for the trees, from the heads' readings of the same rows."""
     made, begin = np.empty((len(rows), len(columns.names(reply_scores.shape[1] - 1)))), 0
+    replies, users = reply_scores.astype(np.float64), user_scores.astype(np.float64)
     for place, row in enumerate(rows):
         begin = place if examples.turn[row] == 0 else begin
-        made[place] = columns.row(examples.measured[row], reply_scores[begin : place + 1], user_scores[begin : place + 1])
+        made[place] = columns.row(examples.measured[row], replies[begin : place + 1], users[begin : place + 1])
     return made
 
 
