@@ -22,7 +22,7 @@ from components.personas.persona import Persona
 from components.personas.rows import read_rows
 from components.personas.schema import validate_file
 from components.settings import Settings, load_settings
-from components.simulator.distilled.folder import folder_of, read_folder
+from components.simulator.distilled.folder import fidelity_of, folder_of, read_folder
 from components.simulator.emotion import EmotionRules
 from components.simulator.protocol import Simulator
 
@@ -86,6 +86,12 @@ def appraise(transcripts: Path, appraiser: str, out: Path, personas: Path | None
         )
         if count
     ]
+    if learned is not None:
+        figures = fidelity_of(folder_of(appraiser))
+        remarks.append(
+            f"appraiser {figures['digest']}, on held-out dialogues r {figures['free_running_dialogue_r']} per dialogue and"
+            f" {figures['free_running_final_r']} of the final emotion"
+        )
     return "; ".join([f"{out}: {summary(dialogues, rules_of(settings))}", *remarks])
 
 

@@ -11,7 +11,6 @@ from components.evaluation.sentient import sentient_metrics
 from components.evaluation.transcripts import load_transcripts
 from components.files import BadFile, read_jsonl, write_json
 from components.settings import digest_of, load_settings
-from components.simulator.distilled.folder import fidelity_of, folder_of
 from components.simulator.emotion import EmotionRules
 from tasks.stages import run_stage
 
@@ -41,8 +40,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         classes=_classes(args.personas),
         settings_digest=digest_of({"seed": settings.seed, **settings.model_dump(mode="json", include={"simulator", "evaluation"})}),
     )
-    if simulator.appraiser is not None:
-        metrics["appraiser"] = fidelity_of(folder_of(simulator.appraiser))
     write_json(args.out, metrics)
     return 0
 
