@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from components.distillation.parameters import DistilParameters
 from components.evaluation.audit.parameters import AuditParameters
 from components.overlays import SettingsError as SettingsError
 from components.overlays import overlaid, overlays_of, read_parameters, with_overlays
@@ -54,6 +55,7 @@ class LLMUserSettings(_Section):
 
 class SimulatorSettings(_Section):
     kind: Literal["scripted", "llm"]
+    appraiser: str | None = Field(pattern=r"^distilled:.+")
     difficulty: Literal["vanilla", "challenging"]
     emotion_start: int = Field(ge=0, le=100)
     emotion_ceiling: int = Field(ge=1, le=100)
@@ -277,6 +279,7 @@ class Settings(_Section):
     endpoint: EndpointSettings
     authoring: AuthoringSettings
     judge: JudgeSettings
+    distil: DistilParameters
     tracking: TrackingSettings
 
     @model_validator(mode="after")

@@ -19,6 +19,7 @@ from flows.commands import (
     audit,
     blind,
     dialogues,
+    distil,
     mlflow,
     personas,
     pipeline,
@@ -51,7 +52,7 @@ def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceb
         environment.set_debug()
 
 
-for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, robustness, portraits):
+for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, robustness, portraits, distil):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")

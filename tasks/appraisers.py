@@ -1,4 +1,4 @@
-"""Who is meant by an appraiser on the command line, and asking it: `scripted`, `scripted:DIFFICULTY` or `llm` (of the parameters)."""
+"""Who is meant by an appraiser on the command line, and asking it: `scripted[:DIFFICULTY]`, `llm[:DIFFICULTY]` or `distilled:FOLDER`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from components.evaluation.appraisers import Appraiser, LLMAppraiser, ScriptedAppraiser
+from components.evaluation.appraisers import Appraiser, DistilledAppraiser, LLMAppraiser, ScriptedAppraiser
 from components.settings import Settings
+from components.simulator.distilled.folder import folder_of, read_folder
 from tasks.dialogue_commands import with_simulator
 
 if TYPE_CHECKING:
     from tasks.connections import Connection
 
-SCRIPTED, LLM = "scripted", "llm"
+SCRIPTED, LLM, DISTILLED = "scripted", "llm", "distilled"
 T = TypeVar("T")
 
 
@@ -35,7 +36,7 @@ class Asked:
 
 
 def is_appraiser(named: str) -> bool:
-    return named.partition(":")[0] in (SCRIPTED, LLM)
+    return named.partition(":")[0] in (SCRIPTED, LLM, DISTILLED)
 
 
 def appraiser_of(named: str, settings: Settings) -> Asked:
@@ -43,6 +44,8 @@ def appraiser_of(named: str, settings: Settings) -> Asked:
     kind, _, which = named.partition(":")
     if kind == SCRIPTED:
         return Asked(ScriptedAppraiser(which or settings.simulator.difficulty))
+    if kind == DISTILLED:
+        return Asked(DistilledAppraiser(read_folder(folder_of(named))))
     if kind == LLM:
         from components.simulator.llm.simulator import LLMSimulator
         from tasks.stages.assembly import simulator, user_connection
@@ -52,4 +55,4 @@ def appraiser_of(named: str, settings: Settings) -> Asked:
         user = simulator(played, endpoint=connection)
         assert isinstance(user, LLMSimulator)
         return Asked(LLMAppraiser(user), connection)
-    raise ValueError(f"unknown appraiser {named!r}: choose {SCRIPTED}[:DIFFICULTY] or {LLM}[:DIFFICULTY]")
+    raise ValueError(f"unknown appraiser {named!r}: choose {SCRIPTED}[:DIFFICULTY], {LLM}[:DIFFICULTY] or {DISTILLED}:FOLDER")

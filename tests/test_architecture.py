@@ -105,6 +105,7 @@ CARRIERS = (
     "components.files",
     "components.overlays",
     "components.settings",
+    "components.distillation.parameters",
     "components.recording",
     "components.dialogue.transcript",
     "components.personas",

@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from components.dialogue.transcript import Dialogue
+from components.dialogue.transcript import Dialogue, Turn
 from components.evaluation.reappraisal import listener_of
 from components.personas.persona import Persona
+from components.simulator.distilled.appraiser import appraisals
+from components.simulator.distilled.model import Distilled
+from components.simulator.distilled.moment import known_of
 from components.simulator.emotion import apply_change
 from components.simulator.llm.questions import Exchange as LLMExchange
 from components.simulator.llm.simulator import LLMSimulator
@@ -61,6 +64,21 @@ class LLMAppraiser:
 
     async def change_after(self, persona: Persona, exchanges: Sequence[Exchange], emotion: int, seed: int) -> int:
         return await self.user.change_after(persona, [LLMExchange(one.user, one.reply) for one in exchanges], emotion, seed)
+
+
+@dataclass(frozen=True)
+class DistilledAppraiser:
+    """The one learned from recordings, as it lies in a folder. Raises UnfamiliarUser for a user it knows nothing of."""
+
+    model: Distilled
+
+    @property
+    def name(self) -> str:
+        return self.model.version
+
+    async def change_after(self, persona: Persona, exchanges: Sequence[Exchange], emotion: int, seed: int) -> int:
+        turns = [Turn(user=one.user, assistant=one.reply) for one in exchanges]
+        return appraisals(self.model, known_of(persona), turns)[-1].change
 
 
 async def final_emotions(appraiser: Appraiser, dialogues: Sequence[Dialogue], personas: Mapping[str, Persona]) -> dict[str, int]:

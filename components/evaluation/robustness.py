@@ -14,10 +14,9 @@ import numpy as np
 
 from components.dialogue.transcript import Dialogue
 from components.evaluation import sentient, statistics
-from components.evaluation.noninferiority import holm
 from components.evaluation.rank_agreement import Agreement, over_dialogues, over_policies
 from components.evaluation.standings import Standing, standing
-from components.evaluation.statistics import Estimated, Interval
+from components.evaluation.statistics import Estimated, Interval, holm
 
 _DIFFERENCES = Interval(-100.0, 100.0)
 
