@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from components.settings import SettingsError, TrackingSettings, load_settings
+from components.sections import TrackingSettings
+from components.settings import SettingsError, load_settings
 from tasks import dvc, records
 from tasks.environment import Addresses
 from tasks.tracking import MlflowRecorder, TrackingUnavailable

@@ -104,6 +104,7 @@ CARRIERS = (
     "components.evaluation.audit.parameters",
     "components.files",
     "components.overlays",
+    "components.sections",
     "components.settings",
     "components.distillation.parameters",
     "components.recording",
