@@ -96,7 +96,7 @@ class Registry:
                 self._client.log_text(run, text, f"evidence/{name}")
             made = self._client.create_model_version(
                 MODEL,
-                source=f"models:/{logged[0].model_id}",
+                source=logged[0].artifact_location,  # by its address alone: models:/ is looked up in a store of the process's own
                 run_id=run,
                 model_id=logged[0].model_id,
                 description=card[:_DESCRIPTION_CHARACTERS],

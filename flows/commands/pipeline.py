@@ -86,6 +86,9 @@ def report(
         str | None, typer.Option("--base", metavar="NAME", help="TRANSCRIPTS: the policy the others are paired with (default: base).")
     ] = None,
     personas: Annotated[Path | None, typer.Option("--personas", help="TRANSCRIPTS: the personas file, for their classes.")] = None,
+    robustness: Annotated[
+        Path | None, typer.Option("--robustness", metavar="FILE", help="TRANSCRIPTS: what `rlver robustness` wrote.")
+    ] = None,
     params: Annotated[Path, typer.Option("--params", help="TRANSCRIPTS: the parameter file.")] = Path("params.yaml"),
     paper: Annotated[bool, typer.Option("--paper", help="The report of the paper run, from what is finished of it.")] = False,
 ) -> None:
@@ -93,10 +96,10 @@ def report(
     if transcripts:
         from tasks.report_commands import report as report_of
 
-        typer.echo(f"report: {report_of(transcripts, base, personas, out, params)}")
+        typer.echo(f"report: {report_of(transcripts, base, personas, robustness, out, params)}")
         return
-    if base or personas:
-        raise ValueError("--base and --personas are for a report of transcripts: name the files, rlver report FILE…")
+    if base or personas or robustness:
+        raise ValueError("--base, --personas and --robustness are for a report of transcripts: name the files, rlver report FILE…")
 
     from tasks import dvc, results
 

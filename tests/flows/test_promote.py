@@ -116,7 +116,7 @@ def test_a_version_has_its_card_its_evidence_and_its_model(project: Path, prefec
     evidence = Registry(tracking_uri).evidence(Registry(tracking_uri).champion())  # type: ignore[arg-type]
     assert len(evidence.dialogues) == 40 and evidence.general == general(100) and evidence.audit == CLEAN
     model = Path(download_artifacts("models:/rlver-policy@champion", tracking_uri=tracking_uri))
-    assert [file.name for file in model.iterdir()] == ["config.json"]
+    assert (model / "MLmodel").is_file() and [file.name for file in (model / "artifacts" / "policy").iterdir()] == ["config.json"]
 
 
 @pytest.mark.parametrize(

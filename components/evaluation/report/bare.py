@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from components.dialogue.transcript import Dialogue
+from components.evaluation.portrait.whole import portrait
 from components.evaluation.report.loading import BASE, Material, Variant
 from components.evaluation.sentient import sentient_metrics
 from components.evaluation.transcripts import load_transcripts
@@ -48,7 +49,8 @@ def _metrics(
     if all(dialogue.emotion_final is None for dialogue in dialogues[name]):
         return {}
     beside = None if base is None or name == base else dialogues[base]
-    return {"sentient": sentient_metrics(dialogues[name], beside, samples, seed, classes=classes)}
+    metrics = sentient_metrics(dialogues[name], beside, samples, seed, classes=classes)
+    return {"sentient": {**metrics, "portrait": portrait(dialogues[name], samples, seed)}}
 
 
 def _recorded_classes(dialogues: Mapping[str, tuple[Dialogue, ...]]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,12 @@ class Variant:
 
 @dataclass(frozen=True)
 class Material:
-    """All variants, the base first, the others by name. `classes` are persona classes by persona id, as far as they are known."""
+    """All variants, the base first, the others by name. `classes` are persona classes by persona id, as far as they are known; `shared` is
+    what was measured of several variants together, by kind."""
 
     variants: tuple[Variant, ...]
     classes: Mapping[str, str]
+    shared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def base(self) -> Variant | None:

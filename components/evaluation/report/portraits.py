@@ -1,7 +1,7 @@
 """The `portrait` of a policy in metrics/<variant>/sentient.json, read leniently: what is there is taken, what is not is left out.
 
 capabilities  {name: {value, ci95, n}}       1 to 5
-cognition     {x: {value, ci95}, y: …}       structured (-1) to creative (+1); solution (-1) to emotion (+1)
+cognition     {x: {value, ci95}, y: …}       structured (-5) to creative (+5); solution (-5) to emotion (+5)
 behaviour     {name: {value, ci95}}
 strategies    {act: {quantity: {value, ci95}}}
 any text beside these says how it was measured

@@ -28,8 +28,8 @@ def test_a_gain_by_support_is_confirmed() -> None:
 
 
 def test_the_arithmetic_of_a_confirmed_gain(dialogue) -> None:  # type: ignore[no-untyped-def]
-    base = [dialogue("a", [-10]), dialogue("b", [-10])]  # 30 and 30
-    tuned = [dialogue("a", [10, 10]), dialogue("b", [10, 10, 10])]  # 60 and 70: a gain of 35
+    base = [dialogue(name, [-10]) for name in "abcdefgh"]  # 30 each
+    tuned = [dialogue(name, [10] * (2 + number % 2)) for number, name in enumerate("abcdefgh")]  # 60 and 70 in turn: a gain of 35
     seen = Recorded([*base, *(one.model_copy(update={"policy": "q"}) for one in tuned)])
     tuned = [one.model_copy(update={"policy": "q"}) for one in tuned]
     agreed = confirmation(tuned, base, seen, SHARE, 0.0, SAMPLES, SEED)

@@ -45,7 +45,7 @@ def recorded(number: int, policy: str, change: int) -> Dialogue:
 
 
 def test_the_command_makes_a_whole_report_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    run = write_run(tmp_path / "run", personas=6)
+    run = write_run(tmp_path / "run", personas=24)
     files = [str(run / "transcripts" / f"{name}.jsonl") for name in ("grpo-think", "base")]
     assert main(["report", *files, "-o", str(tmp_path / "out"), "--params", str(PARAMS)]) == 0
     assert capsys.readouterr().out.strip() == f"report: {tmp_path / 'out' / 'index.html'}"
@@ -59,7 +59,7 @@ def test_the_command_makes_a_whole_report_of_files(tmp_path: Path, capsys: pytes
 
 
 def test_a_folder_is_all_its_transcripts_and_any_policy_can_be_the_base(tmp_path: Path):
-    run = write_run(tmp_path / "run", personas=6)
+    run = write_run(tmp_path / "run", personas=24)
     arguments = ["report", str(run / "transcripts"), "--base", "grpo-think", "-o", str(tmp_path / "out"), "--params", str(PARAMS)]
     assert main(arguments) == 0
     assert "points below the base policy" in (tmp_path / "out" / "index.html").read_text()

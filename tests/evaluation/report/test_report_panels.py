@@ -24,7 +24,7 @@ PORTRAIT = {
         name: {"value": value, "ci95": [value - 0.2, value + 0.2], "n": 20}
         for name, value in (("empathic_depth", 3.0), ("core_insight", 2.0), ("solution_crafting", 4.0), ("dialogue_guidance", 2.5))
     },
-    "cognition": {"x": {"value": -0.5, "ci95": [-0.6, -0.4]}, "y": {"value": 0.5, "ci95": [0.4, 0.6]}},
+    "cognition": {"x": {"value": -2.5, "ci95": [-3.0, -2.0]}, "y": {"value": 2.5, "ci95": [2.0, 3.0]}},
     "behaviour": {"acceptance": {"value": 0.52, "ci95": [0.5, 0.54]}, "note": "not a number", "silent": {"value": None}},
     "strategies": {"absolve": {"contribution": {"value": 2.1, "ci95": [1.0, 3.0]}}},
 }  # fmt: skip

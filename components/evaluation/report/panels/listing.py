@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from components.evaluation.report.panels import ability, audit, dialogues, emotion, learning, needs, notes, portrait, results, strategies
+from components.evaluation.report.panels import (
+    ability,
+    audit,
+    dialogues,
+    emotion,
+    learning,
+    needs,
+    notes,
+    portrait,
+    results,
+    robustness,
+    strategies,
+)
 from components.evaluation.report.panels.panel import Panel
 
 PANELS: tuple[Panel, ...] = (
@@ -13,6 +25,7 @@ PANELS: tuple[Panel, ...] = (
     strategies.PANEL,
     learning.PANEL,
     ability.PANEL,
+    robustness.PANEL,
     audit.PANEL,
     dialogues.PANEL,
     notes.PANEL,

@@ -17,6 +17,7 @@ from components.evaluation.report.wording import interval, number, readable
 
 _LOW, _HIGH = 1.0, 5.0  # of a capability (RLVER paper, appendix C)
 _CENTRE, _RADIUS = (120.0, 88.0), 56.0
+_EXTENT = 5.0  # of the cognition map, in either direction
 _SIDE, _LABEL_GAP = 400.0, 13.0  # of the map, in units of its view box
 _FORM = Form(lambda value: number(value, 2), lambda ends: interval(ends, 2))
 
@@ -82,7 +83,7 @@ def _polar(angle: float, radius: float) -> tuple[float, float]:
 
 
 def places(material: Material) -> list[Place]:
-    """Every variant with both coordinates, -1 to 1, in units of the map."""
+    """Every variant with both coordinates, -5 to 5, in units of the map."""
     found = []
     for variant in material.variants:
         cognition = portrait(variant).get("cognition")
@@ -94,11 +95,11 @@ def places(material: Material) -> list[Place]:
 
 
 def _across(value: float) -> float:
-    return round(_SIDE * (1 + min(1.0, max(-1.0, value))) / 2, 1)
+    return round(_SIDE * (1 + min(1.0, max(-1.0, value / _EXTENT))) / 2, 1)
 
 
 def _up(value: float) -> float:
-    return round(_SIDE * (1 - min(1.0, max(-1.0, value))) / 2, 1)
+    return round(_SIDE * (1 - min(1.0, max(-1.0, value / _EXTENT))) / 2, 1)
 
 
 def _range(one: Estimate, scale: Any) -> tuple[float, float]:
