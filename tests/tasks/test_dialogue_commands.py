@@ -40,6 +40,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository_root: Pa
     values = YAML(typ="safe").load((repository_root / "params.yaml").read_text(encoding="utf-8"))
     for section, changes in SMALL.items():
         values[section] |= changes
+    values["evaluation"]["repeats"] = 1
     YAML(typ="safe").dump(values, tmp_path / "params.yaml")
     write_jsonl(tmp_path / "data" / "personas" / "test.jsonl", [persona.model_dump(mode="json") for persona in people()[1]])
     monkeypatch.chdir(tmp_path)

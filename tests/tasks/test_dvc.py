@@ -167,7 +167,7 @@ def own_graph(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -
         ("reward.format_gate", False, {"train"}),
         ("evaluation.bootstrap_samples", 9999, {"converse", "score", "report"}),
         ("benchmark.margin", 0.06, {"benchmark", "report"}),
-        ("simulator.max_turns", 9, {"base", "train", "converse", "score"}),
+        ("simulator.max_turns", 9, {"base", "train", "converse", "score", "report"}),
         ("policy.temperature", 0.9, {"base", "train", "converse"}),
         ("seed", 8, {"personas", "base", "train", "converse", "score", "benchmark", "report"}),
         ("tracking.log_models", "reference", set()),

@@ -47,6 +47,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository_root: Pa
     values["policy"] |= {"thinking": False, "max_reply_tokens": 200, "max_context_tokens": 4000}
     values["endpoint"] |= {"attempts": 2, "answer_timeout_s": 20.0, "backoff_first_s": 0.01, "backoff_most_s": 0.02}
     values["evaluation"]["bootstrap_samples"] = 200
+    values["evaluation"]["repeats"] = 1
     YAML(typ="safe").dump(values, tmp_path / "params.yaml")
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     write_jsonl(tmp_path / "data" / "personas" / "test.jsonl", [persona.model_dump(mode="json") for persona in people()[1]])
