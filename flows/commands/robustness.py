@@ -33,7 +33,7 @@ def robustness(
         typer.Option(
             "--second-opinion",
             metavar="APPRAISER",
-            help="scripted:DIFFICULTY, llm, or the unshifted transcripts as appraised by another (a file or folder). Repeatable.",
+            help="scripted:DIFFICULTY, llm, distilled:FOLDER, or the unshifted transcripts as appraised by another (a file or folder). Repeatable.",
         ),
     ] = None,
     personas: Personas = TEST_PERSONAS,
@@ -59,7 +59,9 @@ def robustness(
 
 def consistency(
     transcripts: Annotated[Path, typer.Argument(help="A transcript file; its words are what is appraised.")],
-    appraiser: Annotated[str, typer.Option("--appraiser", metavar="KIND", help="scripted[:DIFFICULTY] or llm[:DIFFICULTY].")] = "scripted",
+    appraiser: Annotated[
+        str, typer.Option("--appraiser", metavar="KIND", help="scripted[:DIFFICULTY], llm[:DIFFICULTY] or distilled:FOLDER.")
+    ] = "scripted",
     times: Annotated[int, typer.Option("--times", min=2, help="How often each reply is asked about, the first time included.")] = 5,
     personas: Personas = TEST_PERSONAS,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N dialogues.")] = None,
