@@ -19,9 +19,13 @@ from flows.commands import (
     audit,
     blind,
     dialogues,
+    distil,
+    mlflow,
     personas,
     pipeline,
+    portraits,
     promotion,
+    robustness,
     scores,
     serve,
     servers,
@@ -48,12 +52,13 @@ def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceb
         environment.set_debug()
 
 
-for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit):
+for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, robustness, portraits, distil):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")
 app.add_typer(serve.app, name="serve")
 app.add_typer(blind.app, name="blind")
+app.add_typer(mlflow.app, name="mlflow")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,59 +1,131 @@
-"""What a pipeline run leaves in MLflow, seen from the flow: a tracker that fails is a warning, never a failed pipeline."""
+"""What a pipeline run leaves in MLflow, seen from the flow: a tracker that is down or slow is a warning, never a failed or a late stage.
+
+The flow writes to the spool and goes on; a thread sends. The only waiting is bounded: for the run that holds a cached result, and at the
+very end for what is still being sent.
+"""
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from components.sections import TrackingSettings
 from components.settings import SettingsError, load_settings
 from tasks import dvc, records
 from tasks.environment import Addresses
-from tasks.tracking import LogModels, MlflowRecorder, TrackingUnavailable, log_pipeline
+from tasks.tracking import MlflowRecorder, TrackingUnavailable
+from tasks.tracking.sender import Sender
+from tasks.tracking.watch import Watch
+
+PATIENCE_S = 10.0  # for an answer; who has not answered once in this time is not waited for again
+LAST_WAIT_S, INTERRUPTED_WAIT_S = 120.0, 3.0
+LATER = "what is missing is in spool/, and the next run or `rlver mlflow sync` sends it"
 
 
 class Provenance:
-    """Logs the stages of one flow run. After the first failure of the tracker it says so once and stays silent."""
+    """Logs the stages of one flow run. Of a tracker's troubles it speaks once."""
 
     def __init__(self, root: Path, where: Addresses, flow_run: str | None, logger: logging.Logger | logging.LoggerAdapter[Any]) -> None:
         tags = {"prefect_flow_run": flow_run} if flow_run else {}
-        self._root, self._logger, self._available = root, logger, True
-        self._recorder = MlflowRecorder(root, where.tracking_uri, _log_models(root), tags)
+        options = _options(root)
+        self._root, self._logger, self._warned, self._patient = root, logger, False, True
+        self._recorder = MlflowRecorder(root, where.tracking_uri, options.log_models, tags, options.traces)
+        self._sender = Sender(self._recorder)
+        self._watches: dict[str, Watch] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._recorder.__exit__(kind, error, trace)
+        interrupted = kind is KeyboardInterrupt
+        for stage in list(self._watches):
+            self.failed(stage, "interrupted" if interrupted else "the flow ended", "KILLED")
+        try:
+            self._recorder.end("KILLED" if interrupted else "FAILED" if kind or self._recorder.failed else "FINISHED")
+            if self._recorder.spool.entries():
+                self._answer("pipeline", self._sender.ask(lambda: None), INTERRUPTED_WAIT_S if interrupted else LAST_WAIT_S)
+        except OSError as problem:
+            self._warn("pipeline", problem)
+        finally:
+            self._sender.stop()
 
-    def failed(self) -> None:
+    def begins(self, stage: str) -> None:
+        """A stage starts to work: it is watched from now on."""
+        try:
+            self._watches[stage] = Watch(self._root, self._recorder.begin(stage))
+            self._watches[stage].start()
+        except OSError as error:
+            self._warn(stage, error)
+
+    def failed(self, stage: str, reason: str, status: str = "FAILED") -> None:
+        """A stage has failed, or could not even begin."""
         self._recorder.stage_failed()
+        if watch := self._watches.pop(stage, None):
+            watch.stop()
+            self._try(stage, lambda: self._recorder.fail(watch.entry, reason, status))
 
     def of_run(self, stage: str) -> None:
         """Log a stage that has just run."""
-        self._log(stage, ran=True)
+        watch = self._watches.pop(stage, None)
+        if watch:
+            watch.stop()
+        self._try(stage, lambda: self._finish(stage, watch))
 
     def of_cached(self, stage: str) -> str:
-        """Where the result of a stage that did not run is found, as the end of a sentence; logged now if no run holds it."""
-        run = self._log(stage, ran=False)
-        return f"; its result is in MLflow run {run}" if run else ""
-
-    def _log(self, stage: str, ran: bool) -> str | None:
+        """Where the result of a stage that did not run is found, as the end of a sentence; logged if no run holds it."""
+        if watch := self._watches.pop(stage, None):
+            watch.stop()
+            self._try(stage, lambda: self._recorder.forget(watch.entry))
         lock = dvc.locked(self._root)
-        if not self._available or stage not in lock:
-            return None
+        if not self._patient or stage not in lock:
+            return ""
         try:
             record = records.read(self._root, stage, lock)
-            return self._recorder.record(record) if ran else log_pipeline(self._recorder, [record])[stage]
-        except (TrackingUnavailable, ValueError) as error:
-            self._available = False
-            self._logger.warning("%s: %s; the next run logs what is missing", stage, error)
-            return None
+        except (OSError, ValueError) as error:
+            self._warn(stage, error)
+            return ""
+        run = self._answer(stage, self._sender.ask(lambda: self._recorder.holder(record)), PATIENCE_S)
+        if run is None and self._patient and not self._recorder.spool.has(stage, record.digest):
+            self._try(stage, lambda: self._recorder.finish(self._recorder.begin(stage), record))
+        if run is None and self._patient:
+            return "; its result is on its way to MLflow"
+        return f"; its result is in MLflow run {run}" if run else ""
+
+    def _finish(self, stage: str, watch: Watch | None) -> None:
+        lock = dvc.locked(self._root)
+        if stage in lock:
+            self._recorder.finish(watch.entry if watch else self._recorder.begin(stage), records.read(self._root, stage, lock))
+
+    def _try(self, stage: str, write: Any) -> None:
+        """Write to the spool, and have it sent."""
+        try:
+            write()
+        except (OSError, ValueError) as error:
+            self._warn(stage, error)
+        else:
+            self._sender.ask(lambda: None)
+
+    def _answer(self, stage: str, answer: concurrent.futures.Future[Any], wait_s: float) -> Any:
+        try:
+            return answer.result(timeout=wait_s)
+        except concurrent.futures.TimeoutError:
+            self._warn(stage, TrackingUnavailable(f"MLflow did not answer within {wait_s:.0f} s"))
+        except (TrackingUnavailable, ValueError, OSError) as error:
+            self._warn(stage, error)
+        self._patient = False
+        return None
+
+    def _warn(self, stage: str, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            self._logger.warning("%s: %s; %s", stage, error, LATER)
 
 
-def _log_models(root: Path) -> LogModels:
+def _options(root: Path) -> TrackingSettings:
     try:
-        return load_settings(root / "params.yaml").tracking.log_models
+        return load_settings(root / "params.yaml").tracking
     except SettingsError:
-        return "full"  # the stage that reads the same file says what is wrong with it
+        return TrackingSettings(log_models="full", traces=0)  # the stage that reads the same file says what is wrong with it

@@ -125,6 +125,7 @@ class Walk:
             return
         if reasons:
             self._touched = True
+            self._provenance.begins(step.name)
         run = bring_up_to_date.with_options(name=step.name, task_run_name=step.name)
         if self._sharing.jobs == 1:
             self._note(step, run(self._root, step.name, reasons, self._sharing, self._stop, return_state=True))
@@ -148,7 +149,7 @@ class Walk:
             self._provenance.of_run(step.name)
 
     def _note_failure(self, step: dvc.Stage, reason: str) -> None:
-        self._provenance.failed()
+        self._provenance.failed(step.name, reason)
         self._walked.failed[step.name] = reason
         if self._keep_going:
             results.write_failures(self._root, self._walked.failed)

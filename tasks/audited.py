@@ -6,7 +6,7 @@ Of a variant, the training log and kept held-out dialogues are found by themselv
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from components.dialogue.transcript import Dialogue
 from components.evaluation.audit.audit import Checkpoints, audit
 from components.evaluation.audit.opinions import Recorded, other_difficulty
 from components.evaluation.audit.training_log import read_log
+from components.evaluation.report.loading import Material, Variant
 from components.evaluation.transcripts import load_transcripts
 from components.files import BadFile
 from components.personas.persona import Persona
@@ -69,6 +70,19 @@ def audit_one(
         settings.evaluation.bootstrap_samples,
         settings.seed,
     )
+
+
+def with_audits(material: Material, settings: Settings, logs: Path | None) -> Material:
+    """The material of a report with the audit of every variant among its metrics; `logs`: the folder of <variant>/train.jsonl."""
+    base = None if material.base is None else material.base.dialogues
+
+    def audited(variant: Variant) -> Variant:
+        trained = (None, None) if logs is None else training_of(logs / variant.name / "train.jsonl")
+        policy = Audited(variant.name, variant.dialogues, *trained)
+        found = audit_one(policy, None if variant.is_base else base, settings, personas={})
+        return replace(variant, metrics={**variant.metrics, "audit": found})
+
+    return replace(material, variants=tuple(audited(variant) for variant in material.variants))
 
 
 def _checkpoints(folder: Path | None) -> Checkpoints | None:

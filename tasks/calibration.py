@@ -60,17 +60,16 @@ def calibrate(model: str, personas: Path, dialogues: int, params: Path, variant:
     held = _hold(talk, people, dialogues, settings)
     contexts = [dialogue for dialogue in held if dialogue.simulator.difficulty == CONTEXTS and dialogue.failure is None]
     by_id = {persona.persona_id: persona for persona in people}
-    samples, seed = settings.evaluation.bootstrap_samples, settings.seed
     figures = []
     for difficulty, published in PUBLISHED.items():
         if talk.connection:
-            accepted = acceptance(asyncio.run(_changes(talk, contexts, by_id, difficulty, settings)), samples, seed)
+            accepted = acceptance(asyncio.run(_changes(talk, contexts, by_id, difficulty, settings)))
             figures.append(Figure(difficulty, "strategy acceptance", accepted, published.acceptance))
             continue
         own = [dialogue for dialogue in held if dialogue.simulator.difficulty == difficulty]
-        accepted = strategy_acceptance(contexts, by_id, difficulty, samples, seed)
+        accepted = strategy_acceptance(contexts, by_id, difficulty)
         figures.append(Figure(difficulty, "strategy acceptance", accepted, published.acceptance))
-        figures.append(Figure(difficulty, "need expression", need_expression(own, samples, seed), published.expression))
+        figures.append(Figure(difficulty, "need expression", need_expression(own), published.expression))
     return figures
 
 

@@ -105,6 +105,11 @@ def to_writer(settings: Settings, model: str) -> Connection:
     return _connection(settings, "user", [model], "personas.db")
 
 
+def to_judge(settings: Settings, model: str) -> Connection:
+    """To the server of the simulated user, for a model that judges dialogues (answers/judge.db). Raises NoServer."""
+    return _connection(settings, "user", [model], "judge.db")
+
+
 def to_policy(settings: Settings, models: Sequence[str], url: str | None = None) -> Connection:
     """To the server of a policy that is only talked with (answers/policy.db), at `url` or where the environment says. Raises NoServer."""
     return _connection(settings, "policy", models, "policy.db", url)

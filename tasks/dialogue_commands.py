@@ -14,14 +14,16 @@ from components.dialogue.sage import dialogue_of, has_unjudged_reply
 from components.dialogue.transcript import Dialogue
 from components.evaluation.chat_files import read_chats
 from components.evaluation.chat_shapes import known_shape
+from components.evaluation.learned_reappraisal import reappraise_learned
 from components.evaluation.reappraisal import reappraise
 from components.evaluation.transcripts import load_transcripts
-from components.evaluation.verification import LLM, SCRIPTED, NotRederivable, first_difference
+from components.evaluation.verification import DISTILLED, LLM, SCRIPTED, NotRederivable, first_difference
 from components.files import BadFile, read_jsonl, write_jsonl
 from components.personas.persona import Persona
 from components.personas.rows import read_rows
 from components.personas.schema import validate_file
 from components.settings import Settings, load_settings
+from components.simulator.distilled.folder import fidelity_of, folder_of, read_folder
 from components.simulator.emotion import EmotionRules
 from components.simulator.protocol import Simulator
 
@@ -66,14 +68,17 @@ def appraise(
 
     A dialogue that cannot be read is an error, or with `skip` left out and counted.
     """
-    if appraiser != SCRIPTED:
-        raise ValueError(f"unknown appraiser {appraiser!r}: there is {SCRIPTED}")
+    learned = None if appraiser == SCRIPTED else read_folder(folder_of(appraiser))
     settings = with_simulator(load_settings(params), None, difficulty)
     people = _by_id(personas)
 
     def read(row: Any, name: str) -> tuple[Recording, Dialogue]:
         recording = recording_of(known_shape(row), name)
         persona = people.get(recording.persona_id)
+        if learned is not None:
+            return recording, reappraise_learned(
+                recording, row.get("original") if isinstance(row, dict) else None, persona, learned, rules_of(settings)
+            )
         return recording, reappraise(recording, persona, settings.simulator.difficulty, rules_of(settings))
 
     both, unread = list[tuple[Recording, Dialogue]](), list[str]()
@@ -98,41 +103,63 @@ def appraise(
         )
         if count
     ]
+    if learned is not None:
+        figures = fidelity_of(folder_of(appraiser))
+        remarks.append(
+            f"appraiser {figures['digest']}, on held-out dialogues r {figures['free_running_dialogue_r']} per dialogue and"
+            f" {figures['free_running_final_r']} of the final emotion"
+        )
     return "; ".join([f"{out}: {summary(dialogues, rules_of(settings))}", *remarks])
 
 
-def verify(transcripts: Path, personas: Path, variant: str | None, params: Path) -> str:
+def verify(transcripts: Path, personas: Path, variant: str | None, params: Path, appraiser: str | None = None) -> str:
     """Re-derive every dialogue; one line that says from what. Raises Differs at the first difference, with file, line, dialogue, turn,
     expected and found."""
-    settings = load_settings(params, variant)
+
+    def people(needed: bool) -> Mapping[str, Persona]:
+        return _by_id(personas) if needed or personas.is_file() else {}
+
+    return verified(transcripts, people, load_settings(params, variant), USER_ANSWERS, appraiser)
+
+
+def verified(
+    transcripts: Path,
+    people: Callable[[bool], Mapping[str, Persona]],
+    settings: Settings,
+    stored: Path,
+    appraiser: str | None = None,
+) -> str:
+    """The same, where `people(needed)` gives the personas by id and `stored` is the file of an LLM user's answers."""
     dialogues = load_transcripts(transcripts)
     kinds = {dialogue.simulator.kind for dialogue in dialogues}
-    if kinds <= {SCRIPTED, LLM}:
+    if kinds <= {SCRIPTED, LLM, f"{DISTILLED}+{SCRIPTED}", f"{DISTILLED}+{LLM}"}:
         load_transcripts(transcripts, rules_of(settings))
     count = f"{transcripts}: {len(dialogues)} dialogues, {sum(len(dialogue.turns) for dialogue in dialogues)} appraisals"
-    if kinds == {LLM} and not USER_ANSWERS.is_file():
-        return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {USER_ANSWERS}"
-    people = _by_id(personas) if kinds <= {SCRIPTED, LLM} or personas.is_file() else {}
-    with _answered_before(settings) if LLM in kinds else nullcontext() as llm:
+    if kinds == {LLM} and not stored.is_file():
+        return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {stored}"
+    known = people(kinds <= {SCRIPTED, LLM})
+    appraised_by = appraiser or settings.simulator.appraiser
+    learned = None if appraised_by is None else folder_of(appraised_by)
+    with _answered_before(settings, stored) if kinds & {LLM, f"{DISTILLED}+{LLM}"} else nullcontext() as llm:
         for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
             try:
-                difference = first_difference(dialogue, people, llm)
+                difference = first_difference(dialogue, known, llm, learned)
             except NotRederivable as error:
                 raise NotRederivable(f"{transcripts}:{line}: {error}") from error
             if difference is not None:
                 raise Differs(f"{transcripts}:{line}: {difference}")
-    stored = f" and the answers in {USER_ANSWERS}" if LLM in kinds else ""
-    return f"{count}: every emotion follows from its replies{stored}"
+    answers = f" and the answers in {stored}" if LLM in kinds else ""
+    return f"{count}: every emotion follows from its replies{answers}"
 
 
 @contextmanager
-def _answered_before(settings: Settings) -> Iterator[Callable[[str], Simulator]]:
+def _answered_before(settings: Settings, stored: Path) -> Iterator[Callable[[str], Simulator]]:
     """The LLM user of a difficulty, who says what the models once answered and asks nobody."""
     from components.endpoint.opening import Run, stored_answers
     from tasks.stages.assembly import simulator
 
-    played = with_simulator(settings, LLM, None)
-    with stored_answers(USER_ANSWERS, Run("verify")) as endpoint:
+    played = with_simulator(settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": None})}), LLM, None)
+    with stored_answers(stored, Run("verify")) as endpoint:
         yield lambda difficulty: simulator(played, difficulty, endpoint)
 
 

@@ -25,9 +25,10 @@ QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     # The first start of Prefect's ephemeral server takes 10 s; on an overloaded machine 80 s were seen, and its default limit is 20 s.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
-    # A tracking server that is down costs seconds, not minutes: what it misses is logged by the next run.
+    # A tracking server that is down is known to be so in seconds; what it misses waits in spool/.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "TOKENIZERS_PARALLELISM": "false",
     "TRL_EXPERIMENTAL_SILENCE": "1",
 }

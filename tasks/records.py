@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from tasks.costs import costs_file
 from tasks.dvc import LockedStage
@@ -58,6 +58,8 @@ class StageRecord:
     models: tuple[File, ...]
     models_read: tuple[File, ...]
     artifacts: tuple[File, ...]
+
+    FILES: ClassVar[tuple[str, ...]] = ("datasets", "datasets_read", "transcripts", "models", "models_read", "artifacts")
 
     @property
     def variant(self) -> str | None:
@@ -121,7 +123,7 @@ def effective_parameters(by_file: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 def flat_numbers(value: Any) -> dict[str, float]:
     """Numbers of nested JSON by path: {"by_need": {"x": {"n": 3}}} -> {"by_need/x/n": 3.0}; a pair [lo, hi] becomes /lo and /hi."""
     return {
-        _metric_name(name): float(leaf)
+        metric_name(name): float(leaf)
         for name, leaf in _leaves(_pairs_named(value), "/")
         if isinstance(leaf, (int, float)) and not isinstance(leaf, bool) and math.isfinite(leaf)
     }
@@ -142,7 +144,7 @@ def curve(path: Path) -> Iterator[Point]:
             for column in columns:
                 value = None if column == axis else _number(row[column])
                 if value is not None:
-                    yield Point(_metric_name(f"{path.stem}/{column}"), int(step), value)
+                    yield Point(metric_name(f"{path.stem}/{column}"), int(step), value)
 
 
 def sample(path: Path, lines: int = SAMPLE_TRANSCRIPTS) -> list[str]:
@@ -206,7 +208,7 @@ def _pairs_named(value: Any) -> Any:
     return value
 
 
-def _metric_name(name: str) -> str:
+def metric_name(name: str) -> str:
     """MLflow takes letters, digits and _-. :/ in a metric's name."""
     return "".join(letter if letter.isalnum() or letter in "_-. :/" else "_" for letter in name)
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.evaluation.promotion import Evidence
 from components.evaluation.transcripts import load_transcripts
-from tasks.tracking import EXPERIMENT
-from tasks.tracking import _readable as readable
+from tasks.tracking.store import EXPERIMENT, readable
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

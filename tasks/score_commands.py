@@ -9,6 +9,7 @@ from typing import Any
 from components.dialogue.transcript import Dialogue
 from components.evaluation.leaderboard import Row
 from components.evaluation.leaderboard import compare as paired
+from components.evaluation.portrait.whole import portrait
 from components.evaluation.report.published import SAGE_PERSONAS, SAGE_SOURCE, SAGE_TABLE_3, SAGE_USER
 from components.evaluation.sentient import sentient_metrics
 from components.evaluation.standings import Standing, standing
@@ -22,16 +23,17 @@ from components.settings import Settings, load_settings
 def score(transcripts: Path, base: Path | None, personas: Path | None, out: Path | None, params: Path) -> str:
     """The metrics of a transcript file as text; all of them go to `out` if it is given."""
     settings = load_settings(params)
+    dialogues = read_transcripts(transcripts)
     metrics = sentient_metrics(
-        _read(transcripts),
-        None if base is None else _read(base),
+        dialogues,
+        None if base is None else read_transcripts(base),
         settings.evaluation.bootstrap_samples,
         settings.seed,
         classes={persona.persona_id: str(persona.persona_class) for persona in validate_file(personas)} if personas else None,
         settings_digest=settings.digest(),
     )
     if out:
-        write_json(out, metrics)
+        write_json(out, {**metrics, "portrait": portrait(dialogues, settings.evaluation.bootstrap_samples, settings.seed)})
     return _score_text(metrics)
 
 
@@ -39,7 +41,7 @@ def compare(files: Sequence[Path], published: bool, params: Path) -> str:
     """The leaderboard of the files, with the published SAGE rows if asked for; of exactly two, the paired differences before it."""
     settings: Settings = load_settings(params)
     samples, seed = settings.evaluation.bootstrap_samples, settings.seed
-    sides = [(str(file), _read(file)) for file in files]
+    sides = [(str(file), read_transcripts(file)) for file in files]
     paired_table = _paired(sides[0][1], sides[1][1], samples, seed) if len(sides) == 2 else ""
     board = _leaderboard([standing(dialogues, name, samples, seed) for name, dialogues in sides], published)
     return "\n\n".join(part for part in (paired_table, board) if part)
@@ -78,8 +80,17 @@ def _share(rate: Estimated) -> str:
 def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int) -> str:
     """A table of both sides' means and the paired differences b - a, with 95% intervals."""
     result = paired(a, b, samples, seed)
-    lines = [f"{result.personas} personas on both sides; b - a, 95% interval", "", "| | a | b | b - a |", "|---|---|---|---|"]
-    lines += [f"| {row.quantity} | {row.a:.2f} | {row.b:.2f} | {_difference(row)} |" for row in result.rows]
+    lines = [
+        f"{result.personas} personas on both sides; b - a, 95% interval",
+        "",
+        "| | a | b | b - a | p (Holm) | detectable |",
+        "|---" * 6 + "|",
+    ]
+    lines += [
+        f"| {row.quantity} | {row.a:.2f} | {row.b:.2f} | {_difference(row)} | {_p(row.p_holm)} | {_size(row.detectable)} |"
+        for row in result.rows
+    ]
+    lines += ["", "detectable: the difference that these personas would show with 80% power; p is adjusted over the rows after Holm"]
     lines += [
         f"{count} {what}"
         for count, what in (
@@ -93,7 +104,7 @@ def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int) -> st
     return "\n".join(lines)
 
 
-def _read(named: Path) -> list[Dialogue]:
+def read_transcripts(named: Path) -> list[Dialogue]:
     """The dialogues of a file; a bare variant name means transcripts/<variant>.jsonl."""
     of_variant = Path("transcripts") / f"{named}.jsonl"
     if not named.is_file() and len(named.parts) == 1 and not named.suffix:
@@ -107,17 +118,32 @@ def _score_text(metrics: dict[str, Any]) -> str:
     low, high = metrics["emotion_ci95"]
     lines = [
         f"final emotion  {metrics['emotion_mean']:.1f}  [{low:.1f}, {high:.1f}]",
-        f"success        {metrics['success_rate']:.0%}",
-        f"failure        {metrics['failure_rate']:.0%}",
-        f"turns          {metrics['turns_mean']:.1f}",
+        f"success        {metrics['success_rate']:.0%}  [{_percents(metrics['success_ci95'])}]",
+        f"failure        {metrics['failure_rate']:.0%}  [{_percents(metrics['failure_ci95'])}]",
+        f"turns          {metrics['turns_mean']:.1f}" + ("  [{:.1f}, {:.1f}]".format(*ends) if (ends := metrics["turns_ci95"]) else ""),
         f"dialogues      {metrics['n']}" + (f", of which {metrics['failed_dialogues']} failed" if metrics["failed_dialogues"] else ""),
     ]
     if pair := metrics.get("paired_to_base"):
         low, high = pair["ci95"]
-        lines.append(f"to base        {pair['difference']:+.1f}  [{low:+.1f}, {high:+.1f}]")
+        lines.append(f"to base        {pair['difference']:+.1f}  [{low:+.1f}, {high:+.1f}]  p {_p(pair['p'])}")
+        lines.append(f"detectable     {_size(pair['detectable'])} to base, with 80% power")
+    elif (smallest := metrics["detectable"]) is not None:
+        lines.append(f"detectable     {smallest:.1f} at most, to another policy on the same personas, with 80% power")
     return "\n".join(lines)
 
 
 def _difference(row: Row) -> str:
     interval = row.difference.ci95
     return f"{row.difference.value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else "< .001" if value < 0.001 else f"{value:.3f}"
+
+
+def _size(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _percents(ends: Sequence[float]) -> str:
+    return ", ".join(f"{end:.0%}" for end in ends)

@@ -22,7 +22,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "policy": {"thinking": False, "max_reply_tokens": 8, "max_context_tokens": 900},
     "train": {"steps": 2, "personas_per_step": 2, "group_size": 4, "rows_per_forward": 4, "save_every": 1, "evaluate_every": 1,
               "evaluation_personas": 2, "warmup_steps": 0, "learning_rate": 0.01, "max_repeat_rate": 1.0, "max_cut_off_rate": 1.0},
-    "evaluation": {"concurrency": 4},
+    "evaluation": {"concurrency": 4, "repeats": 1},
 }  # fmt: skip
 
 

@@ -12,22 +12,11 @@ from dataclasses import dataclass
 
 from components.dialogue.transcript import Dialogue
 from components.evaluation.reappraisal import appraisals_of, listener_of
-from components.evaluation.statistics import Estimated, Interval, cluster_bootstrap
+from components.evaluation.statistics import Estimated, proportion
+from components.evaluation.strategies import STRATEGIES
 from components.personas.persona import Persona
 from components.simulator.scripted.effects import HARM
 from components.simulator.scripted.reading import read_reply
-
-_SHARES = Interval(0.0, 1.0)
-
-# The five strategies of the RLVER paper (table 4) and the acts that carry them out here. To absolve is to affirm what somebody did; a
-# story of one's own counts as empathy there. Surface sympathy, comfort and questions of fact belong to no strategy.
-STRATEGIES: dict[str, frozenset[str]] = {
-    "praise": frozenset({"praise", "absolve"}),
-    "deep empathy": frozenset({"deep_empathy", "self_disclose"}),
-    "emotional venting": frozenset({"invite_telling"}),
-    "advice": frozenset({"advise"}),
-    "problem analysis": frozenset({"weigh_sides", "explain_other", "invite_reflection"}),
-}
 
 
 @dataclass(frozen=True)
@@ -48,9 +37,7 @@ def dominating_strategy(reply: str) -> str | None:
     return used[0] if len(used) == 1 and not acts & HARM.keys() else None
 
 
-def strategy_acceptance(
-    dialogues: Iterable[Dialogue], personas: Mapping[str, Persona], difficulty: str, bootstrap_samples: int, seed: int
-) -> Estimated:
+def strategy_acceptance(dialogues: Iterable[Dialogue], personas: Mapping[str, Persona], difficulty: str) -> Estimated:
     """Share of the dominated replies that a user of `difficulty` takes kindly; the interval is clustered by persona.
 
     Raises ValueError when no reply is dominated by one strategy.
@@ -60,7 +47,7 @@ def strategy_acceptance(
         listener = listener_of(dialogue.hidden_need, personas.get(dialogue.persona_id))
         appraisals = appraisals_of(listener, difficulty, dialogue.turns)
         changes += [(dialogue.persona_id, appraisals[number].change) for number in dominated_turns(dialogue)]
-    return acceptance(changes, bootstrap_samples, seed)
+    return acceptance(changes)
 
 
 def dominated_turns(dialogue: Dialogue) -> list[int]:
@@ -68,17 +55,17 @@ def dominated_turns(dialogue: Dialogue) -> list[int]:
     return [number for number, turn in enumerate(dialogue.turns) if dominating_strategy(turn.assistant)]
 
 
-def acceptance(changes: Iterable[tuple[str, int]], bootstrap_samples: int, seed: int) -> Estimated:
+def acceptance(changes: Iterable[tuple[str, int]]) -> Estimated:
     """Share of (persona_id, change) in which the emotion rises. Raises ValueError when there are none."""
     accepted: dict[str, list[float]] = {}
     for persona_id, change in changes:
         accepted.setdefault(persona_id, []).append(float(change > 0))
     if not accepted:
         raise ValueError("no reply is dominated by one strategy, so there is no acceptance to measure")
-    return cluster_bootstrap(accepted, bootstrap_samples, seed, _SHARES)
+    return proportion(accepted)
 
 
-def need_expression(dialogues: Iterable[Dialogue], bootstrap_samples: int, seed: int) -> Estimated:
+def need_expression(dialogues: Iterable[Dialogue]) -> Estimated:
     """Share of the messages after the opener that carry a cue to the need; the interval is clustered by persona.
 
     Raises ValueError when nobody said anything after the opener.
@@ -88,4 +75,4 @@ def need_expression(dialogues: Iterable[Dialogue], bootstrap_samples: int, seed:
         cues.setdefault(dialogue.persona_id, []).extend(float(turn.cue is True) for turn in dialogue.turns[1:])
     if not any(cues.values()):
         raise ValueError("every dialogue ended after its first reply, so there is no expression to measure")
-    return cluster_bootstrap(cues, bootstrap_samples, seed, _SHARES)
+    return proportion(cues)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.evaluation.noninferiority import NonInferiority, Outcome, non_inferiority
-from components.evaluation.statistics import Paired, minimum_detectable_difference, paired_scores, paired_shares
+from components.evaluation.statistics import Paired, detectable, paired_scores, paired_shares
 
 
 class NotComparable(ValueError):
@@ -65,7 +65,6 @@ def _by_document(name: str, task: Mapping[str, Any]) -> dict[str, Mapping[str, A
 def _row(
     verdict: NonInferiority, base: Mapping[str, Any], tuned: Mapping[str, Any], paired: Paired, margin: float, is_smoke_test: bool
 ) -> dict[str, Any]:
-    spread = paired.standard_error * paired.n**0.5
     return {
         "metric": base["metric"],
         "higher_is_better": base["higher_is_better"],
@@ -77,7 +76,7 @@ def _row(
         "p_not_worse": round(verdict.p_not_worse, 6),
         "p_worse": round(verdict.p_worse, 6),
         "margin": margin,
-        "detectable": round(minimum_detectable_difference(spread, paired.n, two_sided=False), 6),
+        "detectable": round(detectable(paired, two_sided=False), 6),
         "n": verdict.n,
         "outcome": str(Outcome.INCONCLUSIVE if is_smoke_test else verdict.outcome),
     }

@@ -1,4 +1,7 @@
-"""Two policies on the same personas: a table of paired differences. No difference comes without an interval; the type sees to it."""
+"""Two policies on the same personas: a table of paired differences. No difference comes without an interval; the type sees to it.
+
+The rows are one family of tests: a single p below .05 among several means little, so p-values are Holm-adjusted. Intervals are not.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,23 @@ from components.evaluation import sentient, statistics
 from components.evaluation.standings import user_of
 from components.evaluation.statistics import Estimated, Interval
 
+_Values = dict[str, list[float]]  # of one quantity, by persona
+
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity: the means of both sides over the personas they share, and b minus a with its 95% interval."""
+    """One quantity: the means of both sides over the personas they share, and b minus a with its 95% interval.
+
+    `p_holm` is of H0 "no difference", two-sided; `detectable` the difference that these personas show with 80% power; both are None for
+    a single persona.
+    """
 
     quantity: str
     a: float
     b: float
     difference: Estimated
+    p_holm: float | None
+    detectable: float | None
 
 
 @dataclass(frozen=True)
@@ -47,20 +58,26 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
     if not shared:
         raise ValueError("the two transcripts have no persona in common that both were scored on; converse with the same personas")
     dialogues_a, dialogues_b = ([d for d in side if d.persona_id in shared] for side in (a, b))
-    rows = []
+    measured: list[tuple[str, _Values, _Values, dict[str, float]]] = []
     for quantity, measure in _QUANTITIES:
         values_a, values_b = (sentient.by_persona(dialogues_a, measure), sentient.by_persona(dialogues_b, measure))
         values_a, values_b = _known(values_a), _known(values_b)
         differences = statistics.paired_differences(values_b, values_a)
         if differences:
-            rows.append(
-                Row(
-                    quantity=quantity,
-                    a=_mean_of_means(values_a, differences),
-                    b=_mean_of_means(values_b, differences),
-                    difference=_difference(quantity, differences, bootstrap_samples, seed),
-                )
-            )
+            measured.append((quantity, values_a, values_b, differences))
+    tests = {quantity: _paired(quantity, differences) for quantity, _, _, differences in measured if len(differences) > 1}
+    adjusted = statistics.holm({quantity: statistics.p_differs(test) for quantity, test in tests.items()})
+    rows = [
+        Row(
+            quantity=quantity,
+            a=_mean_of_means(values_a, differences),
+            b=_mean_of_means(values_b, differences),
+            difference=_difference(quantity, differences, bootstrap_samples, seed),
+            p_holm=adjusted.get(quantity),
+            detectable=statistics.detectable(tests[quantity]) if quantity in tests else None,
+        )
+        for quantity, values_a, values_b, differences in measured
+    ]
     return Comparison(
         personas=len(shared),
         only_a=len(personas_a - shared),
@@ -75,7 +92,11 @@ def _difference(quantity: str, differences: dict[str, float], samples: int, seed
     if quantity in _RATES:
         mean = math.fsum(differences.values()) / len(differences)
         return Estimated(mean, statistics.paired_share_interval(list(differences.values())), len(differences))
-    return statistics.paired_mean(differences, samples, seed, Interval(-math.inf, math.inf))
+    return statistics.paired_mean(differences, samples, seed, _RANGES.get(quantity, Interval(-math.inf, math.inf)))
+
+
+def _paired(quantity: str, differences: dict[str, float]) -> statistics.Paired:
+    return (statistics.paired_shares if quantity in _RATES else statistics.paired_scores)(list(differences.values()))
 
 
 def _mean_of_means(values: dict[str, list[float]], personas: dict[str, float]) -> float:
@@ -110,3 +131,4 @@ _QUANTITIES: tuple[tuple[str, Callable[[Dialogue, int], float]], ...] = (
     ("reply_tokens_mean", _reply_tokens),
 )
 _RATES = frozenset({"success_rate", "failure_rate"})
+_RANGES = {"emotion_mean": Interval(-100.0, 100.0), "right_act_rate": Interval(-1.0, 1.0)}

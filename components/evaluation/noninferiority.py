@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import NormalDist
 
-from components.evaluation.statistics import Paired
+from components.evaluation.statistics import Paired, holm, p_above, quantile
 
 ALPHA = 0.05
-FEWEST_ITEMS = 30  # below, the normal approximation and an all-equal sample prove nothing
+FEWEST_ITEMS = 30  # below, an all-equal sample and a skewed one prove nothing
 
 
 class Outcome(StrEnum):
@@ -38,16 +37,6 @@ class NonInferiority:
     n: int
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Holm's step-down adjustment: smallest p times k, next times k - 1, ..., kept monotone and at most 1."""
-    adjusted: dict[str, float] = {}
-    running = 0.0
-    for rank, name in enumerate(sorted(p_values, key=lambda name: (p_values[name], name))):
-        running = max(running, min(1.0, (len(p_values) - rank) * p_values[name]))
-        adjusted[name] = running
-    return adjusted
-
-
 def non_inferiority(paired: Mapping[str, Paired], margins: Mapping[str, float]) -> dict[str, NonInferiority]:
     """Verdict per task for paired differences (larger is better) and positive margins in the task's own unit.
 
@@ -56,28 +45,20 @@ def non_inferiority(paired: Mapping[str, Paired], margins: Mapping[str, float]) 
     for name in paired:
         if not margins[name] > 0:
             raise ValueError(f"{name}: a non-inferiority margin must be positive, got {margins[name]}")
-    not_worse = holm({name: _p_above(one, -margins[name]) for name, one in paired.items()})
-    worse = holm({name: 1 - _p_above(one, -margins[name]) for name, one in paired.items()})
-    z = NormalDist().inv_cdf(1 - ALPHA)
+    not_worse = holm({name: p_above(one, -margins[name]) for name, one in paired.items()})
+    worse = holm({name: 1 - p_above(one, -margins[name]) for name, one in paired.items()})
     return {
         name: NonInferiority(
             outcome=_outcome(one, not_worse[name], worse[name]),
             difference=one.difference,
-            lower=one.difference - z * one.standard_error,
-            upper=one.difference + z * one.standard_error,
+            lower=one.difference - quantile(1 - ALPHA, one.freedom) * one.standard_error,
+            upper=one.difference + quantile(1 - ALPHA, one.freedom) * one.standard_error,
             p_not_worse=not_worse[name],
             p_worse=worse[name],
             n=one.n,
         )
         for name, one in paired.items()
     }
-
-
-def _p_above(paired: Paired, bound: float) -> float:
-    """One-sided p of H0 "the true difference is at most `bound`"."""
-    if paired.standard_error == 0:
-        return 0.5 if paired.difference == bound else float(paired.difference < bound)
-    return 1 - NormalDist().cdf((paired.difference - bound) / paired.standard_error)
 
 
 def _outcome(paired: Paired, p_not_worse: float, p_worse: float) -> Outcome:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from components.dialogue.transcript import Dialogue, SimulatorTag
+from components.dialogue.transcript import Dialogue, SimulatorTag, Turn
 from components.evaluation import statistics
 from components.evaluation.statistics import Estimated, Interval
 
@@ -48,8 +48,9 @@ def sentient_metrics(
         "failed_dialogues": failed,
         "unscorable_share": _rounded(failed / len(dialogues)),
         **_summary(scorable, bootstrap_samples, seed),
-        "reply_tokens_mean": _mean(turn.reply_tokens for d in scorable for turn in d.turns),
-        "think_tokens_mean": _mean(turn.think_tokens for d in scorable for turn in d.turns),
+        "detectable": _detectable(scorable),
+        **_tokens("reply_tokens", scorable, lambda turn: turn.reply_tokens, bootstrap_samples, seed),
+        **_tokens("think_tokens", scorable, lambda turn: turn.think_tokens, bootstrap_samples, seed),
         "stop_reasons": dict(sorted(Counter(str(d.stop_reason) for d in dialogues).items())),
         "right_act_rate_by_need": {need: group["right_act_rate"] for need, group in by_need.items()},
         "by_need": by_need,
@@ -82,20 +83,24 @@ def is_failure(_: Dialogue, emotion: int) -> float:
 
 def right_act_rate(dialogues: Iterable[Dialogue]) -> float | None:
     """Share of the appraised turns from the first cue on whose appraisal says that the reply served the need; None without a cue."""
-    hits: list[bool] = []
-    for dialogue in dialogues:
-        cued = False
-        for turn in dialogue.turns:
-            cued = cued or turn.cue is True
-            if cued and turn.appraisal is not None:
-                hits.append(any(evidence.what == SERVES_NEED for evidence in turn.appraisal.evidence))
+    hits = [hit for dialogue in dialogues for hit in _right_acts(dialogue)]
     return _rounded(sum(hits) / len(hits)) if hits else None
+
+
+def _right_acts(dialogue: Dialogue) -> list[float]:
+    hits, cued = list[float](), False
+    for turn in dialogue.turns:
+        cued = cued or turn.cue is True
+        if cued and turn.appraisal is not None:
+            hits.append(float(any(evidence.what == SERVES_NEED for evidence in turn.appraisal.evidence)))
+    return hits
 
 
 def _summary(scorable: Sequence[Dialogue], samples: int, seed: int) -> dict[str, Any]:
     emotion = statistics.cluster_bootstrap(by_persona(scorable, final_emotion), samples, seed, EMOTIONS)
     success = statistics.proportion(by_persona(scorable, is_success))
     failure = statistics.proportion(by_persona(scorable, is_failure))
+    hits = _by_dialogue(scorable, _right_acts)
     return {
         "emotion_mean": _rounded(emotion.value),
         "emotion_ci95": _ends(emotion),
@@ -104,8 +109,38 @@ def _summary(scorable: Sequence[Dialogue], samples: int, seed: int) -> dict[str,
         "failure_rate": _rounded(failure.value),
         "failure_ci95": _ends(failure),
         "turns_mean": _mean(len(d.turns) for d in scorable),
+        "turns_ci95": _interval_of(_by_dialogue(scorable, lambda d: [len(d.turns)]), samples, seed),
         "right_act_rate": right_act_rate(scorable),
+        "right_act_ci95": _ends(statistics.proportion(hits)) if any(hits.values()) else None,
     }
+
+
+def _detectable(scorable: Sequence[Dialogue]) -> float | None:
+    """The difference to another policy on the same personas that would be found with 80% power, if the two had nothing in common."""
+    means = [math.fsum(values) / len(values) for values in by_persona(scorable, final_emotion).values()]
+    if len(means) < 2:
+        return None
+    return _rounded(math.sqrt(2) * statistics.detectable(statistics.paired_scores(means)))
+
+
+def _tokens(name: str, scorable: Sequence[Dialogue], count: Callable[[Turn], int | None], samples: int, seed: int) -> dict[str, Any]:
+    values = _by_dialogue(scorable, lambda d: [float(tokens) for turn in d.turns if (tokens := count(turn)) is not None])
+    return {f"{name}_mean": _mean(count(turn) for d in scorable for turn in d.turns), f"{name}_ci95": _interval_of(values, samples, seed)}
+
+
+def _by_dialogue(dialogues: Iterable[Dialogue], values_of: Callable[[Dialogue], Sequence[float]]) -> dict[str, list[float]]:
+    """The values of every dialogue, grouped by persona."""
+    values: dict[str, list[float]] = {}
+    for dialogue in dialogues:
+        values.setdefault(dialogue.persona_id, []).extend(values_of(dialogue))
+    return values
+
+
+def _interval_of(values: Mapping[str, Sequence[float]], samples: int, seed: int) -> list[float] | None:
+    """Of a mean of counts; None where fewer than two personas have any."""
+    if sum(1 for members in values.values() if members) < 2:
+        return None
+    return _ends(statistics.cluster_bootstrap(values, samples, seed, Interval(0.0, math.inf)))
 
 
 def _grouped(scorable: Sequence[Dialogue], key: Callable[[Dialogue], str], samples: int, seed: int) -> dict[str, dict[str, Any]]:
@@ -121,12 +156,32 @@ def _paired(scorable: Sequence[Dialogue], base: Sequence[Dialogue], samples: int
     if not differences:
         raise ValueError("the policy and the base have no persona in common that both were scored on; converse with the same personas")
     estimated = statistics.paired_mean(differences, samples, seed, _DIFFERENCES)
+    test = statistics.paired_scores(list(differences.values())) if len(differences) > 1 else None
     return {
         "difference": _rounded(estimated.value),
         "ci95": _ends(estimated),
+        "p": _rounded(statistics.p_differs(test)) if test else None,
+        "detectable": _rounded(statistics.detectable(test)) if test else None,
         "personas": estimated.n,
         "unpaired_personas": len(ours.keys() ^ theirs.keys()),
+        "by_need": _paired_by_need(scorable, differences, samples, seed),
     }
+
+
+def _paired_by_need(scorable: Sequence[Dialogue], differences: Mapping[str, float], samples: int, seed: int) -> dict[str, dict[str, Any]]:
+    """The paired difference of the personas with each hidden need; the needs are one family of tests, so p is Holm-adjusted over them."""
+    need_of = {dialogue.persona_id: dialogue.hidden_need or UNKNOWN for dialogue in scorable}
+    groups: dict[str, dict[str, float]] = {}
+    for persona, difference in differences.items():
+        groups.setdefault(need_of[persona], {})[persona] = difference
+    tests = {need: statistics.paired_scores(list(group.values())) for need, group in groups.items() if len(group) > 1}
+    adjusted = statistics.holm({need: statistics.p_differs(test) for need, test in tests.items()})
+    rows = {}
+    for need, group in sorted(groups.items()):
+        estimated = statistics.paired_mean(group, samples, seed, _DIFFERENCES)
+        p = _rounded(adjusted[need]) if need in adjusted else None
+        rows[need] = {"difference": _rounded(estimated.value), "ci95": _ends(estimated), "p_holm": p, "personas": estimated.n}
+    return rows
 
 
 def _scorable(dialogues: Sequence[Dialogue]) -> list[Dialogue]:

@@ -1,8 +1,8 @@
-"""Intervals, paired differences and non-inferiority: pure functions of numbers.
+"""Intervals and paired differences: pure functions of numbers. How often the intervals hold is measured: docs/statistics.md.
 
 The unit of resampling is the *cluster*: a persona with all its repeats, or one benchmark item. Dialogues of the same persona are not
-independent, so an interval over dialogues would be too narrow. Plain-bootstrap intervals collapse to a point when all values are equal;
-therefore 0/1 quantities use closed forms that do not (Wilson for one share, Agresti-Min for a paired difference).
+independent, so an interval over dialogues would be too narrow. A bootstrap collapses to a point when all values are equal; therefore
+0/1 quantities use closed forms that do not (Wilson for one share, Agresti-Min for a paired difference).
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
-_CELLS = 4_000_000  # resampling weights drawn at once; bounds memory, never the result
+_MANY = 400  # clusters: beyond them, Student's interval and the bootstrap's are the same for every purpose, and the first is free
 
 
 class Interval(NamedTuple):
@@ -27,59 +29,93 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimated:
-    """A number and its two-sided 95% interval; there is no estimate without one."""
+    """A number and its two-sided 95% interval; there is no estimate without one. Raises ValueError for an interval that is none."""
 
     value: float
     ci95: Interval
     n: int  # clusters behind it
 
+    def __post_init__(self) -> None:
+        if not self.ci95.low <= self.ci95.high:
+            raise ValueError(f"an interval needs a lower and an upper end, got {self.ci95.low} and {self.ci95.high}")
+
 
 def cluster_bootstrap(clusters: Mapping[str, Sequence[float]], samples: int, seed: int, whole_range: Interval) -> Estimated:
-    """Mean over all values, with a percentile bootstrap interval over clusters (Efron; clusters resampled whole).
+    """Mean over all values, with a symmetric studentised bootstrap interval over clusters (Hall 1988; clusters resampled whole).
 
-    Clusters are taken in sorted order, so the result does not depend on the order of the rows. A single cluster says nothing about the
-    spread: its interval is `whole_range`. Raises ValueError without values.
+    The percentile interval is too short below 30 clusters and for skewed values, this one is not: each resampled mean is measured in
+    its own standard error. Clusters are taken in sorted order, so the result does not depend on the order of the rows. Ends outside
+    `whole_range` are cut; a single cluster says nothing about the spread and has all of it. Raises ValueError without values.
     """
-    kept = [(name, clusters[name]) for name in sorted(clusters) if clusters[name]]
+    kept = [clusters[name] for name in sorted(clusters) if clusters[name]]
     if not kept:
         raise ValueError("no values to average")
-    sums = np.array([math.fsum(values) for _, values in kept])
-    counts = np.array([len(values) for _, values in kept], dtype=float)
-    value = float(sums.sum() / counts.sum())
-    if len(kept) == 1:
+    sums = np.array([math.fsum(values) for values in kept])
+    counts = np.array([len(values) for values in kept], dtype=float)
+    value, n = float(sums.sum() / counts.sum()), len(kept)
+    if n == 1:
         return Estimated(value, whole_range, 1)
-    means = _resampled_means(sums, counts, samples, seed)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Estimated(value, Interval(float(low), float(high)), len(kept))
+    error = math.sqrt(n / (n - 1) * float(((sums - value * counts) ** 2).sum())) / float(counts.sum())
+    if error == 0:
+        return Estimated(value, Interval(value, value), n)
+    student = float(stdtrit(n - 1, 0.975))
+    half = error * (student if n > _MANY else _studentised(sums, counts, value, student, samples, seed))
+    return Estimated(value, Interval(max(value - half, whole_range.low), min(value + half, whole_range.high)), n)
 
 
-def _resampled_means(sums: np.ndarray, counts: np.ndarray, samples: int, seed: int) -> np.ndarray:
-    """`samples` means, each over as many clusters as there are, drawn with replacement."""
-    size = len(sums)
-    random = np.random.default_rng(seed)
-    parts = []
-    for first in range(0, samples, max(1, _CELLS // size)):
-        rows = min(max(1, _CELLS // size), samples - first)
-        times_drawn = random.multinomial(size, np.full(size, 1 / size), size=rows)
-        parts.append((times_drawn @ sums) / (times_drawn @ counts))
-    return np.concatenate(parts)
+def _studentised(sums: np.ndarray, counts: np.ndarray, value: float, student: float, samples: int, seed: int) -> float:
+    """The 95% point of |resampled mean - mean| / standard error of the resampled mean.
+
+    Where too many draws hold equal clusters only, and so have no error, it is not finite: then it is Student's.
+    """
+    n, residuals = len(sums), sums - value * counts
+    moments = np.column_stack([counts, residuals, counts * counts, residuals * counts, residuals * residuals])
+    totals, of_residuals, cc, rc, rr = (_times_drawn(n, samples, seed).astype(float) @ moments).T
+    gaps = of_residuals / totals
+    errors = np.sqrt(np.maximum(rr - 2 * gaps * rc + gaps * gaps * cc, 0.0) * n / (n - 1)) / totals
+    has_error = errors > 1e-6 * float(np.abs(residuals / counts).max())
+    ratios = np.where(has_error, np.abs(gaps) / np.where(has_error, errors, 1.0), np.inf)
+    point = float(np.quantile(ratios, 0.95, method="nearest"))
+    return point if math.isfinite(point) else student
+
+
+@lru_cache(maxsize=16)
+def _times_drawn(size: int, samples: int, seed: int) -> np.ndarray:
+    """How often each of `size` clusters is in each of `samples` draws of as many with replacement."""
+    return (
+        np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=samples).astype(np.uint8 if size < 256 else np.uint16)
+    )
 
 
 def proportion(clusters: Mapping[str, Sequence[float]]) -> Estimated:
-    """Share of ones among 0/1 values, with Wilson's interval.
+    """Share of ones among 0/1 values, with Wilson's interval for the effective number of independent values.
 
-    The sample size of the interval is the number of clusters: exact for one dialogue per persona, careful (too wide) for repeats.
+    With one value per cluster that is their number. With repeats it follows from how alike the values of a cluster are, corrected for
+    the few clusters that this is judged by (Korn and Graubard 1998); where all values are the same it is the number of clusters.
     """
-    values = [value for name in sorted(clusters) for value in clusters[name]]
-    if not values:
+    kept = [clusters[name] for name in sorted(clusters) if clusters[name]]
+    if not kept:
         raise ValueError("no values to count")
-    share = math.fsum(values) / len(values)
-    n = sum(1 for members in clusters.values() if members)
-    return Estimated(share, wilson(share, n), n)
+    sums = np.array([math.fsum(values) for values in kept])
+    counts = np.array([len(values) for values in kept], dtype=float)
+    share = float(sums.sum() / counts.sum())
+    return Estimated(share, wilson(share, _effective_number(sums, counts, share)), len(kept))
 
 
-def wilson(share: float, n: int) -> Interval:
-    """Wilson's 95% score interval of a share seen in `n` independent trials."""
+def _effective_number(sums: np.ndarray, counts: np.ndarray, share: float) -> float:
+    n, total = len(counts), float(counts.sum())
+    if n < 2 or total == n or share in (0.0, 1.0):
+        return n
+    variance = n / (n - 1) * float(((sums - share * counts) ** 2).sum()) / total**2
+    if variance == 0:
+        return total
+    as_if_independent = share * (1 - share) / (total - 1)
+    correction = (NormalDist().inv_cdf(0.975) / float(stdtrit(n - 1, 0.975))) ** 2
+    return max(1.0, min(total, as_if_independent / variance * total) * correction)
+
+
+def wilson(share: float, n: float) -> Interval:
+    """Wilson's 95% score interval of a share seen in `n` independent trials; an effective number need not be whole."""
     z = NormalDist().inv_cdf(0.975)
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -102,11 +138,12 @@ def paired_mean(differences: Mapping[str, float], samples: int, seed: int, whole
 
 @dataclass(frozen=True)
 class Paired:
-    """A mean paired difference with its standard error, the input of a test."""
+    """A mean paired difference with its standard error, the input of a test against Student's t with so many degrees of freedom."""
 
     difference: float
     standard_error: float
     n: int
+    freedom: float = math.inf  # infinite: the normal distribution
 
 
 def paired_scores(differences: Sequence[float]) -> Paired:
@@ -116,7 +153,7 @@ def paired_scores(differences: Sequence[float]) -> Paired:
         raise ValueError(f"a paired comparison needs at least 2 items, got {n}")
     mean = math.fsum(differences) / n
     variance = math.fsum((difference - mean) ** 2 for difference in differences) / (n - 1)
-    return Paired(mean, math.sqrt(variance / n), n)
+    return Paired(mean, math.sqrt(variance / n), n, n - 1)
 
 
 def paired_shares(differences: Sequence[float]) -> Paired:
@@ -144,6 +181,39 @@ def paired_share_interval(differences: Sequence[float]) -> Interval:
     return Interval(max(-1.0, paired.difference - half), min(1.0, paired.difference + half))
 
 
+def quantile(share: float, freedom: float) -> float:
+    """Of Student's t; with infinite degrees of freedom, of the normal distribution."""
+    return NormalDist().inv_cdf(share) if math.isinf(freedom) else float(stdtrit(freedom, share))
+
+
+def p_above(paired: Paired, bound: float) -> float:
+    """One-sided p of H0 "the true difference is at most `bound`"."""
+    if paired.standard_error == 0:
+        return 0.5 if paired.difference == bound else float(paired.difference < bound)
+    return _tail((paired.difference - bound) / paired.standard_error, paired.freedom)
+
+
+def p_differs(paired: Paired) -> float:
+    """Two-sided p of H0 "there is no difference"."""
+    if paired.standard_error == 0:
+        return float(paired.difference == 0)
+    return min(1.0, 2 * _tail(abs(paired.difference) / paired.standard_error, paired.freedom))
+
+
+def _tail(t: float, freedom: float) -> float:
+    return 1 - NormalDist().cdf(t) if math.isinf(freedom) else float(stdtr(freedom, -t))
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Holm's step-down adjustment: smallest p times k, next times k - 1, ..., kept monotone and at most 1."""
+    adjusted: dict[str, float] = {}
+    running = 0.0
+    for rank, name in enumerate(sorted(p_values, key=lambda name: (p_values[name], name))):
+        running = max(running, min(1.0, (len(p_values) - rank) * p_values[name]))
+        adjusted[name] = running
+    return adjusted
+
+
 def minimum_detectable_difference(standard_deviation: float, n: int, power: float = 0.8, two_sided: bool = True) -> float:
     """Smallest true paired difference that a 5% test finds with this power, given the standard deviation of the differences.
 
@@ -153,3 +223,8 @@ def minimum_detectable_difference(standard_deviation: float, n: int, power: floa
         raise ValueError("n must be positive and the standard deviation not negative")
     normal = NormalDist()
     return (normal.inv_cdf(0.975 if two_sided else 0.95) + normal.inv_cdf(power)) * standard_deviation / math.sqrt(n)
+
+
+def detectable(paired: Paired, two_sided: bool = True) -> float:
+    """The minimum detectable difference at 80% power of items that spread like these."""
+    return minimum_detectable_difference(paired.standard_error * math.sqrt(paired.n), paired.n, two_sided=two_sided)

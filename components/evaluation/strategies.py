@@ -14,6 +14,16 @@ from components.evaluation.statistics import Estimated, Interval, cluster_bootst
 
 _CHANGES = Interval(-10.0, 10.0)
 
+# The five strategies of the RLVER paper (table 4) and the acts that carry them out here. To absolve is to affirm what somebody did; a
+# story of one's own counts as empathy there. Surface sympathy, comfort and questions of fact belong to no strategy.
+STRATEGIES: dict[str, frozenset[str]] = {
+    "praise": frozenset({"praise", "absolve"}),
+    "deep empathy": frozenset({"deep_empathy", "self_disclose"}),
+    "emotional venting": frozenset({"invite_telling"}),
+    "advice": frozenset({"advise"}),
+    "problem analysis": frozenset({"weigh_sides", "explain_other", "invite_reflection"}),
+}
+
 
 @dataclass(frozen=True)
 class Strategy:

@@ -1,8 +1,8 @@
 """Re-deriving recorded dialogues: every message, appraisal and emotion of a scripted transcript, from its replies alone; of an LLM user's,
 from its replies and the stored answers of the models.
 
-Of a dialogue with a simulated user everything but the policy's replies is re-derived: what the user said, whether it was a cue, the
-appraisal in every field, the emotion. Of a re-appraised recording the user's words are given and the rest is re-derived.
+Of a dialogue with a simulated user everything but the policy's replies is re-derived: what the user said (under a shift, as its version
+names it), whether it was a cue, the appraisal in every field, the emotion. Of a re-appraised recording the user's words are given and the rest is re-derived.
 """
 
 from __future__ import annotations
@@ -11,17 +11,23 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from components.dialogue.transcript import Dialogue, Evidence, StopReason, Turn
+from components.evaluation.learned_reappraisal import BLIND as LEARNED_BLIND
+from components.evaluation.learned_reappraisal import INFORMED as LEARNED_INFORMED
+from components.evaluation.learned_reappraisal import learned_turns
 from components.evaluation.reappraisal import BLIND, INFORMED, appraisals_of, listener_of
+from components.evaluation.shifts.catalogue import UnknownVersion, user_of
 from components.personas.persona import Persona
+from components.simulator.distilled.folder import read_folder
+from components.simulator.distilled.simulator import DistilledSimulator, Speaker
 from components.simulator.emotion import apply_change
 from components.simulator.protocol import Simulator, SimulatorUnavailable
-from components.simulator.scripted.effects import DIFFICULTIES
-from components.simulator.scripted.simulator import VERSION, ScriptedSimulator
+from components.simulator.scripted.simulator import ScriptedSimulator
 
-SCRIPTED, LLM = "scripted", "llm"
+SCRIPTED, LLM, DISTILLED = "scripted", "llm", "distilled"
 
 
 class NotRederivable(ValueError):
@@ -43,15 +49,18 @@ class Difference:
 
 
 def first_difference(
-    dialogue: Dialogue, personas: Mapping[str, Persona], llm: Callable[[str], Simulator] | None = None
+    dialogue: Dialogue,
+    personas: Mapping[str, Persona],
+    llm: Callable[[str], Simulator] | None = None,
+    learned: Path | None = None,
 ) -> Difference | None:
     """The first difference between `dialogue` and what is re-derived from its replies; None if there is none.
 
-    `llm` gives the LLM user of a difficulty, who speaks from stored answers. A last turn without appraisal (the dialogue failed there) is
+    `llm` gives the LLM user of a difficulty, who speaks from stored answers; `learned` is the folder of a distilled appraiser. A last turn without appraisal (the dialogue failed there) is
     not compared. Raises NotRederivable.
     """
     turns = [turn for turn in dialogue.turns if turn.appraisal is not None]
-    derived = _derived(dialogue, turns, personas, llm)
+    derived = _derived(dialogue, turns, personas, llm, learned)
     for number, (expected, found) in enumerate(zip(derived.turns, turns, strict=True), start=1):
         for what, wanted, got in _fields(expected, found):
             if wanted != got:
@@ -70,22 +79,28 @@ class _Derived:
 
 
 def _derived(
-    dialogue: Dialogue, turns: Sequence[Turn], personas: Mapping[str, Persona], llm: Callable[[str], Simulator] | None
+    dialogue: Dialogue,
+    turns: Sequence[Turn],
+    personas: Mapping[str, Persona],
+    llm: Callable[[str], Simulator] | None,
+    learned: Path | None,
 ) -> _Derived:
     tag, persona = dialogue.simulator, personas.get(dialogue.persona_id)
+    if tag.kind.startswith(DISTILLED):
+        return _learned(dialogue, turns, persona, llm, learned)
     if tag.kind == LLM and llm is not None:
         return _from_answers(dialogue, turns, persona, llm(tag.difficulty))
     if tag.kind not in (SCRIPTED, INFORMED, BLIND):
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}; only the scripted one can be re-derived")
-    if tag.version != VERSION or tag.difficulty not in DIFFICULTIES:
-        raise NotRederivable(
-            f"dialogue {dialogue.dialogue_id}: made by {tag.kind} {tag.difficulty}, version {tag.version}; this is version {VERSION}"
-        )
+    try:
+        user = user_of(tag)
+    except UnknownVersion as error:
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
     if tag.kind == BLIND:
         return _appraised(dialogue, turns, None)
     persona = _known(dialogue, persona)
     if tag.kind == SCRIPTED:
-        return asyncio.run(_replayed(dialogue, turns, persona, ScriptedSimulator(tag.difficulty)))
+        return asyncio.run(_replayed(dialogue, turns, persona, user))
     return _appraised(dialogue, turns, persona)
 
 
@@ -98,6 +113,28 @@ def _from_answers(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | 
         return asyncio.run(_replayed(dialogue, turns, _known(dialogue, persona), user))
     except SimulatorUnavailable as error:
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
+
+
+def _learned(
+    dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, llm: Callable[[str], Simulator] | None, folder: Path | None
+) -> _Derived:
+    """By the distilled appraiser, which must be the one of the transcript; where somebody spoke, by that speaker too."""
+    tag = dialogue.simulator
+    if folder is None:
+        raise NotRederivable(
+            f"dialogue {dialogue.dialogue_id}: its appraiser was distilled; name its folder with --appraiser distilled:FOLDER"
+        )
+    model = read_folder(folder)
+    if model.version not in tag.version.split():
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: appraised by {tag.version}, the one in {folder} is {model.version}")
+    if tag.kind in (LEARNED_INFORMED, LEARNED_BLIND):
+        who = _known(dialogue, persona) if tag.kind == LEARNED_INFORMED else None
+        again, abstained = learned_turns(dialogue.hidden_need, dialogue.original, who, model, dialogue.emotion_start, tuple(turns))
+        if abstained:
+            raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {abstained}")
+        return _Derived(again)
+    speaker = llm(tag.difficulty) if tag.kind == f"{DISTILLED}+{LLM}" and llm is not None else ScriptedSimulator(tag.difficulty)
+    return _from_answers(dialogue, turns, persona, DistilledSimulator(cast(Speaker, speaker), folder))
 
 
 def _known(dialogue: Dialogue, persona: Persona | None) -> Persona:

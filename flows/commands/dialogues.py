@@ -65,7 +65,9 @@ def converse(
 def appraise(
     transcripts: Annotated[Path, typer.Argument(help="Dialogues, also foreign ones: chats of any usual shape, need and persona unknown.")],
     out: Out,
-    appraiser: Annotated[str, typer.Option("--appraiser", metavar="KIND", help="Who appraises: scripted.")] = "scripted",
+    appraiser: Annotated[
+        str, typer.Option("--appraiser", metavar="KIND", help="Who appraises: scripted, or distilled:FOLDER (learned).")
+    ] = "scripted",
     personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, if there is one.")] = None,
     difficulty: Difficulty = None,
     skip: Annotated[bool, typer.Option("--skip", help="Leave out dialogues that cannot be read or are not in English.")] = False,
@@ -78,15 +80,30 @@ def appraise(
 
 
 def verify(
-    transcripts: Annotated[Path, typer.Argument(help="A transcript file.")],
+    transcripts: Annotated[Path, typer.Argument(help="A transcript file; or the folder of a run, with all that lies in it.")],
     personas: Personas = TEST_PERSONAS,
     variant: Variant = None,
+    appraiser: Annotated[
+        str | None, typer.Option("--appraiser", help="distilled:FOLDER, if that appraised (default: simulator.appraiser).")
+    ] = None,
     params: Params = PARAMS,
 ) -> None:
-    """Re-derive every emotion of a transcript file (of an LLM user: from the stored answers); the first difference is an error."""
+    """Re-derive every emotion of a transcript file (of an LLM user: from the stored answers); the first difference is an error.
+
+    Of a run's folder every transcript, with its own personas, parameters and answers: a line a file."""
+    if transcripts.is_dir():
+        from tasks.folder_verification import verify_folder
+
+        good = True
+        for line, derived in verify_folder(transcripts):
+            typer.echo(line)
+            good &= derived
+        if not good:
+            raise typer.Exit(1)
+        return
     from tasks import dialogue_commands
 
-    typer.echo(dialogue_commands.verify(transcripts, personas, variant, params))
+    typer.echo(dialogue_commands.verify(transcripts, personas, variant, params, appraiser))
 
 
 def import_(

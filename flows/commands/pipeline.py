@@ -77,9 +77,27 @@ def _look_ahead(root: Path, only: list[str] | None, variants: list[str] | None) 
 
 
 def report(
+    transcripts: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[TRANSCRIPTS …]", help="Transcript files or folders, also imported ones: a report of these alone."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="TRANSCRIPTS: the folder to write the report into.")] = Path("report"),
+    base: Annotated[
+        str | None, typer.Option("--base", metavar="NAME", help="TRANSCRIPTS: the policy the others are paired with (default: base).")
+    ] = None,
+    personas: Annotated[Path | None, typer.Option("--personas", help="TRANSCRIPTS: the personas file, for their classes.")] = None,
+    params: Annotated[Path, typer.Option("--params", help="TRANSCRIPTS: the parameter file.")] = Path("params.yaml"),
     paper: Annotated[bool, typer.Option("--paper", help="The report of the paper run, from what is finished of it.")] = False,
 ) -> None:
-    """Rebuild the report if it is out of date, and say where it is."""
+    """Rebuild the pipeline's report if it is out of date; or make one of any transcripts. Say where it is."""
+    if transcripts:
+        from tasks.report_commands import report as report_of
+
+        typer.echo(f"report: {report_of(transcripts, base, personas, out, params)}")
+        return
+    if base or personas:
+        raise ValueError("--base and --personas are for a report of transcripts: name the files, rlver report FILE…")
+
     from tasks import dvc, results
 
     root = environment.project_root()

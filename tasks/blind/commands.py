@@ -107,7 +107,7 @@ def report(answers: Path, transcripts: Sequence[Path], out: Path | None, track: 
 def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings: Settings, warn: Say) -> str:
     """The end of a sentence that names the run."""
     from tasks.environment import NoProject
-    from tasks.tracking import MlflowRecorder, TrackingUnavailable
+    from tasks.tracking import TrackingUnavailable, log_report
 
     try:
         root = environment.project_root()
@@ -117,8 +117,7 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
         if made.compared:
             told |= {"a": made.compared.a, "b": made.compared.b, "simulator": made.compared.simulator}
         metrics = {name: value for name, value in records.flat_numbers(made.as_json()).items() if not name.startswith("revised")}
-        with MlflowRecorder(root, uri, settings.tracking.log_models) as recorder:
-            run = recorder.report("blind", digest, told, metrics, artifacts)
+        run = log_report(root, uri, "blind", digest, told, metrics, artifacts)
     except (NoProject, TrackingUnavailable) as error:
         warn(f"not in MLflow: {error}; the files are complete, and running this again logs them")
         return ""

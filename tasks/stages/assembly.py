@@ -22,6 +22,7 @@ from components.simulator.scripted.simulator import ScriptedSimulator
 
 if TYPE_CHECKING:
     from components.endpoint.chat import ChatEndpoint
+    from components.simulator.llm.simulator import LLMSimulator
     from tasks.connections import Connection
 
 
@@ -32,9 +33,19 @@ def emotion_rules(settings: Settings) -> EmotionRules:
 
 def simulator(settings: Settings, difficulty: str | None = None, endpoint: ChatEndpoint | None = None) -> Simulator:
     """The user of the benchmark, or one of another difficulty. `endpoint` is what `user_connection` gave: an LLM user speaks through it."""
+    speaker = _speaker(settings, difficulty or settings.simulator.difficulty, endpoint)
+    if settings.simulator.appraiser is None:
+        return speaker
+    from components.simulator.distilled.folder import folder_of
+    from components.simulator.distilled.simulator import DistilledSimulator
+
+    return DistilledSimulator(speaker, folder_of(settings.simulator.appraiser))
+
+
+def _speaker(settings: Settings, difficulty: str, endpoint: ChatEndpoint | None) -> ScriptedSimulator | LLMSimulator:
     s = settings.simulator
     if s.kind == "scripted":
-        return ScriptedSimulator(difficulty or s.difficulty)
+        return ScriptedSimulator(difficulty)
     if endpoint is None:
         raise RuntimeError("an LLM user needs an endpoint")
     from components.simulator.llm.parameters import LLMUserParameters, ModelParameters
@@ -45,7 +56,7 @@ def simulator(settings: Settings, difficulty: str | None = None, endpoint: ChatE
         speaker=ModelParameters(**s.llm.speaker.model_dump()),
         **s.llm.model_dump(include={"combined", "max_repairs", "max_quoted_characters"}),
     )
-    return LLMSimulator(endpoint, difficulty or s.difficulty, parameters, s.emotion_start)
+    return LLMSimulator(endpoint, difficulty, parameters, s.emotion_start)
 
 
 def user_connection(settings: Settings) -> Connection | None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from components.evaluation.portrait.whole import portrait
 from components.evaluation.sentient import sentient_metrics
 from components.evaluation.transcripts import load_transcripts
 from components.files import BadFile, read_jsonl, write_json
@@ -40,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         classes=_classes(args.personas),
         settings_digest=digest_of({"seed": settings.seed, **settings.model_dump(mode="json", include={"simulator", "evaluation"})}),
     )
-    write_json(args.out, metrics)
+    drawn = portrait(dialogues, settings.evaluation.bootstrap_samples, settings.seed)
+    write_json(args.out, {**metrics, "portrait": drawn})
     return 0
 
 

@@ -29,7 +29,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository_root: Pa
     values["simulator"]["max_turns"] = 3
     values["policy"] |= {"thinking": False, "max_reply_tokens": 200, "max_context_tokens": 4000}
     values["endpoint"] |= QUICK
-    values["evaluation"]["bootstrap_samples"] = 200
+    values["evaluation"] |= {"bootstrap_samples": 200, "repeats": 1}
     YAML(typ="safe").dump(values, tmp_path / "params.yaml")
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     write_jsonl(tmp_path / "data" / "personas" / "test.jsonl", [persona.model_dump(mode="json") for persona in people()[1]])

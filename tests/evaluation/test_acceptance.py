@@ -62,27 +62,28 @@ def test_acceptance_is_the_share_of_dominated_replies_that_help() -> None:
         "Tell me more.",  # near: vanilla is glad
     )
     heard = heard_by("a", *replies)
-    vanilla, challenging = (strategy_acceptance([heard], {}, difficulty, 200, 7) for difficulty in ("vanilla", "challenging"))
+    vanilla, challenging = (strategy_acceptance([heard], {}, difficulty) for difficulty in ("vanilla", "challenging"))
     assert vanilla.value == pytest.approx(3 / 5)
     assert challenging.value == pytest.approx(1 / 5)
-    assert vanilla.ci95 == (0.0, 1.0) and vanilla.n == 1  # one persona says nothing about the spread
+    low, high = vanilla.ci95
+    assert vanilla.n == 1 and high - low > 0.8, "one persona says next to nothing"
 
     other = heard_by("b", "You could write down what you paid.")
-    both = strategy_acceptance([heard, other], {}, "vanilla", 200, 7)
+    both = strategy_acceptance([heard, other], {}, "vanilla")
     assert both.value == pytest.approx(3 / 6)
-    assert both.ci95 == pytest.approx((0.0, 3 / 5)) and both.n == 2
+    assert both.ci95.low < 0.1 and both.ci95.high > 0.9 and both.n == 2
 
 
 def test_without_a_dominated_reply_there_is_no_acceptance() -> None:
     with pytest.raises(ValueError, match="no reply is dominated"):
-        strategy_acceptance([heard_by("a", "That sounds hard.")], {}, "vanilla", 200, 7)
+        strategy_acceptance([heard_by("a", "That sounds hard.")], {}, "vanilla")
 
 
 def test_expression_is_the_share_of_messages_with_a_cue_after_the_opener() -> None:
-    measured = need_expression([with_cues("a", True, True, True, False), with_cues("b", False, None)], 200, 7)
+    measured = need_expression([with_cues("a", True, True, True, False), with_cues("b", False, None)])
     assert measured.value == pytest.approx(2 / 4)
     with pytest.raises(ValueError, match="no expression"):
-        need_expression([with_cues("a", True)], 200, 7)
+        need_expression([with_cues("a", True)])
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def contexts(people: dict[str, Persona]) -> list[Dialogue]:
 def test_the_users_accept_as_many_strategies_of_the_base_as_published(
     difficulty: str, people: Mapping[str, Persona], contexts: list[Dialogue]
 ) -> None:
-    measured = strategy_acceptance(contexts, people, difficulty, 200, 7)
+    measured = strategy_acceptance(contexts, people, difficulty)
     assert measured.n >= 120
     assert measured.value == pytest.approx(PUBLISHED[difficulty].acceptance, abs=TOLERANCE)
 
@@ -111,7 +112,7 @@ def test_the_acceptance_moves_with_the_rules(
     difficulty: str, people: Mapping[str, Persona], contexts: list[Dialogue], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(DIFFICULTIES, difficulty, replace(DIFFICULTIES[difficulty], doubts=0))
-    assert strategy_acceptance(contexts, people, difficulty, 200, 7).value > PUBLISHED[difficulty].acceptance + TOLERANCE
+    assert strategy_acceptance(contexts, people, difficulty).value > PUBLISHED[difficulty].acceptance + TOLERANCE
 
 
 @pytest.mark.parametrize("difficulty", PUBLISHED)

@@ -18,7 +18,7 @@ def test_every_row_is_paired_and_has_an_interval(dialogue, failed):
     assert list(rows) == ["emotion_mean", "success_rate", "failure_rate", "turns_mean", "reply_tokens_mean"]
     emotion = rows["emotion_mean"]
     assert (emotion.a, emotion.b, emotion.difference.value) == (20, 70, 50)  # p: 40 -> 100, q: 0 -> 40
-    assert emotion.difference.ci95 == (40, 60)
+    assert emotion.difference.ci95 == pytest.approx((50 - 12.706 * 10, 100), abs=0.1)  # two personas; no difference is above 100
     assert (rows["success_rate"].difference.value, rows["failure_rate"].difference.value) == (0.5, -0.5)
     assert (rows["turns_mean"].a, rows["turns_mean"].b) == (7, 8)
 

@@ -12,7 +12,8 @@ WRONG = (Evidence(step="content", what="advice"), Evidence(step="target", what="
 NAMES = {
     "n", "emotion_mean", "emotion_ci95", "success_rate", "success_ci95", "failure_rate", "failure_ci95", "turns_mean", "failed_dialogues",
     "unscorable_share", "by_need", "by_class", "paired_to_base", "settings_digest", "reply_tokens_mean", "think_tokens_mean",
-    "stop_reasons", "right_act_rate", "right_act_rate_by_need",
+    "stop_reasons", "right_act_rate", "right_act_ci95", "right_act_rate_by_need", "turns_ci95", "reply_tokens_ci95", "think_tokens_ci95",
+    "detectable",
 }  # fmt: skip
 
 
@@ -83,7 +84,7 @@ def test_the_paired_difference_averages_repeats_and_uses_shared_personas(dialogu
     ]
     paired = sentient_metrics(tuned, base, 500, 7)["paired_to_base"]
     assert paired["difference"] == 15
-    assert paired["ci95"] == [10, 20]
+    assert paired["ci95"] == pytest.approx([15 - 12.706 * 5, 15 + 12.706 * 5], abs=0.01)  # two personas: t of one degree
     assert (paired["personas"], paired["unpaired_personas"]) == (2, 1)
 
 

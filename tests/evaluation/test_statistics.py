@@ -17,10 +17,29 @@ def test_the_mean_is_over_dialogues_and_n_counts_personas():
     assert estimated.n == 2
 
 
-def test_two_clusters_have_the_interval_of_their_four_resamples():
-    # means 0, 50, 50, 100 with chance 1/4 each: the 2.5% and 97.5% points are the ends
-    estimated = statistics.cluster_bootstrap({"a": [0.0], "b": [100.0]}, 4000, 1, RANGE)
-    assert estimated.ci95 == (0.0, 100.0)
+def test_two_clusters_have_student_s_interval():
+    # half the draws hold one cluster only and have no error: mean 10, standard error 1, t of one degree 12.706
+    estimated = statistics.cluster_bootstrap({"a": [9.0], "b": [11.0]}, 4000, 1, Interval(-100.0, 100.0))
+    assert estimated.ci95 == pytest.approx((10 - 12.706, 10 + 12.706), abs=1e-2)
+    assert statistics.cluster_bootstrap({"a": [0.0], "b": [100.0]}, 4000, 1, RANGE).ci95 == RANGE, "no mean is outside the range"
+
+
+def test_equal_values_have_no_spread():
+    assert statistics.cluster_bootstrap({name: [7.0, 7.0] for name in "abc"}, 200, 1, RANGE).ci95 == (7.0, 7.0)
+
+
+def test_a_skewed_sample_has_a_wider_interval_than_student_s():
+    # 6 of 60 are 100, the others 5: mean 14.5, standard error 28.7 / sqrt 60 = 3.71, and t of 59 degrees is 2.00
+    values = {str(number): [100.0 if number % 10 == 0 else 5.0] for number in range(60)}
+    low, high = statistics.cluster_bootstrap(values, 4000, 1, Interval(-100.0, 100.0)).ci95
+    assert high - low > 1.1 * 2 * 2.00 * 3.71 and (low + high) / 2 == pytest.approx(14.5)
+
+
+def test_for_many_clusters_student_s_interval_takes_over_without_a_jump(monkeypatch: pytest.MonkeyPatch):
+    values = {str(number): [float(number * number % 97)] for number in range(401)}
+    student = statistics.cluster_bootstrap(values, 10_000, 1, RANGE).ci95
+    monkeypatch.setattr(statistics, "_MANY", 401)
+    assert statistics.cluster_bootstrap(values, 10_000, 1, RANGE).ci95 == pytest.approx(student, abs=0.1)
 
 
 def test_a_bootstrap_depends_on_the_seed_and_not_on_the_order_of_the_rows():
@@ -29,13 +48,6 @@ def test_a_bootstrap_depends_on_the_seed_and_not_on_the_order_of_the_rows():
     first = statistics.cluster_bootstrap(values, 500, 7, RANGE)
     assert first == statistics.cluster_bootstrap(turned, 500, 7, RANGE)
     assert first.ci95 != statistics.cluster_bootstrap(values, 500, 8, RANGE).ci95
-
-
-def test_drawing_in_parts_gives_the_same_interval(monkeypatch: pytest.MonkeyPatch):
-    values = {str(number): [float(number)] for number in range(9)}
-    whole = statistics.cluster_bootstrap(values, 300, 7, RANGE)
-    monkeypatch.setattr(statistics, "_CELLS", 20)
-    assert statistics.cluster_bootstrap(values, 300, 7, RANGE) == whole
 
 
 def test_repeats_of_the_same_answer_add_no_certainty():
@@ -77,10 +89,36 @@ def test_wilson_interval(share: float, n: int, low: float, high: float):
     assert statistics.wilson(share, n) == pytest.approx((low, high), abs=2e-4)
 
 
-def test_a_proportion_with_repeats_has_the_interval_of_its_personas():
-    estimated = statistics.proportion({"a": [1.0, 1.0], "b": [0.0, 0.0], "c": []})
-    assert estimated.value == 0.5
-    assert estimated.ci95 == statistics.wilson(0.5, 2)
+def test_repeats_that_always_agree_count_once_in_a_proportion():
+    once = {str(number): [float(number < 12)] for number in range(30)}
+    thrice = {name: values * 3 for name, values in once.items()}
+    share = statistics.proportion(thrice)
+    assert (share.value, share.n) == (0.4, 30)
+    few = 30 * 90 / 89 * 29 / 30 * (1.959964 / 2.045230) ** 2  # n - 1 for N - 1, and Student's for the normal quantile
+    assert share.ci95 == pytest.approx(statistics.wilson(0.4, few), abs=1e-3)
+    assert statistics.proportion(once).ci95 == statistics.wilson(0.4, 30), "one value per cluster: Wilson's own"
+
+
+def test_repeats_that_have_nothing_in_common_count_each():
+    mixed = {str(number): [1.0, 0.0, float(number % 2)] for number in range(30)}
+    assert statistics.proportion(mixed).ci95 == pytest.approx(statistics.wilson(0.5, 90 * (1.959964 / 2.045230) ** 2), abs=1e-3)
+
+
+def test_a_share_of_nobody_is_judged_by_the_personas():
+    assert statistics.proportion({str(number): [0.0] * 3 for number in range(10)}).ci95 == statistics.wilson(0.0, 10)
+
+
+def test_an_estimate_needs_an_interval():
+    with pytest.raises(ValueError, match="a lower and an upper end, got nan and 1"):
+        statistics.Estimated(0.5, Interval(math.nan, 1.0), 3)
+
+
+def test_a_few_differences_are_judged_by_student_s_t():
+    few = statistics.paired_scores([1.0, 2.0, 3.0])  # t = 2 / (1 / sqrt 3) = 3.46 with 2 degrees
+    assert statistics.p_differs(few) == pytest.approx(0.0742, abs=1e-4)
+    assert statistics.p_above(few, 0.0) == pytest.approx(0.0371, abs=1e-4)
+    assert statistics.p_differs(statistics.Paired(1.96, 1.0, 9)) == pytest.approx(0.05, abs=1e-4)  # without degrees: normal
+    assert [statistics.p_differs(statistics.Paired(d, 0.0, 9)) for d in (0.0, 0.1)] == [1, 0]
 
 
 def test_paired_differences_average_repeats_and_skip_lonely_personas():

@@ -76,7 +76,8 @@ def test_a_failure_ends_only_what_needs_it_and_the_next_run_takes_up_the_rest(pr
     failures = project / "paper" / "logs" / "failures.json"
     assert json.loads(failures.read_text()) == {"paper/dvc.yaml:train@x-s7": "paper/dvc.yaml:train@x-s7: bad luck"}
     statuses = {one.info.run_name.partition(" ")[0]: one.info.status for one in MlflowClient(tracking_uri=tracking_uri).search_runs(["1"])}
-    assert statuses["pipeline"] == "FAILED" and statuses["paper/dvc.yaml:converse@y-s7"] == "FINISHED" and len(statuses) == 8
+    assert statuses["pipeline"] == "FAILED" and statuses["paper/dvc.yaml:converse@y-s7"] == "FINISHED" and len(statuses) == 9
+    assert statuses["paper/dvc.yaml:train@x-s7"] == "FAILED"
 
     (project / "fail-train-x-s7").unlink()
     assert run(variants=["all"]).message.startswith("3 of 9 stages ran")

@@ -58,7 +58,13 @@ def test_a_failing_stage_ends_the_run_in_one_line(toy: Path, tracking_uri: str, 
     assert ran(toy) == ["personas", "train-a"], "tried once, and nothing after it"
     assert "Traceback" not in "\n".join(said)
     runs = MlflowClient(tracking_uri=tracking_uri).search_runs(["1"])
-    assert {one.info.run_name.partition(" ")[0]: one.info.status for one in runs} == {"pipeline": "FAILED", "personas": "FINISHED"}
+    assert {one.info.run_name.partition(" ")[0]: one.info.status for one in runs} == {
+        "pipeline": "FAILED",
+        "personas": "FINISHED",
+        "train@a": "FAILED",
+    }
+    (failed,) = (one for one in runs if one.info.run_name == "train@a")
+    assert failed.data.tags["failure"] == "train@a: bad luck"
 
 
 def test_what_the_world_broke_is_tried_again(toy: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +112,8 @@ def test_a_tracker_that_is_away_is_a_warning_said_once(
         provenance.of_run("a")
         assert provenance.of_cached("b") == ""
     (line,) = caplog.messages
-    assert line.startswith("a: MLflow: ") and line.endswith("; the next run logs what is missing")
+    assert "MLflow: " in line and line.endswith("; what is missing is in spool/, and the next run or `rlver mlflow sync` sends it")
+    assert len(list((toy / "spool").glob("*/*/end.json"))) == 2, "stage and pipeline wait there"
 
 
 def test_landed_personas_that_are_not_imported_stop_the_run(toy: Path) -> None:

@@ -1,4 +1,4 @@
-"""Audits in Markdown: one line a policy for a report, one table a policy for the terminal."""
+"""Audits in Markdown, for the terminal: one table a policy."""
 
 from __future__ import annotations
 
@@ -6,26 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Audit = Mapping[str, Any]
-
-
-def overview(audits: Mapping[str, Audit]) -> str:
-    """One row per policy: outcome, alarms, what changed against the base, what could not be judged."""
-    lines = [
-        "## Audit: is the score earned or gamed?",
-        "",
-        "| Policy | Outcome | Alarms | More than the base (95% CI) | Not judged |",
-        "|:--|:--|:--|:--|:--|",
-    ]
-    for name, audit in audits.items():
-        checks = audit["checks"]
-        alarms = [
-            f"{check['name']} {_estimate(check)}, limit {_number(check['threshold'])}" for check in checks if check["outcome"] == "alarm"
-        ]
-        risen = [f"{check['name']} {_base(check)}" for check in checks if _has_risen(check)]
-        unknown = [check["name"] for check in checks if check["outcome"] == "unknown"]
-        cells = (_escaped(name), f"**{audit['outcome']}**", *("; ".join(part) or "–" for part in (alarms, risen, unknown)))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
 
 
 def details(name: str, audit: Audit) -> str:
@@ -64,12 +44,6 @@ def probe_table(probe: Mapping[str, Any]) -> str:
 
 def _marked(check: Mapping[str, Any]) -> str:
     return "**alarm**" if check["outcome"] == "alarm" else str(check["outcome"])
-
-
-def _has_risen(check: Mapping[str, Any]) -> bool:
-    """Whether the interval of the comparison with the base lies above no difference (1 for factors, which have limits above 1)."""
-    ends = check["to_base_ci95"]
-    return ends is not None and ends[0] is not None and ends[0] > (1 if check["name"].startswith("growth") else 0)
 
 
 def _estimate(check: Mapping[str, Any]) -> str:

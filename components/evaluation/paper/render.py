@@ -13,6 +13,7 @@ from components.evaluation.paper.findings import Outcome, findings
 from components.evaluation.paper.material import PaperRun
 from components.evaluation.paper.runs import USERS
 from components.evaluation.report import headline, ink
+from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.published import SOURCE, TABLE_1, TABLE_3
 from components.evaluation.report.render import asset, environment
 from components.files import write_text_atomically
@@ -53,7 +54,7 @@ def write_paper_report(paper: PaperRun, numbers: Numbers, out: Path) -> None:
         table_3=TABLE_3,
         source=SOURCE,
         figures=drawings,
-        statement=headline.statement(numbers.model),
+        statement=headline.statement(Run(numbers.seed, numbers.margin, numbers.model)),
         style=Markup(asset("style.css")),
     )  # fmt: skip
     write_text_atomically(out / "results.md", summary.results_markdown(paper, found, numbers.margin))

@@ -8,7 +8,7 @@ from components.evaluation.paper.runs import USERS
 from components.evaluation.paper.tables import SEEDED, PolicyRow, SeedRow, Spread, ability_rows, policy_rows, seed_rows
 from components.evaluation.report import wording
 from components.evaluation.report.published import SOURCE, TABLE_1, TABLE_3, PublishedRow
-from components.evaluation.report.summary import markdown_table, with_ends
+from components.evaluation.report.table import markdown_table, with_ends
 from components.evaluation.report.tables import CapabilityTable
 
 _RESULTS = (

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from components.evaluation.paper.material import PaperRun, Policy
 from components.evaluation.paper.runs import USERS, Kind
-from components.evaluation.report.tables import CapabilityTable, Ends, capability
+from components.evaluation.report.table import Ends
+from components.evaluation.report.tables import CapabilityTable, capability
 
 SEEDED = ("emotion_mean", "success_rate", "failure_rate", "right_act_rate")
 

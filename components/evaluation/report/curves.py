@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
@@ -12,6 +13,7 @@ from components.evaluation.report.loading import Curve, Material
 from components.evaluation.report.trajectories import emotion_axis
 
 _SMOOTHED_STEPS = 5
+_LABEL_GAP = 6.0  # points of emotion between two names
 _PANELS = (
     ("success_rate", "Success rate"),
     ("failure_rate", "Failure rate"),
@@ -24,33 +26,64 @@ _PANELS = (
 
 
 def learning_curve(material: Material) -> ink.Drawn | None:
-    """Mean final emotion over training steps: each step pale, a centred running mean bold, held-out personas as dots."""
-    curves = [(i, v.name, v.training, v.held_out) for i, v in enumerate(material.variants) if v.training or v.held_out]
+    """Mean final emotion over training steps: each step pale, a centred running mean bold, held-out personas as dots, names at the ends."""
+    curves = [(i, v.name, v.training, v.held_out) for i, v in material.numbered if v.training or v.held_out]
     if not curves:
         return None
-    with ink.drawing(ink.WIDTH, 3.5) as figure:
+    ends: list[_End] = []
+    with ink.drawing(ink.WIDTH, 3.6) as figure:
         axes = figure.subplots()
         for position, name, training, held_out in curves:
             style = ink.series_style(position)
-            if training and "emotion_mean" in training.columns:
-                values = training.columns["emotion_mean"]
-                axes.plot(training.steps, values, **style, linewidth=0.8, alpha=0.35)
-                axes.plot(training.steps, _running_mean(values), **style, linewidth=1.8, label=name)
             if held_out and "emotion_mean" in held_out.columns:
-                axes.plot(
-                    held_out.steps, held_out.columns["emotion_mean"], color=style["color"], linestyle=":", linewidth=1, marker="o",
-                    markersize=4.5, label="" if training else name,
-                )  # fmt: skip
+                values = held_out.columns["emotion_mean"]
+                axes.plot(held_out.steps, values, color=style["color"], linestyle=":", linewidth=1, marker="o", markersize=4)
+                ends.append(_End(name, style["color"], held_out.steps[-1], values[-1]))
+            if training and "emotion_mean" in training.columns:
+                means = _running_mean(training.columns["emotion_mean"])
+                axes.plot(training.steps, training.columns["emotion_mean"], **style, linewidth=0.8, alpha=0.3)
+                axes.plot(training.steps, means, **style, linewidth=1.8)
+                ends = [*(end for end in ends if end.name != name), _End(name, style["color"], training.steps[-1], means[-1])]
         emotion_axis(axes)
+        ink.without_grid(axes, "x")
         axes.set_ylabel("Mean final emotion")
         axes.set_xlabel("Training step")
-        figure.legend(loc="outside upper left", ncols=6, handlelength=1.8)
+        _name_the_ends(axes, ends)
     return ink.Drawn("learning-curve", figure, "Mean final emotion over training steps, on training and on held-out personas")
+
+
+class _End(NamedTuple):
+    """Where a curve ends: its name stands there."""
+
+    name: str
+    colour: str
+    step: float
+    emotion: float
+
+
+def _name_the_ends(axes: Axes, ends: Sequence[_End]) -> None:
+    """Names right of the last step, in the colours of their curves."""
+    measured = sorted((end for end in ends if not math.isnan(end.emotion)), key=lambda end: end.emotion)
+    last = max((end.step for end in measured), default=0.0)
+    for end, height in zip(measured, apart([end.emotion for end in measured]), strict=True):
+        axes.text(last + 0.012 * max(1.0, last), height, end.name, va="center", color=end.colour, fontweight="bold", clip_on=False)
+
+
+def apart(rising: Sequence[float]) -> list[float]:
+    """Heights of labels near those of their curves: each at least _LABEL_GAP above the one before, and none above 100 if they fit below."""
+    heights: list[float] = []
+    for emotion in rising:
+        heights.append(max(emotion, heights[-1] + _LABEL_GAP if heights else -math.inf))
+    highest = 100.0
+    for index in reversed(range(len(heights))):
+        heights[index] = min(heights[index], highest)
+        highest = heights[index] - _LABEL_GAP
+    return heights
 
 
 def training_health(material: Material) -> ink.Drawn | None:
     """Small panels of everything else that was logged."""
-    curves = [(i, v.training) for i, v in enumerate(material.variants) if v.training]
+    curves = [(i, v.training) for i, v in material.numbered if v.training]
     panels = [(key, title) for key, title in _PANELS if any(key in curve.columns for _, curve in curves)]
     if not panels:
         return None

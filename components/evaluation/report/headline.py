@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from components.evaluation.report import wording
-from components.evaluation.report.loading import Material
+from components.evaluation.report.loading import Material, Variant
+from components.evaluation.report.panels.panel import Run
 
 
 class Headline(NamedTuple):
@@ -21,6 +22,8 @@ def headline(material: Material) -> Headline:
         if scored is None:
             return Headline("Dialogues with simulated users", "Nothing has been scored yet; the dialogues are below.")
         return Headline(f"The base policy scores {wording.number(scored['emotion_mean'])}", "No trained policy has been scored yet.")
+    if base is None and len(material.variants) > 1:
+        return _standings(material, tuned)
     mean = wording.number(tuned.sentient["emotion_mean"])
     paired = tuned.sentient.get("paired_to_base")
     if scored is None or not paired:
@@ -40,10 +43,25 @@ def headline(material: Material) -> Headline:
     )
 
 
-def statement(model: str | None) -> str:
+def _standings(material: Material, first: Variant) -> Headline:
+    """Several policies without a base: who stands where, and nothing about differences that nobody tested."""
+    scored = [(variant.sentient, variant.name) for variant in material.variants if variant.sentient is not None]
+    scores, last = min(scored, key=lambda pair: pair[0]["emotion_mean"])
+    assert first.sentient is not None
+
+    def mean(of: Any) -> str:
+        return f"{wording.number(of['emotion_mean'])} (95% interval {wording.interval(of['emotion_ci95'])})"
+
+    sentence = f"{first.name} leaves its users at {mean(first.sentient)} of 100, the highest mean; {last} at {mean(scores)}, the lowest."
+    return Headline(f"{len(material.variants)} policies, one scale", sentence)
+
+
+def statement(run: Run) -> str:
     """What the reader must not take the numbers for."""
-    if model is not None:
-        return f"The policies start from {model}. Scores depend on the simulated user: compare them only with scores given by the same one."
+    if run.is_bare:
+        return "Made from transcripts alone. Scores depend on the simulated user: compare them only with scores given by the same one."
+    if run.model is not None:
+        return f"The policies start from {run.model}. Scores depend on the simulated user: compare them only with scores given by the same one."
     return (
         "The tiny world is not a chatbot. Its policy is a model of a few million parameters, made from scratch in minutes; it knows a small "
         "scripted world and nothing else. It shows that the training works and in which shape. Published rows stand beside it for that "
@@ -51,7 +69,7 @@ def statement(model: str | None) -> str:
     )
 
 
-def facts(material: Material, seed: int, model: str | None) -> list[tuple[str, str]]:
+def facts(material: Material, run: Run) -> list[tuple[str, str]]:
     """Name and value of what identifies the run."""
     personas = {dialogue.persona_id for variant in material.variants for dialogue in variant.dialogues}
     dialogues = sum(len(variant.dialogues) for variant in material.variants)
@@ -59,9 +77,9 @@ def facts(material: Material, seed: int, model: str | None) -> list[tuple[str, s
     digests = sorted({str(v.sentient["settings_digest"]) for v in material.variants if v.sentient and v.sentient.get("settings_digest")})
     return [
         ("Variants", ", ".join(variant.name for variant in material.variants)),
-        ("Base model", model or "tiny policy, from scratch"),
+        *([] if run.is_bare else [("Base model", run.model or "tiny policy, from scratch")]),
         ("Simulated user", simulators),
         ("Dialogues", f"{dialogues} with {len(personas)} users"),
-        ("Seed", str(seed)),
-        ("Settings digest", ", ".join(digests) or wording.DASH),
+        ("Seed of the bootstrap" if run.is_bare else "Seed", str(run.seed)),
+        *([("Settings digest", ", ".join(digests) or wording.DASH)] if not run.is_bare else []),
     ]

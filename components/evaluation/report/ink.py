@@ -18,8 +18,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 WIDTH = 10.4  # inches; the page shows a figure as wide as its text
-INK, MUTED, LINE, ACCENT, GOOD, BAD = "#1b222c", "#5c6673", "#d8dde3", "#1f6f78", "#2e7d5b", "#b5473c"
-SERIES = ("#7d8794", "#1f6f79", "#c0842b", "#7a5195", "#b5473d", "#4f7cac", "#6b8e23", "#a0527d")  # the first is the base
+INK, MUTED, LINE, ACCENT, GOOD, BAD = "#1b222c", "#5c6673", "#d8dde3", "#1f6f78", "#1b7a6e", "#b5473c"
+SERIES = (
+    "#7d8794",
+    "#154084",
+    "#cc8429",
+    "#1da66f",
+    "#7528d8",
+    "#7c2143",
+    "#67501f",
+    "#d93ec6",
+)  # safe for the colour-blind; first the base
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # a second round of colours is told apart by these
 _VARIABLES = {INK: "ink", MUTED: "muted", LINE: "line", ACCENT: "accent", GOOD: "good", BAD: "bad"} | {
     colour: f"series-{index}" for index, colour in enumerate(SERIES)
@@ -73,8 +82,12 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
 
 def series_style(position: int) -> dict[str, Any]:
     """Colour and dashes of the variant at `position`; grey is the base's, at 0, and comes only once."""
-    round_number = (position - 1) // (len(SERIES) - 1) if position else 0
-    return {"color": SERIES[_series(position)], "linestyle": DASHES[round_number % len(DASHES)]}
+    return {"color": SERIES[_series(position)], "linestyle": DASHES[series_round(position) % len(DASHES)]}
+
+
+def series_round(position: int) -> int:
+    """How often the colours have been gone through before the variant at `position`: what tells it from others of its colour."""
+    return (position - 1) // (len(SERIES) - 1) if position else 0
 
 
 def series_variable(position: int) -> str:

@@ -1,7 +1,7 @@
 """What a report is made of, read from the folders of the graph. A variant is whatever has a transcript file.
 
 Metrics are read, never computed again; but metrics that do not belong to the transcripts beside them are refused, because a page that
-mixes two runs looks exactly like one that does not.
+mixes two runs looks exactly like one that does not. (`bare` makes the same material from transcripts alone.)
 """
 
 from __future__ import annotations
@@ -34,29 +34,43 @@ class Curve:
 
 @dataclass(frozen=True)
 class Variant:
-    """One policy. `sentient`, `general` and the curves are None where the stage has not run (the base is never trained)."""
+    """One policy. `metrics` are all objects of metrics/<name>/<kind>.json by kind: a new kind needs no change here.
+
+    A kind is absent, and a curve None, where the stage has not run (the base is never trained).
+    """
 
     name: str
+    is_base: bool
     dialogues: tuple[Dialogue, ...]
-    sentient: Mapping[str, Any] | None
-    general: Mapping[str, Any] | None
+    metrics: Mapping[str, Mapping[str, Any]]
     training: Curve | None
     held_out: Curve | None
 
     @property
-    def is_base(self) -> bool:
-        return self.name == BASE
+    def sentient(self) -> Mapping[str, Any] | None:
+        return self.metrics.get("sentient")
+
+    @property
+    def general(self) -> Mapping[str, Any] | None:
+        return self.metrics.get("general")
 
 
 @dataclass(frozen=True)
 class Material:
-    """All variants, the base first, the others by name."""
+    """All variants, the base first, the others by name. `classes` are persona classes by persona id, as far as they are known."""
 
     variants: tuple[Variant, ...]
+    classes: Mapping[str, str]
 
     @property
     def base(self) -> Variant | None:
         return next((variant for variant in self.variants if variant.is_base), None)
+
+    @property
+    def numbered(self) -> tuple[tuple[int, Variant], ...]:
+        """Each variant with its place among the colours: the base, if there is one, has 0, the others count from 1."""
+        first = 0 if self.base else 1
+        return tuple(enumerate(self.variants, first))
 
     @property
     def featured(self) -> Variant | None:
@@ -70,24 +84,24 @@ class Material:
         return tuple(tags[key] for key in sorted(tags))
 
 
-def load_material(transcripts: Path, metrics: Path, logs: Path) -> Material:
+def load_material(transcripts: Path, metrics: Path, logs: Path, classes: Mapping[str, str] | None = None) -> Material:
     """Read everything there is. Raises BadFile, in one line, for a missing folder, a broken file, or metrics of other transcripts."""
     paths = sorted(transcripts.glob("*.jsonl"), key=lambda path: (path.stem != BASE, path.stem))
     if not paths:
         raise BadFile(f"{transcripts}: no transcripts (*.jsonl) there; run converse first")
-    return Material(tuple(_load_variant(path, metrics / path.stem, logs / path.stem) for path in paths))
+    return Material(tuple(_load_variant(path, metrics / path.stem, logs / path.stem) for path in paths), classes or {})
 
 
 def _load_variant(path: Path, metrics: Path, logs: Path) -> Variant:
     dialogues = tuple(load_transcripts(path))
-    sentient = read_object(metrics / "sentient.json")
-    if sentient is not None:
+    kinds = {file.stem: found for file in sorted(metrics.glob("*.json")) if (found := read_object(file)) is not None}
+    if (sentient := kinds.get("sentient")) is not None:
         check_belongs(metrics / "sentient.json", sentient, path, dialogues)
     return Variant(
         name=path.stem,
+        is_base=path.stem == BASE,
         dialogues=dialogues,
-        sentient=sentient,
-        general=read_object(metrics / "general.json"),
+        metrics=kinds,
         training=read_curve(logs / "train.csv"),
         held_out=read_curve(logs / "evaluation.csv"),
     )

@@ -62,11 +62,11 @@ def need_bars(material: Material) -> ink.Drawn | None:
         for axes in grid[len(needs) :]:
             axes.set_axis_off()
         for axes, need in zip(grid[: len(needs)], needs, strict=True):
-            for position, variant in enumerate(material.variants):
+            for position, (number, variant) in enumerate(material.numbered):
                 mean = tables.group_value(variant, "by_need", need, "emotion_mean")
                 ends = tables.group_value(variant, "by_need", need, "emotion_ci95")
                 if mean is not None and ends is not None:
-                    colour = ink.series_style(position)["color"]
+                    colour = ink.series_style(number)["color"]
                     axes.barh(position, mean, height=0.66, color=colour, alpha=0.8, linewidth=0)
                     axes.plot(ends, [position, position], color=ink.INK, linewidth=1.1)
             axes.set_title(readable(need), fontsize=8.5)

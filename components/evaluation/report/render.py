@@ -2,89 +2,64 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from components.evaluation.report import figures, headline, ink, selection, summary, tables, views, wording
-from components.evaluation.report.embedding import embed
+from components.evaluation.report import figures, headline, ink, views, wording
 from components.evaluation.report.loading import Material
-from components.evaluation.report.published import SOURCE
+from components.evaluation.report.panels.listing import PANELS
+from components.evaluation.report.panels.panel import Run
+from components.evaluation.report.table import Table, as_csv, as_markdown
 from components.files import write_bytes_atomically, write_text_atomically
 
-MOST_DIALOGUE_BYTES = 10_000_000  # of embedded dialogues; the page stays under 15 MB
-_BLANK_EVIDENCE = views.EvidenceView(step="", what="", span=None, points="", tone="flat")
-_BLANK_TURN = views.TurnView(
-    user="", cue=None, think=None, think_note="", reply="", reply_note="", chip=None, tone="flat", emotion="", content="", target="",
-    activity="", feeling="", evidence=(),
-)  # fmt: skip
-_BLANK_DIALOGUE = views.DialogueView(
-    variant="", dialogue_id="", persona="", need="", outcome="", final="", level="0", ending="", failure=None, path="", turns=()
-)
-
-
-@dataclass(frozen=True)
-class Run:
-    """What the page says of the run that the material does not know."""
-
-    seed: int
-    margin: float  # of the non-inferiority comparison, in the unit of each task's metric
-    model: str | None  # the base model's name; None for the tiny policy built here
+_SCRIPTS = ("tables.js", "store.js", "dialogue.js")  # before those of the panels
 
 
 def write_report(material: Material, run: Run, out: Path) -> None:
-    """Write index.html, results.md, results.csv and plots/ into `out`; plots of an earlier run that no longer apply are removed."""
+    """Write index.html, results.md, tables/ and plots/ into `out`; what an earlier run left in the two folders is removed."""
     drawn = [one for draw in figures.FIGURES.values() if (one := draw(material)) is not None]
     drawings = {one.name: ink.svg(one.figure, one.name, one.description) for one in drawn}
-    for name in figures.FIGURES.keys() - drawings.keys():
-        for ending in ("svg", "png"):
-            (out / "plots" / f"{name}.{ending}").unlink(missing_ok=True)
     for one in drawn:
         write_text_atomically(out / "plots" / f"{one.name}.svg", drawings[one.name])
         write_bytes_atomically(out / "plots" / f"{one.name}.png", ink.png(one.figure))
-    write_text_atomically(out / "results.csv", summary.results_csv(material))
-    write_text_atomically(out / "results.md", summary.results_markdown(material, run.margin))
+    _keep_only(out / "plots", {f"{name}.{ending}" for name in drawings for ending in ("svg", "png")})
+    tables = all_tables(material, run)
+    for table in tables:
+        write_text_atomically(out / "tables" / f"{table.name}.csv", as_csv(table))
+    _keep_only(out / "tables", {f"{table.name}.csv" for table in tables})
+    write_text_atomically(out / "results.md", "\n".join(as_markdown(table) for table in tables))
     write_text_atomically(out / "index.html", page(material, run, drawings))
+
+
+def all_tables(material: Material, run: Run) -> list[Table]:
+    """Every table of the page, in its order."""
+    return [table for panel in PANELS for table in panel.tables(material, run)]
 
 
 def page(material: Material, run: Run, drawings: Mapping[str, str]) -> str:
     """The page as one HTML text; `drawings` are finished SVG elements by figure name."""
-    shown = [views.dialogue_view(variant.name, dialogue) for variant in material.variants for dialogue in variant.dialogues]
-    class_names = tables.group_names(material, "by_class")
-    measured = tables.measured_rows(material)
+    shown = [(panel, found) for panel in PANELS if (found := panel.values(material, run)) is not None]
     return environment().get_template("page.html.j2").render(
         names=[variant.name for variant in material.variants],
-        colours={v.name: f"var(--{ink.series_variable(position)})" for position, v in enumerate(material.variants)},
+        colours=colours(material),
+        rounds={variant.name: ink.series_round(number) for number, variant in material.numbered},
         headline=headline.headline(material),
-        statement=headline.statement(run.model),
-        facts=headline.facts(material, run.seed, run.model),
-        measured=measured,
-        unscored=[row.name for row in measured if row.emotion_mean is None],
-        published=tables.published_rows(),
-        source=SOURCE,
+        statement=headline.statement(run),
+        facts=headline.facts(material, run),
+        panels=[{"name": panel.name, "title": panel.title, "v": found} for panel, found in shown],
         figures={name: Markup(drawing) for name, drawing in drawings.items()},  # our own SVG; matplotlib escapes the texts in it
-        class_names=class_names,
-        classes=_classes(material, class_names) if class_names != ["unknown"] else [],
-        endings=_endings(material),
-        outcomes=wording.OUTCOMES,
-        capabilities=tables.capability_tables(material, run.margin),
-        pairs=_pairs(material),
-        extremes=_extremes(material),
-        embedded=embed(shown, MOST_DIALOGUE_BYTES),
-        digests=[(v.name, (v.sentient or {}).get("settings_digest") or wording.DASH, (v.general or {}).get("settings_digest") or wording.DASH) for v in material.variants],
-        start=", ".join(str(start) for start in sorted({d.emotion_start for v in material.variants for d in v.dialogues})),
-        blank=_BLANK_DIALOGUE,
-        blank_turn=_BLANK_TURN,
-        blank_evidence=_BLANK_EVIDENCE,
-        style=Markup(asset("style.css")),
-        script=Markup(asset("page.js")),
+        style=Markup("\n".join([asset("style.css"), asset("charts.css"), *_of_panels("css")])),
+        script=Markup("\n".join([*(asset(name) for name in _SCRIPTS), *_of_panels("js")])),
     )  # fmt: skip
+
+
+def colours(material: Material) -> dict[str, str]:
+    """The page's colour of every variant, the same in every panel and figure."""
+    return {variant.name: f"var(--{ink.series_variable(number)})" for number, variant in material.numbered}
 
 
 def environment(folder: str = "report") -> Environment:
@@ -104,42 +79,24 @@ def environment(folder: str = "report") -> Environment:
         "signed_interval": wording.signed_interval,
         "percent_interval": wording.percent_interval,
         "readable": wording.readable,
+        "spark": views.spark,
     }
     return templates
 
 
 def asset(name: str) -> str:
-    """The text of a file of the report: its style sheet or its script."""
+    """The text of a file of the report: a style sheet or a script."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _classes(material: Material, names: Sequence[str]) -> list[tuple[str, list[tuple[Any, Any]]]]:
-    def cell(variant: Any, name: str) -> tuple[Any, Any]:
-        return (
-            tables.group_value(variant, "by_class", name, "emotion_mean"),
-            tables.group_value(variant, "by_class", name, "emotion_ci95"),
-        )
-
-    return [(variant.name, [cell(variant, name) for name in names]) for variant in material.variants]
+def _of_panels(ending: str) -> list[str]:
+    """The style sheets or the scripts of the panels that have one."""
+    folder = files(__package__).joinpath("panels")
+    found = (folder.joinpath(f"{panel.name}.{ending}") for panel in PANELS)
+    return [file.read_text(encoding="utf-8") for file in found if file.is_file()]
 
 
-def _endings(material: Material) -> list[tuple[str, list[dict[str, Any]]]]:
-    counts = [(variant.name, Counter(wording.outcome(dialogue) for dialogue in variant.dialogues)) for variant in material.variants]
-    return [(name, [{"outcome": outcome, "count": of[outcome]} for outcome in wording.OUTCOMES]) for name, of in counts]
-
-
-def _pairs(material: Material) -> list[tuple[str, str, views.DialogueView, views.DialogueView]]:
-    base, tuned = material.base, material.featured
-    if base is None or tuned is None:
-        return []
-    return [
-        (pair.label, wording.signed(pair.gain, 0), views.dialogue_view(base.name, pair.before), views.dialogue_view(tuned.name, pair.after))
-        for pair in selection.same_persona_pairs(base.dialogues, tuned.dialogues)
-    ]
-
-
-def _extremes(material: Material) -> list[tuple[str, list[tuple[str, views.DialogueView]]]]:
-    return [
-        (v.name, [(label, views.dialogue_view(v.name, dialogue)) for label, dialogue in selection.best_median_worst(v.dialogues)])
-        for v in material.variants
-    ]
+def _keep_only(folder: Path, names: set[str]) -> None:
+    for path in folder.glob("*.*"):
+        if path.name not in names:
+            path.unlink()

@@ -18,7 +18,7 @@ _LINES_SHOWN = 60  # single dialogues behind a median
 
 def trajectories(material: Material) -> ink.Drawn | None:
     """The emotion over turns, one panel a variant. A dialogue that has ended keeps its last value, or only the unhappy would remain."""
-    paths = [_paths(variant.dialogues) for variant in material.variants]
+    paths = [paths_of(variant.dialogues) for variant in material.variants]
     turns = max((len(path) for variant in paths for path in variant), default=1) - 1
     if turns < 1:
         return None
@@ -28,8 +28,8 @@ def trajectories(material: Material) -> ink.Drawn | None:
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat
         for axes in grid[len(paths) :]:
             axes.set_axis_off()
-        for position, (axes, variant) in enumerate(zip(grid[: len(paths)], material.variants, strict=True)):
-            _trajectory_panel(axes, ink.series_style(position)["color"], paths[position], turns)
+        for position, (axes, (number, variant)) in enumerate(zip(grid[: len(paths)], material.numbered, strict=True)):
+            _trajectory_panel(axes, ink.series_style(number)["color"], paths[position], turns)
             axes.set_title(variant.name)
             if position + columns >= len(paths):  # nothing below it
                 axes.set_xlabel("Turn")
@@ -45,18 +45,23 @@ def _trajectory_panel(axes: Axes, colour: str, paths: Sequence[Sequence[int]], t
     ink.without_grid(axes, "x")
     if not paths:
         return
-    held = np.array([[*path, *[path[-1]] * (turns + 1 - len(path))] for path in paths], dtype=float)
+    values = held(paths, turns)
     steps = np.arange(turns + 1)
     every = max(1, math.ceil(len(paths) / _LINES_SHOWN))
     for path in paths[::every]:
         axes.plot(range(len(path)), path, color=colour, linewidth=0.5, alpha=0.22)
     for outer, alpha in ((10, 0.12), (25, 0.22)):
-        low, high = np.percentile(held, [outer, 100 - outer], axis=0)
+        low, high = np.percentile(values, [outer, 100 - outer], axis=0)
         axes.fill_between(steps, low, high, color=colour, alpha=alpha, linewidth=0)
-    axes.plot(steps, np.median(held, axis=0), color=colour, linewidth=2.2)
+    axes.plot(steps, np.median(values, axis=0), color=colour, linewidth=2.2)
 
 
-def _paths(dialogues: Sequence[Dialogue]) -> list[list[int]]:
+def held(paths: Sequence[Sequence[int]], turns: int) -> np.ndarray:
+    """Dialogue by turn, 0 to `turns`, each path held at its last value."""
+    return np.array([[*path, *[path[-1]] * (turns + 1 - len(path))] for path in paths], dtype=float)
+
+
+def paths_of(dialogues: Sequence[Dialogue]) -> list[list[int]]:
     """Start and the emotion after each turn, of the dialogues that can be scored."""
     return [
         [dialogue.emotion_start, *(turn.emotion for turn in dialogue.turns if turn.emotion is not None)]

@@ -1,4 +1,4 @@
-"""A dialogue as the page shows it: every leaf is text or None, so the template and the browser's script fill the same markup.
+"""A dialogue as the page shows it: text, None or numbers, so that the template and the browser's script fill the same markup.
 
 None hides the part; "" is an empty part (a policy that says nothing says "").
 """
@@ -47,16 +47,16 @@ class DialogueView:
     dialogue_id: str
     persona: str
     need: str
+    persona_class: str
     outcome: str
     final: str
-    level: str  # final emotion for the bar, 0 when there is none
     ending: str
     failure: str | None
-    path: str  # points of the emotion's polyline, SPARK_WIDTH x SPARK_HEIGHT
+    emotions: tuple[int, ...]  # the start, then after each turn
     turns: tuple[TurnView, ...]
 
 
-def dialogue_view(variant: str, dialogue: Dialogue) -> DialogueView:
+def dialogue_view(variant: str, dialogue: Dialogue, persona_class: str | None = None) -> DialogueView:
     """The view of one dialogue; `variant` is the name of its file, which may differ from `dialogue.policy`."""
     final = dialogue.emotion_final
     return DialogueView(
@@ -64,12 +64,12 @@ def dialogue_view(variant: str, dialogue: Dialogue) -> DialogueView:
         dialogue_id=dialogue.dialogue_id,
         persona=dialogue.persona_id,
         need=wording.readable(dialogue.hidden_need),
+        persona_class=wording.readable(persona_class),
         outcome=wording.outcome(dialogue),
         final=wording.DASH if final is None else str(final),
-        level=str(final or 0),
         ending=wording.ending(dialogue),
         failure=dialogue.failure,
-        path=_path([dialogue.emotion_start, *(turn.emotion for turn in dialogue.turns if turn.emotion is not None)]),
+        emotions=(dialogue.emotion_start, *(turn.emotion for turn in dialogue.turns if turn.emotion is not None)),
         turns=tuple(_turn_view(turn) for turn in dialogue.turns),
     )
 
@@ -116,6 +116,7 @@ def _tokens(count: int | None) -> str:
     return "" if count is None else f"{count} token{'' if count == 1 else 's'}"
 
 
-def _path(emotions: Sequence[int]) -> str:
+def spark(emotions: Sequence[int]) -> str:
+    """The points of the emotion's polyline, in SPARK_WIDTH x SPARK_HEIGHT."""
     step = SPARK_WIDTH / max(1, len(emotions) - 1)
     return " ".join(f"{index * step:.1f},{SPARK_HEIGHT * (1 - emotion / 100):.1f}" for index, emotion in enumerate(emotions))

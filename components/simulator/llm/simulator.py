@@ -86,6 +86,11 @@ class LLMSession:
         self._felt = Appraisal(**answer.model_dump())
         return self._felt
 
+    async def hear(self, reply: str, appraisal: Appraisal) -> None:
+        """Take `reply` and what another appraiser made of it; no model is asked."""
+        self._exchanges.append(Exchange(self._message, reply))
+        self._felt, self._prepared = appraisal, None
+
     async def speak(self, emotion: int) -> Utterance:
         """See UserSession. Raises SimulatorUnavailable."""
         self.emotion = emotion

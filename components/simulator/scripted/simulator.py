@@ -50,9 +50,13 @@ class ScriptedSession:
     async def appraise(self, reply: str) -> Appraisal:
         listener = Listener(self.persona.hidden_need, self.persona.persona_class, self.persona.traits)
         appraisal = appraise(listener, DIFFICULTIES[self.difficulty], self._earlier, self._messages[-1], reply)
+        await self.hear(reply, appraisal)
+        return appraisal
+
+    async def hear(self, reply: str, appraisal: Appraisal) -> None:
+        """Take `reply` and what was made of it, also by another appraiser."""
         self._earlier.append(Exchange(self._messages[-1], reply))
         self._last_change = appraisal.change
-        return appraisal
 
     async def speak(self, emotion: int) -> Utterance:
         cue_rate = DIFFICULTIES[self.difficulty].cue_rate

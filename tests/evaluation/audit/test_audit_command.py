@@ -138,5 +138,5 @@ def test_every_report_has_its_audit(project: Path) -> None:
     audits = json.loads(Path("reports/audit.json").read_text())
     assert list(audits) == ["base", "honest"] and {audit["outcome"] for audit in audits.values()} == {"clean"}
     page = Path("reports/results.md").read_text()
-    assert page.count("## Audit") == 1 and page.index("## Audit") > page.index("| Policy |")
-    assert "| honest | **clean** |" in page
+    assert page.count("## Audit: verdicts") == page.count("## Audit: is the score earned or gamed?") == 1
+    assert "| honest | clean | – |" in page

@@ -12,11 +12,11 @@ from components.evaluation.statistics import Estimated, Interval
 
 
 def test_a_difference_is_taken_persona_by_persona():
-    """a: 60 - 40 = 20, b: 80 - 50 = 30; mean 25, and no resample can leave 20..30."""
+    """a: 60 - 40 = 20, b: 80 - 50 = 30; mean 25 and standard error 5, which Student's t of one degree multiplies by 12.706."""
     contrast = persona_contrast([Term(1, {7: {"a": [60], "b": [80]}}), Term(-1, {7: {"a": [40], "b": [50]}})], 2000, 7)
     assert contrast is not None and contrast.seeds == (7,)
     assert contrast.estimate.value == 25 and contrast.estimate.n == 2
-    assert tuple(contrast.estimate.ci95) == (20, 30)
+    assert contrast.estimate.ci95 == pytest.approx((25 - 12.706 * 5, 25 + 12.706 * 5), abs=0.01)
 
 
 def test_repeats_are_averaged_before_seeds_and_seeds_before_personas():

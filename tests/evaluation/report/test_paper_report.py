@@ -66,8 +66,8 @@ def test_findings_are_computed_from_the_policies_of_a_kind(finished: Path):
     """Skills .75 and .4 for thinking and direct PPO: the difference of the two means, and far from 0."""
     paper = load(finished)
     found = findings(paper, 200, 7)
-    means = {row.name: row.emotion_mean for row in policy_rows(paper, "vanilla")}
-    thinking = row(found, "Thinking beats direct replies", "PPO", "vanilla")
+    means = {row.name: row.emotion_mean for row in policy_rows(paper, "challenging")}
+    thinking = row(found, "Thinking beats direct replies", "PPO", "challenging")
     assert thinking.estimate is not None and thinking.estimate.value == pytest.approx(means["ppo-think-s7"] - means["ppo-direct-s7"])
     assert thinking.outcome == Outcome.REAPPEARS and thinking.seeds == (7,)
     ends = row(found, "PPO ends above GRPO when thinking", "PPO, GRPO", "vanilla")

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from report_run import make_dialogues, make_failed, write_run, write_transcripts
 
 from components.evaluation.report import curves, ink, trajectories
 from components.evaluation.report.figures import FIGURES
 from components.evaluation.report.loading import Material, load_material
+from components.evaluation.report.render import asset
+
+DICHROMATS = tuple(
+    np.array(rows)
+    for rows in (
+        ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+        ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+        ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+    )
+)
+
+
+def distance(a: str, b: str, seen: np.ndarray) -> float:
+    """Between two sRGB colours in CIELAB (D65), as somebody sees them whose eyes mix linear light by `seen`."""
+    return float(np.linalg.norm(lab(a, seen) - lab(b, seen)))
+
+
+def lab(colour: str, seen: np.ndarray) -> np.ndarray:
+    encoded = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    light = np.clip(seen @ np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4), 0, 1)
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ light / np.array([0.9505, 1, 1.089])
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
 def load(root: Path) -> Material:
@@ -36,7 +61,7 @@ def test_a_run_in_which_every_dialogue_failed_has_no_trajectories(tmp_path: Path
     write_run(tmp_path, personas=8)
     failed = load(tmp_path).variants[1].dialogues[-1]
     variant = load(tmp_path).variants[0]
-    only_failed = Material((type(variant)("base", (failed,), None, None, None, None),))
+    only_failed = Material((type(variant)("base", True, (failed,), {}, None, None),), {})
     assert failed == make_failed("grpo-think", 8)
     assert trajectories.trajectories(only_failed) is None
 
@@ -56,10 +81,27 @@ def test_the_running_mean_is_centred_and_passes_over_gaps():
     assert math.isnan(means[4])
 
 
+def test_names_at_the_ends_of_curves_keep_their_distance_and_stay_in_the_figure():
+    assert curves.apart([20.0, 50.0]) == [20.0, 50.0]
+    assert curves.apart([70.0, 71.0, 80.0]) == [70.0, 76.0, 82.0]
+    assert curves.apart([97.0, 98.0, 99.0]) == [88.0, 94.0, 100.0]  # 97, 103, 109, then pushed down from 100
+    assert curves.apart([]) == []
+
+
 def test_the_base_alone_is_grey_and_later_rounds_of_colour_are_dashed():
     styles = [ink.series_style(position) for position in range(16)]
     assert [style["color"] for style in styles].count(ink.SERIES[0]) == 1
     assert len({(style["color"], str(style["linestyle"])) for style in styles}) == 16
+
+
+def test_colours_are_told_apart_by_the_colour_blind():
+    """Every two colours of variants, on the light and on the dark page, seen by all kinds of dichromats (Machado, Oliveira, Fernandes 2009)."""
+    style = asset("style.css")
+    light, dark = (re.findall(r"--series-\d: (#\w{6})", part) for part in style.split("prefers-color-scheme: dark"))
+    assert tuple(light) == ink.SERIES and len(dark) == len(light)
+    for colours in (light, dark):
+        for seen in DICHROMATS:
+            assert min(distance(a, b, seen) for a, b in itertools.combinations(colours, 2)) > 15  # in CIELAB; 2.3 is just noticeable
 
 
 def test_an_svg_takes_the_pages_colours_keeps_its_ids_to_itself_and_scales(finished_run: Path):
@@ -67,7 +109,7 @@ def test_an_svg_takes_the_pages_colours_keeps_its_ids_to_itself_and_scales(finis
     assert drawn is not None
     text = ink.svg(drawn.figure, drawn.name, 'said "aloud" & <clear>')
     assert text.startswith('<svg id="need-bars" role="img" aria-label="said &quot;aloud&quot; &amp; &lt;clear&gt;"')
-    assert "var(--series-1, #1f6f79)" in text and "var(--ink, #1b222c)" in text
+    assert "var(--series-1, #154084)" in text and "var(--ink, #1b222c)" in text
     assert re.findall(r'\bid="(?!need-bars)', text) == []
     assert set(re.findall(r'(?:href="|url\()#([\w-]+)', text)) <= set(re.findall(r'\bid="([\w-]+)"', text))
     assert 'width="' not in text.split(">")[0] and "viewBox" in text

@@ -4,40 +4,60 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
 from report_run import edit_json, make_dialogues, write_benchmark, write_run, write_transcripts
 
-from components.evaluation.report import headline, summary, tables, wording
+from components.evaluation.report import headline, tables, wording
 from components.evaluation.report.loading import Material, load_material
+from components.evaluation.report.panels.panel import Run
+from components.evaluation.report.panels.results import published_table, results_table
+from components.evaluation.report.render import all_tables
+from components.evaluation.report.table import NUMBER, Cell, Column, Table, as_csv, as_markdown
 from components.files import BadFile
+
+RUN = Run(seed=7, margin=0.05, model=None)
 
 
 def load(root: Path) -> Material:
     return load_material(root / "transcripts", root / "metrics", root / "logs")
 
 
-def test_the_csv_holds_full_precision_and_marks_published_rows(finished_run: Path):
+def test_the_csv_holds_full_precision_and_the_ends_of_every_interval(finished_run: Path):
     material = load(finished_run)
-    rows = {row["policy"]: row for row in csv.DictReader(io.StringIO(summary.results_csv(material)))}
+    rows = {row["policy"]: row for row in csv.DictReader(io.StringIO(as_csv(results_table(material))))}
     assert material.variants[1].sentient is not None
     metrics = material.variants[1].sentient
-    ours, published = rows["grpo-think"], rows["PPO, think"]
+    ours = rows["grpo-think"]
     assert float(ours["emotion_mean"]) == metrics["emotion_mean"]
     assert [float(ours["difference_ci95_low"]), float(ours["difference_ci95_high"])] == metrics["paired_to_base"]["ci95"]
-    assert (ours["n"], ours["failed"], ours["source"]) == ("21", "1", "measured")
+    assert (ours["n"], ours["failed"]) == ("21", "1")
+    assert rows["base"]["difference"] == rows["base"]["difference_ci95_low"] == ""
+
+
+def test_published_rows_stand_apart_and_have_no_interval():
+    text = as_csv(published_table())
+    (published,) = (row for row in csv.DictReader(io.StringIO(text)) if row["policy"] == "PPO, think")
     assert (published["emotion_mean"], published["success_rate"], published["failure_rate"]) == ("79.2", "0.42", "0.09")
-    assert published["source"] == "published, Qwen2.5-7B, DeepSeek-V3 user; no CI was published"
-    assert published["emotion_ci95_low"] == "" and rows["base"]["difference"] == ""
+    assert published["emotion_ci95_low"] == ""
+    assert "no CI was published" in as_markdown(published_table())
 
 
-def test_the_markdown_shows_intervals_and_says_what_is_published(finished_run: Path):
-    text = summary.results_markdown(load(finished_run), 0.05)
+def test_the_markdown_has_every_table_with_its_intervals(finished_run: Path):
+    written = all_tables(load(finished_run), RUN)
+    text = "\n".join(as_markdown(table) for table in written)
     assert "| Qwen2.5-7B-Instruct (base) | 13.3 | 2% | 76% |" in text
-    assert "no CI was published" in text
-    assert "(1 unscorable)" in text
-    assert "General ability of grpo-think: **pass**" in text
+    assert "| grpo-think | pass |" in text
+    assert len({table.name for table in written}) == len(written) > 7
+    assert re.search(r"\| grpo-think \| \d+\.\d \(\d+\.\d to \d+\.\d\) \|", text)
+
+
+def test_a_bar_in_a_cell_stays_in_its_cell():
+    table = Table("t", "T", (Column("a", "A"), Column("b", "B", NUMBER, "b_ci95")), ((Cell("x|y"), Cell(1.25, (1.0, 1.5))),))
+    assert "| x\\|y | 1.2 (1.0 to 1.5) |" in as_markdown(table)
+    assert as_csv(table) == "a,b,b_ci95_low,b_ci95_high\nx|y,1.25,1.0,1.5\n"
 
 
 def test_ability_is_compared_with_the_margin_of_the_settings(finished_run: Path):
@@ -54,7 +74,7 @@ def test_benchmarks_that_cannot_be_compared_say_why(tmp_path: Path):
     (tmp_path / "metrics" / "base" / "general.json").unlink()
     (table,) = tables.capability_tables(load(tmp_path), 0.05)
     assert table.problem is not None and "base was not benchmarked" in table.problem
-    assert "not compared, the base was not benchmarked" in summary.results_markdown(load(tmp_path), 0.05)
+    assert "not compared: the base was not benchmarked" in "".join(as_markdown(one) for one in all_tables(load(tmp_path), RUN))
     edit_json(tmp_path / "metrics" / "grpo-think" / "general.json", tasks={})
     write_benchmark(tmp_path, "base", 0.0, 1)
     (table,) = tables.capability_tables(load(tmp_path), 0.05)

@@ -5,70 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tracked_project import LOCK, MODEL, TALKS, read, write
 
 from tasks import records
-from tasks.dvc import LockedStage
 from tasks.tracking import EXPERIMENT, LogModels, MlflowRecorder, TrackingUnavailable, log_pipeline
-
-DATA, MODEL, LOGS, TALKS, SCORES = ("a" * 32, "b" * 32 + ".dir", "c" * 32 + ".dir", "d" * 32, "e" * 32)
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+from tasks.tracking.filling import fill
+from tasks.tracking.spool import stamp
 
 
-@pytest.fixture
-def finished(tmp_path: Path) -> Path:
-    """A project in which every stage has run."""
-    root = tmp_path / "project"
-    write(root / "data/personas/train.jsonl", "".join(json.dumps({"persona_id": f"p{n}", "age": n, "story": {}}) + "\n" for n in range(5)))
-    write(root / "models/v/config.json", "{}")
-    write(root / "models/v/model.safetensors", "weights")
-    write(root / "logs/v/train.csv", "step,loss,note\n" + "".join(f"{n},{n / 2},x\n" for n in range(1, 1502)))
-    write(root / "logs/v/evaluation.csv", "step,emotion_mean\n20,30.5\n40,61\n")
-    turn = {"user": "hi", "assistant": "hello", "think": None, "emotion": 45, "appraisal": {"feeling": "seen", "change": 5}}
-    write(root / "transcripts/v.jsonl", "".join(json.dumps({"dialogue_id": f"d{n}", "turns": [turn, turn]}) + "\n" for n in range(30)))
-    scores = {
-        "n": 100,
-        "emotion_mean": 50.5,
-        "emotion_ci95": [40, 61],
-        "success_rate": 0.2,
-        "by_need": {"guidance": {"n": 12}},
-        "note": "x",
-    }
-    write(root / "metrics/v/sentient.json", json.dumps(scores))
-    write(root / "reports/index.html", "<p>")
-    return root
-
-
-LOCK: Mapping[str, LockedStage] = {
-    stage.name: stage
-    for stage in (
-        LockedStage("personas", {"params.yaml": {"seed": 7, "personas": {"train": 5}}}, {}, {"data/personas": DATA + ".dir"}),
-        LockedStage(
-            "train@v",
-            {"params/v.yaml": {"train": {"learning_rate": 2e-5}}, "params.yaml": {"seed": 7, "train": {"learning_rate": 1e-5, "steps": 3}}},
-            {"data/personas/train.jsonl": DATA},
-            {"models/v": MODEL, "logs/v": LOGS},
-        ),
-        LockedStage("converse@v", {}, {"models/v": MODEL}, {"transcripts/v.jsonl": TALKS}),
-        LockedStage("score@v", {}, {"transcripts/v.jsonl": TALKS}, {"metrics/v/sentient.json": SCORES}),
-        LockedStage("report", {}, {"metrics/v/sentient.json": SCORES}, {"reports": "f" * 32 + ".dir"}),
-    )
-}
-
-
-def read(root: Path) -> list[records.StageRecord]:
-    return [records.read(root, name, LOCK) for name in LOCK]
+def stamps(record: records.StageRecord) -> dict[str, str]:
+    return {file.name: stamp(file.path) for files in record.FILES for file in getattr(record, files)}
 
 
 def record_all(root: Path, uri: str, log_models: LogModels = "full") -> tuple[dict[str, str], str | None]:
-    with MlflowRecorder(root, uri, log_models, {"prefect_flow_run": "f1"}) as recorder:
+    with MlflowRecorder(root, uri, log_models, {"prefect_flow_run": "f1"}, traces=3) as recorder:
         return log_pipeline(recorder, read(root)), recorder.parent_run
 
 
@@ -109,6 +62,10 @@ def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(finished: Path, tra
     losses = client.get_metric_history(runs["train@v"], "train/loss")
     assert [(losses[0].step, losses[0].value), (losses[-1].step, losses[-1].value), len(losses)] == [(1, 0.5), (1501, 750.5), 1501]
     assert [given.dataset.name for given in train.inputs.dataset_inputs] == ["personas train"]
+    assert train.data.tags["seed"] == "7" and train.data.tags["stage_group"] == "train"
+    assert {file.path for file in client.list_artifacts(runs["train@v"], "figures")} >= {"figures/learning-curve.png"}
+    (tests,) = client.search_datasets(experiment_ids=[train.info.experiment_id])
+    assert tests.name == "personas test aaaaaaaa" and tests.name == client.get_run(runs["personas"]).data.tags["evaluation_dataset/test"]
 
     score = client.get_run(runs["score@v"])
     assert score.data.metrics["emotion_mean"] == 50.5
@@ -116,7 +73,7 @@ def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(finished: Path, tra
     table = client.download_artifacts(runs["converse@v"], "transcripts/sample.json")
     rows = json.loads(Path(table).read_text())
     assert rows["columns"] == ["dialogue_id", "turn", "user", "think", "assistant", "emotion", "reason"]
-    assert rows["data"][1] == ["d0", 2, "hi", None, "hello", 45, "seen"] and len(rows["data"]) == 20 * 2
+    assert rows["data"][1] == ["d0", 2, "hi", "be kind", "hello", 50, "seen"] and len(rows["data"]) == 20 * 2
 
 
 def test_the_model_is_stored_once_and_carries_the_scores(finished: Path, tracking_uri: str) -> None:
@@ -131,7 +88,8 @@ def test_the_model_is_stored_once_and_carries_the_scores(finished: Path, trackin
     (model,) = client.search_logged_models([experiment.experiment_id])
     assert model.tags["md5"] == MODEL and model.name == "v"
     stored = finished / "mlartifacts" / "models" / model.model_id / "artifacts"
-    assert sorted(path.name for path in stored.iterdir()) == ["config.json", "model.safetensors"]
+    assert sorted(path.name for path in (stored / "artifacts" / "policy").iterdir()) == ["config.json", "model.safetensors"]
+    assert (stored / "MLmodel").is_file() and not list(stored.rglob("*.pkl")), "code beside the weights, nothing pickled"
     assert [given.model_id for given in client.get_run(again).outputs.model_outputs] == [model.model_id]
     assert ("emotion_mean", 50.5, runs["score@v"]) in [(one.key, one.value, one.run_id) for one in model.metrics or ()]
 
@@ -166,6 +124,55 @@ def test_a_failed_or_interrupted_pipeline_ends_its_parent_run_so(finished: Path,
     assert parent_after(None, failed=True) == "FAILED"
     assert parent_after(KeyboardInterrupt) == "KILLED"
     assert parent_after(RuntimeError) == "FAILED"
+
+
+def test_what_was_sent_halfway_is_finished_by_the_next_and_nothing_is_there_twice(finished: Path, tracking_uri: str) -> None:
+    """The second half of a run is refused, as by a tracker that dies; what is asked again has the same ids and times."""
+    from mlflow import MlflowClient
+
+    class Dies(MlflowRecorder):
+        def send(self) -> None:
+            entry = self.spool.entries()[-1]
+            store = self._opened()
+            run = self._run(store, entry)
+            for record in read(finished):
+                if record.name == entry.head.name:
+                    fill(store, run, record, stamps(record), "full", 3)  # all was sent, but nobody heard of it
+            raise TrackingUnavailable("MLflow: died")
+
+    for name in ("train@v", "converse@v"):
+        with Dies(finished, tracking_uri, "full") as recorder, contextlib.suppress(TrackingUnavailable):
+            recorder.record(records.read(finished, name, LOCK))
+    with MlflowRecorder(finished, tracking_uri, "full", traces=3) as recorder:
+        recorder.send()
+        assert not recorder.spool.entries()
+    client = MlflowClient(tracking_uri=tracking_uri)
+    runs = {run.info.run_name.partition(" ")[0]: run for run in client.search_runs(["1"])}
+    assert {name: run.info.status for name, run in runs.items()} == {
+        "pipeline": "FINISHED",
+        "train@v": "FINISHED",
+        "converse@v": "FINISHED",
+    }
+    losses = client.get_metric_history(runs["train@v"].info.run_id, "train/loss")
+    assert [point.step for point in losses] == list(range(1, 1502))
+    assert len(runs["train@v"].outputs.model_outputs) == 1 and len(client.search_logged_models(["1"])) == 1
+    assert len(client.search_traces(locations=["1"])) == 3 * 2
+    table = json.loads(Path(client.download_artifacts(runs["converse@v"].info.run_id, "transcripts/sample.json")).read_text())
+    assert len(table["data"]) == 20 * 2
+
+
+def test_files_that_a_later_run_has_replaced_are_left_out_by_name(finished: Path, tracking_uri: str) -> None:
+    from mlflow import MlflowClient
+
+    with MlflowRecorder(finished, tracking_uri, "reference", traces=3) as recorder:
+        entry = recorder.begin("converse@v")
+        recorder.finish(entry, records.read(finished, "converse@v", LOCK))
+        write(finished / "transcripts/v.jsonl", "what another run said\n")
+        recorder.send()
+        run = recorder.runs[entry.identity]
+    client = MlflowClient(tracking_uri=tracking_uri)
+    assert client.get_run(run).data.tags["replaced_since"] == "transcripts/v.jsonl"
+    assert client.get_run(run).data.tags["md5/transcripts/v.jsonl"] == TALKS and not client.search_traces(locations=["1"])
 
 
 def test_a_tracker_that_is_away_is_one_line(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

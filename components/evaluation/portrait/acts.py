@@ -1,0 +1,85 @@
+"""Dialogue acts as the appraiser recorded them in its evidence, and their groups. Nothing is read anew: a reply without evidence is unknown.
+
+Only the scripted appraiser leaves evidence. `rlver appraise` adds it to English dialogues of any origin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from components.dialogue.transcript import Dialogue, Turn
+
+EMOTION = frozenset({"acknowledge", "comfort", "deep_empathy", "invite_telling", "absolve", "praise", "self_disclose"})
+SOLUTION = frozenset({"advise", "weigh_sides", "explain_other", "invite_reflection", "ask_fact", "lecture"})
+HARMFUL = frozenset({"platitude", "dismiss", "lecture", "blame", "flattery"})
+OPENING = frozenset({"invite_telling", "invite_reflection", "ask_fact"})
+REASONING = frozenset({"advise", "weigh_sides", "explain_other", "invite_reflection"})
+ALL = EMOTION | SOLUTION | HARMFUL
+
+NO_ACTS = "no acts are known: these dialogues were not appraised by the scripted user (rlver appraise reads English ones)"
+
+_WORD = re.compile(r"[㐀-鿿豈-﫿]|[^\W_㐀-鿿豈-﫿]+(?:['’][^\W_]+)?")
+_TELLING_LETTERS = 5  # a shorter word is shared by chance
+
+
+@dataclass(frozen=True)
+class Act:
+    """One appraised reply: what it does, what the appraiser found, how it was taken, whether it picks up a word of the user's."""
+
+    acts: frozenset[str]
+    found: frozenset[str]  # evidence of the steps target and effect
+    change: int
+    is_grounded: bool
+    is_cued: bool | None  # a cue to the need came before it; None when nobody knows
+
+    @property
+    def harms(self) -> bool:
+        return bool(self.acts & HARMFUL)
+
+    @property
+    def serves(self) -> bool:
+        """It does what the hidden need asks for, and is believed."""
+        return "serves_need" in self.found and not self.found & {"too_soon", "doubted"}
+
+
+@lru_cache(maxsize=1 << 17)
+def words_of(text: str) -> tuple[str, ...]:
+    """Lower-case words; of Chinese every character."""
+    return tuple(_WORD.findall(text.lower()))
+
+
+def has_evidence(dialogue: Dialogue) -> bool:
+    return any(turn.appraisal and turn.appraisal.evidence for turn in dialogue.turns)
+
+
+def acts_of(dialogue: Dialogue) -> list[Act]:
+    """The appraised replies in order; empty where no evidence was recorded."""
+    if not has_evidence(dialogue):
+        return []
+    return _acts(dialogue.turns)
+
+
+def _acts(turns: Sequence[Turn]) -> list[Act]:
+    found: list[Act] = []
+    told: set[str] = set()
+    is_cued: bool | None = None
+    for turn in turns:
+        told.update(word for word in words_of(turn.user) if len(word) >= _TELLING_LETTERS)
+        if turn.cue is not None:
+            is_cued = bool(is_cued) or turn.cue
+        if turn.appraisal is None:
+            continue
+        evidence = turn.appraisal.evidence
+        found.append(
+            Act(
+                acts=frozenset(one.what for one in evidence if one.step == "content" and one.what in ALL),
+                found=frozenset(one.what for one in evidence if one.step != "content"),
+                change=turn.appraisal.change,
+                is_grounded=not told.isdisjoint(words_of(turn.assistant)),
+                is_cued=is_cued,
+            )
+        )
+    return found

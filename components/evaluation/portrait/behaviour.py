@@ -1,0 +1,92 @@
+"""How a policy talks, in words and tokens: length, repetition, diversity, thoughts and what they cost. Needs no appraisal and no language."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from components.dialogue.transcript import Dialogue, Turn
+from components.evaluation.portrait.acts import words_of
+from components.evaluation.portrait.quantities import SHARES, by_persona, mean, share, unknown
+from components.evaluation.statistics import Interval
+
+RUN_WORDS = 4  # a run of so many words that was said before is a repetition
+NO_TOKENS = "the transcript holds no token counts"
+NO_THOUGHTS = "no reply was thought about"
+NO_SECONDS = "transcripts hold no times; the time of a stage is in MLflow, and that of an endpoint's answers in its ledger"
+_COUNTS = Interval(0.0, math.inf)
+
+
+def behaviour(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[str, Any]:
+    """Quantities by name. Lengths are means over replies; repetition and diversity means over dialogues; shares in 0..1."""
+    said = {dialogue.dialogue_id: [words_of(turn.assistant) for turn in dialogue.turns] for dialogue in dialogues}
+
+    def of_replies(count: Any) -> dict[str, list[float]]:
+        return by_persona(dialogues, lambda d: [float(value) for turn in d.turns if (value := count(turn)) is not None])
+
+    def of_dialogues(measure: Any) -> dict[str, list[float]]:
+        return by_persona(dialogues, lambda d: [value] if (value := measure(said[d.dialogue_id])) is not None else [])
+
+    return {
+        "reply_words": mean(
+            by_persona(dialogues, lambda d: map(float, map(len, said[d.dialogue_id]))), _COUNTS, samples, seed, "there is no reply"
+        ),
+        "reply_tokens": mean(of_replies(lambda turn: turn.reply_tokens), _COUNTS, samples, seed, NO_TOKENS),
+        "repeated_runs": mean(of_dialogues(repeated_runs), SHARES, samples, seed, "no dialogue has a second reply"),
+        "stock_replies": share(_stock_replies(dialogues, said), "there is no reply"),
+        "distinct_1": mean(of_dialogues(lambda replies: distinct(replies, 1)), SHARES, samples, seed, "there is no reply"),
+        "distinct_2": mean(of_dialogues(lambda replies: distinct(replies, 2)), SHARES, samples, seed, "there is no reply"),
+        "replies_with_thought": share(of_replies(lambda turn: bool(turn.think)), "there is no reply"),
+        "thought_words": mean(
+            of_replies(lambda turn: len(words_of(turn.think)) if turn.think else None), _COUNTS, samples, seed, NO_THOUGHTS
+        ),
+        "thought_tokens": mean(of_replies(lambda turn: turn.think_tokens or None), _COUNTS, samples, seed, NO_THOUGHTS),
+        "thought_share_of_tokens": mean(_thought_shares(dialogues), SHARES, samples, seed, NO_TOKENS),
+        "thought_seconds": unknown(NO_SECONDS),
+    }
+
+
+def repeated_runs(replies: Sequence[Sequence[str]]) -> float | None:
+    """Share of the runs of four words, from the second reply on, that an earlier reply of the dialogue holds; None without any."""
+    before: set[tuple[str, ...]] = set()
+    again = total = 0
+    for number, words in enumerate(replies):
+        runs = list(_runs(words, RUN_WORDS))
+        if number:
+            total += len(runs)
+            again += sum(map(before.__contains__, runs))
+        before.update(runs)
+    return again / total if total else None
+
+
+def distinct(replies: Sequence[Sequence[str]], length: int) -> float | None:
+    """Distinct-n of one dialogue: different runs of `length` words among all (Li et al. 2016); a longer dialogue has less of it."""
+    runs = [run for words in replies for run in _runs(words, length)]
+    return len(set(runs)) / len(runs) if runs else None
+
+
+def _runs(words: Sequence[str], length: int) -> Iterable[tuple[str, ...]]:
+    return zip(*(words[start:] for start in range(length)), strict=False)
+
+
+def _stock_replies(dialogues: Sequence[Dialogue], said: Mapping[str, Sequence[tuple[str, ...]]]) -> dict[str, list[float]]:
+    """For each reply: was another persona told the same, word for word?"""
+    heard_by: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+    for dialogue in dialogues:
+        for words in said[dialogue.dialogue_id]:
+            heard_by[words].add(dialogue.persona_id)
+    return by_persona(dialogues, lambda d: [float(len(heard_by[words]) > 1) for words in said[d.dialogue_id]])
+
+
+def _thought_shares(dialogues: Sequence[Dialogue]) -> dict[str, list[float]]:
+    """Of each dialogue: thought tokens among all that were generated, so what thinking adds to the waiting time at a constant speed."""
+
+    def of(turns: Sequence[Turn]) -> list[float]:
+        counted = [(turn.think_tokens or 0, turn.reply_tokens) for turn in turns if turn.reply_tokens is not None]
+        total = sum(chain.from_iterable(counted))
+        return [sum(think for think, _ in counted) / total] if total else []
+
+    return by_persona(dialogues, lambda d: of(d.turns))

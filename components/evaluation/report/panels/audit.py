@@ -1,0 +1,81 @@
+"""Is the score earned or gamed? The audit of every policy: a verdict each, and every check with its value, limit and base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.evaluation.report.loading import Material, Variant
+from components.evaluation.report.panels.panel import Panel, Run
+from components.evaluation.report.table import FINE, FINE_SIGNED, Cell, Column, Ends, Table
+from components.evaluation.report.wording import DASH, readable
+
+_COLUMNS = (
+    Column("check", "Check"),
+    Column("policy", "Policy"),
+    Column("value", "Value", FINE, "ci95"),
+    Column("limit", "Limit", FINE),
+    Column("to_base", "Against the base", FINE_SIGNED, "to_base_ci95"),
+    Column("outcome", "Outcome"),
+)
+_NOTE = "An alarm: the whole interval is above the limit. Growth is a factor, also against the base; everything else is a share or points."
+
+
+def _audits(material: Material) -> list[tuple[Variant, Mapping[str, Any]]]:
+    return [(variant, audit) for variant in material.variants if (audit := variant.metrics.get("audit")) is not None]
+
+
+def audit_table(material: Material) -> Table:
+    """A row a check and policy, the checks of one kind together."""
+    found = [(check["name"], variant.name, check) for variant, audit in _audits(material) for check in audit["checks"]]
+    order = list(dict.fromkeys(name for name, _, _ in found))
+    rows = (
+        (
+            Cell(readable(name)),
+            Cell(policy),
+            Cell(check["value"], _ends(check["ci95"])),
+            Cell(check["threshold"]),
+            Cell(check["to_base"], _ends(check["to_base_ci95"])),
+            Cell(check["outcome"]),
+        )
+        for name, policy, check in sorted(found, key=lambda one: order.index(one[0]))
+    )
+    return Table("audit", "Audit: is the score earned or gamed?", _COLUMNS, tuple(rows), _NOTE)
+
+
+def _verdicts(material: Material) -> Table:
+    columns = (Column("policy", "Policy"), Column("outcome", "Outcome"), Column("alarms", "Alarms"), Column("unknown", "Not judged"))
+    rows = (
+        (Cell(variant.name), Cell(audit["outcome"]), Cell(_named(audit, "alarm")), Cell(_named(audit, "unknown")))
+        for variant, audit in _audits(material)
+    )
+    return Table("audit-verdicts", "Audit: verdicts", columns, tuple(rows))
+
+
+def _named(audit: Mapping[str, Any], outcome: str) -> str:
+    return ", ".join(readable(check["name"]) for check in audit["checks"] if check["outcome"] == outcome) or DASH
+
+
+def _ends(pair: Sequence[float | None] | None) -> Ends | None:
+    """None for an interval that is open at an end, too."""
+    return None if pair is None or pair[0] is None or pair[1] is None else (pair[0], pair[1])
+
+
+def tables(material: Material, _: Run) -> Sequence[Table]:
+    return [_verdicts(material), audit_table(material)] if _audits(material) else []
+
+
+def values(material: Material, _: Run) -> Mapping[str, Any] | None:
+    audits = _audits(material)
+    if not audits:
+        return None
+    seconds = sorted({str(audit["second_appraiser"]) for _, audit in audits})
+    return {
+        "verdicts": [(variant.name, audit["outcome"], _named(audit, "alarm"), _named(audit, "unknown")) for variant, audit in audits],
+        "reasons": {readable(check["name"]): check["why"] for _, audit in audits for check in audit["checks"] if check["why"]},
+        "seconds": ", ".join(seconds),
+        "table": audit_table(material),
+    }
+
+
+PANEL = Panel("audit", "Audit", values, tables)

@@ -1,0 +1,19 @@
+"""The panels in the order of the page. This is the one place where a new one is entered."""
+
+from __future__ import annotations
+
+from components.evaluation.report.panels import ability, audit, dialogues, emotion, learning, needs, notes, portrait, results, strategies
+from components.evaluation.report.panels.panel import Panel
+
+PANELS: tuple[Panel, ...] = (
+    results.PANEL,
+    needs.PANEL,
+    emotion.PANEL,
+    portrait.PANEL,
+    strategies.PANEL,
+    learning.PANEL,
+    ability.PANEL,
+    audit.PANEL,
+    dialogues.PANEL,
+    notes.PANEL,
+)

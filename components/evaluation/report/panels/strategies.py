@@ -1,0 +1,95 @@
+"""Which dialogue acts a policy turns to, and when: the share of replies with each act, turn by turn.
+
+Acts are what the appraiser saw in a reply, so transcripts of an appraiser that names none have no such panel.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from components.dialogue.transcript import Dialogue
+from components.evaluation.report.loading import Material
+from components.evaluation.report.panels.panel import Panel, Run
+from components.evaluation.report.table import PERCENT, Cell, Column, Table
+from components.evaluation.report.wording import percent, readable
+from components.evaluation.statistics import proportion
+
+_ACTS_SHOWN = 9
+
+
+class Flow(NamedTuple):
+    """One variant: for every act shown, its share of the replies at each turn (None: nobody spoke so long) and over all."""
+
+    variant: str
+    rows: list[tuple[str, list[float | None], str]]
+
+
+def flows(material: Material) -> list[Flow]:
+    """The variants of which acts are known; all show the same acts, those used most over the variants, and the same turns."""
+    acts = shown_acts(material)
+    turns = max((len(d.turns) for v in material.variants for d in v.dialogues), default=0)
+    return [_flow(variant.name, variant.dialogues, acts, turns) for variant in material.variants if acts and _replies(variant.dialogues)]
+
+
+def shown_acts(material: Material) -> list[str]:
+    """The most used acts over all variants, each variant weighing the same; most used first."""
+    weight: dict[str, float] = {}
+    for variant in material.variants:
+        replies = [acts for _, _, acts in _replies(variant.dialogues)]
+        for act, count in Counter(act for acts in replies for act in acts).items():
+            weight[act] = weight.get(act, 0.0) + count / len(replies)
+    return [act for act, _ in sorted(weight.items(), key=lambda item: (-item[1], item[0]))[:_ACTS_SHOWN]]
+
+
+def _flow(name: str, dialogues: Sequence[Dialogue], acts: Sequence[str], turns: int) -> Flow:
+    replies = _replies(dialogues)
+    at_turn = [[seen for _, turn, seen in replies if turn == number] for number in range(turns)]
+
+    def share(act: str, seen: Sequence[set[str]]) -> float | None:
+        return sum(act in one for one in seen) / len(seen) if seen else None
+
+    everywhere = [seen for _, _, seen in replies]
+    rows = [(readable(act), [share(act, seen) for seen in at_turn], percent(share(act, everywhere))) for act in acts]
+    return Flow(name, rows)
+
+
+def _replies(dialogues: Sequence[Dialogue]) -> list[tuple[str, int, set[str]]]:
+    """Persona, turn and acts of every appraised reply; empty when no appraisal names an act."""
+    found = [
+        (dialogue.persona_id, number, {e.what for e in turn.appraisal.evidence if e.step == "content"})
+        for dialogue in dialogues
+        for number, turn in enumerate(dialogue.turns)
+        if turn.appraisal is not None
+    ]
+    return found if any(acts for _, _, acts in found) else []
+
+
+def tables(material: Material, _: Run) -> Sequence[Table]:
+    """The share of replies with each act, of all acts that are shown."""
+    acts = shown_acts(material)
+    rows = [(variant.name, replies) for variant in material.variants if (replies := _replies(variant.dialogues))]
+    columns = (Column("policy", "Policy"), *(Column(act, readable(act), PERCENT, act) for act in acts))
+    lines = tuple((Cell(name), *(_share(replies, act) for act in acts)) for name, replies in rows)
+    note = "Share of appraised replies with the act; a reply may perform several. Wilson's interval, a persona counts once."
+    return [Table("acts", "Dialogue acts", columns, lines, note)] if lines else []
+
+
+def _share(replies: Sequence[tuple[str, int, set[str]]], act: str) -> Cell:
+    used: dict[str, list[float]] = {}
+    for persona, _, acts in replies:
+        used.setdefault(persona, []).append(float(act in acts))
+    share = proportion(used)
+    return Cell(share.value, (share.ci95.low, share.ci95.high))
+
+
+def values(material: Material, run: Run) -> Mapping[str, Any] | None:
+    found = flows(material)
+    if not found:
+        return None
+    shares = [share for flow in found for _, at_turns, _ in flow.rows for share in at_turns if share is not None]
+    return {"flows": found, "fullest": max(shares), "table": tables(material, run)[0]}
+
+
+PANEL = Panel("strategies", "Strategies", values, tables)

@@ -1,0 +1,12 @@
+"""MLflow, filled from the files on disk and from nothing else; no other package imports mlflow.
+
+Every number lies in a file before it is sent (tasks/tracking/spool.py), so a tracker that is down or slow costs a run nothing: what it
+missed is sent later, once. A stage that was run by `dvc repro` is logged by the next `rlver run`.
+"""
+
+from tasks.tracking.filling import LogModels as LogModels
+from tasks.tracking.recorder import MlflowRecorder as MlflowRecorder
+from tasks.tracking.recorder import log_pipeline as log_pipeline
+from tasks.tracking.reports import log_report as log_report
+from tasks.tracking.store import EXPERIMENT as EXPERIMENT
+from tasks.tracking.store import TrackingUnavailable as TrackingUnavailable

@@ -1,0 +1,120 @@
+"""Policies as logged models: each once, by DVC's MD5, as something that `mlflow models serve` and pyfunc load and talk with.
+
+A logged model is the policy's own folder (safetensors) under artifacts/policy, the code that talks with it (chat_model.py and the few files
+of components/policy that it needs) and the sampling parameters of its variant. Nothing is pickled. MLflow's own classes for chat models
+load the model once while it is *saved*; a plain PythonModel with a chat signature does not, and a model of 15 GB need not fit here.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import components
+from tasks.records import File, StageRecord
+from tasks.tracking.store import Store
+
+if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel
+    from mlflow.models import ModelSignature
+
+LogModels = Literal["full", "reference"]
+_CODE = ("__init__.py", "policy/__init__.py", "policy/chat.py", "policy/load.py", "policy/thinking.py", "policy/prompts")
+_LIBRARIES = ("mlflow", "torch", "transformers", "safetensors", "jinja2")
+
+
+def link(store: Store, run: str, record: StageRecord, log_models: LogModels) -> list[LoggedModel]:
+    """Tie a run to the models that it made, logging those that are new, and to those that it used; returns all of them."""
+    from mlflow.entities import LoggedModelInput, LoggedModelOutput
+
+    made = [_logged(store, run, file, record, log_models) for file in record.models]
+    used = [model for file in record.models_read for model in known(store, file, log_models)]
+    there = store.client.get_run(run)
+    outputs = {model.model_id for model in (there.outputs.model_outputs if there.outputs else ())}
+    inputs = {model.model_id for model in (there.inputs.model_inputs if there.inputs else ())}
+    if new := [model for model in made if model.model_id not in outputs]:
+        store.client.log_outputs(run, [LoggedModelOutput(model.model_id, step=0) for model in new])
+    if new := [model for model in used if model.model_id not in inputs]:
+        store.client.log_inputs(run, models=[LoggedModelInput(model.model_id) for model in new])
+    return [*made, *used]
+
+
+def known(store: Store, file: File, log_models: LogModels) -> Sequence[LoggedModel]:
+    """The logged model of this MD5, if all of it is there."""
+    found = store.client.search_logged_models([store.experiment], f"tags.md5 = '{file.md5}'")
+    ready = [model for model in found if str(model.status) == "READY"]
+    return [model for model in ready if log_models == "reference" or model.tags.get("log_models") == "full"][:1]
+
+
+def _logged(store: Store, run: str, file: File, record: StageRecord, log_models: LogModels) -> LoggedModel:
+    for model in known(store, file, log_models):
+        return model
+    model = store.client.create_logged_model(
+        store.experiment,
+        name=file.path.name,
+        source_run_id=run,
+        tags={"md5": file.md5, "dvc_path": file.name, "log_models": log_models},
+        model_type="dialogue policy",
+    )
+    if log_models == "full":
+        store.client.log_model_artifacts(model.model_id, str(file.path), "artifacts/policy")
+        with tempfile.TemporaryDirectory() as folder:
+            save_without_weights(Path(folder) / "model", model.model_id, speaking(record.parameters, file.path.name))
+            store.client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
+    return store.client.finalize_logged_model(model.model_id, "READY")
+
+
+def speaking(parameters: Mapping[str, str], name: str) -> dict[str, Any]:
+    """How the policy talks when a request does not say otherwise: the parameters with which it was made, empty where there are none."""
+    kinds: dict[str, type] = {"temperature": float, "top_p": float, "max_reply_tokens": int, "max_context_tokens": int}
+    found = {key: kind(parameters[f"policy.{key}"]) for key, kind in kinds.items() if f"policy.{key}" in parameters}
+    if found:
+        found |= {"thinking": parameters["policy.thinking"] == "True", "seed": int(parameters["seed"]), "name": name}
+    return found
+
+
+def save_without_weights(folder: Path, model_id: str | None, config: dict[str, Any]) -> None:
+    """Write an MLflow model to `folder`, complete but for the files of artifacts/policy."""
+    import mlflow
+    from mlflow.models import Model
+
+    own = Path(str(components.__file__)).parent
+    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for name in _CODE:
+            target = Path(place) / "components" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if (own / name).is_dir() else shutil.copyfile
+            copy(own / name, target)
+        weights = Path(place) / "policy"
+        weights.mkdir()
+        mlflow.pyfunc.save_model(
+            path=str(folder),
+            python_model=str(Path(__file__).with_name("chat_model.py")),
+            artifacts={"policy": str(weights)},
+            code_paths=[str(Path(place) / "components")],
+            model_config=config,
+            signature=chat_signature(),
+            pip_requirements=[f"{name}=={version(name).partition('+')[0]}" for name in _LIBRARIES],
+            mlflow_model=Model(model_id=model_id),
+            metadata={"task": "llm/v1/chat"},
+        )
+
+
+def chat_signature() -> ModelSignature:
+    """Messages in, a chat completion out; a request may set temperature, max_tokens and seed."""
+    from mlflow.models import ModelSignature
+    from mlflow.types.schema import Array, ColSpec, DataType, Object, Property, Schema
+
+    message = Object([Property("role", DataType.string), Property("content", DataType.string)])
+    choice = Object([Property("index", DataType.long), Property("message", message), Property("finish_reason", DataType.string)])
+    options = (("temperature", DataType.double), ("max_tokens", DataType.long), ("seed", DataType.long))
+    return ModelSignature(
+        inputs=Schema([ColSpec(Array(message), "messages"), *(ColSpec(kind, name, required=False) for name, kind in options)]),
+        outputs=Schema([ColSpec("string", "object"), ColSpec("string", "model"), ColSpec(Array(choice), "choices")]),
+    )

@@ -1,0 +1,216 @@
+"""One run per executed stage, children of one parent run per pipeline run: written to the spool first, then sent to MLflow.
+
+Who waits for MLflow decides the caller: `begin`, `add`, `finish` and `close` only write files; `send` talks to MLflow and may fail at any
+point, and whatever it could not send is sent by the next call, in this process or another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tasks import records
+from tasks.records import StageRecord
+from tasks.tracking.filling import LogModels, fill
+from tasks.tracking.spool import PIPELINE, End, Entry, Reading, Spool, now_ms, stamp
+from tasks.tracking.store import Store, TrackingUnavailable, opened, readable
+
+HEADLINES = re.compile(r"([^/]+/)?(emotion_mean|success_rate|failure_rate)")  # the first part: the file, of a stage that writes several
+BATCH = 1000  # metrics a call, MLflow's limit
+
+
+class MlflowRecorder:
+    """One pipeline run. Use as a context manager; the parent run is begun by the first stage that is recorded.
+
+    `traces`: how many dialogues of a stage are logged as sessions of traces.
+    """
+
+    def __init__(self, root: Path, uri: str, log_models: LogModels, tags: dict[str, str] | None = None, traces: int = 0) -> None:
+        self.root, self.uri, self.log_models, self.tags, self.traces = root, uri, log_models, tags or {}, traces
+        self.spool = Spool(spool_folder(root, uri))
+        self.runs: dict[str, str] = {}  # of what was sent: entry -> MLflow run
+        self._pipeline: Entry | None = None
+        self._store: Store | None = None
+        self.failed = self._kept = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close("KILLED" if kind is KeyboardInterrupt else "FAILED" if kind or self.failed else "FINISHED")
+
+    @property
+    def parent_run(self) -> str | None:
+        """The MLflow run of this pipeline run; None while nothing of it was sent."""
+        return self.runs.get(self._pipeline.identity) if self._pipeline else None
+
+    def stage_failed(self) -> None:
+        """The pipeline run did not succeed."""
+        self.failed = True
+
+    # On disk only.
+
+    def begin(self, stage: str) -> Entry:
+        """A stage starts to work."""
+        git = _git_tags(self.root)
+        if self._pipeline is None:
+            sha, dirty = git.get("mlflow.source.git.commit", "")[:8], git.get("git_dirty") == "true"
+            name = f"{PIPELINE} {sha}{'+' if dirty else ''}".strip()
+            self._pipeline = self.spool.begin(name, None, {**git, **self._common_tags()})
+        variant = stage.partition("@")[2]
+        group = stage.rpartition(":")[2].partition("@")[0]
+        tags = {"stage": stage, "stage_group": group, **({"variant": variant} if variant else {}), **git, **self._common_tags()}
+        return self.spool.begin(stage, self._pipeline.identity, tags)
+
+    def finish(self, entry: Entry, record: StageRecord) -> None:
+        """A stage has ended well. Of its curves, what the spool has already keeps the time at which it was seen."""
+        self._kept = True
+        seen = {(reading.name, reading.step) for reading, _ in entry.readings()}
+        now = now_ms()
+        entry.add(Reading(point.name, point.step, point.value, now) for point in record.curves if (point.name, point.step) not in seen)
+        if self._pipeline and record.variant:
+            headlines = [(name, value) for name, value in record.metrics.items() if HEADLINES.fullmatch(name)]
+            self._pipeline.add(Reading(f"{record.variant}/{name}", 0, value, now) for name, value in headlines)
+        seed = record.parameters.get("seed")
+        tags = {
+            "outputs": record.digest,
+            "dvc_lock": _lock_hash(self.root),
+            **{f"md5/{path}": md5 for path, md5 in record.md5s.items()},
+            **({"seed": seed} if seed else {}),
+        }
+        stamps = {file.name: stamp(file.path) for files in StageRecord.FILES for file in getattr(record, files)}
+        entry.close(End("FINISHED", now, tags, record, stamps))
+
+    def fail(self, entry: Entry, reason: str, status: str = "FAILED") -> None:
+        """A stage has failed or was killed: what it measured until then stays."""
+        self.failed = self._kept = True
+        entry.close(End(status, now_ms(), {"failure": reason[:500]}, None))
+
+    def forget(self, entry: Entry) -> None:
+        """A stage did not run after all."""
+        entry.close(End("FINISHED", now_ms(), {}, None, forget=True))
+
+    def end(self, status: str = "FINISHED") -> None:
+        """The pipeline run is over. One of which no stage ran is forgotten."""
+        if self._pipeline is not None:
+            pipeline, self._pipeline = self._pipeline, None
+            pipeline.close(End(status, now_ms(), {"dvc_lock": _lock_hash(self.root)}, None, forget=not self._kept))
+
+    def close(self, status: str = "FINISHED") -> None:
+        """End the pipeline run and send what is left. Never raises: the pipeline's own outcome matters more, and the spool keeps it."""
+        if self._pipeline is not None:
+            self.end(status)
+            with contextlib.suppress(TrackingUnavailable):
+                self.send()
+
+    # To MLflow.
+
+    def holder(self, record: StageRecord) -> str | None:
+        """The newest run that holds exactly these outputs of this stage, or None."""
+        with readable():
+            found = self._opened().runs(
+                f"tags.stage = '{record.name}'", f"tags.outputs = '{record.digest}'", "attributes.status = 'FINISHED'"
+            )
+            return found[0].info.run_id if found else None
+
+    def record(self, record: StageRecord) -> str:
+        """Log one stage that has ended and return its run. Raises TrackingUnavailable; it is sent later then."""
+        entry = self.begin(record.name)
+        self.finish(entry, record)
+        self.send()
+        if entry.identity not in self.runs:
+            raise TrackingUnavailable("MLflow: another process is sending; this run follows")
+        return self.runs[entry.identity]
+
+    def send(self) -> None:
+        """Send everything in the spool, oldest first. Raises TrackingUnavailable. Does nothing while another process sends."""
+        with self.spool.only_sender() as mine, readable():
+            if mine:
+                for entry in sorted(self.spool.entries(), key=lambda entry: entry.head.parent is None):  # a pipeline run ends last
+                    self._send(entry)
+
+    def _send(self, entry: Entry) -> None:
+        if entry.abandoned:
+            last = max((reading.at_ms for reading, _ in entry.readings()), default=entry.head.began_ms)
+            entry.close(End("KILLED", last, {}, None))
+        end = entry.end
+        store = self._opened()
+        if end and end.forget:
+            if known := entry.sent[0]:
+                store.client.delete_run(known)
+            entry.remove()
+            return
+        run = self._run(store, entry)
+        for some in records.chunks(entry.readings(entry.sent[1]), BATCH):
+            _log_readings(store, run, [reading for reading, _ in some])
+            entry.mark_sent(run, some[-1][1])
+        if end is not None:
+            for name, value in end.tags.items():
+                store.client.set_tag(run, name, value)
+            if end.record:
+                fill(store, run, end.record, end.stamps, self.log_models, self.traces)
+            store.client.set_terminated(run, end.status, end.ended_ms)
+            self._drop_doubles(store, entry, run)
+            entry.remove()
+
+    def _run(self, store: Store, entry: Entry) -> str:
+        """The run of an entry: the one it became, one that was made just before a crash, or a new one, under that of its pipeline."""
+        run, upto = entry.sent
+        run = run or next((one.info.run_id for one in store.runs(f"tags.spool = '{entry.identity}'")), None)
+        if run is None:
+            head, tags = entry.head, {}
+            if head.parent:
+                tags["mlflow.parentRunId"] = self.runs.get(head.parent) or self._run(store, Entry(self.spool.folder / head.parent))
+            tags |= {**head.tags, "spool": entry.identity}
+            run = str(store.client.create_run(store.experiment, start_time=head.began_ms, run_name=head.name, tags=tags).info.run_id)
+        if entry.exists:
+            entry.mark_sent(run, upto)
+        self.runs[entry.identity] = run
+        return run
+
+    def _drop_doubles(self, store: Store, entry: Entry, run: str) -> None:
+        """MLflow's client asks again when an answer is lost, so one entry may have become two runs."""
+        for other in store.runs(f"tags.spool = '{entry.identity}'"):
+            if other.info.run_id != run:
+                store.client.delete_run(other.info.run_id)
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            self._store = opened(self.root, self.uri)
+        return self._store
+
+    def _common_tags(self) -> dict[str, str]:
+        return {"mlflow.source.name": "rlver run", "dvc_lock": _lock_hash(self.root), **self.tags}
+
+
+def log_pipeline(recorder: MlflowRecorder, stages: Iterable[StageRecord]) -> dict[str, str]:
+    """Log each stage whose outputs no run holds yet; returns the holding run of every stage. Raises TrackingUnavailable."""
+    recorder.send()
+    return {stage.name: recorder.holder(stage) or recorder.record(stage) for stage in stages}
+
+
+def spool_folder(root: Path, uri: str) -> Path:
+    """Each tracker has a spool of its own: what one has got the other may not have."""
+    return root / "spool" / hashlib.sha256(uri.encode()).hexdigest()[:8]
+
+
+def _log_readings(store: Store, run: str, readings: Iterable[Reading]) -> None:
+    from mlflow.entities import Metric
+
+    store.client.log_batch(run, metrics=[Metric(one.name, one.value, one.at_ms, one.step) for one in readings])
+
+
+def _git_tags(root: Path) -> Mapping[str, str]:
+    revision = records.revision(root)
+    return {"mlflow.source.git.commit": revision.commit, "git_dirty": str(revision.dirty).lower()} if revision else {}
+
+
+def _lock_hash(root: Path) -> str:
+    from tasks.dvc import lock_hash
+
+    return lock_hash(root) or "none"

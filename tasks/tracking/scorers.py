@@ -1,0 +1,120 @@
+"""Our measures as `mlflow.genai` scorers, for the traces of any chat model: `mlflow.genai.evaluate(data=traces, scorers=dialogue_scorers(…))`.
+
+A session is one dialogue. Traces that this project logged are scored by the appraisals they carry; any other conversation is appraised
+anew by the scripted user, who knows the persona if it is given one and else appraises blindly (docs/evaluation.md says what that is worth).
+It reads English only: a session in another language gets an error in place of a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.dialogue.foreign import recording_of
+from components.dialogue.transcript import Dialogue
+from components.evaluation.reappraisal import reappraise
+from components.evaluation.sentient import right_act_rate
+from components.evaluation.strategies import frequencies
+from components.personas.persona import Persona
+from components.personas.schema import validate_file
+from components.policy.thinking import CLOSE, OPEN
+from components.settings import load_settings
+from tasks.dialogue_commands import rules_of
+from tasks.tracking.traces import dialogue_of, in_order
+
+if TYPE_CHECKING:
+    from mlflow.entities import Feedback, Trace
+    from mlflow.genai.scorers import Scorer
+
+REPEATS = "repeats"
+
+
+def dialogue_scorers(params: Path, personas: Path | None = None, difficulty: str | None = None) -> list[Scorer]:
+    """All scorers, with the user of `params` (difficulty, bounds of the emotion). Trace metadata `persona_id` finds a persona in `personas`."""
+    from mlflow.entities import Feedback
+    from mlflow.genai.scorers import scorer
+
+    settings = load_settings(params, difficulty=difficulty)
+    rules = rules_of(settings)
+    people = {persona.persona_id: persona for persona in validate_file(personas)} if personas else {}
+
+    def appraised(session: Sequence[Trace]) -> Dialogue:
+        return dialogue_of(session) or _appraised_anew(session, people, lambda recording, persona: reappraise(
+            recording, persona, settings.simulator.difficulty, rules
+        ))  # fmt: skip
+
+    @scorer
+    def final_emotion(session: list[Any]) -> Feedback:
+        dialogue = appraised(session)
+        path = [dialogue.emotion_start, *(turn.emotion for turn in dialogue.turns)]
+        return Feedback(value=dialogue.emotion_final, rationale=" → ".join("–" if value is None else str(value) for value in path))
+
+    @scorer
+    def success(session: list[Any]) -> bool | None:
+        final = appraised(session).emotion_final
+        return None if final is None else final >= rules.ceiling
+
+    @scorer
+    def failure(session: list[Any]) -> bool | None:
+        final = appraised(session).emotion_final
+        return None if final is None else final < rules.floor
+
+    @scorer
+    def right_act(session: list[Any]) -> float | None:
+        return right_act_rate([appraised(session)])
+
+    @scorer
+    def repetition(session: list[Any]) -> float | None:
+        seen = [{one.what for one in turn.appraisal.evidence} for turn in appraised(session).turns if turn.appraisal]
+        return sum(REPEATS in what for what in seen) / len(seen) if seen else None
+
+    @scorer
+    def strategies(session: list[Any]) -> list[Feedback]:
+        return [Feedback(name=f"strategy/{act}", value=share) for act, share in frequencies([appraised(session)]).items()]
+
+    @scorer
+    def thought_leak(outputs: Any) -> bool:
+        reply = _text(outputs)
+        return OPEN in reply or CLOSE in reply
+
+    return [final_emotion, success, failure, right_act, repetition, strategies, thought_leak]
+
+
+def _appraised_anew(session: Sequence[Trace], people: Mapping[str, Persona], judge: Callable[[Any, Persona | None], Dialogue]) -> Dialogue:
+    ordered = in_order(session)
+    marks = ordered[-1].info.trace_metadata
+    name = marks.get("mlflow.trace.session") or ordered[-1].info.trace_id
+    persona = people.get(marks.get("persona_id", ""))
+    about = {"persona_id": persona.persona_id} if persona else {}
+    return judge(recording_of({"messages": messages_of(ordered), "id": name, **about}, name), persona)
+
+
+def messages_of(ordered: Sequence[Trace]) -> list[dict[str, str]]:
+    """The conversation of a session. A request may hold only what was said last, or the whole conversation until then."""
+    talk: list[dict[str, str]] = []
+    for trace in ordered:
+        root = next(span for span in trace.data.spans if span.parent_id is None)
+        given = _messages(root.inputs)
+        talk = given if any(message["role"] == "assistant" for message in given) else [*talk, *given]
+        talk.append({"role": "assistant", "content": _text(root.outputs)})
+    return talk
+
+
+def _messages(inputs: Any) -> list[dict[str, str]]:
+    """The messages of a request: those it lists, or its one text. System messages are the policy's affair."""
+    if isinstance(inputs, Mapping):
+        if isinstance(listed := inputs.get("messages", inputs.get("input")), list):
+            return [{"role": one["role"], "content": one["content"]} for one in listed if one.get("role") in ("user", "assistant")]
+        if len(inputs) == 1:
+            return _messages(next(iter(inputs.values())))
+    if isinstance(inputs, list):
+        return _messages({"messages": inputs})
+    return [{"role": "user", "content": _text(inputs)}]
+
+
+def _text(value: Any) -> str:
+    """The text of a reply in the shapes of chat completions, chat agents and the Responses API, or of a plain string."""
+    from mlflow.genai.utils.trace_utils import parse_outputs_to_str
+
+    return str(parse_outputs_to_str(value))

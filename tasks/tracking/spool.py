@@ -1,0 +1,208 @@
+"""What MLflow has not got yet, on disk: one folder a run, written while the stage works and removed when MLflow has all of it.
+
+Nothing here talks to a tracker. An entry is three things: `head.json` (what run it is), `points.jsonl` (metrics, append-only) and, once the
+stage has ended, `end.json` (how, and what it left). `sent.json` says which MLflow run it became and how far it was sent; it is a saving, not
+the truth: MLflow keeps one copy of a metric with the same name, step, value and time, so points that are sent twice are there once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import psutil
+
+from components.files import write_json
+from tasks.records import File, StageRecord
+
+PIPELINE = "pipeline"
+
+
+class Reading(NamedTuple):
+    """One value of a metric; `at_ms` is the time of the measurement, in milliseconds since 1970."""
+
+    name: str
+    step: int
+    value: float
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class Head:
+    """What is known of a run when it begins. `parent`: the entry of its pipeline run; `process`: who writes it (pid, start time)."""
+
+    name: str
+    parent: str | None
+    tags: Mapping[str, str]
+    began_ms: int
+    process: tuple[int, float]
+
+
+@dataclass(frozen=True)
+class End:
+    """How a run ended, with MLflow's word for it. `record`: what its stage left; None when it failed. `forget`: it never ran at all."""
+
+    status: str
+    ended_ms: int
+    tags: Mapping[str, str]
+    record: StageRecord | None
+    stamps: Mapping[str, str] = field(default_factory=dict)  # of the record's files, by name
+    forget: bool = False
+
+
+class Entry:
+    """One run in the spool. One process writes it; any process may send it, one at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def identity(self) -> str:
+        return self.folder.name
+
+    @property
+    def exists(self) -> bool:
+        return (self.folder / "head.json").is_file()
+
+    @property
+    def head(self) -> Head:
+        values = _read(self.folder / "head.json")
+        return Head(**{**values, "process": tuple(values["process"])})
+
+    @property
+    def end(self) -> End | None:
+        """None while its stage works."""
+        path = self.folder / "end.json"
+        if not path.is_file():
+            return None
+        values = _read(path)
+        return End(**{**values, "record": _record(values["record"]) if values["record"] else None})
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether its writer is gone without having ended it."""
+        pid, started = self.head.process
+        if (self.folder / "end.json").is_file():
+            return False
+        try:
+            return bool(abs(psutil.Process(pid).create_time() - started) > 1.0)  # the number now belongs to somebody else
+        except psutil.Error:
+            return True
+
+    def add(self, readings: Iterable[Reading]) -> None:
+        text = "".join(json.dumps(reading) + "\n" for reading in readings)
+        if text:
+            with (self.folder / "points.jsonl").open("a", encoding="utf-8") as file:
+                file.write(text)
+
+    def close(self, end: End) -> None:
+        values = asdict(replace(end, record=None))
+        write_json(self.folder / "end.json", {**values, "record": _plain(end.record) if end.record else None})
+
+    def readings(self, start: int = 0) -> Iterator[tuple[Reading, int]]:
+        """The readings from byte `start` on, each with the byte after it. A line that is still being written is left for later."""
+        path = self.folder / "points.jsonl"
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            file.seek(start)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                start += len(line)
+                yield Reading(*json.loads(line)), start
+
+    @property
+    def sent(self) -> tuple[str | None, int]:
+        """The MLflow run it became, and up to which byte its readings were sent."""
+        path = self.folder / "sent.json"
+        if not path.is_file():
+            return None, 0
+        values = _read(path)
+        return str(values["run"]), int(values["upto"])
+
+    def mark_sent(self, run: str, upto: int) -> None:
+        write_json(self.folder / "sent.json", {"run": run, "upto": upto})
+
+    def remove(self) -> None:
+        """Its head goes first, so that a removal that was broken off leaves no entry."""
+        (self.folder / "head.json").unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Spool:
+    """The entries of one project for one tracker."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, name: str, parent: str | None, tags: Mapping[str, str]) -> Entry:
+        """A new entry; entries sort by the time they began."""
+        entry = Entry(self.folder / f"{time.time_ns():020d}-{uuid4().hex[:8]}")
+        process = (os.getpid(), psutil.Process().create_time())
+        write_json(entry.folder / "head.json", asdict(Head(name, parent, dict(tags), now_ms(), process)))
+        return entry
+
+    def entries(self) -> list[Entry]:
+        """All entries, in the order in which they began: a pipeline run before its stages."""
+        found = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        return [entry for path in found if (entry := Entry(path)).exists]
+
+    def has(self, name: str, outputs: str) -> bool:
+        """Whether a run of this name with these outputs waits to be sent."""
+        for entry in self.entries():
+            with contextlib.suppress(FileNotFoundError):  # it has just been sent
+                if entry.head.name == name and (end := entry.end) and end.tags.get("outputs") == outputs:
+                    return True
+        return False
+
+    @contextlib.contextmanager
+    def only_sender(self) -> Iterator[bool]:
+        """Whether this process may send now; False while another one does."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".sending").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+
+
+def stamp(path: Path) -> str:
+    """What changes when a file or folder is written anew; empty when there is none. Nothing is read: a model may be large."""
+    stats = [one.stat() for one in (path.rglob("*") if path.is_dir() else (path,) if path.is_file() else ())]
+    return f"{len(stats)} {sum(one.st_size for one in stats)} {max(one.st_mtime_ns for one in stats)}" if stats else ""
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _read(path: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return values
+
+
+def _plain(record: StageRecord) -> dict[str, Any]:
+    """JSON of a record; its curves are among the readings."""
+    values = {one.name: getattr(record, one.name) for one in fields(record)}
+    files = {name: [(str(path), *rest) for path, *rest in values[name]] for name in StageRecord.FILES}
+    return {**values, **{name: dict(values[name]) for name in ("md5s", "parameters", "metrics")}, **files, "curves": ()}
+
+
+def _record(values: dict[str, Any]) -> StageRecord:
+    def files(rows: list[list[str]]) -> tuple[File, ...]:
+        return tuple(File(Path(path), name, md5) for path, name, md5 in rows)
+
+    of_files = {name: files(rows) for name, rows in values.items() if name in StageRecord.FILES}
+    return StageRecord(**{**values, **of_files, "curves": ()})

@@ -1,0 +1,60 @@
+"""The experiment in MLflow, and its errors as one line."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+EXPERIMENT = "rlver"
+
+
+class TrackingUnavailable(RuntimeError):
+    """The tracker cannot be reached or refuses what it was given; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A client and the experiment it writes to."""
+
+    client: MlflowClient
+    experiment: str  # its id
+    uri: str
+
+    def runs(self, *conditions: str, most: int = 100) -> list[Run]:
+        """The runs that meet all conditions, newest first."""
+        return list(self.client.search_runs([self.experiment], " and ".join(conditions), max_results=most))
+
+
+def opened(root: Path, uri: str, experiment: str = EXPERIMENT) -> Store:
+    """The experiment at `uri`, made if it is not there; of a local database, files lie in the project's mlartifacts/."""
+    from mlflow import MlflowClient
+
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # every retry is a warning to it
+    client = MlflowClient(tracking_uri=uri)
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        place = (root / "mlartifacts").resolve().as_uri() if uri.startswith("sqlite:") else None
+        return Store(client, client.create_experiment(experiment, artifact_location=place), uri)
+    return Store(client, found.experiment_id, uri)
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Turns MLflow's errors into TrackingUnavailable with a one-line message."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (MlflowException, SQLAlchemyError, OSError) as error:
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise TrackingUnavailable(f"MLflow: {first}") from error

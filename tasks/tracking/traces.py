@@ -1,0 +1,180 @@
+"""Dialogues as MLflow sessions: one trace a turn, in it one span with the user's appraisal of the reply.
+
+Traces are made from a transcript after the fact. Their ids follow from the file's content, so a file that is sent twice is there once;
+their times say in which order things were said, a second apart, and nothing about how long they took, which no transcript knows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.dialogue.transcript import Appraisal, Dialogue, Turn
+from components.evaluation.transcripts import load_transcripts
+from tasks.tracking.store import Store
+
+if TYPE_CHECKING:
+    from mlflow.entities import Feedback, Span, Trace
+
+TURN, THOUGHT, APPRAISAL = "turn", "thought", "appraisal"
+BETWEEN_TURNS_MS = 1000
+_MARK = "rlver."
+
+
+def log_file(store: Store, path: Path, *, run: str | None, most: int | None) -> list[str]:
+    """Log the first `most` dialogues of a transcript file (None: all) and return their sessions. Raises BadFile."""
+    from mlflow.tracing.client import TracingClient
+
+    dialogues = load_transcripts(path)[:most]
+    with path.open("rb") as file:
+        origin = hashlib.file_digest(file, "md5").hexdigest()
+    written_ms = path.stat().st_mtime_ns // 1_000_000
+    client = TracingClient(store.uri)
+    left = count(-sum(len(dialogue.turns) for dialogue in dialogues))
+    for dialogue in dialogues:
+        spans: list[Span] = []
+        for number, turn in enumerate(dialogue.turns, start=1):
+            said = _Said(dialogue, number, turn, origin, written_ms + BETWEEN_TURNS_MS * next(left))
+            trace = said.trace(store.experiment, run)
+            client.start_trace(trace.info)
+            spans += trace.data.spans
+        client.log_spans(store.experiment, spans)
+    return [session_of(dialogue, origin) for dialogue in dialogues]
+
+
+def session_of(dialogue: Dialogue, origin: str) -> str:
+    """A session's id: the dialogue's, and the first digits of its file's MD5, because another run of a policy has the same dialogue ids."""
+    return f"{dialogue.dialogue_id}@{origin[:8]}"
+
+
+@dataclass(frozen=True)
+class _Said:
+    """One turn and where it belongs."""
+
+    dialogue: Dialogue
+    number: int
+    turn: Turn
+    origin: str  # MD5 of the transcript file
+    at_ms: int
+
+    def trace(self, experiment: str, run: str | None) -> Trace:
+        from mlflow.entities import Trace, TraceData, TraceInfo, TraceLocation, TraceState
+
+        failed = self.turn.appraisal is None and self.dialogue.failure is not None
+        info = TraceInfo(
+            trace_id=f"tr-{self._identity(32):032x}",
+            trace_location=TraceLocation.from_experiment_id(experiment),
+            request_time=self.at_ms,
+            state=TraceState.ERROR if failed else TraceState.OK,
+            request_preview=self.turn.user[:1000],
+            response_preview=self.turn.assistant[:1000],
+            execution_duration=0,
+            trace_metadata=self._metadata() | ({"mlflow.sourceRun": run} if run else {}),
+            tags={"mlflow.traceName": f"{TURN} {self.number}"},
+            assessments=[self._emotion()] if self.turn.emotion is not None else [],
+        )
+        return Trace(info=info, data=TraceData(spans=list(self._spans(info.trace_id))))
+
+    def _metadata(self) -> dict[str, str]:
+        """What the whole dialogue has in common, as far as it is known, so that one trace says where it comes from."""
+        about = self.dialogue.model_dump(mode="json", exclude={"turns", "original", "failure", "simulator"}) | {"turn": self.number}
+        simulator = {f"simulator.{name}": value for name, value in self.dialogue.simulator.model_dump().items()}
+        known = {f"{_MARK}{name}": str(value) for name, value in {**about, **simulator}.items() if value is not None}
+        failure = {f"{_MARK}failure": self.dialogue.failure[:1000]} if self.dialogue.failure else {}
+        session = {"mlflow.trace.session": session_of(self.dialogue, self.origin)}
+        previews = {"mlflow.traceInputs": self.turn.user[:1000], "mlflow.traceOutputs": self.turn.assistant[:1000]}
+        return {**known, **failure, **session, **previews, f"{_MARK}transcript_md5": self.origin}
+
+    def _spans(self, trace: str) -> Iterator[Span]:
+        chat = [{"role": "user", "content": self.turn.user}], [{"message": {"role": "assistant", "content": self.turn.assistant}}]
+        yield self._span(trace, 1, TURN, "AGENT", {"messages": chat[0]}, {"choices": chat[1]})
+        if self.turn.think:
+            yield self._span(trace, 2, THOUGHT, "LLM", None, self.turn.think)
+        if self.turn.appraisal:
+            felt = {"emotion": self.turn.emotion, "cue": self.turn.cue, **self.turn.appraisal.model_dump(mode="json")}
+            yield self._span(trace, 3, APPRAISAL, "EVALUATOR", {"reply": self.turn.assistant}, felt)
+
+    def _span(self, trace: str, number: int, name: str, kind: str, inputs: Any, outputs: Any) -> Span:
+        from mlflow.entities import Span
+        from opentelemetry.sdk.trace import ReadableSpan
+        from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
+
+        def context(span: int) -> SpanContext:
+            return SpanContext(self._identity(32), self._identity(15) * 16 + span, is_remote=False, trace_flags=TraceFlags(1))
+
+        values = {"traceRequestId": trace, "spanType": kind, "spanInputs": inputs, "spanOutputs": outputs}
+        at_ns = self.at_ms * 1_000_000
+        return Span(
+            ReadableSpan(
+                name=name,
+                context=context(number),
+                parent=context(1) if number > 1 else None,
+                attributes={f"mlflow.{key}": json.dumps(value, ensure_ascii=False) for key, value in values.items() if value is not None},
+                start_time=at_ns,
+                end_time=at_ns,
+                status=Status(StatusCode.OK),
+            )
+        )
+
+    def _emotion(self) -> Feedback:
+        """The emotion after the reply, as an assessment by the simulator, with its reasons."""
+        from mlflow.entities import AssessmentSource, Feedback
+
+        tag = self.dialogue.simulator
+        feedback = Feedback(
+            name="emotion",
+            value=self.turn.emotion,
+            rationale=_reasons(self.turn.appraisal) if self.turn.appraisal else None,
+            source=AssessmentSource("CODE", f"{tag.kind} {tag.difficulty} {tag.version}"),
+            create_time_ms=self.at_ms,
+            last_update_time_ms=self.at_ms,
+        )
+        feedback.assessment_id = f"a-{self._identity(32):032x}"
+        return feedback
+
+    def _identity(self, digits: int) -> int:
+        """A number of so many hex digits that belongs to this turn of this file alone."""
+        text = f"{self.origin} {self.dialogue.dialogue_id} {self.number}"
+        return int(hashlib.sha256(text.encode()).hexdigest()[:digits], 16)
+
+
+def _reasons(appraisal: Appraisal) -> str:
+    evidence = [f"{one.what} ({one.points:+d}){f': “{one.span}”' if one.span else ''}" for one in appraisal.evidence]
+    return "\n".join([f"{appraisal.change:+d}: {appraisal.content} {appraisal.target} Feels {appraisal.feeling}.", *evidence])
+
+
+def in_order(session: Sequence[Trace]) -> list[Trace]:
+    """The traces of a session as they followed each other; a fast program makes several in one millisecond."""
+    return sorted(session, key=lambda trace: min(span.start_time_ns for span in trace.data.spans))
+
+
+def dialogue_of(session: Sequence[Trace]) -> Dialogue | None:
+    """The dialogue that `log_file` made these traces of; None for the traces of others."""
+    ordered = in_order(session)
+    marks = ordered[-1].info.trace_metadata
+    if f"{_MARK}dialogue_id" not in marks:
+        return None
+    about = {name.removeprefix(_MARK): value for name, value in marks.items() if name.startswith(_MARK)}
+    simulator = {name: about.pop(f"simulator.{name}") for name in ("kind", "difficulty", "version")}
+    for extra in ("turn", "transcript_md5"):
+        about.pop(extra)
+    return Dialogue.model_validate({**about, "simulator": simulator, "turns": [_turn_of(trace) for trace in ordered]})
+
+
+def _turn_of(trace: Trace) -> dict[str, Any]:
+    spans = {span.name: span for span in trace.data.spans}
+    root = spans[TURN]
+    felt = dict(spans[APPRAISAL].outputs) if APPRAISAL in spans else {}
+    return {
+        "user": root.inputs["messages"][0]["content"],
+        "assistant": root.outputs["choices"][0]["message"]["content"],
+        "think": spans[THOUGHT].outputs if THOUGHT in spans else None,
+        "emotion": felt.pop("emotion", None),
+        "cue": felt.pop("cue", None),
+        "appraisal": felt or None,
+    }

@@ -1,0 +1,73 @@
+"""Small recordings of the scripted user, held here, and an appraiser that is distilled from them once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from distillation_settings import small_parameters
+
+from components.dialogue.transcript import Dialogue, Turn
+from components.evaluation.reappraisal import Listener, appraisals_of
+from components.files import write_jsonl
+from components.personas.generator import compose_personas
+from components.personas.library import load_library
+from components.personas.persona import Persona
+from components.policy.tiny.corpus import hold
+from components.policy.tiny.supporters import mixed
+from components.simulator.emotion import EmotionRules, apply_change, stop_reason
+from components.simulator.scripted.simulator import ScriptedSimulator
+
+SUPPORTERS = {"poor": 0.15, "fair": 0.45, "good": 0.75}
+
+
+def recorded(persona: Persona, policy: str, follows: float, seed: int) -> Dialogue:
+    """One dialogue of a scripted supporter with a scripted user."""
+    rules, simulator = EmotionRules(), ScriptedSimulator("vanilla")
+    held = hold(persona, mixed(follows), simulator, rules, seed, False)
+    words = [Turn(user=user, assistant=move.reply) for user, move in zip(held.users, held.moves, strict=False)]
+    listener = Listener(persona.hidden_need, persona.persona_class, persona.traits)
+    emotion, turns = rules.start, list[Turn]()
+    for turn, appraisal in zip(words, appraisals_of(listener, "vanilla", words), strict=True):
+        emotion = apply_change(emotion, appraisal.change)
+        turns.append(turn.model_copy(update={"appraisal": appraisal, "emotion": emotion}))
+    ended = stop_reason(emotion, len(turns), False, rules)
+    assert ended is not None
+    return Dialogue(
+        dialogue_id=f"{policy}/{persona.persona_id}", persona_id=persona.persona_id, hidden_need=persona.hidden_need.value, policy=policy,
+        seed=seed, simulator=simulator.tag, emotion_start=rules.start, emotion_final=emotion, stop_reason=ended, turns=tuple(turns),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def people() -> list[Persona]:
+    return compose_personas(load_library(), seed=11, train=80, test=8)[0]
+
+
+@pytest.fixture(scope="session")
+def recordings(people: list[Persona]) -> list[Dialogue]:
+    return [recorded(persona, policy, follows, 3) for policy, follows in SUPPORTERS.items() for persona in people]
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory, recordings: list[Dialogue], people: list[Persona], repository_root: Path) -> Path:
+    """A folder with the recordings, their personas and small parameters."""
+    folder = tmp_path_factory.mktemp("distil")
+    small_parameters(repository_root, folder / "params.yaml")
+    write_jsonl(folder / "recorded.jsonl", [dialogue.model_dump(mode="json") for dialogue in recordings])
+    write_jsonl(folder / "personas.jsonl", [persona.model_dump(mode="json") for persona in people])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def appraiser(project: Path) -> Path:
+    """The folder that `rlver distil` wrote."""
+    from tasks.distil_commands import distil
+
+    distil([project / "recorded.jsonl"], project / "appraiser", project / "personas.jsonl", project / "params.yaml")
+    return project / "appraiser"
+
+
+@pytest.fixture(scope="session")
+def english(recordings: list[Dialogue]) -> list[Dialogue]:
+    return recordings[:6]

@@ -1,0 +1,106 @@
+"""The distilled appraiser in every command: appraise, verify, converse, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from fakes import REPLIES, FakeSampler, LetterChat
+
+from components.dialogue.episode import Job
+from components.dialogue.rollouts import hold_dialogues
+from components.dialogue.transcript import Dialogue
+from components.evaluation.transcripts import load_transcripts
+from components.evaluation.verification import first_difference
+from components.files import write_jsonl
+from components.personas.persona import Persona
+from components.policy.token_policy import Speaking, TokenPolicy
+from components.settings import load_settings
+from components.simulator.distilled.simulator import DistilledSimulator
+from components.simulator.emotion import EmotionRules
+from flows.cli import main
+from tasks.stages.assembly import simulator
+
+
+def test_what_it_appraised_can_be_verified_and_a_changed_point_is_found(
+    project: Path, appraiser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project)
+    named, out = f"distilled:{appraiser}", tmp_path / "again.jsonl"
+    with_personas = ["--personas", str(project / "personas.jsonl")]
+    assert main(["appraise", str(project / "recorded.jsonl"), "--appraiser", named, "-o", str(out), *with_personas]) == 0
+    dialogues = load_transcripts(out)
+    assert len(dialogues) == 240 and {one.simulator.kind for one in dialogues} == {"distilled-appraiser"}
+    assert main(["verify", str(out), "--appraiser", named, *with_personas]) == 0
+    assert "every emotion follows from its replies" in capsys.readouterr().out
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    rows[3]["turns"][0]["appraisal"]["evidence"][-1]["what"] = "sure:0.99"
+    write_jsonl(tmp_path / "touched.jsonl", rows)
+    assert main(["verify", str(tmp_path / "touched.jsonl"), "--appraiser", named, *with_personas]) == 1
+    assert f"dialogue {rows[3]['dialogue_id']}: turn 1: appraisal.evidence" in capsys.readouterr().err
+    assert main(["verify", str(out), *with_personas]) == 1
+    assert "--appraiser distilled:FOLDER" in capsys.readouterr().err
+
+
+def test_users_it_knows_nothing_of_are_unscorable(
+    project: Path, appraiser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project)
+    write_jsonl(
+        tmp_path / "foreign.jsonl", [{"turns": [{"user": "最近有些事搞得我头大，真让我摸不着头脑。", "assistant": "Tell me more."}]}]
+    )
+    assert (
+        main(["appraise", str(tmp_path / "foreign.jsonl"), "--appraiser", f"distilled:{appraiser}", "-o", str(tmp_path / "out.jsonl")]) == 0
+    )
+    assert "none of them scorable" in capsys.readouterr().out
+    (dialogue,) = load_transcripts(tmp_path / "out.jsonl")
+    assert dialogue.emotion_final is None and "the user is unlike those the appraiser was learned from" in str(dialogue.failure)
+
+
+def test_scripted_speakers_feel_as_it_says_and_can_be_verified(project: Path, appraiser: Path, people: list[Persona]) -> None:
+    settings = load_settings(project / "params.yaml")
+    chosen = settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": f"distilled:{appraiser}"})})
+    user = simulator(chosen)
+    assert isinstance(user, DistilledSimulator) and user.tag.kind == "distilled+scripted"
+    jobs = [Job(f"d{number}", persona, number) for number, persona in enumerate(people[:4])]
+    speaking = Speaking(policy="p", thinking=False, strip_thoughts=False, max_reply_tokens=200, max_context_tokens=100_000)
+    policy = TokenPolicy(FakeSampler(lambda name, turn: REPLIES[(turn + int(name[1])) % len(REPLIES)]), LetterChat(), speaking)
+    rollouts = asyncio.run(hold_dialogues(jobs, user, policy, EmotionRules(), 4))
+    of = {persona.persona_id: persona for persona in people}
+    for rollout in rollouts:
+        assert rollout.dialogue.failure is None
+        assert rollout.dialogue.turns[-1].appraisal is not None
+        assert first_difference(rollout.dialogue, of, learned=appraiser) is None
+
+
+def test_a_result_carries_the_figures_of_its_appraiser_and_no_other_s(appraiser: Path, tmp_path: Path) -> None:
+    from components.files import BadFile
+    from components.simulator.distilled.folder import fidelity_of
+
+    figures = fidelity_of(appraiser)
+    assert figures["held_out_dialogues"] == 20 and 0.3 < figures["teacher_forced_r"] <= 1
+    shutil.copytree(appraiser, tmp_path / "other")
+    card = json.loads((tmp_path / "other" / "fidelity.json").read_text())
+    (tmp_path / "other" / "fidelity.json").write_text(json.dumps(card | {"appraiser": "distilled 000000000000"}))
+    with pytest.raises(BadFile, match="distil it again"):
+        fidelity_of(tmp_path / "other")
+
+
+def test_cross_fitting_scores_every_dialogue_by_what_saw_neither_its_persona_nor_its_policy(
+    project: Path, recordings: list[Dialogue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from components.distillation.splits import cross_folds
+
+    folds = list(cross_folds(recordings, 4, 9))
+    assert sorted(number for fold in folds for number in fold.scored) == list(range(len(recordings)))
+    for fold in folds:
+        learned, scored = ([recordings[number] for number in side] for side in (fold.learned, fold.scored))
+        assert learned and not {one.persona_id for one in learned} & {one.persona_id for one in scored}
+        assert not {one.policy for one in learned} & {one.policy for one in scored}
+    monkeypatch.chdir(project)
+    assert main(["fidelity", "recorded.jsonl", "-o", str(tmp_path), "--personas", "personas.jsonl"]) == 0
+    figures = json.loads((tmp_path / "fidelity-cross-fitted.json").read_text())["splits"]["cross-fitted"]
+    assert figures["dialogues"] == 240 and figures["free_running"]["expected"]["r"]["ci95"][0] > 0.2

@@ -1,0 +1,115 @@
+"""The seam of the report: a panel is a module, a template and a line in the listing; without its facts it is left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+from report_run import make_dialogues, write_run, write_transcripts
+
+from components.evaluation.report import panels
+from components.evaluation.report.loading import Material, load_material
+from components.evaluation.report.panels import portrait, strategies
+from components.evaluation.report.panels.listing import PANELS
+from components.evaluation.report.panels.panel import Run
+from components.evaluation.report.portraits import estimate
+from components.evaluation.report.render import page
+
+RUN = Run(seed=7, margin=0.05, model=None)
+PORTRAIT = {
+    "judge": "estimated from dialogue acts",
+    "capabilities": {
+        name: {"value": value, "ci95": [value - 0.2, value + 0.2], "n": 20}
+        for name, value in (("empathic_depth", 3.0), ("core_insight", 2.0), ("solution_crafting", 4.0), ("dialogue_guidance", 2.5))
+    },
+    "cognition": {"x": {"value": -0.5, "ci95": [-0.6, -0.4]}, "y": {"value": 0.5, "ci95": [0.4, 0.6]}},
+    "behaviour": {"acceptance": {"value": 0.52, "ci95": [0.5, 0.54]}, "note": "not a number", "silent": {"value": None}},
+    "strategies": {"absolve": {"contribution": {"value": 2.1, "ci95": [1.0, 3.0]}}},
+}  # fmt: skip
+
+
+def load(root: Path) -> Material:
+    return load_material(root / "transcripts", root / "metrics", root / "logs")
+
+
+def with_metrics(material: Material, kind: str, **found: object) -> Material:
+    """The material with more of one kind of metrics for its last variant."""
+    *others, last = material.variants
+    metrics = {**last.metrics, kind: {**last.metrics.get(kind, {}), **found}}
+    return dataclasses.replace(material, variants=(*others, dataclasses.replace(last, metrics=metrics)))
+
+
+def test_every_panel_is_a_module_and_a_template_of_its_name_and_is_listed_once():
+    folder = Path(panels.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "panel", "listing"}
+    names = [panel.name for panel in PANELS]
+    assert sorted(names) == sorted(modules) == sorted(path.name.removesuffix(".html.j2") for path in folder.glob("*.html.j2"))
+    assert {path.stem for ending in ("js", "css") for path in folder.glob(f"*.{ending}")} <= set(names)
+
+
+def test_a_panel_without_facts_is_left_out_of_page_and_navigation(tmp_path: Path):
+    write_transcripts(tmp_path, "base", make_dialogues("base", 8, 0.5, 1), None)
+    text = page(load(tmp_path), RUN, {})
+    sections = re.findall(r'<section id="(\w+)">', text)
+    assert sections == ["results", "needs", "emotion", "strategies", "ability", "dialogues", "notes"]
+    assert re.findall(r'<a href="#(\w+)">', text) == sections
+
+
+def test_any_kind_of_metrics_reaches_the_panels(tmp_path: Path):
+    write_run(tmp_path, personas=4)
+    (tmp_path / "metrics" / "grpo-think" / "audit.json").write_text('{"alarm": true}')
+    base, trained = load(tmp_path).variants
+    assert trained.metrics["audit"] == {"alarm": True} and "audit" not in base.metrics
+
+
+def test_a_radar_reaches_as_far_as_its_values(finished_run: Path):
+    material = with_metrics(load(finished_run), "sentient", portrait=PORTRAIT)
+    (radar,) = portrait.radars(material)
+    assert radar.variant == "grpo-think"
+    # four axes: up, right, down, left of (120, 88); 56 units are 1 to 5, so 3 is 28 away, 2 is 14, 4 is 42, 2.5 is 21
+    assert radar.outline == "M120.0,60.0L134.0,88.0L120.0,130.0L99.0,88.0Z"
+
+
+def test_the_map_puts_structure_left_and_emotion_up_with_its_intervals(finished_run: Path):
+    (place,) = portrait.places(with_metrics(load(finished_run), "sentient", portrait=PORTRAIT))
+    assert (place.x, place.y) == (100.0, 100.0)  # of 400: a quarter from the left, a quarter from the top
+    assert place.x_range == (80.0, 120.0) and place.y_range == (120.0, 80.0)
+
+
+def test_labels_on_the_map_do_not_cover_each_other():
+    places = [portrait.Place(name, 200.0, y, (0, 0), (0, 0), y, "") for name, y in (("a", 100.0), ("b", 102.0), ("c", 103.0), ("d", 300.0))]
+    labels = [place.label_y for place in portrait._apart(places)]
+    assert labels == [100.0, 113.0, 126.0, 300.0]
+
+
+def test_a_portrait_is_drawn_and_its_tables_carry_intervals(finished_run: Path):
+    material = with_metrics(load(finished_run), "sentient", portrait=PORTRAIT)
+    text = page(material, RUN, {})
+    for words in ("Cognition map", "Empathic depth", "estimated from dialogue acts", "0.50 to 0.54", "2.10"):
+        assert words in text
+    assert "not a number" not in text
+    assert [table.name for table in portrait.tables(material, RUN)] == ["capabilities", "cognition", "behaviour", "strategies"]
+
+
+@pytest.mark.parametrize("found", [{}, {"capabilities": {}}, {"cognition": {"x": {"value": 1}}}, {"capabilities": {"a": {"value": None}}}])
+def test_a_portrait_with_holes_leaves_its_holes_out(finished_run: Path, found: dict[str, object]):
+    material = with_metrics(load(finished_run), "sentient", portrait=found)
+    assert portrait.radars(material) == [] and portrait.places(material) == []
+    assert "</html>" in page(material, RUN, {})
+
+
+@pytest.mark.parametrize("value", [None, "3", True, {"ci95": [1, 2]}, {"value": "much"}, [1]])
+def test_what_is_no_number_is_no_estimate(value: object):
+    assert estimate(value) is None
+
+
+def test_acts_are_counted_by_turn(finished_run: Path):
+    material = load(finished_run)
+    (base, _) = strategies.flows(material)
+    shares = {act: at_turns for act, at_turns, _ in base.rows}
+    first = [dialogue.turns[0].appraisal for dialogue in material.variants[0].dialogues]
+    named = sum(any(e.what == "platitude" for e in one.evidence) for one in first if one is not None)
+    assert shares["Platitude"][0] == named / 20
+    assert len(shares["Platitude"]) == 10

@@ -1,0 +1,161 @@
+"""The portrait: what is counted from which evidence, what is null and why, and that no number comes without an interval."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from components.dialogue.transcript import Dialogue, Evidence
+from components.evaluation.portrait import acts, behaviour, capabilities, cognition
+from components.evaluation.portrait.acts import Act
+from components.evaluation.portrait.whole import portrait
+from components.evaluation.strategies import STRATEGIES
+from components.simulator.scripted.harm import HARMFUL
+from components.simulator.scripted.patterns import GENERIC, SERVING
+
+
+def reply(*what: str, found: Sequence[str] = (), change: int = 0, grounded: bool = False, cued: bool | None = True) -> Act:
+    return Act(frozenset(what), frozenset(found), change, grounded, cued)
+
+
+def evidence(*content: str, target: Sequence[str] = ()) -> tuple[Evidence, ...]:
+    return (*(Evidence(step="content", what=act) for act in content), *(Evidence(step="target", what=one) for one in target))
+
+
+def told(dialogue: Dialogue, *pairs: tuple[str, str], think: str | None = None) -> Dialogue:
+    """The dialogue with these messages and replies."""
+    turns = [
+        turn.model_copy(update={"user": user, "assistant": said, "think": think})
+        for turn, (user, said) in zip(dialogue.turns, pairs, strict=True)
+    ]
+    return dialogue.model_copy(update={"turns": tuple(turns)})
+
+
+def test_the_groups_name_the_acts_of_the_simulator_and_no_others() -> None:
+    assert frozenset({**SERVING, **GENERIC, **HARMFUL}) == acts.ALL
+    assert frozenset(HARMFUL) == acts.HARMFUL
+    assert frozenset().union(*STRATEGIES.values()) <= acts.ALL
+
+
+def test_depth_is_warmth_and_the_person_s_own_words() -> None:
+    depth = capabilities.empathic_depth(
+        [
+            reply("advise"),
+            reply("comfort"),
+            reply("deep_empathy"),
+            reply("deep_empathy", grounded=True),
+            reply("deep_empathy", "blame", grounded=True),
+            reply(grounded=True),
+        ]
+    )
+    assert depth == [0, 0.25, 0.75, 1, 0, 0]
+
+
+def test_insight_counts_from_the_first_cue_on() -> None:
+    found = [
+        reply("advise", found=["serves_need"], cued=False),
+        reply("advise", found=["serves_need"]),
+        reply("advise", found=["serves_need", "doubted"]),
+        reply("praise", found=["misses_need"]),
+    ]
+    assert capabilities.core_insight(found) == [1, 0.5, 0]
+    assert capabilities.core_insight([reply(cued=None)]) == [], "nobody knows of cues"
+
+
+def test_solutions_are_marked_where_there_are_any() -> None:
+    assert capabilities.solution_crafting([reply("comfort"), reply("platitude"), reply("advise")]) == [0, 0.25]
+    assert capabilities.solution_crafting([reply("advise", found=["serves_need"], grounded=True)]) == [1]
+    assert capabilities.solution_crafting([reply("advise", found=["serves_need", "too_soon"])]) == [0.25]
+
+
+def test_guidance_opens_or_turns_and_does_not_repeat() -> None:
+    held = [reply("comfort"), reply("comfort"), reply("praise"), reply("invite_telling"), reply("praise", found=["repeats"]), reply()]
+    assert capabilities.dialogue_guidance(held) == [0.5, 0.5, 1, 1, 0, 0]
+
+
+def test_style_changes_what_did_not_help() -> None:
+    assert capabilities.style_adaptability([reply("advise", change=-4), reply("advise", change=-4), reply("praise", change=8)]) == [0, 1]
+    assert capabilities.style_adaptability([reply("praise", change=8), reply("praise", found=["repeats"])]) == [0]
+
+
+def test_the_anchors_stand_in_the_corners_that_they_define() -> None:
+    comfort = [reply("comfort", found=["repeats"] if number else []) for number in range(5)]
+    advice = [reply("advise", found=["repeats"] if number else []) for number in range(5)]
+    feeling = [reply(act, grounded=True) for act in ("deep_empathy", "praise", "invite_telling", "absolve")]
+    helping = [reply(act, grounded=True) for act in ("weigh_sides", "advise", "explain_other", "invite_reflection")]
+    placed = [(cognition.creative(held), cognition.emotional(held)) for held in (comfort, advice, feeling, helping)]
+    assert placed == list(cognition.ANCHORS.values())
+    assert cognition.creative([reply("comfort")]) is None and cognition.emotional([reply("blame")]) is None
+
+
+def test_a_point_on_the_map_does_not_depend_on_who_else_is_on_it() -> None:
+    held = {"a": [[reply("comfort"), reply("advise")]], "b": [[reply("praise"), reply("praise")]]}
+    assert cognition.cognition(held, 200, 7)["y"]["value"] == pytest.approx((0 + 5) / 2)
+
+
+def test_a_portrait_counts_what_the_evidence_says(dialogue) -> None:
+    a = dialogue("a", [8, -4], cues=[False, True], evidence=[evidence("praise", target=["serves_need"]), evidence("advise")])
+    b = dialogue("b", [8, 0], cues=[False, False], evidence=[evidence("praise", "comfort"), evidence("comfort")])
+    drawn = portrait([a, b], 500, 7)
+    praise = drawn["strategies"]["praise"]
+    assert (praise["replies"], praise["frequency"]["value"], praise["contribution"]["value"]) == (2, 0.5, 8)
+    assert drawn["acts"]["comfort"]["contribution"]["value"] == 4 and set(drawn["acts"]) == {"praise", "advise", "comfort"}
+    assert drawn["acceptance"]["strategy_acceptance"]["value"] == pytest.approx(2 / 3, abs=1e-6)  # comfort is no strategy
+    assert drawn["acceptance"]["need_expression"]["value"] == 0.5
+    assert drawn["strategies"]["emotional venting"]["contribution"] == {"value": None, "ci95": None, "n": 0, "reason": "no reply does it"}
+
+
+def numbers(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        if "value" in value:
+            yield value
+        for one in value.values():
+            yield from numbers(one)
+
+
+def test_recordings_without_evidence_have_a_portrait_of_what_can_be_known(dialogue, failed) -> None:
+    foreign = [told(dialogue(name, [5, 5], tokens=None), ("我的猫走丢了", "听起来你很难过"), ("嗯", f"你找过{name}了吗")) for name in "ab"]
+    drawn = portrait([*foreign, failed("c")], 200, 7)
+    for group in ("capabilities", "strategies", "acceptance"):
+        assert all(one["value"] is None and one["reason"] for one in numbers(drawn[group])), group
+    assert drawn["cognition"]["x"]["value"] is None and drawn["acts"] == {}
+    assert drawn["behaviour"]["reply_words"]["value"] == pytest.approx((7 + 6) / 2), "characters of Chinese, words of other letters"
+    assert drawn["behaviour"]["stock_replies"]["value"] == 0.5
+    assert drawn["behaviour"]["reply_tokens"]["value"] is None and drawn["behaviour"]["thought_seconds"]["reason"]
+
+
+def test_every_number_has_an_interval_around_it_or_a_reason(dialogue) -> None:
+    held = [
+        dialogue(name, [8, -4, 3], cues=[True] * 3, evidence=[evidence("praise"), evidence("advise"), evidence("comfort")])
+        for name in "abcde"
+    ]
+    drawn = portrait(held, 200, 7)
+    found = list(numbers(drawn))
+    assert len(found) > 25 and json.loads(json.dumps(drawn, allow_nan=False)) == drawn
+    for one in found:
+        assert one["reason"] if one["value"] is None else one["ci95"][0] - 1e-6 <= one["value"] <= one["ci95"][1] + 1e-6
+    assert portrait(list(reversed(held)), 200, 7) == drawn, "the order of the rows is nothing"
+
+
+def test_one_persona_has_no_interval_so_it_has_no_mean(dialogue) -> None:
+    depth = portrait([dialogue("a", [8], evidence=[evidence("praise")])], 200, 7)["capabilities"]["empathic_depth"]
+    assert depth["value"] is None and depth["reason"] == "one persona says nothing about the spread"
+
+
+def test_repetition_is_counted_in_runs_of_four_words() -> None:
+    said = [acts.words_of(text) for text in ("You did all you could.", "You did all you could, truly.", "Go on.")]
+    assert behaviour.repeated_runs(said) == pytest.approx(2 / 3)  # second reply: 3 runs, 2 of them known; third: none
+    assert behaviour.repeated_runs(said[:1]) is None
+    assert behaviour.distinct([("a", "b", "a")], 1) == pytest.approx(2 / 3)
+    assert behaviour.distinct([("a", "b", "a", "b")], 2) == pytest.approx(2 / 3)
+
+
+def test_thinking_costs_its_share_of_the_tokens(dialogue) -> None:
+    thinking = [told(dialogue(name, [1]), ("hi", "Go on."), think="they want to talk") for name in "ab"]  # 3 of 3 + 8 tokens
+    drawn = portrait(thinking, 200, 7)["behaviour"]
+    assert drawn["thought_share_of_tokens"]["value"] == pytest.approx(3 / 11, abs=1e-6)
+    assert (drawn["thought_tokens"]["value"], drawn["thought_words"]["value"]) == (3, 4)
+    assert drawn["replies_with_thought"]["value"] == 1

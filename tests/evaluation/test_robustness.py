@@ -1,0 +1,109 @@
+"""The drop of a shift: paired, tested, adjusted; and a policy planted to understand only training's words shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from shifted import held_with, unseen_people
+
+from components.dialogue.transcript import Dialogue
+from components.evaluation.appraisers import ScriptedAppraiser, final_emotions
+from components.evaluation.robustness import rows, second_opinion, sign_flip_p
+from components.evaluation.shifts.catalogue import UNSHIFTED, users
+from components.personas.generator import compose_personas
+from components.personas.library import load_library
+
+SAMPLES = 2000
+
+
+def test_the_sign_test_counts_the_flips_that_are_as_extreme() -> None:
+    """Of the 16 signs of four equal differences 2 are as extreme: p = 1/8. One positive difference says nothing: p = 1."""
+    assert sign_flip_p([3.0] * 4, 20_000, 1) == pytest.approx(1 / 8, abs=0.01)
+    assert sign_flip_p([5.0], SAMPLES, 1) == 1
+    assert sign_flip_p([0.0, 0.0], SAMPLES, 1) == 1
+    assert sign_flip_p([4.0, 5.0, 6.0] * 10, SAMPLES, 1) < 0.001
+
+
+def test_false_alarms_are_as_rare_as_they_claim() -> None:
+    """400 experiments in which a shift changes nothing: at most 5% alarms, and a little room for 400 draws."""
+    draw = random.Random(2)
+    alarms = sum(sign_flip_p([draw.gauss(0, 20) for _ in range(25)], 300, number) <= 0.05 for number in range(400))
+    assert alarms / 400 <= 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
+
+
+def shifted_by(dialogues: list[Dialogue], points: int) -> list[Dialogue]:
+    """Only final emotions count here."""
+    return [one.model_copy(update={"emotion_final": max(0, min(100, (one.emotion_final or 0) + points))}) for one in dialogues]
+
+
+@pytest.fixture(scope="module")
+def plain() -> list[Dialogue]:
+    return [
+        one.model_copy(update={"emotion_final": 40 + number})
+        for number, one in enumerate(held_with(users("vanilla")[UNSHIFTED], unseen_people()))
+    ]
+
+
+def test_a_row_is_the_paired_difference_with_its_interval_and_an_adjusted_p(plain: list[Dialogue]) -> None:
+    """Eight personas, all 6 points lower: difference -6 exactly; 2 of 256 signs are as extreme, p = 1/128, doubled by Holm over two."""
+    measured = rows({UNSHIFTED: plain, "lower": shifted_by(plain, -6), "same": plain}, UNSHIFTED, 20_000, 1)
+    unshifted, lower, same = measured
+    assert [row.shift for row in measured] == [UNSHIFTED, "lower", "same"] and unshifted.change is None
+    assert lower.change is not None and same.change is not None
+    assert lower.change.difference.value == -6 and lower.change.difference.ci95 == pytest.approx((-6, -6))
+    assert lower.change.p_value == pytest.approx(1 / 128, abs=0.003)
+    assert lower.change.p_holm == pytest.approx(2 * lower.change.p_value)
+    assert (same.change.difference.value, same.change.p_holm) == (0, 1)
+    assert unshifted.score.emotion.value == 43.5 and lower.score.emotion.value == 37.5
+    assert lower.change.detectable == 0, "differences without spread hide nothing"
+
+
+def test_only_personas_scored_both_times_are_paired_and_failures_are_counted(plain: list[Dialogue]) -> None:
+    lower = shifted_by(plain, -6)
+    failed = [one.model_copy(update={"emotion_final": None, "failure": "x", "stop_reason": "failed"}) for one in lower[:2]]
+    row = rows({UNSHIFTED: plain[1:], "lower": [*failed, *lower[2:]]}, UNSHIFTED, SAMPLES, 1)[1]
+    assert row.change is not None and (row.change.difference.n, row.change.difference.value) == (6, -6)
+    assert (row.score.dialogues, row.score.unscorable) == (6, 2)
+    with pytest.raises(ValueError, match="lower: no persona was scored both"):
+        rows({UNSHIFTED: plain[:2], "lower": lower[2:]}, UNSHIFTED, SAMPLES, 1)
+
+
+def test_a_policy_that_knows_only_the_cues_of_training_is_shown_to(plain: list[Dialogue]) -> None:
+    """It serves a need that it was told of word for word; other cues and mistyped ones cost it, other names cost it nothing."""
+    _, test = compose_personas(load_library(), 7, 8, 64)
+    people = [one for one in test if one.hidden_need in ("attentive_listening", "deep_empathy", "sincere_praise", "not_at_fault")]
+    every = users("vanilla")
+    held = {name: held_with(every[name], people) for name in (UNSHIFTED, "unseen-cues-1", "typos-1", "familiar-names-1")}
+    change = {row.shift: row.change for row in rows(held, UNSHIFTED, SAMPLES, 1) if row.change}
+    assert change["unseen-cues-1"].difference.ci95.high < -5 and change["unseen-cues-1"].p_holm < 0.01
+    assert change["typos-1"].difference.ci95.high < 0
+    assert abs(change["familiar-names-1"].difference.value) < 1 and change["familiar-names-1"].p_holm > 0.05
+
+
+def test_a_second_opinion_compares_the_same_dialogues(plain: list[Dialogue]) -> None:
+    """A policy whose every dialogue the second puts 10 points lower is in the same order; the policies change places."""
+    other = shifted_by(plain, 3)
+    second = {
+        "a": {one.dialogue_id: (one.emotion_final or 0) - 10 for one in plain},
+        "b": {one.dialogue_id: (one.emotion_final or 0) - 30 for one in other},
+    }
+    opinion = second_opinion(("x", "y"), {"a": plain, "b": other}, second, SAMPLES, 1)
+    assert opinion.means == {"a": (43.5, 33.5), "b": (46.5, 16.5)}
+    assert all(one is not None and one.value == pytest.approx(1) and one.n == 8 for one in opinion.dialogues.values())
+    assert opinion.policies_tau is not None and opinion.policies_tau.value == -1
+    alone = second_opinion(("x", "y"), {"a": plain}, second, SAMPLES, 1)
+    assert alone.policies_rho is None and alone.policies_tau is None
+    with pytest.raises(ValueError, match="y: it has none of the dialogues with a"):
+        second_opinion(("x", "y"), {"a": plain}, {"a": {"stranger": 3}}, SAMPLES, 1)
+
+
+def test_an_appraiser_of_the_same_rules_agrees_with_the_transcript() -> None:
+    held = held_with(users("vanilla")["typos-1"], unseen_people())
+    personas = {persona.persona_id: persona for persona in unseen_people()}
+    recorded = {one.dialogue_id: one.emotion_final for one in held}
+    assert asyncio.run(final_emotions(ScriptedAppraiser("vanilla"), held, personas)) == recorded
+    assert asyncio.run(final_emotions(ScriptedAppraiser("challenging"), held, personas)) != recorded
+    with pytest.raises(ValueError, match="unknown difficulty 'brutal'"):
+        ScriptedAppraiser("brutal")

@@ -1,0 +1,103 @@
+"""`rlver verify FOLDER`: a line for each transcript of a run, and the first difference ends it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from fakes import people, scripted_dialogues
+from llm_project import make_llm_project
+from micro import micro_model, micro_tokenizer
+
+from benchmarks.llm_server import running
+from components.dialogue.transcript import Dialogue, SimulatorTag
+from components.files import write_jsonl
+from components.policy.load import save_policy
+from flows.cli import main
+
+
+def write(path: Path, dialogues: list[Dialogue]) -> None:
+    write_jsonl(path, [dialogue.model_dump(mode="json") for dialogue in dialogues])
+
+
+@pytest.fixture
+def run(tmp_path: Path, repository_root: Path) -> Path:
+    """A run with three transcripts, personas in two files, and a partial file that nobody reads; not the current directory."""
+    folder = tmp_path / "run"
+    dialogues = scripted_dialogues(count=4)
+    for place in ("transcripts/base.jsonl", "transcripts/robustness/p-1/unshifted.jsonl"):
+        write(folder / place, dialogues)
+    write(folder / "paper" / "transcripts" / "grpo-direct-s7" / "challenging.jsonl", scripted_dialogues(count=2, difficulty="challenging"))
+    (folder / "transcripts" / "b.jsonl.partial").write_text("{")
+    for name, personas in (("train", people()[1][:1]), ("test", people()[1][1:])):
+        write_jsonl(folder / "data" / "personas" / f"{name}.jsonl", [persona.model_dump(mode="json") for persona in personas])
+    shutil.copy(repository_root / "params.yaml", folder)
+    shutil.copytree(repository_root / "params", folder / "params")
+    return folder
+
+
+def test_every_transcript_of_a_run_is_derived_again(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[0].removeprefix(f"{run}/") for line in lines] == [
+        "transcripts/base.jsonl",
+        "transcripts/robustness/p-1/unshifted.jsonl",
+        "paper/transcripts/grpo-direct-s7/challenging.jsonl",
+    ]
+    assert all(line.endswith("every emotion follows from its replies") for line in lines)
+
+
+def test_the_first_difference_ends_it(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dialogues = scripted_dialogues(count=4)
+    turn = dialogues[1].turns[0].model_copy(update={"user": "I feel splendid."})
+    dialogues[1] = dialogues[1].model_copy(update={"turns": (turn, *dialogues[1].turns[1:])})
+    place = run / "transcripts" / "robustness" / "p-1" / "unshifted.jsonl"
+    write(place, dialogues)
+    assert main(["verify", str(run)]) == 1
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 1
+    assert f"error: {place}:2: dialogue {dialogues[1].dialogue_id}: turn 1: user: expected" in shown.err
+
+
+def test_what_nobody_can_derive_is_told_and_does_not_pass(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sage = SimulatorTag(kind="sage", difficulty="vanilla", version="recorded")
+    write(run / "transcripts" / "a.jsonl", [one.model_copy(update={"simulator": sage}) for one in scripted_dialogues(count=1)])
+    assert main(["verify", str(run)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and lines[0].startswith("NOT VERIFIED") and "its user was sage" in lines[0]
+    assert sum("every emotion follows" in line for line in lines) == 3
+
+
+def test_a_folder_without_transcripts_or_personas_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(tmp_path / "data")]) == 1
+    shutil.rmtree(run / "data")
+    assert main(["verify", str(run)]) == 1
+    assert "no personas (*.jsonl) there" in capsys.readouterr().err
+    assert main(["verify", str(run / "params")]) == 1
+    assert "no transcripts in transcripts, paper/transcripts, recipes/transcripts" in capsys.readouterr().err
+
+
+def test_a_run_with_an_llm_user_is_derived_from_the_answers_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    make_llm_project(folder)
+    save_policy(micro_model(scale=2.0), micro_tokenizer(), folder / "models" / "base")
+    (folder / "dvc.yaml").write_text("stages: {}\n")
+    (folder / "data" / "personas").mkdir(parents=True)
+    shutil.copy(folder / "test.jsonl", folder / "data" / "personas")
+    with running() as url, monkeypatch.context() as inside:
+        inside.chdir(folder)
+        for name, value in (("RLVER_USER_URL", url), ("RLVER_REPLAY", ""), ("RLVER_BUDGET", "")):
+            monkeypatch.setenv(name, value)
+        command = ["converse", "--policy", "models/base", "--variant", "v", "--limit", "2", "-o", "transcripts/v.jsonl"]
+        assert main(command) == 0
+    capsys.readouterr()
+    assert main(["verify", str(folder)]) == 0
+    assert (
+        capsys.readouterr()
+        .out.strip()
+        .endswith(f"every emotion follows from its replies and the answers in {folder / 'answers' / 'user.db'}")
+    )

@@ -1,0 +1,127 @@
+"""A logged policy is loaded by MLflow itself and answers: as a pyfunc, and behind `mlflow models serve`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from micro import micro_model, micro_tokenizer
+from tracked_project import LOCK
+
+from components.policy.chat import ChatFormat
+from components.policy.load import save_policy
+from components.policy.thinking import split_thought, system_prompt
+from tasks import environment, records, servers
+from tasks.servers import Planned
+from tasks.tracking import MlflowRecorder
+
+POLICY = {"thinking": False, "temperature": 1.0, "top_p": 1.0, "max_reply_tokens": 12, "max_context_tokens": 600}
+TALK = [
+    {"role": "user", "content": "My sister left without a word."},
+    {"role": "assistant", "content": "Tell me more about it."},
+    {"role": "user", "content": "What would you do?"},
+]
+
+
+@pytest.fixture
+def logged(finished: Path, tracking_uri: str) -> str:
+    """The URI of a real, tiny policy in MLflow."""
+    import shutil
+
+    import mlflow
+    from mlflow import MlflowClient
+
+    mlflow.set_tracking_uri(tracking_uri)  # an earlier test may have set another
+
+    shutil.rmtree(finished / "models/v")
+    save_policy(micro_model(), micro_tokenizer(), finished / "models/v")
+    parameters = {**LOCK["train@v"].parameters, "params.yaml": {"seed": 7, "policy": POLICY, "simulator": {"kind": "scripted"}}}
+    lock = {**LOCK, "train@v": replace(LOCK["train@v"], parameters=parameters)}
+    with MlflowRecorder(finished, tracking_uri, "full") as recorder:
+        run = recorder.record(records.read(finished, "train@v", lock))
+    client = MlflowClient(tracking_uri=tracking_uri)
+    prompts = client.get_run(run).data.tags["mlflow.linkedPrompts"]
+    assert '"policy.direct.en"' in prompts and "think" not in prompts
+    (model,) = client.search_logged_models([client.get_run(run).info.experiment_id])
+    return str(model.model_uri)
+
+
+def test_a_logged_policy_answers_as_a_pyfunc_and_says_what_the_policy_says(logged: str, finished: Path) -> None:
+    import mlflow
+
+    model = mlflow.pyfunc.load_model(logged)
+    assert [column.name for column in model.metadata.signature.inputs] == ["messages", "temperature", "max_tokens", "seed"]
+    assert not list(finished.glob("mlartifacts/**/*.pkl")) and list(finished.glob("mlartifacts/**/artifacts/policy/*.safetensors"))
+    first, again, other = (model.predict({"messages": TALK, "seed": seed}) for seed in (1, 1, 2))
+    assert first == again and first != other, "a request's seed decides"
+    greedy = model.predict({"messages": TALK, "temperature": 0.0, "max_tokens": 5})
+    assert greedy["choices"][0]["message"] == {"role": "assistant", "content": expected(finished / "models/v", 5)}
+    assert greedy["model"] == "v" and greedy["choices"][0]["finish_reason"] in ("stop", "length")
+    with pytest.raises(Exception, match="user and assistant must take turns"):
+        model.predict({"messages": TALK[:2]})
+    with pytest.raises(Exception, match="at most 600 fit"):
+        model.predict({"messages": [{"role": "user", "content": "x " * 900}]})
+
+
+def expected(folder: Path, most: int) -> str:
+    """The greedy reply of the same weights, by the project's own conversation format."""
+    import torch
+
+    from components.policy.load import load_policy
+
+    model, tokenizer = load_policy(folder)
+    chat = ChatFormat(tokenizer, system_prompt(thinking=False))
+    ids = chat.start(TALK[0]["content"])
+    ids += [*tokenizer(TALK[1]["content"], add_special_tokens=False)["input_ids"], chat.end_of_turn, *chat.user_turn(TALK[2]["content"])]
+    with torch.inference_mode():
+        for _ in range(most):
+            token = int(model(torch.tensor([ids])).logits[0, -1].argmax())
+            if token == chat.end_of_turn:
+                break
+            ids.append(token)
+    reply = ids[len(ids) - most :] if chat.end_of_turn not in ids[-most:] else ids[len(ids) - ids[::-1].index(chat.end_of_turn) :]
+    return split_thought(tokenizer.decode(reply), thinking=False).reply
+
+
+def test_prompts_get_a_version_when_their_words_change_and_not_before(finished: Path, tracking_uri: str) -> None:
+    from tasks.tracking import prompts
+    from tasks.tracking.store import opened
+
+    store = opened(finished, tracking_uri)
+    versions = [prompts._registered(store, "policy.think.en", words)["version"] for words in ("one", "one", "two", "two")]
+    assert versions == ["1", "1", "2", "2"]
+
+
+@pytest.mark.slow
+def test_mlflow_models_serve_answers(logged: str, finished: Path, tracking_uri: str) -> None:
+    port = servers.free_port()
+    command = (sys.executable, "-m", "mlflow", "models", "serve", "-m", logged, "--env-manager", "local", "--port", str(port))
+    values = environment.for_child({"MLFLOW_TRACKING_URI": tracking_uri, "PYTHONPATH": ""})
+    with servers.serving(Planned("model", (*command, "--host", "127.0.0.1"), values, finished, port, finished / "serve.log", "/ping", 240)):
+        said: Any = httpx.post(
+            f"http://127.0.0.1:{port}/invocations", json={"messages": TALK, "temperature": 0.0, "max_tokens": 5}, timeout=60
+        )
+        assert said.is_success, said.text
+        assert said.json()["choices"][0]["message"] == {"role": "assistant", "content": expected(finished / "models/v", 5)}
+        refused = httpx.post(f"http://127.0.0.1:{port}/invocations", json={"messages": TALK[:2]}, timeout=60)
+        assert refused.status_code == 400 and "must take turns" in refused.text
+
+
+@pytest.mark.slow
+def test_a_logged_policy_needs_nothing_of_this_project(logged: str, finished: Path, tracking_uri: str, tmp_path: Path) -> None:
+    """Loaded where `components` cannot be imported from a checkout: the code that travels with the model is enough."""
+    script = (
+        "import sys, mlflow; sys.path = [one for one in sys.path if 'rlver' not in one and '/work/' not in one]\n"
+        "sys.meta_path = [one for one in sys.meta_path if 'editable' not in repr(one).lower()]\n"
+        "model = mlflow.pyfunc.load_model(sys.argv[1]); import components; assert 'mlartifacts' in components.__file__, components.__file__\n"
+        "print(model.predict({'messages': [{'role': 'user', 'content': 'hello'}], 'max_tokens': 3}))"
+    )
+    values = environment.for_child({"MLFLOW_TRACKING_URI": tracking_uri, "PYTHONPATH": ""})
+    done = subprocess.run((sys.executable, "-c", script, logged), cwd=tmp_path, env=values, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "'object': 'chat.completion'" in done.stdout
