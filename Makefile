@@ -63,7 +63,7 @@ ui: setup
 # The theme announces its successor at every build; it is pinned.
 docs docs-serve: export NO_MKDOCS_2_WARNING := 1
 docs: setup
-	@PYTHONPATH=. $(BIN)/mkdocs build --quiet --clean
+	@PYTHONPATH=. $(BIN)/mkdocs build --clean
 	@echo "documentation: build/docs/index.html"
 
 docs-serve: setup
