@@ -28,7 +28,7 @@ def section(path: Path, title: str) -> str:
 def rlver_commands(path: Path) -> Iterator[list[str]]:
     """The words after `rlver` of every command in the shell blocks of a page; lines with a placeholder such as `[…]` are left out."""
     for block in re.findall(r"^```(?:sh)?\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL):
-        for line in block.replace("\\\n", " ").splitlines():
+        for line in block.replace("\\\n", " ").replace(" && ", "\n").splitlines():
             command = re.search(r"(?:^|\| )(?:\.venv/bin/)?rlver (.+)", line)
             if command and not re.search(r"[…\[\]]", command[1].partition("#")[0]):
                 yield shlex.split(command[1], comments=True)
