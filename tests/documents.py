@@ -20,7 +20,9 @@ def shell_blocks(text: str) -> list[str]:
 
 def section(path: Path, title: str) -> str:
     """The text below a heading, up to the next one of its level or above."""
-    found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^#{{1,2}} |\Z)", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found = re.search(
+        rf"^(#+) {re.escape(title)}\n(.*?)(?=^#{{1,2}} |\Z)", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
     assert found, f"{path} has no section {title!r}"
     return found[2]
 
@@ -28,7 +30,7 @@ def section(path: Path, title: str) -> str:
 def rlver_commands(path: Path) -> Iterator[list[str]]:
     """The words after `rlver` of every command in the shell blocks of a page; lines with a placeholder such as `[…]` are left out."""
     for block in re.findall(r"^```(?:sh)?\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL):
-        for line in block.replace("\\\n", " ").replace(" && ", "\n").splitlines():
+        for line in block.replace("\\\n", " ").replace(" && ", "\n").replace("; ", "\n").splitlines():
             command = re.search(r"(?:^|\| )(?:\.venv/bin/)?rlver (.+)", line)
             if command and not re.search(r"[…\[\]]", command[1].partition("#")[0]):
                 yield shlex.split(command[1], comments=True)

@@ -72,7 +72,15 @@ def test_every_relative_link_leads_somewhere(repository_root: Path) -> None:
 def test_every_page_is_in_the_navigation(repository_root: Path) -> None:
     named = set(re.findall(r": ([\w/-]+\.md)$", (repository_root / "mkdocs.yml").read_text(), flags=re.MULTILINE))
     there = {path.relative_to(repository_root / "docs").as_posix() for path in (repository_root / "docs").rglob("*.md")}
-    made = {"index.md", "examples.md", "contributing.md", "security.md", "changelog.md", "reference/command-line.md", "reference/parameters.md"}
+    made = {
+        "index.md",
+        "examples.md",
+        "contributing.md",
+        "security.md",
+        "changelog.md",
+        "reference/command-line.md",
+        "reference/parameters.md",
+    }
     made |= {f"reference/{package}.md" for package in python_modules.pages(repository_root / "components")}
     assert named == there | made, sorted(named ^ (there | made))
 

@@ -56,6 +56,8 @@ class Pages:
     def _shown_file(self, path: str) -> str:
         place = self._root / path
         if place.is_dir():
-            names = sorted(inner.relative_to(place).as_posix() for inner in place.rglob("*") if inner.is_file() and ".pyc" not in inner.name)
+            names = sorted(
+                inner.relative_to(place).as_posix() for inner in place.rglob("*") if inner.is_file() and ".pyc" not in inner.name
+            )
             return f"# {path}/\n\n" + "".join(f"- `{name}`\n" for name in names)
         return f"# {path}\n\n~~~~{_LANGUAGES.get(place.suffix, 'text')}\n{place.read_text(encoding='utf-8')}~~~~\n"

@@ -45,7 +45,9 @@ def page(path: Path) -> str:
     yaml = YAML(typ="safe")
     meant = dict(_leaves(yaml.load(text), shown))
     if meant != (read := {key: yaml.load(value) for key, value in shown.items()}):
-        raise ValueError(f"{path}: not on the page as in the file: {sorted(key for key in meant | read if meant.get(key) != read.get(key))}")
+        raise ValueError(
+            f"{path}: not on the page as in the file: {sorted(key for key in meant | read if meant.get(key) != read.get(key))}"
+        )
     return "\n".join(lines) + "\n"
 
 
