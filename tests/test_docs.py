@@ -101,7 +101,7 @@ def test_the_reference_has_every_parameter_with_its_value(repository_root: Path,
     assert all(f"\n## {name}\n" in page for name in values)
     assert f"| `learning_rate` | `{values['train']['learning_rate']}` |" in page
     (tmp_path / "params.yaml").write_text("train:\n  steps: 3  # how many\n  sizes:\n    - 1\n    - 2\n")
-    with pytest.raises(ValueError, match="sizes|expected"):
+    with pytest.raises(ValueError, match=r"sizes|expected"):
         parameters.page(tmp_path / "params.yaml")
 
 
