@@ -1,6 +1,6 @@
 # make run: the whole pipeline from nothing. make test: everything that must hold. Both set up .venv first, once.
 .DEFAULT_GOAL := help
-.PHONY: help setup run paper test check format slow live ui
+.PHONY: help setup run paper test check format slow live ui docs docs-serve
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,6 +22,7 @@ help:
 	@echo "make slow    the tests that need minutes or a local server"
 	@echo "make live    the tests that need vLLM (.venv-vllm, made here if it is missing: several GB)"
 	@echo "make ui      the web pages of MLflow and Prefect"
+	@echo "make docs    the documentation as a site in build/docs; a broken link is an error (make docs-serve: while you write)"
 
 setup: $(STAMP)
 
@@ -58,3 +59,12 @@ live: setup
 
 ui: setup
 	@$(BIN)/rlver ui
+
+# The theme announces its successor at every build; it is pinned.
+docs docs-serve: export NO_MKDOCS_2_WARNING := 1
+docs: setup
+	@PYTHONPATH=. $(BIN)/mkdocs build --clean
+	@echo "documentation: build/docs/index.html"
+
+docs-serve: setup
+	@PYTHONPATH=. $(BIN)/mkdocs serve --dev-addr 127.0.0.1:7600

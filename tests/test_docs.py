@@ -1,0 +1,136 @@
+"""The documentation agrees with the program: commands that parse, links that lead somewhere, a reference that leaves nothing out."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from documents import rlver_commands, section, shell_blocks
+from ruamel.yaml import YAML
+
+from flows.cli import app
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "site"))
+import command_line
+import links
+import parameters
+import python_modules
+
+
+def pages(root: Path) -> list[Path]:
+    found = [*sorted((root / "docs").rglob("*.md")), root / "README.md", root / "CONTRIBUTING.md", root / "examples" / "README.md"]
+    assert len(found) > 20
+    return found
+
+
+def parse(command: Any, words: list[str], name: str = "rlver") -> None:
+    """Read a command line as the program would, without running it. Raises typer's usage errors."""
+    context = command.make_context(name, list(words))
+    if hasattr(command, "commands") and (rest := [*context._protected_args, *context.args]):
+        inner_name, inner, inner_words = command.resolve_command(context, rest)
+        parse(inner, inner_words, inner_name)
+
+
+def test_every_command_in_the_documentation_parses(repository_root: Path) -> None:
+    group = typer.main.get_command(app)
+    wrong, count = [], 0
+    for page in pages(repository_root):
+        for words in rlver_commands(page):
+            count += 1
+            try:
+                parse(group, words)
+            except typer.Exit:  # --help
+                pass
+            except Exception as error:
+                wrong.append(f"{page.relative_to(repository_root)}: rlver {' '.join(words)}: {error!r}")
+    assert count > 60
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_wrong_command_does_not_parse() -> None:
+    group = typer.main.get_command(app)
+    for words in (["scores", "x"], ["score"], ["score", "x", "--no-such-option"], ["blind", "report"], ["run", "--jobs", "many"]):
+        with pytest.raises(Exception, match=r"(?i)no such|missing|valid integer"):
+            parse(group, words)
+
+
+def test_every_relative_link_leads_somewhere(repository_root: Path) -> None:
+    broken = [
+        f"{page.relative_to(repository_root)}: {target}"
+        for page in pages(repository_root)
+        for target in re.findall(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)", re.sub(r"```.*?```|`[^`\n]+`", "", page.read_text(), flags=re.DOTALL))
+        if not (page.parent / target).exists()
+    ]
+    assert not broken
+
+
+def test_every_page_is_in_the_navigation(repository_root: Path) -> None:
+    named = set(re.findall(r": ([\w/-]+\.md)$", (repository_root / "mkdocs.yml").read_text(), flags=re.MULTILINE))
+    there = {path.relative_to(repository_root / "docs").as_posix() for path in (repository_root / "docs").rglob("*.md")}
+    made = {
+        "index.md",
+        "examples.md",
+        "contributing.md",
+        "security.md",
+        "changelog.md",
+        "reference/command-line.md",
+        "reference/parameters.md",
+    }
+    made |= {f"reference/{package}.md" for package in python_modules.pages(repository_root / "components")}
+    assert named == there | made, sorted(named ^ (there | made))
+
+
+def test_the_reference_has_every_command_and_option() -> None:
+    page = command_line.page()
+    commands = command_line._commands(("rlver",), typer.main.get_command(app))
+    assert len(commands) > 30
+    for words, command in commands:
+        assert f"# {' '.join(words)}\n" in page
+        for parameter in command.params:
+            assert all(f"`{name}" in page or f" {name}" in page for name in getattr(parameter, "opts", []) if name.startswith("-"))
+
+
+def test_the_reference_has_every_parameter_with_its_value(repository_root: Path, tmp_path: Path) -> None:
+    page = parameters.page(repository_root / "params.yaml")
+    values = YAML(typ="safe").load(repository_root / "params.yaml")
+    assert all(f"\n## {name}\n" in page for name in values)
+    assert f"| `learning_rate` | `{values['train']['learning_rate']}` |" in page
+    (tmp_path / "params.yaml").write_text("train:\n  steps: 3  # how many\n  sizes:\n    - 1\n    - 2\n")
+    with pytest.raises(ValueError, match=r"sizes|expected"):
+        parameters.page(tmp_path / "params.yaml")
+
+
+def test_a_link_out_of_the_documentation_becomes_a_page_that_shows_the_file(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "params.yaml").write_text("seed: 7\n")
+    (tmp_path / "README.md").write_text("[a](docs/a.md#b) `[c](d)` [p](params.yaml) [gone](gone.md) [web](https://example.org)\n")
+    (tmp_path / "docs" / "a.md").write_text("[up](../params.yaml) [home](../README.md)\n")
+    site = links.Pages(tmp_path, {"a.md": "docs/a.md", "index.md": "README.md"})
+    assert site.text("index.md") == "[a](a.md#b) `[c](d)` [p](files/params.yaml.md) [gone](gone.md) [web](https://example.org)\n"
+    assert site.text("a.md") == "[up](files/params.yaml.md) [home](index.md)\n"
+    assert site.shown_files() == {"files/params.yaml.md": "# params.yaml\n\n~~~~yaml\nseed: 7\n~~~~\n"}
+
+
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(repository_root: Path, tmp_path: Path) -> None:
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    build(load_config(str(repository_root / "mkdocs.yml"), site_dir=str(tmp_path)))
+    made = sorted(tmp_path.rglob("*.html"))
+    assert len(made) > 40
+    for page in made:
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r'(?:<script[^>]+src|<link[^>]+href|<img[^>]+src)="(?:https?:)?//', text), page
+        assert 'class="arithmatex"' not in text, page
+    assert "<math" in (tmp_path / "training.html").read_text()
+    assert posixpath.exists(tmp_path / "files" / "paper" / "runs.yaml.html")
+
+
+def test_the_tour_is_made_of_commands_with_their_output(repository_root: Path) -> None:
+    tour = section(repository_root / "docs" / "tutorial.md", "The five-minute tour")
+    assert len(shell_blocks(tour)) == tour.count("```text\n") >= 4
