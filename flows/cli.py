@@ -5,13 +5,10 @@ Errors are one readable line and a non-zero exit; `--debug`, anywhere on the lin
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Iterator, Sequence
-from typing import Annotated, NoReturn
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -27,7 +24,7 @@ from flows.commands import (
     simulator,
     upkeep,
 )
-from tasks import environment
+from tasks import environment, processes
 
 INTERRUPTED = 130
 
@@ -61,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "--debug" in arguments:
         arguments = ["--debug", *(argument for argument in arguments if argument != "--debug")]
     try:
-        with _terminated_like_interrupted():
+        with processes.terminated_like_interrupted():
             status = app(arguments, prog_name="rlver", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
@@ -72,23 +69,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if status == INTERRUPTED:
         print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
     return status if isinstance(status, int) else 0
-
-
-@contextlib.contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does: stages end, and so does the Prefect server that a run has started."""
-
-    def leave(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _explain(error: Exception) -> int:

@@ -108,7 +108,16 @@ CARRIERS = (
     "components.dialogue.transcript",
     "components.personas",
 )
-PLUMBING = ("tasks.connections", "tasks.costs", "tasks.environment", "tasks.processes", "tasks.progress", "tasks.servers", "tasks.stages")
+PLUMBING = (
+    "tasks.checkpoints",
+    "tasks.connections",
+    "tasks.costs",
+    "tasks.environment",
+    "tasks.processes",
+    "tasks.progress",
+    "tasks.servers",
+    "tasks.stages",
+)
 
 
 def test_every_stage_depends_on_all_code_that_can_change_its_output(repository_root: Path) -> None:
