@@ -12,9 +12,11 @@ from typing import Annotated
 
 import typer
 
+from components.printable import one_line
 from flows.commands import (
     blind,
     dialogues,
+    licences,
     personas,
     pipeline,
     promotion,
@@ -44,7 +46,7 @@ def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceb
         environment.set_debug()
 
 
-for commands in (pipeline, dialogues, scores, promotion, servers, upkeep):
+for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, licences):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")
@@ -78,7 +80,7 @@ def _explain(error: Exception) -> int:
     if environment.debug():
         traceback.print_exception(error)
     foreseen = isinstance(error, (ValueError, OSError, RuntimeError))
-    message = " ".join(str(error).split()) or type(error).__name__
+    message = one_line(str(error)) or type(error).__name__
     print(f"error: {message}" if foreseen else f"error: {type(error).__name__}: {message} (a bug; --debug shows where)", file=sys.stderr)
     return 1
 

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
+from components.printable import printable
+
 GRACE_S = 20.0
 PROGRESS_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
@@ -153,4 +155,4 @@ def _read(descriptor: int, stop: Stop, end: float | None) -> bytes:
 
 
 def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", errors="replace").rstrip()
+    return printable(raw.decode("utf-8", errors="replace").rstrip())

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tasks import records
+from tasks.environment import shown
 from tasks.records import File, Revision, StageRecord
 
 if TYPE_CHECKING:
@@ -246,4 +247,4 @@ def _readable() -> Iterator[None]:
         yield
     except (MlflowException, SQLAlchemyError, OSError) as error:
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise TrackingUnavailable(f"MLflow: {first}") from error
+        raise TrackingUnavailable(f"MLflow: {shown(first)}") from error

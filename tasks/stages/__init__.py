@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from components.endpoint.chat import EndpointUnavailable
+from components.printable import one_line
 from tasks import environment, processes
 
 TEMPORARY_FAILURE = 75  # EX_TEMPFAIL of sysexits.h
@@ -26,5 +27,5 @@ def run_stage(main: Callable[[], int]) -> int:
     except (ValueError, OSError, RuntimeError) as error:
         if environment.debug():
             traceback.print_exc()
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"error: {one_line(str(error))}", file=sys.stderr)
         return TEMPORARY_FAILURE if isinstance(error, (ConnectionError, TimeoutError, EndpointUnavailable)) else 1
