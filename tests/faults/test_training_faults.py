@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -113,6 +114,26 @@ def test_of_a_damaged_checkpoint_the_one_before_is_resumed(damage: str, project:
     said = capsys.readouterr().out
     assert f"{newest.relative_to(project)} is damaged and left out" in said and f"going on from step {STEPS - 10} " in said
     assert_as_undisturbed(project, "hurt")
+
+
+class Hostile:
+    """Runs code when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.mark),)
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"])
+def test_no_code_in_a_checkpoint_is_run(name: str, project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "scratch" / "whole", project / "scratch" / "evil")
+    for file in project.glob(f"scratch/evil/*/checkpoints/*/{name}"):
+        torch.save(Hostile(tmp_path / "owned"), file)
+    status = run_stage(lambda: train.main(train_arguments("evil")))
+    assert not (tmp_path / "owned").exists()
+    assert status == (0 if name == "training_args.bin" else 1), "it is not even read, or refused in one line"
 
 
 @pytest.mark.parametrize("file", ["began_with.json", "curves/train.jsonl"])
