@@ -52,7 +52,7 @@ def test_after_a_kill_at_any_of_30_moments_a_rerun_gives_the_right_result(tmp_pa
     for step in turns:
         kill = killed(root, step, seconds[step.name], random)
         kills.append(kill)
-        succeed(root, "repro", step.name)
+        succeed(root, "repro", "--single-item", step.name)
         assert_same(outputs(root, step), expected[step.name], kill)
         with capsys.disabled():
             print(
