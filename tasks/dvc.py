@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from components.files import read_yaml
 from tasks import environment, processes
-from tasks.integrity import md5_of
+from tasks.integrity import md5_of as md5_of
 from tasks.stages import TEMPORARY_FAILURE
 
 if TYPE_CHECKING:

@@ -35,7 +35,11 @@ def _licence(name: str, version: str) -> Licence:
     except metadata.PackageNotFoundError:
         return Licence(name, version, "not installed", "")
     classified = [one.rpartition(" :: ")[2] for one in told.get_all("Classifier") or [] if one.startswith("License :: ")]
-    stated = told.get("License-Expression") or "; ".join(one for one in classified if one != "OSI Approved") or told.get("License") or ""
+
+    def first(field: str) -> str:
+        return str(next(iter(told.get_all(field) or []), ""))
+
+    stated = first("License-Expression") or "; ".join(one for one in classified if one != "OSI Approved") or first("License")
     stated = next(iter(stated.strip().splitlines()), "")  # some packages state the whole text
     return Licence(name, version, kind_of(stated), stated[:80])
 
@@ -44,7 +48,7 @@ def kind_of(stated: str) -> Kind:
     """What a licence expression, a classifier or a free text comes to; joined by AND or a comma, the strictest counts."""
     parts = re.split(r"\s+AND\s+|;", stated)
     kinds = [_of_choice(part) for part in parts if part.strip()]
-    return next((kind for kind in ("copyleft", "unknown") if kind in kinds), "permissive" if kinds else "unknown")  # type: ignore[return-value]
+    return next((kind for kind in ("copyleft", "unknown") if kind in kinds), "permissive" if kinds else "unknown")
 
 
 def _of_choice(stated: str) -> Kind:
