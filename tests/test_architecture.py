@@ -107,6 +107,7 @@ CARRIERS = (
     "components.recording",
     "components.dialogue.transcript",
     "components.personas",
+    "components.printable",
 )
 PLUMBING = (
     "tasks.checkpoints",

@@ -6,16 +6,12 @@ Each test mounts a small disk of its own in a namespace that is gone afterwards;
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
-from small_project import REPOSITORY, make_project, train_arguments, weights
-
-from tasks.stages import base, train
+from small_project import REPOSITORY, make_project
 
 NAMESPACE = ("unshare", "--map-root-user", "--mount")
 
@@ -63,22 +59,3 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     done = inside(tmp_path, f"mkdir disk && mount -t tmpfs -o ro none disk && {stage}; echo status $?; find disk -type f")
     (line,) = errors(done)
     assert "Read-only file system" in line and "disk/personas" in line and done.stdout == "status 1\n"
-
-
-def test_a_training_whose_disk_is_full_goes_on_from_its_last_whole_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_project(tmp_path, steps=4, save_every=1, evaluate_every=2)
-    monkeypatch.chdir(tmp_path)
-    assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
-    assert train.main(train_arguments("whole")) == 0
-    one = max(sum(file.stat().st_size for file in path.iterdir()) for path in tmp_path.glob("scratch/whole/*/checkpoints/*"))
-    stage = f"$python -m tasks.stages.train {' '.join(train_arguments('full'))}"
-    done = inside(
-        tmp_path,
-        f"mkdir -p scratch/full && mount -t tmpfs -o size={one * 3 // 2 // 1024}k none scratch/full && {stage}; echo status $?;"
-        f"mount -o remount,size=64m none scratch/full && {stage}",
-    )
-    assert "status 1" in done.stdout and done.returncode == 0, done.stderr[-3000:]
-    assert len(errors(done)) == 1, done.stderr[-3000:]
-    assert "going on from step 1 " in done.stdout
-    torch.testing.assert_close(weights(tmp_path / "models" / "full"), weights(tmp_path / "models" / "whole"), atol=1e-6, rtol=0)
-    shutil.rmtree(tmp_path / "scratch")
