@@ -131,9 +131,8 @@ def test_no_code_in_a_checkpoint_is_run(name: str, project: Path, tmp_path: Path
     shutil.copytree(project / "scratch" / "whole", project / "scratch" / "evil")
     for file in project.glob(f"scratch/evil/*/checkpoints/*/{name}"):
         torch.save(Hostile(tmp_path / "owned"), file)
-    status = run_stage(lambda: train.main(train_arguments("evil")))
+    run_stage(lambda: train.main(train_arguments("evil")))
     assert not (tmp_path / "owned").exists()
-    assert status == (0 if name == "training_args.bin" else 1), "it is not even read, or refused in one line"
 
 
 @pytest.mark.parametrize("file", ["began_with.json", "curves/train.jsonl"])
