@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,15 @@ def write_text_atomically(path: Path, text: str) -> None:
 def write_bytes_atomically(path: Path, content: bytes) -> None:
     """Write to a neighbour, flush to disk, then rename: `path` holds the old content or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, neighbour = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    neighbour = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with neighbour.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(neighbour, 0o644)
         os.replace(neighbour, path)
     except BaseException:
-        Path(neighbour).unlink(missing_ok=True)
+        neighbour.unlink(missing_ok=True)
         raise
 
 

@@ -6,6 +6,7 @@ together with params/recipes/common.yaml. No two files of a recipe set the same 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ class SettingsError(ValueError):
 
 def overlays_of(folder: Path, variant: str) -> dict[str, Path]:
     """The files in `folder` that make `variant`, by the name that messages give them. Raises SettingsError when there are none."""
+    if not re.fullmatch(r"\w[\w.-]*", variant):
+        raise SettingsError(f"{variant!r} is no name of a variant: letters, digits, - _ and . only")  # it becomes part of paths
     one = folder / f"{variant}.yaml"
     if one.is_file():
         return {f"params/{variant}.yaml": one}

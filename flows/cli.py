@@ -5,21 +5,20 @@ Errors are one readable line and a non-zero exit; `--debug`, anywhere on the lin
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Iterator, Sequence
-from typing import Annotated, NoReturn
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+from components.printable import one_line
 from flows.commands import (
     audit,
     blind,
     dialogues,
     distil,
+    licences,
     mlflow,
     personas,
     pipeline,
@@ -32,7 +31,7 @@ from flows.commands import (
     simulator,
     upkeep,
 )
-from tasks import environment
+from tasks import environment, processes
 
 INTERRUPTED = 130
 
@@ -52,7 +51,7 @@ def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceb
         environment.set_debug()
 
 
-for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, robustness, portraits, distil):
+for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, robustness, portraits, distil, licences):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")
@@ -67,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "--debug" in arguments:
         arguments = ["--debug", *(argument for argument in arguments if argument != "--debug")]
     try:
-        with _terminated_like_interrupted():
+        with processes.terminated_like_interrupted():
             status = app(arguments, prog_name="rlver", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
@@ -80,23 +79,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status if isinstance(status, int) else 0
 
 
-@contextlib.contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does: stages end, and so does the Prefect server that a run has started."""
-
-    def leave(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _explain(error: Exception) -> int:
     if hasattr(error, "exit_code") and hasattr(error, "show"):  # wrong usage, as typer reports it
         error.show()
@@ -104,7 +86,7 @@ def _explain(error: Exception) -> int:
     if environment.debug():
         traceback.print_exception(error)
     foreseen = isinstance(error, (ValueError, OSError, RuntimeError))
-    message = " ".join(str(error).split()) or type(error).__name__
+    message = one_line(str(error)) or type(error).__name__
     print(f"error: {message}" if foreseen else f"error: {type(error).__name__}: {message} (a bug; --debug shows where)", file=sys.stderr)
     return 1
 

@@ -28,6 +28,7 @@ from flows.reproduce import reproduce
 from flows.slots import prepare_slots
 from flows.sweep import sweep
 from tasks import dvc, experiments
+from tasks.environment import shown
 
 LANDED = "rlver.personas.landed"
 PERSONAS = "rlver.personas"
@@ -98,7 +99,7 @@ def personas_landed(path: Path) -> str:
         try:
             client.request("POST", "/events", json=[event]).raise_for_status()
         except httpx.HTTPError as error:
-            raise ServerUnreachable(f"the Prefect server at {client.api_url} did not take the event: {error}") from error
+            raise ServerUnreachable(f"the Prefect server at {shown(str(client.api_url))} did not take the event: {error}") from error
     return md5
 
 

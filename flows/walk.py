@@ -19,10 +19,11 @@ from prefect.states import Completed, Failed
 
 from flows.record import Provenance
 from flows.slots import gpu_slot
-from tasks import dvc, results
+from tasks import dvc, integrity, results
 from tasks.processes import Stop
 
 TEMPORARY = "TemporaryFailure"
+RESTORED = "an earlier run with the same inputs was restored from DVC's cache"
 RETRY_DELAYS_S = [5.0, 60.0]
 
 
@@ -59,7 +60,7 @@ def bring_up_to_date(root: Path, stage: str, reasons: Sequence[str], sharing: Sh
     except dvc.StageFailed as failure:
         return Failed(name=TEMPORARY if failure.temporary else "Failed", message=str(failure))
     if outcome == "restored":
-        return Completed(name="Cached", message="an earlier run with the same inputs was restored from DVC's cache")
+        return Completed(name="Cached", message=RESTORED)
     return Completed(name="Completed" if outcome == "ran" else "Cached", message=outcome)
 
 
@@ -142,11 +143,18 @@ class Walk:
     def _note(self, step: dvc.Stage, state: State[Any]) -> None:
         if not state.is_completed():
             self._note_failure(step, state.message or f"{step.name}: {state.name}")
+        elif (state.name != "Cached" or state.message == RESTORED) and (wrong := self._mended(step)):
+            self._note_failure(step, f"{step.name}: DVC's cache was damaged and gave {', '.join(wrong)}; that is removed, so run again")
         elif state.name == "Cached":
             get_run_logger().info("%s: up to date%s", step.name, self._provenance.of_cached(step.name))
         else:
             self._walked.ran.append(step.name)
             self._provenance.of_run(step.name)
+
+    def _mended(self, step: dvc.Stage) -> list[str]:
+        """What of the stage's outputs was not what dvc.lock says of it, and is gone now."""
+        lock = dvc.locked(self._root)
+        return integrity.mend(self._root, lock[step.name].outputs) if step.name in lock else []
 
     def _note_failure(self, step: dvc.Stage, reason: str) -> None:
         self._provenance.failed(step.name, reason)

@@ -15,6 +15,7 @@ from components.dialogue.transcript import Appraisal, StopReason
 from components.files import BadFile
 from components.personas.persona import Persona
 from components.policy.protocol import ContextFull
+from components.printable import printable
 from components.settings import Settings, load_settings
 from components.simulator.emotion import EmotionRules, apply_change, stop_reason, tier
 from components.simulator.protocol import Simulator
@@ -36,7 +37,7 @@ class Terminal:
         self.source, self.target = source, target
 
     def show(self, line: str = "") -> None:
-        self.target.write(line + "\n")
+        self.target.write(printable(line) + "\n")
         self.target.flush()
 
     def ask(self, who: str) -> str | None:

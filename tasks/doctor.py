@@ -44,6 +44,7 @@ def examine(root: Path) -> list[Check]:
         _memory,
         _gpu,
         lambda: _folders(root),
+        lambda: _secrets(root / ".env"),
         lambda: _parameters(root),
         lambda: _graph(root),
         lambda: _locks(root),
@@ -147,6 +148,14 @@ def _folders(root: Path) -> Check:
     )
 
 
+def _secrets(file: Path) -> Check:
+    """A file of keys is its owner's; on a system without modes nothing can be said."""
+    if not file.is_file():
+        return Check("secrets", True, "no .env")
+    mode = file.stat().st_mode & 0o777
+    return Check("secrets", not mode & 0o077, f"{file.name} has mode {mode:03o}", f"others can read the keys in it: chmod 600 {file}")
+
+
 def _parameters(root: Path) -> Check:
     variants = sorted(path.stem for path in (root / "params").glob("*.yaml"))
     try:
@@ -186,15 +195,27 @@ def _loopback() -> Check:
 def _prefect(api_url: str | None) -> Check:
     if api_url is None:
         return Check("prefect", True, "no server set; each run starts its own")
-    return Check("prefect", servers.answers(f"{api_url}/health"), api_url, "start it (`rlver ui`), or unset PREFECT_API_URL")
+    return Check(
+        "prefect", servers.answers(f"{api_url}/health"), environment.shown(api_url), "start it (`rlver ui`), or unset PREFECT_API_URL"
+    )
 
 
 def _mlflow(uri: str) -> Check:
     if uri.startswith(("http://", "https://")):
-        return Check("mlflow", servers.answers(f"{uri.rstrip('/')}/health"), uri, "start it (`rlver ui`), or unset MLFLOW_TRACKING_URI")
+        return Check(
+            "mlflow",
+            servers.answers(f"{uri.rstrip('/')}/health"),
+            environment.shown(uri),
+            "start it (`rlver ui`), or unset MLFLOW_TRACKING_URI",
+        )
     path = Path(uri.removeprefix("sqlite:///"))
     if not uri.startswith("sqlite:///"):
-        return Check("mlflow", False, f"unknown address {uri}", "set MLFLOW_TRACKING_URI to sqlite:////absolute/path.db or http://…")
+        return Check(
+            "mlflow",
+            False,
+            f"unknown address {environment.shown(uri)}",
+            "set MLFLOW_TRACKING_URI to sqlite:////absolute/path.db or http://…",
+        )
     if not path.is_file():
         return Check("mlflow", True, f"{path} will be made by the first run")
     try:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from components.files import read_yaml
 from tasks import environment, processes
+from tasks.integrity import md5_of as md5_of
 from tasks.stages import TEMPORARY_FAILURE
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 Outcome = Literal["ran", "restored", "unchanged"]
 PIPELINE = "dvc.yaml"
 LOCK_WAIT_S = 600.0  # DVC holds its lock while it hashes: minutes for a large model
+WITHOUT_LOCK = "`git checkout dvc.lock`, or delete it: then DVC takes from its cache what is there and runs the rest again"
 AT_WORK = "another DVC process is at work in this folder; wait for it to end"
 
 
@@ -191,12 +194,6 @@ def holders(root: Path) -> set[int]:
         raise GraphError(f"{path} is damaged ({error}); when no dvc is running: rm {path}") from error
 
 
-def md5_of(path: Path) -> str:
-    """A file's MD5 as DVC records it."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "md5").hexdigest()
-
-
 def require_import(root: Path, md5: str) -> Path:
     """The persona file that params.yaml imports and whose MD5 is `md5`. Raises GraphError when there is none."""
     personas = read_yaml(root / "params.yaml").get("personas") or {}
@@ -236,6 +233,7 @@ def _exclusive(root: Path) -> Iterator[Repo]:
 
     For one thread: the current directory belongs to the process. Raises GraphError when the lock is not free within LOCK_WAIT_S.
     """
+    from dvc.dirs import site_cache_dir
     from dvc.exceptions import DvcException, NotDvcRepoError
     from dvc.lock import LockError
     from dvc.repo import Repo, lock_repo
@@ -255,7 +253,10 @@ def _exclusive(root: Path) -> Iterator[Repo]:
         raise GraphError(f"{root} is no DVC project: run `dvc init` there") from error
     except DvcException as error:
         cause = f" ({error.__cause__})" if error.__cause__ else ""
-        raise GraphError(" ".join(f"{error}{cause}".split())) from error
+        said = " ".join(f"{error}{cause}".split())
+        raise GraphError(f"{said}; {WITHOUT_LOCK}" if "dvc.lock" in said else said) from error
+    except sqlite3.DatabaseError as error:
+        raise GraphError(f"DVC's list of known files is damaged ({error}); delete {site_cache_dir()}, which is made again") from error
 
 
 def _reasons(entries: Iterable[Any]) -> list[str]:
@@ -283,6 +284,8 @@ def _failure(stage: str, status: int, said: Sequence[str]) -> StageFailed:
         return StageFailed(stage, f"ended by signal {number}{' (out of memory?)' if number == 9 else ''}", temporary=number not in (2, 15))
     if "Unable to acquire lock" in text or "is busy, it is being" in text:
         return StageFailed(stage, AT_WORK, temporary=True)
+    if damaged := next((line for line in said if "dvc.lock' is invalid" in line or "dvc.lock' validation failed" in line), None):
+        return StageFailed(stage, f"{damaged.removeprefix('ERROR: ')} {WITHOUT_LOCK}", temporary=False)
     own = [line for line in said if line.startswith("error: ")]
     dvc = [line for line in said if line.startswith("ERROR: ")]
     other = [line for line in said if not line.startswith(("ERROR: ", "> "))]

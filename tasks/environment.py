@@ -7,6 +7,7 @@ from a `.env` file in the project's root (`.env.example` lists them all).
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -78,6 +79,11 @@ def addresses(root: Path) -> Addresses:
         prefect_api_url=os.environ.get("PREFECT_API_URL") or None,
         prefect_home=Path(os.environ.get("PREFECT_HOME") or root / ".prefect"),
     )
+
+
+def shown(address: str) -> str:
+    """An address as people may see it: without the name and password that may stand before its host."""
+    return re.sub(r"(?<=:)//[^/@\s]+@", "//[hidden]@", address)
 
 
 def require_prefect_server(root: Path) -> str:

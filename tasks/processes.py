@@ -10,9 +10,14 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
+
+from components.printable import printable
 
 GRACE_S = 20.0
 PROGRESS_EVERY_S = 5.0
@@ -21,6 +26,23 @@ LOOK_EVERY_S = 0.5
 
 class TookTooLong(RuntimeError):
     """A child was ended because its time was up."""
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does: what was begun is ended in order, servers and children too."""
+
+    def leave(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Stop:
@@ -133,4 +155,4 @@ def _read(descriptor: int, stop: Stop, end: float | None) -> bytes:
 
 
 def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", errors="replace").rstrip()
+    return printable(raw.decode("utf-8", errors="replace").rstrip())

@@ -79,12 +79,12 @@ def user_interfaces(root: Path, where: Addresses, mlflow_port: int, prefect_port
     with ExitStack() as stack:
         started: list[Server] = []
         if where.tracking_uri.startswith(("http://", "https://")):
-            say(f"MLflow   {where.tracking_uri} (runs elsewhere)")
+            say(f"MLflow   {environment.shown(where.tracking_uri)} (runs elsewhere)")
         else:
             started.append(stack.enter_context(mlflow(root, where.tracking_uri, free_port(mlflow_port))))
             say(f"MLflow   {started[-1].url}")
         if where.prefect_api_url and answers(f"{where.prefect_api_url}/health"):
-            say(f"Prefect  {where.prefect_api_url.removesuffix('/api')} (was running already)")
+            say(f"Prefect  {environment.shown(where.prefect_api_url.removesuffix('/api'))} (was running already)")
         else:
             started.append(stack.enter_context(prefect(root, free_port(prefect_port))))
             say(f"Prefect  {started[-1].url}    for `rlver serve-deployments` put this into .env: PREFECT_API_URL={started[-1].url}/api")
@@ -94,9 +94,12 @@ def user_interfaces(root: Path, where: Addresses, mlflow_port: int, prefect_port
 @contextmanager
 def mlflow(root: Path, tracking_uri: str, port: int) -> Iterator[Server]:
     """MLflow's server over the tracking store, with one worker and no job runner."""
-    options = ("--host", HOST, "--port", str(port), "--backend-store-uri", tracking_uri, "--workers", "1")
+    options = ("--host", HOST, "--port", str(port), "--workers", "1")
     place = ("--default-artifact-root", (root / "mlartifacts").as_uri())
-    extra = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    extra = {
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_BACKEND_STORE_URI": tracking_uri,  # no option: everybody may read a command line, and a password may be in it
+    }
     with serving(_ours("mlflow", ("-m", "mlflow", "server", *options, *place), extra, root, port, "/health")) as server:
         yield server
 

@@ -110,8 +110,18 @@ CARRIERS = (
     "components.recording",
     "components.dialogue.transcript",
     "components.personas",
+    "components.printable",
 )
-PLUMBING = ("tasks.connections", "tasks.costs", "tasks.environment", "tasks.processes", "tasks.progress", "tasks.servers", "tasks.stages")
+PLUMBING = (
+    "tasks.checkpoints",
+    "tasks.connections",
+    "tasks.costs",
+    "tasks.environment",
+    "tasks.processes",
+    "tasks.progress",
+    "tasks.servers",
+    "tasks.stages",
+)
 
 
 def test_every_stage_depends_on_all_code_that_can_change_its_output(repository_root: Path) -> None:

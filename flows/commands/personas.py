@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from components.printable import one_line
 from flows.commands import endpoints
 
 Backend = Literal["library", "llm"]
@@ -86,7 +87,7 @@ def import_(
         typer.echo(f"{out}: {import_personas(source, out, split)} personas")
     except InvalidPersonas as error:
         for problem in error.problems:
-            typer.echo(problem, err=True)
+            typer.echo(one_line(str(problem)), err=True)
         raise ValueError(f"{source}: {len(error.problems)} problems, nothing was written") from error
 
 
@@ -99,7 +100,7 @@ def validate(files: Annotated[list[Path], typer.Argument(help="Persona files (JS
     for path in files:
         problems, count = check(path)
         for problem in problems:
-            typer.echo(problem, err=True)
+            typer.echo(one_line(str(problem)), err=True)
         good &= not problems
         typer.echo(f"{path}: {f'{len(problems)} problems' if problems else f'{count} personas, all valid'}")
     if not good:

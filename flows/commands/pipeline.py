@@ -136,6 +136,7 @@ def _say_where_to_look(root: Path) -> None:
     typer.echo("\nWhere to look")
     for name, page in results.reports(root).items():
         typer.echo(f"  {name:<9} {page}")
-    typer.echo(f"  runs      {where.tracking_uri} (MLflow), {where.prefect_api_url or where.prefect_home} (Prefect)")
+    prefect = environment.shown(where.prefect_api_url or str(where.prefect_home))
+    typer.echo(f"  runs      {environment.shown(where.tracking_uri)} (MLflow), {prefect} (Prefect)")
     typer.echo("            `rlver ui` opens both in the browser")
     typer.echo("  talk      `rlver chat`")

@@ -7,23 +7,25 @@ import traceback
 from collections.abc import Callable
 
 from components.endpoint.chat import EndpointUnavailable
-from tasks import environment
+from components.printable import one_line
+from tasks import environment, processes
 
 TEMPORARY_FAILURE = 75  # EX_TEMPFAIL of sysexits.h
 
 
 def run_stage(main: Callable[[], int]) -> int:
-    """Run a stage's main: foreseeable errors become one readable line and exit status 1, Ctrl-C becomes 130.
+    """Run a stage's main: foreseeable errors become one readable line and exit status 1, Ctrl-C and SIGTERM become 130.
 
     75 says that the same command may succeed later, because a service did not answer; `rlver run` then tries again.
     """
     try:
-        return main()
+        with processes.terminated_like_interrupted():
+            return main()
     except KeyboardInterrupt:
         print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
         return 130
     except (ValueError, OSError, RuntimeError) as error:
         if environment.debug():
             traceback.print_exc()
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"error: {one_line(str(error))}", file=sys.stderr)
         return TEMPORARY_FAILURE if isinstance(error, (ConnectionError, TimeoutError, EndpointUnavailable)) else 1

@@ -14,12 +14,13 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
 from components.dialogue.episode import Job, Rollout
 from components.dialogue.rollouts import check_failures
-from components.files import write_jsonl, write_text_atomically
+from components.files import BadFile, write_jsonl, write_text_atomically
 from components.personas.schema import validate_file
 from components.recording import CurveFile
 from components.reward.emotion_reward import emotion_reward
@@ -48,13 +49,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if settings.train.processes > 1 and not processes.launched():
         _become_several(settings.train.processes, list(sys.argv[1:] if argv is None else argv))
     processes.join()
+    from tasks.checkpoints import alone_in
+
     identity = identity_of(settings, arguments.personas, arguments.base)
     work = arguments.scratch / f"{arguments.variant}-{digest_of(identity)}"
     check_identity(work, identity)
-    with policy_server(settings, arguments.base, settings.rollout.concurrency) as server:
+    with alone_in(work, processes.rank() == 0), policy_server(settings, arguments.base, settings.rollout.concurrency) as server:
         train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
     if processes.rank() == 0:
-        shutil.copytree(work / "curves", arguments.logs, dirs_exist_ok=True)
+        shutil.copytree(work / "curves", arguments.logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))  # of a killed write
     return 0
 
 
@@ -80,7 +83,10 @@ def check_identity(work: Path, identity: Mapping[str, Any]) -> None:
     record = work / "began_with.json"
     if not record.is_file():
         write_text_atomically(record, json.dumps(identity, indent=2) + "\n")
-    began = json.loads(record.read_text(encoding="utf-8"))
+    try:
+        began = json.loads(record.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadFile(f"{record} is damaged ({error}); delete {work} to start over") from error
     for name in sorted(began.keys() | identity.keys()):
         if began.get(name) != identity.get(name):
             raise ValueError(
@@ -95,6 +101,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     from components.training.adapters import merged
     from components.training.build import UpdateParameters, build_trainer
     from components.training.watch import Limits, Watch
+    from tasks.checkpoints import LeavesWhenAsked, last_whole, step_of
     from tasks.stages.assembly import conversation
 
     parameters, rules = settings.train, settings.simulator
@@ -149,6 +156,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
             print(line if not talk.connection else f"{line}  {talk.costs()}", flush=True)
 
     steps, checks = CurveFile(curves / "train"), CurveFile(curves / "evaluation")
+    leaves = LeavesWhenAsked(parameters.updates_per_batch)
     trainer = build_trainer(
         model,
         tokenizer,
@@ -178,23 +186,31 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
                     settings.rollout.max_logprob_gap if settings.policy.top_p == 1 else math.inf,  # top_p drops what the trainer counts
                 ),
                 show=show,
-            )
+            ),
+            leaves,
         ],
     )
-    checkpoint = _last_checkpoint(work / "checkpoints")
-    done = int(checkpoint.name.rsplit("-", 1)[1]) if checkpoint else -1
-    steps.keep_until(done)
-    checks.keep_until(done)
-    if checkpoint:
-        curriculum.restore(steps.rows()[-1])
-        if leads:
-            print(f"going on from step {done} ({checkpoint})", flush=True)
+    checkpoint, damaged = last_whole(work / "checkpoints")
+    for one in damaged:
+        show(f"{one} is damaged and left out")
+    done = step_of(checkpoint) if checkpoint else -1
     try:
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        for curve in (steps, checks):
+            curve.keep_until(done)
+        if checkpoint:
+            curriculum.restore(steps.rows()[-1])
+            show(f"going on from step {done} ({checkpoint})")
+    except (BadFile, LookupError) as error:
+        raise BadFile(f"the curves in {curves} do not belong to {checkpoint} ({error}); delete {work} to start over") from error
+    try:
+        with leaves.listening() if processes.count() == 1 else nullcontext():
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     finally:
         if leads:
             write_costs(out, {"user": talk.connection})
     wanted = parameters.steps * parameters.updates_per_batch
+    if leaves.asked and trainer.state.global_step < wanted:
+        raise KeyboardInterrupt
     if trainer.state.global_step != wanted:
         raise RuntimeError(f"training stopped at step {trainer.state.global_step} of {wanted}")
     model.eval()
@@ -202,12 +218,6 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         del model.critic  # of no use to who talks to the policy
     if leads:
         save_policy(merged(trainer.model), tokenizer, out)
-
-
-def _last_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint; one that was being written when the process died lacks its state file."""
-    complete = [path.parent for path in folder.glob("checkpoint-*/trainer_state.json")]
-    return max(complete, key=lambda path: int(path.name.rsplit("-", 1)[1]), default=None)
 
 
 if __name__ == "__main__":

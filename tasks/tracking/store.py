@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tasks.environment import shown
+
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
@@ -57,4 +59,4 @@ def readable() -> Iterator[None]:
         yield
     except (MlflowException, SQLAlchemyError, OSError) as error:
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise TrackingUnavailable(f"MLflow: {first}") from error
+        raise TrackingUnavailable(f"MLflow: {shown(first)}") from error

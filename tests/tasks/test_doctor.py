@@ -21,6 +21,7 @@ SUBJECTS = [
     "memory",
     "gpu",
     "folders",
+    "secrets",
     "params",
     "graph",
     "locks",

@@ -1,0 +1,106 @@
+"""What lets a training go on after its end came too early: whole checkpoints only, one process at a time, and leave when asked.
+
+A checkpoint that was being written when the process died, or that the disk damaged, is never resumed: the one before it is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import signal
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from transformers import TrainerCallback
+
+LEAVE_S = 7.0  # what a step may still take after a signal, so that saving and ending fit into ten seconds
+STATE = "trainer_state.json"  # what transformers writes last
+NEEDED = ("optimizer.pt", "scheduler.pt")  # without them it would begin them anew and say nothing
+
+
+@contextmanager
+def alone_in(work: Path, leads: bool = True) -> Iterator[None]:
+    """Raise ValueError when another process trains in `work`; of several that train together only the leading one asks."""
+    work.mkdir(parents=True, exist_ok=True)
+    with (work / "lock").open("a") if leads else nullcontext() as lock:
+        try:
+            if lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"another training is at work in {work}: wait for its end, or end it, then run the same command again"
+            ) from None
+        yield
+
+
+def last_whole(folder: Path) -> tuple[Path | None, list[Path]]:
+    """The newest checkpoint in `folder` that can be resumed, and the newer ones that are damaged."""
+    begun = sorted((path.parent for path in folder.glob(f"checkpoint-*/{STATE}")), key=step_of, reverse=True)
+    damaged: list[Path] = []
+    for checkpoint in begun:
+        if is_whole(checkpoint):
+            return checkpoint, damaged
+        damaged.append(checkpoint)
+    return None, damaged
+
+
+def step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def is_whole(checkpoint: Path) -> bool:
+    """Whether every file can be read to its end; PyTorch's own files carry checksums, safetensors their length."""
+    try:
+        for file in sorted(checkpoint.rglob("*")):
+            if file.suffix == ".safetensors":
+                with safe_open(file, framework="np"):
+                    pass
+            elif file.suffix == ".json":
+                json.loads(file.read_text(encoding="utf-8"))
+            elif file.suffix in (".pt", ".pth") and zipfile.ZipFile(file).testzip():
+                return False
+    except (SafetensorError, ValueError, OSError, zipfile.BadZipFile):
+        return False
+    return all((checkpoint / name).is_file() for name in NEEDED)
+
+
+class LeavesWhenAsked(TrainerCallback):
+    """On SIGINT or SIGTERM the step under way is finished and saved, and training ends; `asked` says so.
+
+    A step that is not over after LEAVE_S is given up, and so is any step at a second signal: KeyboardInterrupt. The run then goes on from
+    an earlier checkpoint. `updates_per_batch`: only after so many updates nothing of a batch is left to do.
+    """
+
+    def __init__(self, updates_per_batch: int) -> None:
+        self.asked = False
+        self._updates_per_batch = updates_per_batch
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        handlers = {signal.SIGINT: self._ask, signal.SIGTERM: self._ask, signal.SIGALRM: _give_up}
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.asked and state.global_step % self._updates_per_batch == 0:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # saving may take its time
+            control.should_save = control.should_training_stop = True
+
+    def _ask(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        signal.setitimer(signal.ITIMER_REAL, LEAVE_S)
+
+
+def _give_up(*_: object) -> None:
+    raise KeyboardInterrupt

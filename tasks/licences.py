@@ -1,0 +1,58 @@
+"""The licences of the packages that constraints.txt locks, as the installed packages state them."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+Kind = Literal["permissive", "copyleft", "unknown", "not installed"]
+_COPYLEFT = re.compile(
+    r"\b(?:A|L)?GPL|GNU (?:Affero|Lesser|Library|General)|\bMPL|Mozilla Public|\bEPL|Eclipse Public|\bCDDL|\bEUPL|CC-BY-(?:SA|NC)", re.I
+)
+_PERMISSIVE = re.compile(
+    r"\bMIT\b|\bBSD|Apache|\bISC\b|\bPSF\b|\bPython(?: Software Foundation|-2\.0)|\bZPL|Zope|Unlicense|\b0BSD|\bCC0|Public Domain|\bHPND|\bzlib|\bNCSA|\bBSL\b|CNRI-Python", re.I
+)  # fmt: skip
+
+
+class Licence(NamedTuple):
+    package: str
+    version: str
+    kind: Kind
+    stated: str  # in the package's own words, one line
+
+
+def of_locked(constraints: Path) -> list[Licence]:
+    """One entry a package, by name. A choice between a permissive licence and another one is permissive."""
+    locked = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;#]+)", constraints.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return [_licence(name, version) for name, version in sorted(locked)]
+
+
+def _licence(name: str, version: str) -> Licence:
+    try:
+        told = metadata.metadata(name)
+    except metadata.PackageNotFoundError:
+        return Licence(name, version, "not installed", "")
+    classified = [one.rpartition(" :: ")[2] for one in told.get_all("Classifier") or [] if one.startswith("License :: ")]
+
+    def first(field: str) -> str:
+        return str(next(iter(told.get_all(field) or []), ""))
+
+    stated = first("License-Expression") or "; ".join(one for one in classified if one != "OSI Approved") or first("License")
+    stated = next(iter(stated.strip().splitlines()), "")  # some packages state the whole text
+    return Licence(name, version, kind_of(stated), stated[:80])
+
+
+def kind_of(stated: str) -> Kind:
+    """What a licence expression, a classifier or a free text comes to; joined by AND or a comma, the strictest counts."""
+    parts = re.split(r"\s+AND\s+|;", stated)
+    kinds = [_of_choice(part) for part in parts if part.strip()]
+    return next((kind for kind in ("copyleft", "unknown") if kind in kinds), "permissive" if kinds else "unknown")
+
+
+def _of_choice(stated: str) -> Kind:
+    choices = re.split(r"\s+OR\s+", stated.strip(), flags=re.IGNORECASE)
+    if any(_PERMISSIVE.search(choice) and not _COPYLEFT.search(choice) for choice in choices):
+        return "permissive"
+    return "copyleft" if any(_COPYLEFT.search(choice) for choice in choices) else "unknown"

@@ -1,0 +1,61 @@
+"""A disk that is full, a folder that cannot be written: one line, nothing half-written, and right once there is room.
+
+Each test mounts a small disk of its own in a namespace that is gone afterwards; where that is not allowed it is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_project import REPOSITORY, make_project
+
+NAMESPACE = ("unshare", "--map-root-user", "--mount")
+
+
+def namespaces() -> bool:
+    try:
+        return subprocess.run((*NAMESPACE, "sh", "-c", "mount -t tmpfs none /mnt"), capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not namespaces(), reason="mounting in a namespace is not allowed here")]
+
+
+def inside(root: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """What a shell script says in `root`, in a namespace; `$python` is ours."""
+    surroundings = {**os.environ, "PYTHONPATH": str(REPOSITORY), "python": sys.executable, "HF_HUB_OFFLINE": "1"}
+    return subprocess.run((*NAMESPACE, "sh", "-c", script), cwd=root, env=surroundings, capture_output=True, text=True, check=False)
+
+
+def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert "Traceback" not in done.stderr, done.stderr[-3000:]
+    return [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+
+
+def test_personas_on_a_full_disk_leave_nothing_and_come_whole_when_there_is_room(tmp_path: Path) -> None:
+    make_project(tmp_path)
+    stage = "$python -m tasks.stages.personas --out disk/personas --metrics disk/personas.json"
+    done = inside(
+        tmp_path,
+        f"mkdir disk plain && mount -t tmpfs -o size=64k none disk && {stage}; echo status $?; find disk -type f;"
+        f"mount -o remount,size=64m none disk && {stage} && cp -r disk/. plain/",
+    )
+    assert [line for line in errors(done) if "No space left on device" in line] == errors(done) and len(errors(done)) == 1
+    assert done.returncode == 0 and done.stdout.splitlines() == ["status 1"], "not a file is left"
+    written = inside(tmp_path, stage)
+    assert written.returncode == 0
+    for name in ("personas/train.jsonl", "personas/test.jsonl", "personas.json"):
+        assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "disk" / name).read_bytes()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    make_project(tmp_path)
+    stage = "$python -m tasks.stages.personas --out disk/personas --metrics disk/personas.json"
+    done = inside(tmp_path, f"mkdir disk && mount -t tmpfs -o ro none disk && {stage}; echo status $?; find disk -type f")
+    (line,) = errors(done)
+    assert "Read-only file system" in line and "disk/personas" in line and done.stdout == "status 1\n"
