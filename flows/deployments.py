@@ -27,7 +27,7 @@ from flows.promote import promote
 from flows.reproduce import reproduce
 from flows.slots import prepare_slots
 from flows.sweep import sweep
-from tasks import dvc, experiments
+from tasks import dvc, environment, experiments
 from tasks.environment import shown
 
 LANDED = "rlver.personas.landed"
@@ -50,7 +50,7 @@ def deployments(root: Path) -> list[RunnerDeployment]:
 
 def serve_deployments(root: Path) -> None:
     """Serve them until Ctrl-C, one run at a time: two pipelines in one folder would wait for each other's files."""
-    prepare_slots()
+    prepare_slots(environment.addresses(root).prefect_api_url)
     detect_zombies()
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT_S}):
         serve(*deployments(root), limit=1, pause_on_shutdown=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from pathlib import Path
@@ -35,7 +36,8 @@ def evaluate(
     """
     root = environment.project_root()
     environment.prepare(root)
-    out = root / "transcripts" / "on-demand" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', policy).strip('-')}-{difficulty}.jsonl"
+    told_apart = hashlib.sha256(repr((policy, difficulty, repeats, limit)).encode()).hexdigest()[:8]
+    out = root / "transcripts" / "on-demand" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', policy).strip('-')}-{difficulty}-{told_apart}.jsonl"
     options = ["--policy", policy, "--difficulty", difficulty, "--repeats", str(repeats), *(["--limit", str(limit)] if limit else [])]
     said: list[str] = []
 

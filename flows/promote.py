@@ -71,6 +71,8 @@ def _promote(root: Path, registry: Registry, variant: str, approval: bool, only_
         if not answer.promote:
             return Completed(name="Declined", message=f"{variant} was not approved: {answer.reason or 'no reason given'}")
         approved = answer.reason or "without a reason"
+        if registry.champion() != champion:
+            return Failed(message="the champion has changed while this waited for an answer; promote again to be compared with the new one")
     version = _move(registry, candidate, found, champion, approved)
     return Completed(message=f"{version} is the champion" + (f", before it {champion}" if champion else ""))
 
@@ -78,18 +80,18 @@ def _promote(root: Path, registry: Registry, variant: str, approval: bool, only_
 def _move(registry: Registry, candidate: Candidate, found: tuple[Condition, ...], champion: Version | None, approved: str) -> Version:
     """Register and crown, both or neither."""
     with transaction():
-        version = register(registry, candidate, found, approved)
+        version = register(registry, candidate, found, approved, champion)
         crown(registry, version, champion)
     return version
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
-def register(registry: Registry, candidate: Candidate, found: tuple[Condition, ...], approved: str) -> Version:
+def register(registry: Registry, candidate: Candidate, found: tuple[Condition, ...], approved: str, over: Version | None) -> Version:
     """A new version, with its card and the evidence for it."""
     tags = {**candidate.tags, **({"approved": approved} if approved else {})}
     version = registry.register(candidate.variant, candidate.md5, candidate.card(found), candidate.texts, tags)
     if made := get_transaction():
-        made.set("undo", lambda: registry.withdraw(version))
+        made.set("undo", lambda: registry.withdraw(version, over))
     return version
 
 

@@ -58,7 +58,7 @@ def reproduce(
     context = FlowRunContext.get()
     flow_run = str(context.flow_run.id) if context and context.flow_run else None
     with Provenance(root, where, flow_run, logger) as provenance:
-        sharing = Sharing(jobs, prepare_slots(), stage_hours)
+        sharing = Sharing(jobs, prepare_slots(where.prefect_api_url), stage_hours)
         walked = Walk(root, chosen, reasons, sharing, keep_going, provenance).take()
     if walked.failed and not keep_going:
         return Failed(message="; ".join(walked.failed.values()))

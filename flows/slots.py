@@ -17,9 +17,13 @@ GPU_SLOT = "rlver-gpu"
 GPU_STAGES = frozenset({"base", "train", "converse", "benchmark"})
 
 
-def prepare_slots() -> int:
-    """Make the limit, as wide as there are GPUs; returns how many there are."""
-    gpus = environment.gpus()
+def prepare_slots(server: str | None) -> int:
+    """Make the limit on the server at this address, as wide as there are GPUs; returns how many there are to take turns on.
+
+    None without a server that stays up: the one that a single run starts for itself has nobody else to wait for, and would keep the slot
+    of a run that was killed.
+    """
+    gpus = environment.gpus() if server else 0
     if gpus:
         with get_client(sync_client=True) as client:
             client.upsert_global_concurrency_limit_by_name(GPU_SLOT, gpus)

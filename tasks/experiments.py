@@ -59,19 +59,28 @@ def read_sweep(root: Path, name: str) -> list[Experiment]:
 
 
 def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[str], None]) -> None:
-    """Queue the experiments and run what is queued, one at a time. An experiment of the same name is replaced. Raises SweepError."""
-    for experiment in experiments:
-        _dvc(root, ["exp", "run", "--queue", "--force", "--name", experiment.name, *experiment.options], on_line)
-    _dvc(root, ["exp", "run", "--run-all", "--jobs", "1"], on_line)
+    """Queue the experiments and run what is queued, one at a time. An experiment of the same name is replaced. Raises SweepError.
+
+    What ends this call early ends the experiment that runs too: DVC runs it in a process that would go on.
+    """
+    try:
+        for experiment in experiments:
+            _dvc(root, ["exp", "run", "--queue", "--force", "--name", experiment.name, *experiment.options], on_line)
+        _dvc(root, ["exp", "run", "--run-all", "--jobs", "1"], on_line)
+    except BaseException:
+        for leftovers in (["queue", "stop", "--kill"], ["queue", "remove", "--queued"]):
+            processes.run([sys.executable, "-m", "dvc", *leftovers], root, environment.for_child(), on_line)
+        raise
 
 
 def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str, float]]:
-    """The mean final emotion and its interval by variant (`grpo-think`: {emotion_mean, low, high}) of each experiment that succeeded."""
+    """The mean final emotion by variant of each experiment that succeeded."""
     said: list[str] = []
     _dvc(root, ["exp", "show", "--json"], said.append)
+    shown = next((line for line in said if line.startswith("[")), "[]")
     wanted = {experiment.name for experiment in experiments}
     found = {}
-    for commit in json.loads(said[-1]):
+    for commit in json.loads(shown):
         for experiment in commit.get("experiments") or []:
             data = (experiment["revs"][0] or {}).get("data")
             if experiment["name"] in wanted and data:

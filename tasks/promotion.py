@@ -42,15 +42,20 @@ class Candidate:
 
 def candidate(root: Path, variant: str) -> Candidate:
     """Everything about a trained variant of the root pipeline. Raises NotReady."""
-    known = {step.name for step in dvc.plan(root)}
+    plan = {step.name: step for step in dvc.plan(root)}
+    known = plan.keys()
     stages = [f"{stage}@{variant}" for stage in _STAGES]
     if not set(stages) <= known:
         trained = sorted(name.partition("@")[2] for name in known if name.startswith("train@"))
         raise NotReady(f"{variant} is not a trained variant of dvc.yaml; there is {', '.join(trained) or 'none'}")
-    measured = [*stages, f"converse@{BASE}", f"benchmark@{BASE}", *({REPORT} & known)]
+    measured = [*stages, f"converse@{BASE}", f"benchmark@{BASE}", *({REPORT, BASE, "personas"} & known)]
     stale = sorted(set(dvc.changed(root, measured)) & set(measured))
     if stale:
         raise NotReady(f"out of date: {', '.join(stale)}; run `rlver run` first, so that what is promoted is what was measured")
+    if REPORT in plan and f"transcripts/{variant}.jsonl" not in plan[REPORT].reads:
+        raise NotReady(
+            f"the stage {REPORT} of dvc.yaml does not read transcripts/{variant}.jsonl, so its audit may be old: add it to its deps"
+        )
     lock = dvc.locked(root)
     md5 = next(md5 for path, md5 in lock[f"train@{variant}"].outputs.items() if records.kind(path) == "models")
     settings = load_settings(root / "params.yaml", variant)

@@ -81,9 +81,13 @@ class Registry:
         """A new version of the logged model with this MD5, with its card and the texts of its evidence. Raises RegistryError if MLflow has no such model."""
         with readable():
             experiment = self._client.get_experiment_by_name(EXPERIMENT)
-            logged = self._client.search_logged_models([experiment.experiment_id], f"tags.md5 = '{md5}'") if experiment else []
+            found = self._client.search_logged_models([experiment.experiment_id], f"tags.md5 = '{md5}'") if experiment else []
+            logged = [model for model in found if str(model.status) == "READY" and model.tags.get("log_models") == "full"]
             if experiment is None or not logged:
-                raise RegistryError(f"MLflow does not hold the model of {variant}: `rlver run` logs it, also when nothing is left to run")
+                raise RegistryError(
+                    f"MLflow does not hold all of the model of {variant}: `rlver run` logs it, also when nothing is left to run, "
+                    "if tracking.log_models is full"
+                )
             if not self._client.search_registered_models(f"name = '{MODEL}'", max_results=1):
                 self._client.create_registered_model(
                     MODEL, description="Empathetic dialogue policies; the alias `champion` is the one in use."
@@ -105,9 +109,11 @@ class Registry:
             self._client.set_terminated(run)
             return _version(self._client.get_model_version(MODEL, made.version))
 
-    def withdraw(self, version: Version) -> None:
-        """Take back a version that `register` made."""
+    def withdraw(self, version: Version, over: Version | None) -> None:
+        """Take back a version that `register` made; should it have the alias already, `over` gets it back."""
         with readable():
+            if over and str(self._client.get_registered_model(MODEL).aliases.get(CHAMPION)) == version.number:
+                self._client.set_registered_model_alias(MODEL, CHAMPION, over.number)
             self._client.delete_model_version(MODEL, version.number)
             self._client.set_terminated(version.run, "FAILED")
 

@@ -17,6 +17,8 @@ from tasks.environment import Addresses
 
 HOST = "127.0.0.1"
 START_S = 120.0
+# Prefect forgets who holds a slot of a concurrency limit when it starts again, unless leases are files.
+LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
 
 
 class ServerFailed(RuntimeError):
@@ -107,7 +109,7 @@ def mlflow(root: Path, tracking_uri: str, port: int) -> Iterator[Server]:
 @contextmanager
 def prefect(root: Path, port: int) -> Iterator[Server]:
     """Prefect's server over the database in PREFECT_HOME. Its own pages need its address too."""
-    extra = {"PREFECT_API_URL": f"http://{HOST}:{port}/api", "PREFECT_UI_API_URL": f"http://{HOST}:{port}/api"}
+    extra = {"PREFECT_API_URL": f"http://{HOST}:{port}/api", "PREFECT_UI_API_URL": f"http://{HOST}:{port}/api", **LEASES}
     command = ("-m", "prefect", "server", "start", "--host", HOST, "--port", str(port))
     with serving(_ours("prefect", command, extra, root, port, "/api/health")) as server:
         yield server

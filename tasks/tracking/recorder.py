@@ -129,10 +129,18 @@ class MlflowRecorder:
 
     def send(self) -> None:
         """Send everything in the spool, oldest first. Raises TrackingUnavailable. Does nothing while another process sends."""
-        with self.spool.only_sender() as mine, readable():
-            if mine:
-                for entry in sorted(self.spool.entries(), key=lambda entry: entry.head.parent is None):  # a pipeline run ends last
-                    self._send(entry)
+        with self.spool.only_sender() as mine:
+            first: Exception | None = None
+            for entry in (
+                sorted(self.spool.entries(), key=lambda entry: entry.head.parent is None) if mine else ()
+            ):  # a pipeline run ends last
+                try:
+                    with readable():
+                        self._send(entry)
+                except (TrackingUnavailable, ValueError) as error:  # one entry in trouble keeps no other from being sent
+                    first = first or error
+            if first:
+                raise first
 
     def _send(self, entry: Entry) -> None:
         if entry.abandoned:

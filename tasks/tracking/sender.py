@@ -55,8 +55,8 @@ class Sender(threading.Thread):
             except (TrackingUnavailable, ValueError, OSError) as error:
                 self.trouble = error
                 answer.set_exception(error)
-            except BaseException as error:  # whoever waits must hear of it, whatever it is
-                answer.set_exception(TrackingUnavailable(f"MLflow: {type(error).__name__}: {error}"))
-                raise
+            except Exception as error:  # whoever waits must hear of it, whatever it is; a run does not end by it
+                self.trouble = TrackingUnavailable(f"MLflow: {type(error).__name__}: {error}")
+                answer.set_exception(self.trouble)
             else:
                 self.trouble = None

@@ -91,18 +91,19 @@ class Entry:
     def abandoned(self) -> bool:
         """Whether its writer is gone without having ended it."""
         pid, started = self.head.process
-        if (self.folder / "end.json").is_file():
-            return False
         try:
-            return bool(abs(psutil.Process(pid).create_time() - started) > 1.0)  # the number now belongs to somebody else
+            gone = abs(psutil.Process(pid).create_time() - started) > 1.0  # the number now belongs to somebody else
         except psutil.Error:
-            return True
+            gone = True
+        return gone and not (self.folder / "end.json").is_file()  # looked at last: it may have ended it and gone meanwhile
 
     def add(self, readings: Iterable[Reading]) -> None:
         text = "".join(json.dumps(reading) + "\n" for reading in readings)
         if text:
-            with (self.folder / "points.jsonl").open("a", encoding="utf-8") as file:
-                file.write(text)
+            with (self.folder / "points.jsonl").open("a+b") as file:
+                if file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":  # the end of a write that broke off
+                    text = f"\n{text}"
+                file.write(text.encode())
 
     def close(self, end: End) -> None:
         values = asdict(replace(end, record=None))
@@ -119,7 +120,11 @@ class Entry:
                 if not line.endswith(b"\n"):
                     return
                 start += len(line)
-                yield Reading(*json.loads(line)), start
+                try:
+                    reading = Reading(*json.loads(line))
+                except (ValueError, TypeError):  # a write that broke off, on a full disk
+                    continue
+                yield reading, start
 
     @property
     def sent(self) -> tuple[str | None, int]:

@@ -32,6 +32,9 @@ ADD = {"text": "Write a function to add two numbers.", "test_list": ["assert add
         ("```python\ndef twice(x): ...\n```\nand so you call it:\n```python\ntwice(3)\n```", "def twice(x): ...\n"),
         ("```python\ncut off", "cut off"),
         ("no block at all", "no block at all"),
+        ("```python3\ndef twice(x): ...\n```\nThis works", "def twice(x): ...\n"),
+        ("```text\ntwice(3) is 6\n```\nSo:\n```python\nx = 1\n```", "x = 1\n"),
+        ("```python\r\nx = 1\r\n```", "x = 1\r\n"),
     ],
 )
 def test_code_is_the_fitting_block_of_a_reply(reply: str, code: str):
@@ -46,6 +49,7 @@ def test_code_is_the_fitting_block_of_a_reply(reply: str, code: str):
         ("```python\n    return 2 * x\n```", True),
         ("```python\ndef twice(x):\n    return x\n```", False),
         ("I cannot do that.", False),
+        ("```python\ndef twice(x):\n    return 2 * x\n\nif __name__ == '__main__':\n    print(twice(int(input())))\n```", True),
         ("", False),
         ("```python\ndef twice(x):\n    return 2 * x\nraise SystemExit(0)\n```", False),  # leaves before it is tested
     ],

@@ -15,16 +15,18 @@ def test_without_a_gpu_nobody_waits(prefect_server: None, monkeypatch: pytest.Mo
     from flows.slots import gpu_slot, prepare_slots
 
     monkeypatch.setattr(environment, "gpus", lambda: 0)
-    assert prepare_slots() == 0
+    assert prepare_slots("http://127.0.0.1/api") == 0
     with gpu_slot("train", 0), gpu_slot("train", 0):
         pass
+    monkeypatch.setattr(environment, "gpus", lambda: 2)
+    assert prepare_slots(None) == 0, "a run alone with its own server has nobody to wait for"
 
 
 def test_stages_of_two_runs_take_turns_on_one_gpu(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from flows.slots import gpu_slot, prepare_slots
 
     monkeypatch.setattr(environment, "gpus", lambda: 1)
-    gpus = prepare_slots()
+    gpus = prepare_slots("http://127.0.0.1/api")
     inside, most = 0, 0
 
     def stage(group: str) -> None:
@@ -55,7 +57,7 @@ def test_a_limit_that_was_taken_away_is_an_error(prefect_server: None, monkeypat
     from flows.slots import GPU_SLOT, gpu_slot, prepare_slots
 
     monkeypatch.setattr(environment, "gpus", lambda: 1)
-    gpus = prepare_slots()
+    gpus = prepare_slots("http://127.0.0.1/api")
     with get_client(sync_client=True) as client:
         client.delete_global_concurrency_limit_by_name(GPU_SLOT)
     with pytest.raises(Exception, match=GPU_SLOT), gpu_slot("train", gpus):

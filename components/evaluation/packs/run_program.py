@@ -14,4 +14,4 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.argv = [program]
-    runpy.run_path(program, run_name="__main__")
+    runpy.run_path(program, run_name="program")  # not __main__: an answer may end in an example of its use

@@ -1,7 +1,8 @@
 """Running a program that a model wrote: its own process, an empty folder, no environment, bounded time, memory, files and output.
 
-Where the system lets a user make namespaces (`unshare`), the program has no network either, and nothing it starts outlives it. It can still read what the user may read:
-on a machine with anything worth stealing, run the whole benchmark in a container. Nothing is run unless `benchmark.run_model_code` is true.
+Where the system lets a user make namespaces (`unshare`), the program has no network either, and nothing it starts outlives it. It can
+still read and change what the user may: on a machine with anything worth keeping, run the whole benchmark in a container. Nothing is run
+unless `benchmark.run_model_code` is true.
 """
 
 from __future__ import annotations
