@@ -14,7 +14,8 @@ from components.evaluation.transcripts import load_transcripts
 from components.files import write_json
 from components.personas.schema import validate_file
 from components.settings import load_settings
-from tasks.audited import BASE, TRANSCRIPTS, Audited, audit_one
+from tasks.audited import BASE, Audited, audit_one
+from tasks.transcript_files import TRANSCRIPTS
 
 
 def audit_files(

@@ -20,9 +20,10 @@ from components.files import BadFile
 from components.personas.persona import Persona
 from components.settings import Settings
 from components.simulator.emotion import EmotionRules
+from tasks.transcript_files import file_of_variant
 
 BASE = "base"
-TRANSCRIPTS, LOGS = Path("transcripts"), Path("logs")
+LOGS = Path("logs")
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Audited:
     @staticmethod
     def of(named: Path, log: Path | None) -> Audited:
         """A transcript file, or the name of a variant. Raises BadFile."""
-        if not named.is_file() and len(named.parts) == 1 and not named.suffix:
-            if not (TRANSCRIPTS / f"{named}.jsonl").is_file():
-                raise BadFile(f"{named}: neither a transcript file nor a variant with {TRANSCRIPTS / f'{named}.jsonl'}")
-            return Audited(str(named), load_transcripts(TRANSCRIPTS / f"{named}.jsonl"), *training_of(log or LOGS / named / "train.jsonl"))
+        if log is not None and not log.is_file():
+            raise BadFile(f"{log}: no such file")
+        if variant := file_of_variant(named):
+            return Audited(str(named), load_transcripts(variant), *training_of(log or LOGS / named / "train.jsonl"))
         return Audited(str(named), load_transcripts(named), *((None, None) if log is None else training_of(log)))
 
 

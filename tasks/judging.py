@@ -15,7 +15,7 @@ from components.evaluation.portrait.whole import portrait
 from components.files import write_json
 from components.settings import Settings, load_settings
 from tasks.connections import Connection, to_judge
-from tasks.score_commands import read_transcripts
+from tasks.transcript_files import read_transcripts
 
 
 def portraits(files: Sequence[Path], out: Path | None, params: Path) -> str:

@@ -14,10 +14,10 @@ from components.evaluation.report.published import SAGE_PERSONAS, SAGE_SOURCE, S
 from components.evaluation.sentient import sentient_metrics
 from components.evaluation.standings import Standing, standing
 from components.evaluation.statistics import Estimated
-from components.evaluation.transcripts import load_transcripts
-from components.files import BadFile, write_json
+from components.files import write_json
 from components.personas.schema import validate_file
 from components.settings import Settings, load_settings
+from tasks.transcript_files import read_transcripts
 
 
 def score(transcripts: Path, base: Path | None, personas: Path | None, out: Path | None, params: Path) -> str:
@@ -102,16 +102,6 @@ def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int) -> st
         if count
     ]
     return "\n".join(lines)
-
-
-def read_transcripts(named: Path) -> list[Dialogue]:
-    """The dialogues of a file; a bare variant name means transcripts/<variant>.jsonl."""
-    of_variant = Path("transcripts") / f"{named}.jsonl"
-    if not named.is_file() and len(named.parts) == 1 and not named.suffix:
-        if not of_variant.is_file():
-            raise BadFile(f"{named}: neither a transcript file nor a variant with {of_variant}; `rlver converse` writes transcripts")
-        return load_transcripts(of_variant)
-    return load_transcripts(named)
 
 
 def _score_text(metrics: dict[str, Any]) -> str:

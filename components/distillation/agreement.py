@@ -14,10 +14,11 @@ from components.evaluation.statistics import Interval
 from components.simulator.emotion import EmotionRules, apply_change, stop_reason
 
 Numbers = NDArray[np.float64]
+_LEAST_PERSONAS = 2  # one, drawn again and again, has no spread and would look certain
 
 
 class Agreed(NamedTuple):
-    """A figure with its 95% interval; None where it is not defined, as a correlation with a constant."""
+    """A figure with its 95% interval; None where it is not defined, as a correlation with a constant or figures of one persona."""
 
     value: float | None
     ci95: Interval | None
@@ -77,7 +78,7 @@ def ranking(paired: Paired, policy: NDArray[np.int64], samples: int, seed: int) 
     """Spearman's rho and Kendall's tau between the policy models' means, said and recorded."""
     policies, personas = np.unique(policy), np.unique(paired.persona)
     nothing = Agreed(None, None, len(policies))
-    if len(policies) < 3:
+    if len(policies) < 3 or len(personas) < _LEAST_PERSONAS:
         return {"spearman": nothing, "kendall": nothing}
 
     def sums(values: Numbers) -> Numbers:
@@ -109,8 +110,8 @@ def _ratio(sums: Numbers) -> Numbers:
 def _of_sums(paired: Paired, per_row: Numbers, figure: Callable[[Numbers], Numbers], samples: int, seed: int) -> Agreed:
     """A figure that follows from sums over rows, here and in `samples` draws of whole personas."""
     personas = np.unique(paired.persona)
-    if not len(per_row):
-        return Agreed(None, None, 0)
+    if len(personas) < _LEAST_PERSONAS:
+        return Agreed(None, None, len(per_row))
     sums = np.zeros((len(personas), per_row.shape[1]))
     np.add.at(sums, np.searchsorted(personas, paired.persona), per_row)
     drawn = np.vstack([np.ones(len(personas)), _drawn(len(personas), samples, seed)])

@@ -14,6 +14,9 @@ from components.evaluation import sentient, statistics
 from components.evaluation.standings import user_of
 from components.evaluation.statistics import Estimated, Interval
 
+# unlike right_act_rate of sentient.json, which pools the turns of all dialogues, this is the mean of a share per dialogue
+RIGHT_ACT = "right_act_rate, per dialogue"
+
 _Values = dict[str, list[float]]  # of one quantity, by persona
 
 
@@ -126,9 +129,9 @@ _QUANTITIES: tuple[tuple[str, Callable[[Dialogue, int], float]], ...] = (
     ("emotion_mean", sentient.final_emotion),
     ("success_rate", sentient.is_success),
     ("failure_rate", sentient.is_failure),
-    ("right_act_rate", _right_act),
+    (RIGHT_ACT, _right_act),
     ("turns_mean", _turns),
-    ("reply_tokens_mean", _reply_tokens),
+    ("reply_tokens_mean, per dialogue", _reply_tokens),
 )
 _RATES = frozenset({"success_rate", "failure_rate"})
-_RANGES = {"emotion_mean": Interval(-100.0, 100.0), "right_act_rate": Interval(-1.0, 1.0)}
+_RANGES = {"emotion_mean": Interval(-100.0, 100.0), RIGHT_ACT: Interval(-1.0, 1.0)}

@@ -83,7 +83,8 @@ def _audit(candidate: Evidence) -> Condition:
     if candidate.audit is None:
         return Condition(name, False, f"{candidate.name} was not audited: run `rlver run --only report`")
     outcome = str(candidate.audit["outcome"])
-    named = [
+    named = [audit_why] if (audit_why := candidate.audit.get("why")) else []
+    named += [
         f"{word}: {', '.join(found)}"
         for word in ("alarm", "unknown")
         if (found := [check["name"] for check in candidate.audit["checks"] if check["outcome"] == word])

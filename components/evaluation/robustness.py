@@ -69,7 +69,7 @@ def _change(differences: Mapping[str, float], p_value: float, p_holm: float, sam
         statistics.paired_mean(differences, samples, seed, _DIFFERENCES),
         p_value,
         p_holm,
-        statistics.minimum_detectable_difference(spread, len(differences)),
+        statistics.minimum_detectable_difference(spread, len(differences), freedom=max(1, len(differences) - 1)),
     )
 
 

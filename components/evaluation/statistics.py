@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+_FEW = 5  # clusters: below them most draws repeat one another, and Student's interval is wide as it should be
 _MANY = 400  # clusters: beyond them, Student's interval and the bootstrap's are the same for every purpose, and the first is free
 
 
@@ -44,7 +45,7 @@ def cluster_bootstrap(clusters: Mapping[str, Sequence[float]], samples: int, see
     """Mean over all values, with a symmetric studentised bootstrap interval over clusters (Hall 1988; clusters resampled whole).
 
     The percentile interval is too short below 30 clusters and for skewed values, this one is not: each resampled mean is measured in
-    its own standard error. Clusters are taken in sorted order, so the result does not depend on the order of the rows. Ends outside
+    its own standard error. Below 5 clusters, and above 400, it is Student's interval. Clusters are taken in sorted order, so the result does not depend on the order of the rows. Ends outside
     `whole_range` are cut; a single cluster says nothing about the spread and has all of it. Raises ValueError without values.
     """
     kept = [clusters[name] for name in sorted(clusters) if clusters[name]]
@@ -59,7 +60,7 @@ def cluster_bootstrap(clusters: Mapping[str, Sequence[float]], samples: int, see
     if error == 0:
         return Estimated(value, Interval(value, value), n)
     student = float(stdtrit(n - 1, 0.975))
-    half = error * (student if n > _MANY else _studentised(sums, counts, value, student, samples, seed))
+    half = error * (student if n < _FEW or n > _MANY else _studentised(sums, counts, value, student, samples, seed))
     return Estimated(value, Interval(max(value - half, whole_range.low), min(value + half, whole_range.high)), n)
 
 
@@ -214,17 +215,20 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     return adjusted
 
 
-def minimum_detectable_difference(standard_deviation: float, n: int, power: float = 0.8, two_sided: bool = True) -> float:
+def minimum_detectable_difference(
+    standard_deviation: float, n: int, power: float = 0.8, two_sided: bool = True, freedom: float = math.inf
+) -> float:
     """Smallest true paired difference that a 5% test finds with this power, given the standard deviation of the differences.
+
+    With `freedom` the test is Student's: the sum of both quantiles of t is a good approximation, and never inside the interval.
 
     For 0/1 items of which a share d flips, the standard deviation is sqrt(d); one-sided this is 2.487 sqrt(d / n).
     """
     if n < 1 or standard_deviation < 0:
         raise ValueError("n must be positive and the standard deviation not negative")
-    normal = NormalDist()
-    return (normal.inv_cdf(0.975 if two_sided else 0.95) + normal.inv_cdf(power)) * standard_deviation / math.sqrt(n)
+    return (quantile(0.975 if two_sided else 0.95, freedom) + quantile(power, freedom)) * standard_deviation / math.sqrt(n)
 
 
 def detectable(paired: Paired, two_sided: bool = True) -> float:
     """The minimum detectable difference at 80% power of items that spread like these."""
-    return minimum_detectable_difference(paired.standard_error * math.sqrt(paired.n), paired.n, two_sided=two_sided)
+    return minimum_detectable_difference(paired.standard_error * math.sqrt(paired.n), paired.n, two_sided=two_sided, freedom=paired.freedom)

@@ -91,7 +91,8 @@ def _derived(
     if tag.kind == LLM and llm is not None:
         return _from_answers(dialogue, turns, persona, llm(tag.difficulty))
     if tag.kind not in (SCRIPTED, INFORMED, BLIND):
-        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}; only the scripted one can be re-derived")
+        can = "only a scripted user, an LLM with its stored answers and a distilled one can be re-derived"
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}; {can}")
     try:
         user = user_of(tag)
     except UnknownVersion as error:

@@ -19,6 +19,7 @@ from components.evaluation.transcripts import load_transcripts
 from components.files import BadFile, write_json, write_text_atomically
 from components.settings import Settings, load_settings
 from tasks import environment, records
+from tasks.transcript_files import read_transcripts
 
 if TYPE_CHECKING:
     from components.personas.persona import Persona
@@ -52,7 +53,7 @@ def hold_open(
 
     serving.check_host(host)
     settings = load_settings(params)
-    compared = None if transcripts is None else [(str(file), _transcripts(file)) for file in transcripts]
+    compared = None if transcripts is None else [(str(file), read_transcripts(file)) for file in transcripts]
     candidates = _candidates(policies, variants, params)
     names = transcripts or policies
     assert names is not None
@@ -122,12 +123,6 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
         warn(f"not in MLflow: {error}; the files are complete, and running this again logs them")
         return ""
     return f"; MLflow run {run}"
-
-
-def _transcripts(named: Path) -> list[Dialogue]:
-    """Of a file, or of a variant by its name."""
-    of_variant = Path("transcripts") / f"{named}.jsonl"
-    return load_transcripts(of_variant if not named.is_file() and of_variant.is_file() else named)
 
 
 def _candidates(policies: tuple[str, str] | None, variants: tuple[str, str] | None, params: Path) -> dict[Side, tuple[Candidate, Settings]]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from ipaddress import ip_address
+from socket import socket
 
 import uvicorn
 from starlette.applications import Starlette
@@ -52,13 +53,26 @@ def serve(app: Starlette, host: str, port: int, say: Callable[[str], None]) -> N
     """Answer until Ctrl-C. On another address than loopback the page asks for a key, which stands in the address that is said."""
     key = None if ip_address(host).is_loopback else secrets.token_urlsafe(16)
     shown = f"[{host}]" if ":" in host else host
-    say(f"open {f'http://{shown}:{port}/' + (f'?key={key}' if key else '')}    Ctrl-C ends it; what was answered is saved")
+    told = [f"open {f'http://{shown}:{port}/' + (f'?key={key}' if key else '')}    Ctrl-C ends it; what was answered is saved"]
     if key:
-        say("everybody in this network who has that address can read the dialogues and answer; what they send is not encrypted")
+        told.append("everybody in this network who has that address can read the dialogues and answer; what they send is not encrypted")
     guarded = Guard(app, hosts_of(host, port), key)
     config = uvicorn.Config(guarded, host=host, port=port, log_level="warning", access_log=False, server_header=False, ws="none")
     config.timeout_graceful_shutdown = 2
-    uvicorn.Server(config).run()
+    _Announced(config, lambda: say("\n".join(told))).run()
+
+
+class _Announced(uvicorn.Server):
+    """Says where it is once it listens."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
 
 
 def check_host(host: str) -> None:

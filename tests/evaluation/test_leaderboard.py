@@ -15,7 +15,7 @@ def test_every_row_is_paired_and_has_an_interval(dialogue, failed):
     assert (comparison.personas, comparison.only_a, comparison.only_b) == (2, 1, 1)
     assert (comparison.unscorable_a, comparison.unscorable_b) == (1, 0)
     rows = {row.quantity: row for row in comparison.rows}
-    assert list(rows) == ["emotion_mean", "success_rate", "failure_rate", "turns_mean", "reply_tokens_mean"]
+    assert list(rows) == ["emotion_mean", "success_rate", "failure_rate", "turns_mean", "reply_tokens_mean, per dialogue"]
     emotion = rows["emotion_mean"]
     assert (emotion.a, emotion.b, emotion.difference.value) == (20, 70, 50)  # p: 40 -> 100, q: 0 -> 40
     assert emotion.difference.ci95 == pytest.approx((50 - 12.706 * 10, 100), abs=0.1)  # two personas; no difference is above 100
@@ -34,7 +34,7 @@ def test_right_acts_are_compared_where_cues_are_known(dialogue):
     a = [dialogue("p", [0, 0], cues=[True, False])]
     b = [dialogue("p", [0, 0], cues=[True, False], evidence=[RIGHT, ()])]
     rows = {row.quantity: row for row in compare(a, b, 200, 7).rows}
-    assert (rows["right_act_rate"].a, rows["right_act_rate"].b) == (0, 0.5)
+    assert (rows["right_act_rate, per dialogue"].a, rows["right_act_rate, per dialogue"].b) == (0, 0.5)
 
 
 def test_what_cannot_be_compared_is_refused(dialogue):

@@ -24,6 +24,16 @@ def test_two_clusters_have_student_s_interval():
     assert statistics.cluster_bootstrap({"a": [0.0], "b": [100.0]}, 4000, 1, RANGE).ci95 == RANGE, "no mean is outside the range"
 
 
+def test_two_to_four_clusters_have_student_s_interval_and_five_the_bootstrap_s():
+    values = {name: [value] for name, value in zip("abcde", (1.0, 2.0, 3.0, 7.0, 9.0), strict=True)}
+    four = {name: values[name] for name in "abcd"}  # mean 3.25, standard deviation 2.63, t of three degrees 3.182
+    wide = Interval(-100.0, 100.0)
+    low, high = statistics.cluster_bootstrap(four, 4000, 1, wide).ci95
+    assert (high - low) / 2 == pytest.approx(3.182 * 2.63 / 2, abs=0.01)
+    assert statistics.cluster_bootstrap(four, 4000, 1, wide) == statistics.cluster_bootstrap(four, 4000, 2, wide), "nothing is drawn"
+    assert statistics.cluster_bootstrap(values, 4000, 1, wide) != statistics.cluster_bootstrap(values, 4000, 2, wide)
+
+
 def test_equal_values_have_no_spread():
     assert statistics.cluster_bootstrap({name: [7.0, 7.0] for name in "abc"}, 200, 1, RANGE).ci95 == (7.0, 7.0)
 
@@ -168,6 +178,8 @@ def test_minimum_detectable_difference():
     assert statistics.minimum_detectable_difference(math.sqrt(0.05), 500, two_sided=False) == pytest.approx(0.0249, abs=1e-4)
     # two-sided: (1.960 + 0.842) 43.6 / sqrt(597) = 5.0 points
     assert statistics.minimum_detectable_difference(43.6, 597) == pytest.approx(5.0, abs=0.01)
+    # three items, t of two degrees: (4.303 + 1.061) / sqrt 3
+    assert statistics.detectable(statistics.paired_scores([1.0, 2.0, 3.0])) == pytest.approx(5.364 / math.sqrt(3), abs=0.001)
     with pytest.raises(ValueError, match="positive"):
         statistics.minimum_detectable_difference(1.0, 0)
 

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.dialogue.transcript import Dialogue
-from components.evaluation.audit.checks import Check, overall, unknown
+from components.evaluation.audit.checks import Check, Outcome, overall, unknown
 from components.evaluation.audit.habits import habit_checks
 from components.evaluation.audit.opinions import SecondAppraiser, confirmation, final_emotions, parting
 from components.evaluation.audit.parameters import AuditParameters
 from components.evaluation.audit.training_log import Row, log_checks
 from components.evaluation.reappraisal import UnreadableLanguage
+
+LEAST_PERSONAS = 10  # below them nothing is called clean: most checks compare what different personas are told
 
 Checkpoints = Mapping[float, Sequence[Dialogue]]  # held-out dialogues by training step
 
@@ -26,10 +28,10 @@ def audit(
     samples: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Every check as JSON-ready values: `policy`, `dialogues`, `second_appraiser`, `outcome`, `checks`.
+    """Every check as JSON-ready values: `policy`, `dialogues`, `second_appraiser`, `outcome`, `why`, `checks`.
 
     `base` is None for the base itself, `log` and `checkpoints` where none were kept; what then cannot be judged is unknown, with the
-    reason. `samples` and `seed` are those of the bootstrap. Raises ValueError without dialogues.
+    reason. With too few personas the outcome is unknown unless a check alarms, and `why` says so. `samples` and `seed` are those of the bootstrap. Raises ValueError without dialogues.
     """
     if not dialogues:
         raise ValueError("there are no dialogues to audit")
@@ -37,13 +39,16 @@ def audit(
         *habit_checks(dialogues, base, parameters, samples, seed),
         confirmation(dialogues, base, second, parameters.confirmed_share, parameters.limits.unconfirmed_gain, samples, seed),
         _parting(checkpoints, second, parameters, samples, seed),
-        *log_checks(log or [], parameters),
+        *log_checks(log, parameters),
     ]
+    outcome, personas = overall(check.outcome for check in checks), len({dialogue.persona_id for dialogue in dialogues})
+    is_thin = personas < LEAST_PERSONAS and outcome is not Outcome.ALARM
     return {
         "policy": dialogues[0].policy,
         "dialogues": len(dialogues),
         "second_appraiser": second.name,
-        "outcome": str(overall(check.outcome for check in checks)),
+        "outcome": str(Outcome.UNKNOWN if is_thin else outcome),
+        "why": f"too few personas: {personas} of at least {LEAST_PERSONAS}" if is_thin else "",
         "checks": [check.as_json() for check in checks],
     }
 

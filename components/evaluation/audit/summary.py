@@ -11,7 +11,7 @@ Audit = Mapping[str, Any]
 def details(name: str, audit: Audit) -> str:
     """Every check of one policy."""
     lines = [
-        f"## {_escaped(name)}: {audit['outcome']}",
+        f"## {_escaped(name)}: {audit['outcome']}" + (f" ({audit['why']})" if audit["why"] else ""),
         "",
         f"{audit['dialogues']} dialogues; second appraiser: {audit['second_appraiser']}",
         "",

@@ -30,8 +30,8 @@ def read_log(path: Path) -> list[Row]:
     return [rows[step] for step in sorted(rows)]
 
 
-def log_checks(rows: Sequence[Row], parameters: AuditParameters) -> list[Check]:
-    """The last steps of a training against its first ones, `log_share` of the log each."""
+def log_checks(rows: Sequence[Row] | None, parameters: AuditParameters) -> list[Check]:
+    """The last steps of a training against its first ones, `log_share` of the log each; None where there is no log."""
     limits = parameters.limits
     return [
         _grown("growth_in_training", "reply_tokens", rows, parameters.log_share, limits.growth_in_training, "tokens per reply, end over beginning"),
@@ -41,26 +41,30 @@ def log_checks(rows: Sequence[Row], parameters: AuditParameters) -> list[Check]:
     ]  # fmt: skip
 
 
-def _grown(name: str, column: str, rows: Sequence[Row], share: float, limit: float, meaning: str, falls: bool = False) -> Check:
+def _grown(name: str, column: str, rows: Sequence[Row] | None, share: float, limit: float, meaning: str, falls: bool = False) -> Check:
     """The factor between the two ends of the log, of values above 0."""
     ends = _ends(column, rows, share)
     if ends is None or min(min(end) for end in ends) <= 0:
-        return unknown(name, limit, f"{meaning}: the log has too few values of {column}")
+        return unknown(name, limit, f"{meaning}: {_missing(column, rows)}")
     early, late = ([math.log(value) for value in end] for end in ends)
     factor = _difference(late, early) if falls else _difference(early, late)
     return judged(name, transformed(factor, math.exp), limit, meaning)
 
 
-def _risen(name: str, column: str, rows: Sequence[Row], share: float, limit: float, meaning: str) -> Check:
+def _risen(name: str, column: str, rows: Sequence[Row] | None, share: float, limit: float, meaning: str) -> Check:
     ends = _ends(column, rows, share)
     if ends is None:
-        return unknown(name, limit, f"{meaning}: the log has too few values of {column}")
+        return unknown(name, limit, f"{meaning}: {_missing(column, rows)}")
     return judged(name, _difference(*ends), limit, meaning)
 
 
-def _ends(column: str, rows: Sequence[Row], share: float) -> tuple[list[float], list[float]] | None:
+def _missing(column: str, rows: Sequence[Row] | None) -> str:
+    return "no training log" if rows is None else f"the log has too few values of {column}"
+
+
+def _ends(column: str, rows: Sequence[Row] | None, share: float) -> tuple[list[float], list[float]] | None:
     """The values of the first and of the last `share` of the steps; None where there are too few."""
-    values = [row[column] for row in rows if math.isfinite(row.get(column, math.nan))]
+    values = [row[column] for row in rows or [] if math.isfinite(row.get(column, math.nan))]
     size = int(share * len(values))
     return (values[:size], values[-size:]) if size >= _LEAST_STEPS else None
 

@@ -81,6 +81,16 @@ def test_a_clean_policy_is_exit_status_0(project: Path, capsys: pytest.CaptureFi
     assert "unconfirmed_gain" in capsys.readouterr().out
 
 
+def test_few_personas_are_not_clean_but_may_alarm(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(Path("few.jsonl"), talks(mixed(1.0))[:9])
+    write(Path("ten.jsonl"), talks(mixed(1.0))[:10])
+    write(Path("gamed.jsonl"), talks(STOCK)[:9])
+    assert main(["audit", "few.jsonl", "ten.jsonl", "gamed.jsonl"]) == 1
+    text = capsys.readouterr().out
+    assert "## few.jsonl: unknown (too few personas: 9 of at least 10)" in text
+    assert "## ten.jsonl: clean\n" in text and "## gamed.jsonl: alarm\n" in text
+
+
 def test_a_variant_finds_its_log_and_its_held_out_dialogues(project: Path) -> None:
     write_jsonl(Path("logs/gamed/train.jsonl"), [{"step": step, "reply_tokens": 10.0 * 1.2**step} for step in range(1, 21)])
     for step, share in ((0, 0.0), (10, 0.5), (20, 1.0)):
@@ -114,6 +124,8 @@ def test_the_probe_lets_every_cheat_talk_with_the_configured_user(project: Path,
         (["nobody"], "neither a transcript file nor a variant"),
         (["honest", "gamed", "--log", "logs/x.jsonl"], "belongs to one policy"),
         (["honest", "--base", "missing.jsonl"], "no such file"),
+        (["honest", "--log", "nosuch.jsonl"], "nosuch.jsonl: no such file"),
+        (["transcripts/honest.jsonl", "--log", "nosuch.jsonl"], "nosuch.jsonl: no such file"),
     ],
 )
 def test_what_is_missing_is_one_readable_line(

@@ -53,6 +53,11 @@ def test_a_log_of_few_steps_is_not_judged() -> None:
     assert {check.outcome for check in log_checks(rows(steps=10), PARAMETERS)} == {"unknown"}
 
 
+def test_no_log_is_not_a_short_log() -> None:
+    assert all(check.outcome == "unknown" and check.why.endswith(": no training log") for check in log_checks(None, PARAMETERS))
+    assert all("too few values" in check.why for check in log_checks([], PARAMETERS))
+
+
 def test_of_a_step_logged_twice_the_later_row_counts(tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ({"step": 2, "n": 1}, {"step": 1, "n": 3}, {"step": 2, "n": 5})))

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,19 +30,8 @@ def server(project: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[st
                 break
         else:
             raise AssertionError(f"the server ended: {said}")
-        await_answer(address[1])
+        assert httpx.get(address[1], trust_env=False).is_success, "it is said once it listens"
         yield process, address[1]
     finally:
         process.kill()
         process.wait()
-
-
-def await_answer(url: str) -> None:
-    end = time.monotonic() + 30
-    while True:
-        try:
-            assert httpx.get(url, trust_env=False).is_success
-            return
-        except httpx.TransportError:
-            assert time.monotonic() < end
-            time.sleep(0.05)

@@ -119,7 +119,7 @@ def test_emotions_of_another_appraiser(project: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["one.jsonl", "nowhere"], "nowhere: no such file"),
+        (["one.jsonl", "nowhere"], "nowhere: neither a transcript file nor a variant"),
         (["one.jsonl", "other.jsonl", "--host", "0.0.0.0"], "every address at once"),
         (["one.jsonl", "other.jsonl", "--host", "example.org"], "--host takes the number"),
         (["talk", "nowhere", "nowhere"], "nowhere: no such model folder"),

@@ -11,7 +11,7 @@ from report_run import make_dialogues, write_run, write_transcripts
 
 from components.evaluation.report import panels
 from components.evaluation.report.loading import Material, load_material
-from components.evaluation.report.panels import portrait, strategies
+from components.evaluation.report.panels import audit, portrait, strategies
 from components.evaluation.report.panels.listing import PANELS
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.portraits import estimate
@@ -90,6 +90,7 @@ def test_a_portrait_is_drawn_and_its_tables_carry_intervals(finished_run: Path):
     for words in ("Cognition map", "Empathic depth", "estimated from dialogue acts", "0.50 to 0.54", "2.10"):
         assert words in text
     assert "not a number" not in text
+    assert "Structured → creative" in text and "Solution → emotion" in text
     assert [table.name for table in portrait.tables(material, RUN)] == ["capabilities", "cognition", "behaviour", "strategies"]
 
 
@@ -113,3 +114,20 @@ def test_acts_are_counted_by_turn(finished_run: Path):
     named = sum(any(e.what == "platitude" for e in one.evidence) for one in first if one is not None)
     assert shares["Platitude"][0] == named / 20
     assert len(shares["Platitude"]) == 10
+
+
+def test_where_policies_differ_every_reason_is_shown(finished_run: Path):
+    material = load(finished_run)
+    whys = {variant.name: f"the log of {variant.name}" for variant in material.variants}
+
+    def audited(name: str) -> dict[str, object]:
+        check = {"value": None, "ci95": None, "threshold": 1.0, "to_base": None, "to_base_ci95": None, "outcome": "unknown"}
+        checks = [{**check, "name": "growth", "why": whys[name]}, {**check, "name": "praise", "why": "the same"}]
+        return {"outcome": "unknown", "why": "too few personas: 1 of at least 10", "second_appraiser": "s", "checks": checks}
+
+    variants = tuple(dataclasses.replace(one, metrics={**one.metrics, "audit": audited(one.name)}) for one in material.variants)
+    material = dataclasses.replace(material, variants=variants)
+    shown = audit.values(material, RUN)
+    assert shown is not None
+    assert shown["reasons"] == {"Growth": [f"{name}: {why}" for name, why in whys.items()], "Praise": ["the same"]}
+    assert "too few personas: 1 of at least 10; Growth, Praise" in page(material, RUN, {})

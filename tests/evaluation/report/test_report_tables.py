@@ -33,6 +33,8 @@ def test_the_csv_holds_full_precision_and_the_ends_of_every_interval(finished_ru
     ours = rows["grpo-think"]
     assert float(ours["emotion_mean"]) == metrics["emotion_mean"]
     assert [float(ours["difference_ci95_low"]), float(ours["difference_ci95_high"])] == metrics["paired_to_base"]["ci95"]
+    for quantity in ("turns", "reply_tokens"):
+        assert [float(ours[f"{quantity}_ci95_{end}"]) for end in ("low", "high")] == metrics[f"{quantity}_ci95"]
     assert (ours["n"], ours["failed"]) == ("21", "1")
     assert rows["base"]["difference"] == rows["base"]["difference_ci95_low"] == ""
 

@@ -46,7 +46,7 @@ def audit_table(material: Material) -> Table:
 def _verdicts(material: Material) -> Table:
     columns = (Column("policy", "Policy"), Column("outcome", "Outcome"), Column("alarms", "Alarms"), Column("unknown", "Not judged"))
     rows = (
-        (Cell(variant.name), Cell(audit["outcome"]), Cell(_named(audit, "alarm")), Cell(_named(audit, "unknown")))
+        (Cell(variant.name), Cell(audit["outcome"]), Cell(_named(audit, "alarm")), Cell(_not_judged(audit)))
         for variant, audit in _audits(material)
     )
     return Table("audit-verdicts", "Audit: verdicts", columns, tuple(rows))
@@ -54,6 +54,22 @@ def _verdicts(material: Material) -> Table:
 
 def _named(audit: Mapping[str, Any], outcome: str) -> str:
     return ", ".join(readable(check["name"]) for check in audit["checks"] if check["outcome"] == outcome) or DASH
+
+
+def _not_judged(audit: Mapping[str, Any]) -> str:
+    return "; ".join(part for part in (audit["why"], _named(audit, "unknown")) if part not in ("", DASH)) or DASH
+
+
+def _reasons(audits: Sequence[tuple[Variant, Mapping[str, Any]]]) -> Mapping[str, list[str]]:
+    """What each check is, or why it was not judged; where policies differ, a line for each reason with whose it is."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for variant, audit in audits:
+        for check in audit["checks"]:
+            found.setdefault(readable(check["name"]), {}).setdefault(check["why"], []).append(variant.name)
+    return {
+        name: list(whys) if len(whys) == 1 else [f"{', '.join(policies)}: {why}" for why, policies in whys.items()]
+        for name, whys in found.items()
+    }
 
 
 def _ends(pair: Sequence[float | None] | None) -> Ends | None:
@@ -71,8 +87,8 @@ def values(material: Material, _: Run) -> Mapping[str, Any] | None:
         return None
     seconds = sorted({str(audit["second_appraiser"]) for _, audit in audits})
     return {
-        "verdicts": [(variant.name, audit["outcome"], _named(audit, "alarm"), _named(audit, "unknown")) for variant, audit in audits],
-        "reasons": {readable(check["name"]): check["why"] for _, audit in audits for check in audit["checks"] if check["why"]},
+        "verdicts": [(variant.name, audit["outcome"], _named(audit, "alarm"), _not_judged(audit)) for variant, audit in audits],
+        "reasons": _reasons(audits),
         "seconds": ", ".join(seconds),
         "table": audit_table(material),
     }

@@ -19,6 +19,7 @@ _LOW, _HIGH = 1.0, 5.0  # of a capability (RLVER paper, appendix C)
 _CENTRE, _RADIUS = (120.0, 88.0), 56.0
 _EXTENT = 5.0  # of the cognition map, in either direction
 _SIDE, _LABEL_GAP = 400.0, 13.0  # of the map, in units of its view box
+_AXES = {"x": "Structured → creative", "y": "Solution → emotion"}  # of the map
 _FORM = Form(lambda value: number(value, 2), lambda ends: interval(ends, 2))
 
 
@@ -143,7 +144,7 @@ def _strategies(material: Material) -> Table | None:
 
 
 def _columns(names: Sequence[str]) -> list[Column]:
-    return [Column(name, readable(name), _FORM, name) for name in names]
+    return [Column(name, _AXES.get(name, readable(name)), _FORM, name) for name in names]
 
 
 def _cells(values: Mapping[str, Estimate], names: Sequence[str]) -> list[Cell]:

@@ -15,6 +15,7 @@ _COLUMNS = (
     Column("emotion_mean", "Final emotion", NUMBER, "emotion_ci95"),
     Column("change", "Change, paired", SIGNED, "change_ci95"),
     Column("p_holm", "p (Holm)", FINE),
+    Column("detectable", "Detectable", NUMBER),
     Column("dialogues", "Dialogues", COUNT),
     Column("about", "What is different"),
 )
@@ -39,6 +40,7 @@ def _of_policy(one: Mapping[str, Any]) -> Table:
                 ),
                 Cell(change.get("difference"), ends(change.get("ci95"))),
                 Cell(change.get("p_holm")),
+                Cell(change.get("detectable")),
                 Cell(shift["dialogues"]),
                 Cell(shift["about"]),
             )

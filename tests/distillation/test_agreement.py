@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from components.distillation import agreement
+from components.distillation.agreement import Paired
+from components.distillation.card import _shown
+from components.distillation.fidelity import _plain
+
+SAID, RECORDED = np.array([1.0, 2.0, -3.0, 4.0]), np.array([2.0, 1.0, 3.0, 5.0])
+
+
+def test_one_persona_gives_no_figure_and_a_dash():
+    alone = Paired(SAID, RECORDED, np.zeros(4, dtype=np.int64))
+    found = [
+        agreement.correlation(alone, 100, 1),
+        agreement.mean_error(alone, 100, 1),
+        agreement.sign_accuracy(alone, 100, 1),
+        *agreement.ranking(alone, np.array([0, 1, 2, 2]), 100, 1).values(),
+    ]
+    assert [(one.value, one.ci95) for one in found] == [(None, None)] * 5
+    assert _shown(_plain(found[0])) == "–"
+
+
+def test_two_personas_have_a_figure_and_an_interval_with_a_width():
+    found = agreement.mean_error(Paired(SAID, RECORDED, np.array([0, 0, 1, 1])), 100, 1)
+    assert found.value == pytest.approx(9 / 4) and found.ci95 is not None and found.ci95.low < found.ci95.high
