@@ -182,7 +182,7 @@ def test_ids_of_imported_dialogues_are_in_the_report_and_in_no_path(tmp_path: Pa
     assert markup not in re.sub(r'<script type="application/json".*?</script>', "", (root / "reports" / "index.html").read_text())
     outside = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(root)]
     assert not outside and (root / "reports" / "index.html").is_file()
-    for text in ("results.csv", "results.md"):
+    for text in ("tables/results.csv", "results.md"):
         assert "\x1b" not in (root / "reports" / text).read_text()
 
 
@@ -245,9 +245,9 @@ def test_passwords_in_addresses_are_not_shown() -> None:
 def test_a_tracker_that_is_away_does_not_tell_its_password() -> None:
     from mlflow.exceptions import MlflowException
 
-    from tasks.tracking import TrackingUnavailable, _readable
+    from tasks.tracking.store import TrackingUnavailable, readable
 
-    with pytest.raises(TrackingUnavailable) as error, _readable():
+    with pytest.raises(TrackingUnavailable) as error, readable():
         raise MlflowException("API request to http://me:pass@host/api failed")
     assert "pass" not in str(error.value) and "host/api" in str(error.value)
 

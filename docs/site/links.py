@@ -40,8 +40,10 @@ class Pages:
             target = posixpath.normpath(posixpath.join(posixpath.dirname(self._sources[page]), link["path"]))
             if target in self._page_of:
                 address = self._page_of[target]
-            elif target.startswith("docs/") or not (self._root / target).exists():
+            elif not (self._root / target).exists():
                 return link[0]
+            elif target.startswith("docs/"):  # a picture
+                address = target.removeprefix("docs/")
             else:
                 self._shown.add(target)
                 address = self._address(target)

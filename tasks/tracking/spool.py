@@ -12,9 +12,9 @@ import fcntl
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -152,7 +152,7 @@ class Spool:
 
     def begin(self, name: str, parent: str | None, tags: Mapping[str, str]) -> Entry:
         """A new entry; entries sort by the time they began."""
-        entry = Entry(self.folder / f"{time.time_ns():020d}-{uuid4().hex[:8]}")
+        entry = Entry(self.folder / f"{datetime.now(UTC).timestamp():020.6f}-{uuid4().hex[:8]}")
         process = (os.getpid(), psutil.Process().create_time())
         write_json(entry.folder / "head.json", asdict(Head(name, parent, dict(tags), now_ms(), process)))
         return entry
@@ -190,7 +190,7 @@ def stamp(path: Path) -> str:
 
 
 def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return int(datetime.now(UTC).timestamp() * 1000)
 
 
 def _read(path: Path) -> dict[str, Any]:
