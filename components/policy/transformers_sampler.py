@@ -15,35 +15,12 @@ from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from transformers.cache_utils import Cache
 
 from components.policy.attention import GROUPED, attention
+from components.policy.row_cache import RowCache
 from components.policy.sampler import Sample, SampleRequest
 
-
-class _RowCache(Cache):
-    """Preallocated keys and values: one row a dialogue, written at each row's own length."""
-
-    def __init__(self, model: Any, rows: int, capacity: int) -> None:
-        super().__init__(layers=[])
-        config = model.config
-        heads = config.num_key_value_heads
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        shape = (config.num_hidden_layers, rows, heads, capacity, size)
-        self.keys = torch.zeros(shape, dtype=model.dtype, device=model.device)
-        self.values = torch.zeros(shape, dtype=model.dtype, device=model.device)
-        self.rows_L: torch.Tensor | slice = slice(None)
-        self.put: tuple[torch.Tensor, ...] = ()  # (batch index, query index, row, position) of every real token
-        self.longest = 0
-
-    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
-        batch_index, query_index, row, position = self.put
-        self.keys[layer_idx, row, :, position] = key_states[batch_index, :, query_index]
-        self.values[layer_idx, row, :, position] = value_states[batch_index, :, query_index]
-        return self.keys[layer_idx, self.rows_L, :, : self.longest], self.values[layer_idx, self.rows_L, :, : self.longest]
-
-    def get_seq_length(self, *_: Any, **__: Any) -> int:
-        return 0
+READ_AT_ONCE = 32_768  # tokens of one forward pass, padding included: bounds its memory, whatever the number of dialogues
 
 
 @dataclass
@@ -62,7 +39,7 @@ class TransformersSampler:
     top_p: float
     rows: int  # dialogues that can be open at once
     capacity: int  # tokens of one dialogue
-    _cache: _RowCache | None = None
+    _cache: RowCache | None = None
     _row_of: dict[str, int] = field(default_factory=dict)
     _read: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tokens of each dialogue that are in the cache
     _free: list[int] = field(default_factory=list)
@@ -71,7 +48,7 @@ class TransformersSampler:
 
     def start(self) -> None:
         """Forget everything read so far; call before the first dialogue and after every change of the weights."""
-        self._cache = self._cache or _RowCache(self.model, self.rows, self.capacity)
+        self._cache = self._cache or RowCache(self.model, self.rows)
         self._row_of.clear()
         self._read.clear()
         self._free = list(range(self.rows))[::-1]
@@ -136,7 +113,8 @@ class TransformersSampler:
         new_B = [list(ids) for ids in unread_B]
         with attention(self.model, GROUPED), _without_dropout(self.model):
             for step in range(max(request.max_tokens for request in requests)):
-                logits_LV = self._forward(cache, live, row_of_B, new_B, length_B)
+                parts = self._parts(live, new_B)
+                logits_LV = torch.cat([self._forward(cache, part, row_of_B, new_B, length_B) for part in parts])
                 token_L, logprob_L = draw(logits_LV, uniform_BT[live, step], self.temperature, self.top_p)
                 new_B = [[] for _ in requests]
                 for index, token, logprob in zip(live, token_L.tolist(), logprob_L.tolist(), strict=True):
@@ -164,7 +142,14 @@ class TransformersSampler:
             self._row_of[request.dialogue_id] = self._free.pop()
         return self._row_of[request.dialogue_id]
 
-    def _forward(self, cache: _RowCache, live: list[int], row_of_B: list[int], new_B: list[list[int]], length_B: list[int]) -> torch.Tensor:
+    @staticmethod
+    def _parts(live: list[int], new_B: list[list[int]]) -> list[list[int]]:
+        """`live` in as few parts, in order, as keep a forward pass within `READ_AT_ONCE` tokens (a single request may exceed it)."""
+        width = max(1, max(len(new_B[index]) for index in live))
+        size = max(1, READ_AT_ONCE // width)
+        return [live[first : first + size] for first in range(0, len(live), size)]
+
+    def _forward(self, cache: RowCache, live: list[int], row_of_B: list[int], new_B: list[list[int]], length_B: list[int]) -> torch.Tensor:
         """Read the new tokens of each live request (right-padded) and return the logits (L, V) after each one's last one.
 
         Requests without new tokens (already finished) read one padding token that is not kept. Updates `length_B` in place.
@@ -186,6 +171,7 @@ class TransformersSampler:
         for index, new in zip(live, new_L, strict=True):
             length_B[index] += len(new)
         cache.longest = max(length_B[index] for index in live)
+        cache.make_room(cache.longest, self.capacity)
         seen_LQT = torch.arange(cache.longest, device=device)[None, None] <= position_LQ[:, :, None]
         mask = torch.zeros(seen_LQT.shape, dtype=self.model.dtype, device=device).masked_fill_(~seen_LQT, torch.finfo(self.model.dtype).min)
         hidden = self.model.model(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from components.policy import transformers_sampler
 from components.policy.sampler import Sample, SampleRequest
 from components.policy.transformers_sampler import TransformersSampler, draw
 
@@ -70,6 +71,30 @@ def test_a_dialogue_says_the_same_alone_or_among_others_in_any_row(model: Any) -
         ]
     backwards = asyncio.run(talk(sampler_of(model, rows=20), range(7, -1, -1), turns=3))
     assert all([s.token_ids for _, s in backwards[n]] == [s.token_ids for _, s in together[n]] for n in range(8))
+
+
+def test_what_is_read_in_parts_is_read_the_same(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = asyncio.run(talk(sampler_of(model), range(8), turns=3))
+    monkeypatch.setattr(transformers_sampler, "READ_AT_ONCE", 40)
+    widths = read_widths(monkeypatch)
+    in_parts = asyncio.run(talk(sampler_of(model), range(8), turns=3))
+    assert max(rows * width for rows, width in widths) <= 40 and max(rows for rows, _ in widths) > 1
+    for number, said in at_once.items():
+        assert [sample.token_ids for _, sample in in_parts[number]] == [sample.token_ids for _, sample in said]
+        for (_, one), (_, other) in zip(in_parts[number], said, strict=True):
+            assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+
+
+def read_widths(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """(rows, tokens a row) of every forward pass from now on."""
+    widths, forward = list[tuple[int, int]](), TransformersSampler._forward
+
+    def watched(self: Any, cache: Any, live: list[int], row_of_B: list[int], new_B: list[list[int]], length_B: list[int]) -> torch.Tensor:
+        widths.append((len(live), max(len(new_B[index]) for index in live) or 1))
+        return forward(self, cache, live, row_of_B, new_B, length_B)
+
+    monkeypatch.setattr(TransformersSampler, "_forward", watched)
+    return widths
 
 
 def test_another_seed_says_something_else(model: Any) -> None:
