@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from components.dialogue.transcript import Dialogue, SimulatorTag
+from components.evaluation.checkpoints import Checkpoints, load_checkpoints
 from components.evaluation.transcripts import load_transcripts
 from components.files import BadFile
 
@@ -36,7 +37,7 @@ class Curve:
 class Variant:
     """One policy. `metrics` are all objects of metrics/<name>/<kind>.json by kind: a new kind needs no change here.
 
-    A kind is absent, and a curve None, where the stage has not run (the base is never trained).
+    A kind is absent, a curve None, and there are no checkpoints where the stage has not run (the base is never trained).
     """
 
     name: str
@@ -45,6 +46,7 @@ class Variant:
     metrics: Mapping[str, Mapping[str, Any]]
     training: Curve | None
     held_out: Curve | None
+    checkpoints: Checkpoints = field(default_factory=dict)
 
     @property
     def sentient(self) -> Mapping[str, Any] | None:
@@ -106,6 +108,7 @@ def _load_variant(path: Path, metrics: Path, logs: Path) -> Variant:
         metrics=kinds,
         training=read_curve(logs / "train.csv"),
         held_out=read_curve(logs / "evaluation.csv"),
+        checkpoints=load_checkpoints(logs / "held_out"),
     )
 
 
