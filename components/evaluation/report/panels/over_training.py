@@ -11,12 +11,10 @@ from typing import Any
 from components.evaluation.report.acts import shown_acts
 from components.evaluation.report.loading import Material
 from components.evaluation.report.over_training import quantity, steps_of
-from components.evaluation.report.over_training_figures import HABITS
+from components.evaluation.report.over_training_figures import HABITS, MOST_BANDS
 from components.evaluation.report.panels.panel import Panel, Run
-from components.evaluation.report.table import COUNT, NUMBER, PERCENT, SIGNED, Cell, Column, Form, Table
+from components.evaluation.report.table import COUNT, PERCENT, SIGNED, Cell, Column, Form, Table
 from components.evaluation.report.wording import readable
-
-_FORMS = {"reply_words": NUMBER, "thought_words": NUMBER}  # the other habits are shares
 
 Quantity = tuple[str, str, Form, Sequence[str]]  # its key, its heading, how it is written, where it lies in a portrait
 
@@ -33,7 +31,7 @@ def tables(material: Material, _: Run) -> Sequence[Table]:
             material,
             "habits-over-training",
             "How replies are made",
-            [(name, title, _FORMS.get(name, PERCENT), ("behaviour", name)) for name, title in HABITS],
+            [(name, title, form, ("behaviour", name)) for name, title, form in HABITS],
         ),
     )
     return [table for table in found if table.rows]
@@ -69,7 +67,7 @@ def values(material: Material, run: Run) -> Mapping[str, Any] | None:
     if not found:
         return None
     personas = {dialogue.persona_id for v in material.variants for held_out in v.checkpoints.values() for dialogue in held_out}
-    return {"tables": found, "personas": len(personas)}
+    return {"tables": found, "personas": len(personas), "most_bands": MOST_BANDS}
 
 
 PANEL = Panel("over_training", "Over training", values, tables)
