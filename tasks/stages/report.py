@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.evaluation.report.loading import load_material
+from components.evaluation.report.loading import load_material, with_robustness
 from components.evaluation.report.over_training import with_portraits
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.render import write_report
@@ -25,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--metrics", type=Path, required=True, help="folder of <variant>/<kind>.json: sentient, general and more")
     parser.add_argument("--logs", type=Path, required=True, help="folder of <variant>/train.csv, evaluation.csv and held_out/")
     parser.add_argument("--personas", type=Path, help="the personas file, to filter dialogues by class")
+    parser.add_argument("--robustness", type=Path, help="what `rlver robustness` wrote about these variants")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     args = parser.parse_args(argv)
@@ -34,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     classes = {persona.persona_id: str(persona.persona_class) for persona in validate_file(args.personas)} if args.personas else {}
     material = load_material(args.transcripts, args.metrics, args.logs, classes)
     material = with_portraits(with_audits(material, settings, args.logs), settings.evaluation.bootstrap_samples, settings.seed)
+    if args.robustness:
+        material = with_robustness(material, args.robustness)
     write_report(material, Run(settings.seed, settings.benchmark.margin, model), args.out)
     write_json(args.out / "audit.json", {variant.name: variant.metrics["audit"] for variant in material.variants})
     return 0

@@ -10,7 +10,7 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,20 @@ def read_object(path: Path) -> Mapping[str, Any] | None:
     if not isinstance(value, dict):
         raise BadFile(f"{path}: expected a JSON object, got {type(value).__name__}")
     return value
+
+
+def load_robustness(path: Path) -> Mapping[str, Any]:
+    """What `rlver robustness` wrote. Raises BadFile."""
+    if (found := read_object(path)) is None:
+        raise BadFile(f"{path}: no such file; `rlver robustness` writes it")
+    if "policies" not in found:
+        raise BadFile(f"{path}: it is not what `rlver robustness` writes: it lacks policies")
+    return found
+
+
+def with_robustness(material: Material, path: Path) -> Material:
+    """The material with what `rlver robustness` wrote about the same policies. Raises BadFile."""
+    return replace(material, shared={**material.shared, "robustness": load_robustness(path)})
 
 
 def check_belongs(path: Path, sentient: Mapping[str, Any], transcripts: Path, dialogues: tuple[Dialogue, ...]) -> None:

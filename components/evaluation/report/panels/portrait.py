@@ -33,6 +33,7 @@ _FORMS = {"contribution": SIGNED, "replies": COUNT} | dict.fromkeys(_SHARES, PER
 _LENGTHS = (
     "reply_words",
     "reply_tokens",
+    "length_tracking",
     "replies_with_thought",
     "thought_words",
     "thought_tokens",
@@ -42,7 +43,7 @@ _LENGTHS = (
 _NOTES = {
     "acceptance": "Acceptance: of the replies of one strategy alone, those after which the emotion rises. Need expression: later messages with a "
     "hint at the need.",
-    "length": "Per reply. The share of tokens that are thoughts is what thinking adds to the waiting time, at a constant speed.",
+    "length": "Per reply. Length tracking: correlation with the length of the user's message, within a dialogue. The share of tokens that are thoughts is what thinking adds to the waiting time, at a constant speed.",
     "behaviour": "Repeated runs: of four words, said before in the same dialogue. Stock replies: told another persona word for word. "
     "Distinct: different words, or pairs of words, among all of a dialogue.",
     "strategies": "Frequency: share of replies. Contribution: mean change of emotion after them, which all strategies of a reply share.",
