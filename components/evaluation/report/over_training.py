@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from components.dialogue.transcript import Dialogue
+from components.evaluation.portrait.acts import NO_ACTS
+from components.evaluation.portrait.quantities import share
 from components.evaluation.portrait.whole import portrait
+from components.evaluation.report.acts import replies_with_acts
 from components.evaluation.report.loading import Material, Variant
 from components.evaluation.report.portraits import Estimate, estimate
 
@@ -25,10 +29,23 @@ def with_portraits(material: Material, samples: int, seed: int) -> Material:
     def portrayed(variant: Variant) -> Variant:
         if not variant.checkpoints:
             return variant
-        steps = [{"step": step, "portrait": portrait(held_out, samples, seed)} for step, held_out in variant.checkpoints.items()]
+        portraits = {step: portrait(held_out, samples, seed) for step, held_out in variant.checkpoints.items()}
+        acts = {act for one in portraits.values() for act in one["acts"]}
+        steps = [
+            {"step": step, "portrait": {**one, "acts": {**_unused(acts, variant.checkpoints[step]), **one["acts"]}}}
+            for step, one in portraits.items()
+        ]
         return replace(variant, metrics={**variant.metrics, "over_training": {"steps": steps}})
 
     return replace(material, variants=tuple(map(portrayed, material.variants)))
+
+
+def _unused(acts: Iterable[str], held_out: Sequence[Dialogue]) -> dict[str, Any]:
+    """What a portrait leaves out because no reply did it: at another checkpoint one does, so here its frequency is a zero."""
+    replies: dict[str, list[float]] = {}
+    for persona, _, _ in replies_with_acts([dialogue for dialogue in held_out if dialogue.emotion_final is not None]):
+        replies.setdefault(persona, []).append(0.0)
+    return {act: {"frequency": share(replies, NO_ACTS)} for act in acts}
 
 
 def steps_of(variant: Variant) -> list[tuple[int, Any]]:
