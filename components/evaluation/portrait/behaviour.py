@@ -17,7 +17,7 @@ from components.evaluation.statistics import Interval
 RUN_WORDS = 4  # a run of so many words that was said before is a repetition
 NO_TOKENS = "the transcript holds no token counts"
 NO_THOUGHTS = "no reply was thought about"
-NO_SECONDS = "transcripts hold no times; the time of a stage is in MLflow, and that of an endpoint's answers in its ledger"
+NO_SECONDS = "transcripts hold no times; `rlver latency` measures them"
 LEAST_TRACKED = 4  # turns, below which a correlation says nothing
 _COUNTS = Interval(0.0, math.inf)
 _CORRELATIONS = Interval(-1.0, 1.0)
