@@ -17,6 +17,7 @@ from components.evaluation.report.render import page
 from components.files import BadFile
 from components.settings import load_settings
 from tasks.audited import with_audits
+from tasks.stages import report as stage
 
 RUN = Run(seed=7, margin=0.05, model=None)
 DRAWN = ("acts-over-training", "changes-over-training", "habits-over-training", "appraisers-over-training")
@@ -81,3 +82,14 @@ def test_acts_nobody_named_leave_their_figures_out_and_keep_the_habits(tmp_path:
     read = with_portraits(load_material(root / "transcripts", root / "metrics", root / "logs"), 200, 7)
     assert [table.name for table in over_training.tables(read, RUN)] == ["habits-over-training"]
     assert figures.FIGURES["acts-over-training"](read) is None and figures.FIGURES["habits-over-training"](read) is not None
+
+
+def test_the_stage_draws_and_writes_what_training_kept(tmp_path: Path):
+    root = write_run(tmp_path / "run", personas=4)
+    write_held_out(root, "grpo-think", (0.2, 0.5, 0.8), personas=4)
+    folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", str(root / name))]
+    assert stage.main([*folders, "--out", str(tmp_path / "reports")]) == 0
+    drawn, written = ({path.stem for path in (tmp_path / "reports" / name).iterdir()} for name in ("plots", "tables"))
+    assert set(DRAWN) <= drawn and set(DRAWN) <= written
+    text = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
+    assert 'id="over_training"' in text and all(f'<svg id="{name}"' in text for name in DRAWN)
