@@ -25,12 +25,14 @@ def tables(material: Material, _: Run) -> Sequence[Table]:
         return []
     acts = shown_acts(material)
     found = (
-        _table(material, "acts-over-training", "Share of replies", [_of_act(act, PERCENT, "frequency") for act in acts]),
-        _table(material, "changes-over-training", "Change of emotion after them", [_of_act(act, SIGNED, "contribution") for act in acts]),
+        _table(material, "acts-over-training", "Share of replies with each act", [_of_act(act, PERCENT, "frequency") for act in acts]),
+        _table(
+            material, "changes-over-training", "Change of emotion after each act", [_of_act(act, SIGNED, "contribution") for act in acts]
+        ),
         _table(
             material,
             "habits-over-training",
-            "How replies are made",
+            "Length, thoughts and repetition",
             [(name, title, form, ("behaviour", name)) for name, title, form in HABITS],
         ),
     )
