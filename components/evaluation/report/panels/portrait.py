@@ -125,7 +125,8 @@ def _strategies(material: Material) -> Table | None:
     rows = []
     for variant in material.variants:
         acts = portrait(variant).get("strategies")
-        rows += [(variant.name, str(act), estimates(of)) for act, of in (acts.items() if isinstance(acts, Mapping) else ())]
+        known = ((str(act), estimates(of)) for act, of in (acts.items() if isinstance(acts, Mapping) else ()))
+        rows += [(variant.name, act, values) for act, values in known if values.keys() - {"replies"}]  # a count of nothing is no finding
     names = sorted({name for _, _, values in rows for name in values}, key=lambda name: (name != "frequency", name))
     if not names:
         return None
