@@ -18,6 +18,7 @@ from flows.commands import (
     blind,
     dialogues,
     distil,
+    latency,
     licences,
     mlflow,
     personas,
@@ -51,7 +52,7 @@ def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceb
         environment.set_debug()
 
 
-for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, robustness, portraits, distil, licences):
+for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, robustness, portraits, latency, distil, licences):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")

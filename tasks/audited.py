@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from components.dialogue.transcript import Dialogue
-from components.evaluation.audit.audit import Checkpoints, audit
+from components.evaluation.audit.audit import audit
 from components.evaluation.audit.opinions import Recorded, other_difficulty
 from components.evaluation.audit.training_log import read_log
+from components.evaluation.checkpoints import Checkpoints, load_checkpoints
 from components.evaluation.report.loading import Material, Variant
 from components.evaluation.transcripts import load_transcripts
 from components.files import BadFile
@@ -33,7 +34,7 @@ class Audited:
     name: str
     dialogues: Sequence[Dialogue]
     log: Path | None
-    held_out: Path | None  # folder of <step>.jsonl
+    checkpoints: Checkpoints
 
     @staticmethod
     def of(named: Path, log: Path | None) -> Audited:
@@ -42,13 +43,12 @@ class Audited:
             raise BadFile(f"{log}: no such file")
         if variant := file_of_variant(named):
             return Audited(str(named), load_transcripts(variant), *training_of(log or LOGS / named / "train.jsonl"))
-        return Audited(str(named), load_transcripts(named), *((None, None) if log is None else training_of(log)))
+        return Audited(str(named), load_transcripts(named), *((None, {}) if log is None else training_of(log)))
 
 
-def training_of(log: Path) -> tuple[Path | None, Path | None]:
-    """The log and the folder of held-out dialogues beside it; None for what is not there."""
-    held_out = log.parent / "held_out"
-    return (log if log.is_file() else None), (held_out if held_out.is_dir() else None)
+def training_of(log: Path) -> tuple[Path | None, Checkpoints]:
+    """The log, None if it is not there, and the held-out dialogues kept beside it. Raises BadFile."""
+    return (log if log.is_file() else None), load_checkpoints(log.parent / "held_out")
 
 
 def audit_one(
@@ -65,7 +65,7 @@ def audit_one(
         policy.dialogues,
         base,
         None if policy.log is None else read_log(policy.log),
-        _checkpoints(policy.held_out),
+        policy.checkpoints,
         second or other_difficulty(policy.dialogues, personas, rules),
         settings.audit,
         settings.evaluation.bootstrap_samples,
@@ -78,20 +78,9 @@ def with_audits(material: Material, settings: Settings, logs: Path | None) -> Ma
     base = None if material.base is None else material.base.dialogues
 
     def audited(variant: Variant) -> Variant:
-        trained = (None, None) if logs is None else training_of(logs / variant.name / "train.jsonl")
-        policy = Audited(variant.name, variant.dialogues, *trained)
+        log = None if logs is None else logs / variant.name / "train.jsonl"
+        policy = Audited(variant.name, variant.dialogues, log if log and log.is_file() else None, variant.checkpoints)
         found = audit_one(policy, None if variant.is_base else base, settings, personas={})
         return replace(variant, metrics={**variant.metrics, "audit": found})
 
     return replace(material, variants=tuple(audited(variant) for variant in material.variants))
-
-
-def _checkpoints(folder: Path | None) -> Checkpoints | None:
-    """Held-out dialogues by step, from files named after the step. Raises BadFile."""
-    if folder is None:
-        return None
-    files = sorted(folder.glob("*.jsonl"))
-    wrong = next((file for file in files if not file.stem.isdigit()), None)
-    if wrong is not None:
-        raise BadFile(f"{wrong}: held-out dialogues are kept in <step>.jsonl")
-    return {float(file.stem): load_transcripts(file) for file in files}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from components.evaluation.report.bare import material_of
-from components.evaluation.report.loading import read_object
+from components.evaluation.report.loading import load_robustness, with_robustness
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.render import write_report
 from components.files import BadFile
 from components.personas.schema import validate_file
 from components.settings import load_settings
 from tasks.audited import with_audits
+from tasks.stages.report import main as report_stage
 
 
 def report(transcripts: Sequence[Path], base: str | None, personas: Path | None, robustness: Path | None, out: Path, params: Path) -> Path:
@@ -24,10 +24,25 @@ def report(transcripts: Sequence[Path], base: str | None, personas: Path | None,
     material = material_of(_files(transcripts), base, classes, settings.evaluation.bootstrap_samples, settings.seed)
     material = with_audits(material, settings, logs=None)
     if robustness is not None:
-        if (found := read_object(robustness)) is None:
-            raise BadFile(f"{robustness}: no such file; `rlver robustness` writes it")
-        material = replace(material, shared={"robustness": found})
+        material = with_robustness(material, robustness)
     write_report(material, Run(settings.seed, settings.benchmark.margin, None, is_bare=True), out)
+    return out / "index.html"
+
+
+def report_with_robustness(root: Path, robustness: Path, out: Path, say: Callable[[str], None]) -> Path:
+    """The pipeline's report, brought up to date, once more with what `rlver robustness` wrote, into `out`; its first page.
+
+    Not into the pipeline's own folder: that is an output of DVC, and what DVC did not make there it would call changed.
+    """
+    from tasks import dvc, results
+
+    load_robustness(robustness)
+    if out.resolve() == (root / results.REPORTS["report"]).parent.resolve():
+        raise ValueError(f"-o {out}: this folder is the pipeline's; name another one for the report with --robustness")
+    dvc.reproduce(root, "report", say)
+    folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", str(root / name))]
+    files = ["--personas", str(root / "data" / "personas" / "test.jsonl"), "--params", str(root / "params.yaml")]
+    report_stage([*folders, *files, "--robustness", str(robustness), "--out", str(out)])
     return out / "index.html"
 
 

@@ -14,12 +14,14 @@ from components.evaluation.report.published import SAGE_PERSONAS, SAGE_SOURCE, S
 from components.evaluation.sentient import sentient_metrics
 from components.evaluation.standings import Standing, standing
 from components.evaluation.statistics import Estimated
+from components.evaluation.transcripts import uncollected
 from components.files import write_json
 from components.personas.schema import validate_file
 from components.settings import Settings, load_settings
 from tasks.transcript_files import read_transcripts
 
 
+@uncollected()
 def score(transcripts: Path, base: Path | None, personas: Path | None, out: Path | None, params: Path) -> str:
     """The metrics of a transcript file as text; all of them go to `out` if it is given."""
     settings = load_settings(params)

@@ -110,7 +110,7 @@ def _summary(scorable: Sequence[Dialogue], samples: int, seed: int) -> dict[str,
         "failure_ci95": _ends(failure),
         "turns_mean": _mean(len(d.turns) for d in scorable),
         "turns_ci95": _interval_of(_by_dialogue(scorable, lambda d: [len(d.turns)]), samples, seed),
-        "right_act_rate": right_act_rate(scorable),
+        "right_act_rate": _mean(hit for of_persona in hits.values() for hit in of_persona),
         "right_act_ci95": _ends(statistics.proportion(hits)) if any(hits.values()) else None,
     }
 
@@ -200,7 +200,7 @@ def _only_simulator(dialogues: Iterable[Dialogue]) -> SimulatorTag:
     return next(iter(tags.values()))
 
 
-def _mean(values: Iterable[int | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return _rounded(math.fsum(known) / len(known)) if known else None
 

@@ -81,14 +81,14 @@ def report(
         list[Path] | None,
         typer.Argument(metavar="[TRANSCRIPTS …]", help="Transcript files or folders, also imported ones: a report of these alone."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="TRANSCRIPTS: the folder to write the report into.")] = Path("report"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="TRANSCRIPTS or --robustness: the folder to write the report into.")] = Path(
+        "report"
+    ),
     base: Annotated[
         str | None, typer.Option("--base", metavar="NAME", help="TRANSCRIPTS: the policy the others are paired with (default: base).")
     ] = None,
     personas: Annotated[Path | None, typer.Option("--personas", help="TRANSCRIPTS: the personas file, for their classes.")] = None,
-    robustness: Annotated[
-        Path | None, typer.Option("--robustness", metavar="FILE", help="TRANSCRIPTS: what `rlver robustness` wrote.")
-    ] = None,
+    robustness: Annotated[Path | None, typer.Option("--robustness", metavar="FILE", help="With what `rlver robustness` wrote.")] = None,
     params: Annotated[Path, typer.Option("--params", help="TRANSCRIPTS: the parameter file.")] = Path("params.yaml"),
     paper: Annotated[bool, typer.Option("--paper", help="The report of the paper run, from what is finished of it.")] = False,
 ) -> None:
@@ -98,8 +98,15 @@ def report(
 
         typer.echo(f"report: {report_of(transcripts, base, personas, robustness, out, params)}")
         return
-    if base or personas or robustness:
-        raise ValueError("--base, --personas and --robustness are for a report of transcripts: name the files, rlver report FILE…")
+    if base or personas:
+        raise ValueError("--base and --personas are for a report of transcripts: name the files, rlver report FILE…")
+    if robustness:
+        if paper:
+            raise ValueError("--robustness is for the pipeline's report or one of transcripts, not for the paper's")
+        from tasks.report_commands import report_with_robustness
+
+        typer.echo(f"report: {report_with_robustness(environment.project_root(), robustness, out, typer.echo)}")
+        return
 
     from tasks import dvc, results
 

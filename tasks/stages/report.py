@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.evaluation.report.loading import load_material
+from components.evaluation.report.loading import load_material, with_robustness
+from components.evaluation.report.over_training import with_portraits
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.render import write_report
 from components.files import write_json
@@ -22,8 +23,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tasks.stages.report", description=__doc__)
     parser.add_argument("--transcripts", type=Path, required=True, help="folder of <variant>.jsonl")
     parser.add_argument("--metrics", type=Path, required=True, help="folder of <variant>/<kind>.json: sentient, general and more")
-    parser.add_argument("--logs", type=Path, required=True, help="folder of <variant>/train.csv and <variant>/evaluation.csv")
+    parser.add_argument("--logs", type=Path, required=True, help="folder of <variant>/train.csv, evaluation.csv and held_out/")
     parser.add_argument("--personas", type=Path, help="the personas file, to filter dialogues by class")
+    parser.add_argument("--robustness", type=Path, help="what `rlver robustness` wrote about these variants")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     args = parser.parse_args(argv)
@@ -31,7 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = load_settings(args.params)
     model = settings.base.model if settings.base.kind == "model" else None
     classes = {persona.persona_id: str(persona.persona_class) for persona in validate_file(args.personas)} if args.personas else {}
-    material = with_audits(load_material(args.transcripts, args.metrics, args.logs, classes), settings, args.logs)
+    material = load_material(args.transcripts, args.metrics, args.logs, classes)
+    material = with_portraits(with_audits(material, settings, args.logs), settings.evaluation.bootstrap_samples, settings.seed)
+    if args.robustness:
+        material = with_robustness(material, args.robustness)
     write_report(material, Run(settings.seed, settings.benchmark.margin, model), args.out)
     write_json(args.out / "audit.json", {variant.name: variant.metrics["audit"] for variant in material.variants})
     return 0

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from components.evaluation.portrait.whole import portrait
 from components.evaluation.sentient import sentient_metrics
-from components.evaluation.transcripts import load_transcripts
+from components.evaluation.transcripts import load_transcripts, uncollected
 from components.files import BadFile, read_jsonl, write_json
 from components.settings import digest_of, load_settings
 from components.simulator.emotion import EmotionRules
 from tasks.stages import run_stage
 
 
+@uncollected()
 def main(argv: Sequence[str] | None = None) -> int:
     """Score one variant; the base itself has no paired difference."""
     parser = argparse.ArgumentParser(prog="python -m tasks.stages.score", description=__doc__)

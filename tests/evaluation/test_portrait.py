@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.dialogue.transcript import Dialogue, Evidence
+from components.dialogue.transcript import Dialogue, Evidence, Turn
 from components.evaluation.portrait import acts, behaviour, capabilities, cognition
 from components.evaluation.portrait.acts import Act
 from components.evaluation.portrait.whole import portrait
@@ -151,6 +151,21 @@ def test_repetition_is_counted_in_runs_of_four_words() -> None:
     assert behaviour.repeated_runs(said[:1]) is None
     assert behaviour.distinct([("a", "b", "a")], 1) == pytest.approx(2 / 3)
     assert behaviour.distinct([("a", "b", "a", "b")], 2) == pytest.approx(2 / 3)
+
+
+def test_length_tracking_sees_replies_that_grow_with_what_they_answer() -> None:
+    messages = ("one", "one two", "one two three", "one", "one two three four", "one two")
+
+    def tracked(messages: Sequence[str], replies: Sequence[str]) -> float | None:
+        pairs = zip(messages, replies, strict=True)
+        return behaviour.length_tracking([Turn(user=user, assistant=said, emotion=None, appraisal=None) for user, said in pairs])
+
+    assert tracked(messages, ("first replies do not count", *messages[1:])) == pytest.approx(1.0)
+    # words 2 3 1 4 2 answered by 3 2 4 1 3: the correlation of ln 3, ln 4, ln 2, ln 5, ln 3 with ln 4, ln 3, ln 5, ln 2, ln 4
+    assert tracked(messages, ("x", "a b c", "a b", "a b c d", "a", "a b c")) == pytest.approx(-0.96, abs=0.01)
+    assert tracked(messages, ["so it is"] * 6) == 0.0, "one length for all follows nobody"
+    assert tracked(messages[:4], messages[:4]) is None, "too few turns"
+    assert tracked(["one two"] * 6, messages) is None, "nothing to follow"
 
 
 def test_thinking_costs_its_share_of_the_tokens(dialogue) -> None:

@@ -23,6 +23,7 @@ COMMANDS = [
     "verify",
     "chat",
     "score",
+    "latency",
     "compare",
     "ui",
     "serve-deployments",
@@ -124,6 +125,17 @@ def test_report_is_rebuilt_and_its_place_printed(toy: Path, capsys: pytest.Captu
         (toy / "models" / name).write_text(name)
     assert main(["report"]) == 0
     assert capsys.readouterr().out.endswith(f"report: {toy / 'reports' / 'index.html'}\n")
+
+
+def test_a_report_with_robustness_is_refused_before_anything_runs(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--robustness", "robustness.json"]) == 1
+    assert "robustness.json: no such file; `rlver robustness` writes it" in capsys.readouterr().err
+    (toy / "robustness.json").write_text('{"policies": []}')
+    assert main(["report", "--robustness", "robustness.json", "-o", "reports"]) == 1
+    assert "-o reports: this folder is the pipeline's; name another one" in capsys.readouterr().err
+    assert main(["report", "--robustness", "robustness.json", "--paper"]) == 1
+    assert "not for the paper's" in capsys.readouterr().err
+    assert not (toy / "ran.log").exists()
 
 
 def turn(emotion: int, change: int) -> dict[str, object]:

@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from components.dialogue.transcript import Dialogue
-from components.evaluation.audit.checks import Check, Outcome, overall, unknown
+from components.evaluation.audit.checks import Outcome, overall
 from components.evaluation.audit.habits import habit_checks
-from components.evaluation.audit.opinions import SecondAppraiser, confirmation, final_emotions, parting
+from components.evaluation.audit.opinions import SecondAppraiser, confirmation
+from components.evaluation.audit.over_training import means_by_step, parting_check, two_series
 from components.evaluation.audit.parameters import AuditParameters
 from components.evaluation.audit.training_log import Row, log_checks
-from components.evaluation.reappraisal import UnreadableLanguage
+from components.evaluation.checkpoints import Checkpoints
 
 LEAST_PERSONAS = 10  # below them nothing is called clean: most checks compare what different personas are told
-
-Checkpoints = Mapping[float, Sequence[Dialogue]]  # held-out dialogues by training step
 
 
 def audit(
     dialogues: Sequence[Dialogue],
     base: Sequence[Dialogue] | None,
     log: Sequence[Row] | None,
-    checkpoints: Checkpoints | None,
+    checkpoints: Checkpoints,
     second: SecondAppraiser,
     parameters: AuditParameters,
     samples: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Every check as JSON-ready values: `policy`, `dialogues`, `second_appraiser`, `outcome`, `why`, `checks`.
+    """Every check as JSON-ready values: `policy`, `dialogues`, `second_appraiser`, `outcome`, `why`, `checks`, `over_training`.
 
-    `base` is None for the base itself, `log` and `checkpoints` where none were kept; what then cannot be judged is unknown, with the
+    `base` is None for the base itself, `log` None and `checkpoints` empty where none were kept; what then cannot be judged is unknown, with the
     reason. With too few personas the outcome is unknown unless a check alarms, and `why` says so. `samples` and `seed` are those of the bootstrap. Raises ValueError without dialogues.
     """
     if not dialogues:
         raise ValueError("there are no dialogues to audit")
+    series = two_series(checkpoints, second)
     checks = [
         *habit_checks(dialogues, base, parameters, samples, seed),
         confirmation(dialogues, base, second, parameters.confirmed_share, parameters.limits.unconfirmed_gain, samples, seed),
-        _parting(checkpoints, second, parameters, samples, seed),
+        parting_check(series, parameters.confirmed_share, parameters.limits.parting, samples, seed),
         *log_checks(log, parameters),
     ]
     outcome, personas = overall(check.outcome for check in checks), len({dialogue.persona_id for dialogue in dialogues})
@@ -50,16 +50,5 @@ def audit(
         "outcome": str(Outcome.UNKNOWN if is_thin else outcome),
         "why": f"too few personas: {personas} of at least {LEAST_PERSONAS}" if is_thin else "",
         "checks": [check.as_json() for check in checks],
+        "over_training": means_by_step(series, samples, seed),
     }
-
-
-def _parting(checkpoints: Checkpoints | None, second: SecondAppraiser, parameters: AuditParameters, samples: int, seed: int) -> Check:
-    limit = parameters.limits.parting
-    if not checkpoints:
-        return unknown("parting", limit, "two appraisers over training: the held-out dialogues of the checkpoints were not kept")
-    own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
-    try:
-        theirs = {step: second.finals(dialogues) for step, dialogues in checkpoints.items()}
-    except UnreadableLanguage as error:
-        return unknown("parting", limit, f"two appraisers over training: {error}")
-    return parting(own, theirs, parameters.confirmed_share, limit, samples, seed)

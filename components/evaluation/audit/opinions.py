@@ -121,7 +121,7 @@ def confirmation(
     return _apart(name, "gain over the base", ours, theirs, share, limit, samples, seed)
 
 
-def parting(first: Mapping[float, Scores], second: Mapping[float, Scores], share: float, limit: float, samples: int, seed: int) -> Check:
+def parting(first: Mapping[int, Scores], second: Mapping[int, Scores], share: float, limit: float, samples: int, seed: int) -> Check:
     """Do two series of scores over training part? Points over the whole training that the second appraiser does not confirm.
 
     Both series are held-out scores by step and persona. A trend is the least-squares slope of a persona's scores times the steps
@@ -149,7 +149,7 @@ def _apart(
     return judged(name, apart, limit, why)
 
 
-def _trends(series: Mapping[float, Scores]) -> dict[str, float]:
+def _trends(series: Mapping[int, Scores]) -> dict[str, float]:
     """Points gained from the first step to the last along the least-squares line, for every persona that has a score at each step."""
     steps = sorted(series)
     middle = sum(steps) / max(1, len(steps))

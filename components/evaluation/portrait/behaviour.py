@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from statistics import correlation
 from typing import Any
 
 from components.dialogue.transcript import Dialogue, Turn
@@ -16,8 +17,10 @@ from components.evaluation.statistics import Interval
 RUN_WORDS = 4  # a run of so many words that was said before is a repetition
 NO_TOKENS = "the transcript holds no token counts"
 NO_THOUGHTS = "no reply was thought about"
-NO_SECONDS = "transcripts hold no times; the time of a stage is in MLflow, and that of an endpoint's answers in its ledger"
+NO_SECONDS = "transcripts hold no times; `rlver latency` measures them"
+LEAST_TRACKED = 4  # turns, below which a correlation says nothing
 _COUNTS = Interval(0.0, math.inf)
+_CORRELATIONS = Interval(-1.0, 1.0)
 
 
 def behaviour(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[str, Any]:
@@ -35,6 +38,13 @@ def behaviour(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[st
             by_persona(dialogues, lambda d: map(float, map(len, said[d.dialogue_id]))), _COUNTS, samples, seed, "there is no reply"
         ),
         "reply_tokens": mean(of_replies(lambda turn: turn.reply_tokens), _COUNTS, samples, seed, NO_TOKENS),
+        "length_tracking": mean(
+            by_persona(dialogues, lambda d: [value] if (value := length_tracking(d.turns)) is not None else []),
+            _CORRELATIONS,
+            samples,
+            seed,
+            f"no dialogue has {LEAST_TRACKED + 1} turns with messages of different length",
+        ),
         "repeated_runs": mean(of_dialogues(repeated_runs), SHARES, samples, seed, "no dialogue has a second reply"),
         "stock_replies": share(_stock_replies(dialogues, said), "there is no reply"),
         "distinct_1": mean(of_dialogues(lambda replies: distinct(replies, 1)), SHARES, samples, seed, "there is no reply"),
@@ -47,6 +57,22 @@ def behaviour(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[st
         "thought_share_of_tokens": mean(_thought_shares(dialogues), SHARES, samples, seed, NO_TOKENS),
         "thought_seconds": unknown(NO_SECONDS),
     }
+
+
+def length_tracking(turns: Sequence[Turn]) -> float | None:
+    """Do replies grow and shrink with what they answer? Correlation of the log words of message and reply; 0 for replies of one length.
+
+    From the second turn on: openers and first replies are short with everybody. None with fewer than 4 such turns, or where the
+    messages are all of one length.
+    """
+    if len(turns) <= LEAST_TRACKED:
+        return None
+    asked, said = (
+        [math.log1p(len(words_of(text))) for text in texts] for texts in zip(*((t.user, t.assistant) for t in turns[1:]), strict=True)
+    )
+    if len(set(asked)) == 1:
+        return None
+    return 0.0 if len(set(said)) == 1 else correlation(asked, said)
 
 
 def repeated_runs(replies: Sequence[Sequence[str]]) -> float | None:

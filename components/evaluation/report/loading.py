@@ -10,11 +10,12 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from components.dialogue.transcript import Dialogue, SimulatorTag
+from components.evaluation.checkpoints import Checkpoints, load_checkpoints
 from components.evaluation.transcripts import load_transcripts
 from components.files import BadFile
 
@@ -36,7 +37,7 @@ class Curve:
 class Variant:
     """One policy. `metrics` are all objects of metrics/<name>/<kind>.json by kind: a new kind needs no change here.
 
-    A kind is absent, and a curve None, where the stage has not run (the base is never trained).
+    A kind is absent, a curve None, and there are no checkpoints where the stage has not run (the base is never trained).
     """
 
     name: str
@@ -45,6 +46,7 @@ class Variant:
     metrics: Mapping[str, Mapping[str, Any]]
     training: Curve | None
     held_out: Curve | None
+    checkpoints: Checkpoints = field(default_factory=dict)
 
     @property
     def sentient(self) -> Mapping[str, Any] | None:
@@ -106,6 +108,7 @@ def _load_variant(path: Path, metrics: Path, logs: Path) -> Variant:
         metrics=kinds,
         training=read_curve(logs / "train.csv"),
         held_out=read_curve(logs / "evaluation.csv"),
+        checkpoints=load_checkpoints(logs / "held_out"),
     )
 
 
@@ -120,6 +123,20 @@ def read_object(path: Path) -> Mapping[str, Any] | None:
     if not isinstance(value, dict):
         raise BadFile(f"{path}: expected a JSON object, got {type(value).__name__}")
     return value
+
+
+def load_robustness(path: Path) -> Mapping[str, Any]:
+    """What `rlver robustness` wrote. Raises BadFile."""
+    if (found := read_object(path)) is None:
+        raise BadFile(f"{path}: no such file; `rlver robustness` writes it")
+    if "policies" not in found:
+        raise BadFile(f"{path}: it is not what `rlver robustness` writes: it lacks policies")
+    return found
+
+
+def with_robustness(material: Material, path: Path) -> Material:
+    """The material with what `rlver robustness` wrote about the same policies. Raises BadFile."""
+    return replace(material, shared={**material.shared, "robustness": load_robustness(path)})
 
 
 def check_belongs(path: Path, sentient: Mapping[str, Any], transcripts: Path, dialogues: tuple[Dialogue, ...]) -> None:

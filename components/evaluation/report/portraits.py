@@ -42,5 +42,10 @@ def estimates(of: Any) -> dict[str, Estimate]:
 
 
 def remarks(variant: Variant) -> dict[str, str]:
-    """The texts beside the numbers: how they were measured."""
-    return {name: value for name, value in portrait(variant).items() if isinstance(value, str)}
+    """How the parts were measured: the texts beside the numbers, and the `method` of a part or of its quantities."""
+    found = {name: value for name, value in portrait(variant).items() if isinstance(value, str)}
+    parts = {name: part for name, part in portrait(variant).items() if estimates(part)}
+    for name, part in parts.items():
+        ways = {str(one["method"]) for one in (part, *part.values()) if isinstance(one, Mapping) and "method" in one}
+        found |= {name: ", ".join(sorted(ways))} if ways else {}
+    return found

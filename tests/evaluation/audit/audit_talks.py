@@ -112,5 +112,5 @@ def _reading(replies: Sequence[str]) -> Supporter:
 def outcomes(dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None = None) -> Mapping[str, str]:
     """The outcome of every check of dialogues with the thresholds of params.yaml."""
     second = other_difficulty(dialogues, {persona.persona_id: persona for persona in people()}, RULES)
-    found = audit(dialogues, base, None, None, second, PARAMETERS, SAMPLES, SEED)
+    found = audit(dialogues, base, None, {}, second, PARAMETERS, SAMPLES, SEED)
     return {check["name"]: check["outcome"] for check in found["checks"]}

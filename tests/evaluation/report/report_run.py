@@ -137,6 +137,14 @@ def write_logs(root: Path, variant: str, steps: int, end: float, seed: int) -> N
     )
 
 
+def write_held_out(root: Path, variant: str, skills: Sequence[float], personas: int) -> None:
+    """What the checks of a training leave: the same personas at the steps 0, 20, 40, …, with these skills."""
+    for number, skill in enumerate(skills):
+        dialogues = make_dialogues(f"{variant} at {number}", personas, skill, seed=7)
+        rows = [dialogue.model_copy(update={"policy": variant}).model_dump(mode="json") for dialogue in dialogues]
+        write_jsonl(root / "logs" / variant / "held_out" / f"{20 * number}.jsonl", rows)
+
+
 def write_run(root: Path, personas: int = 20, trained: Sequence[str] = ("grpo-think",), seed: int = 7) -> Path:
     """transcripts/, metrics/ and logs/ of a base and trained variants; the last variant has one failed dialogue."""
     base = make_dialogues("base", personas, 0.16, seed)

@@ -73,6 +73,7 @@ def test_recordings_in_another_language_without_acts_are_reported(tmp_path: Path
     assert material.classes == {f"profile-{n}": ("negative", "passive")[n % 2] for n in range(4)}
     assert [number for number, _ in material.numbered] == [1, 2]  # grey is the base's alone
     text = page(material, BARE, {})
+    assert "estimate from dialogue acts" not in text and "What each strategy brings" not in text, "these dialogues have no acts"
     assert 'id="strategies"' not in text and "Several users were at work" not in text
     assert "gpt leaves its users at 60.0" in text and "Deep empathy" in text and "Passive" in text
 

@@ -168,6 +168,15 @@ def test_no_width_scrolls_sideways_as_a_whole(page: Chromium, width: int):
     assert page.run("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
 
 
+def test_on_a_phone_every_table_scrolls_in_a_box_of_its_own(page: Chromium):
+    page.look(width=390)
+    page.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+    tables = "[...document.querySelectorAll('table')].filter(one => one.checkVisibility())"
+    assert page.run(f"{tables}.length") > 5
+    cut = f"{tables}.filter(one => one.scrollWidth > one.parentElement.clientWidth + 1 && getComputedStyle(one.parentElement).overflowX !== 'auto')"
+    assert page.run(f"{cut}.map(one => one.dataset.table || one.className)") == []
+
+
 def test_paper_gets_the_results_and_a_pair_but_no_browser(page: Chromium):
     page.look(media="print")
     assert not page.run("document.getElementById('browser').checkVisibility()")

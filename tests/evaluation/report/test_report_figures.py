@@ -45,8 +45,10 @@ def load(root: Path) -> Material:
 
 def test_every_figure_is_drawn_under_its_own_name(finished_run: Path):
     material = load(finished_run)
-    for name, draw in FIGURES.items():
-        drawn = draw(material)
+    kept = {name for name in FIGURES if name.endswith("-over-training")}  # need held-out dialogues: test_report_over_training.py
+    assert len(kept) == 4
+    for name in FIGURES.keys() - kept:
+        drawn = FIGURES[name](material)
         assert drawn is not None and drawn.name == name
 
 

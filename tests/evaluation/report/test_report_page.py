@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -16,7 +17,7 @@ from components.evaluation.report.embedding import unpack
 from components.evaluation.report.loading import Material, load_material
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.render import page, write_report
-from components.files import write_jsonl
+from components.files import BadFile, write_jsonl
 from components.personas.generator import compose_personas
 from components.personas.library import load_library
 from tasks.stages import report as stage
@@ -240,3 +241,22 @@ def test_the_stage_takes_the_classes_of_its_personas(tmp_path: Path):
     at = {name: place for place, name in enumerate(index["dialogue"])}
     found = {index["texts"][row[at["persona"]]]: index["texts"][row[at["persona_class"]]] for row in index["dialogues"]}
     assert found == {person.persona_id: str(person.persona_class).capitalize() for person in people[:4]}
+
+
+def test_what_robustness_wrote_is_on_the_page_of_the_whole_run(finished_run: Path, tmp_path: Path):
+    row = {
+        "about": "as they are", "dialogues": 8, "emotion_ci95": [18.0, 32.0], "emotion_mean": 25.0, "paired_to_unshifted": None,
+        "shift": "unshifted", "unscorable": 0,
+    }  # fmt: skip
+    change = {"ci95": [-14.0, -6.0], "difference": -10.0, "p_holm": 0.01, "detectable": 5.0}
+    shifts = [row, {**row, "shift": "typos-1", "emotion_mean": 15.0, "paired_to_unshifted": change}]
+    policy = {"policy": "grpo-think", "shifts": shifts, "not_measured": {"terse-1": "too many failed"}}
+    found = {"difficulty": "vanilla", "personas": 8, "policies": [policy], "second_opinions": []}
+    (tmp_path / "robustness.json").write_text(json.dumps(found))
+    out = run_stage_report(finished_run, tmp_path / "out", "--robustness", str(tmp_path / "robustness.json"))
+    text = (out / "index.html").read_text(encoding="utf-8")
+    assert 'id="robustness"' in text and 'id="learning"' in text and "terse-1 was not measured: too many failed" in text
+    assert "typos-1,15.0" in (out / "tables" / "robustness-grpo-think.csv").read_text().lower()
+    (tmp_path / "robustness.json").write_text("{}")
+    with pytest.raises(BadFile, match="it is not what `rlver robustness` writes"):
+        run_stage_report(finished_run, tmp_path / "out", "--robustness", str(tmp_path / "robustness.json"))

@@ -10,6 +10,7 @@ import pytest
 from report_run import make_dialogues, write_run, write_transcripts
 
 from components.evaluation.report import panels
+from components.evaluation.report.cognition_map import SIDE, Box, Place, named, places
 from components.evaluation.report.loading import Material, load_material
 from components.evaluation.report.panels import audit, portrait, strategies
 from components.evaluation.report.panels.listing import PANELS
@@ -21,12 +22,12 @@ RUN = Run(seed=7, margin=0.05, model=None)
 PORTRAIT = {
     "judge": "estimated from dialogue acts",
     "capabilities": {
-        name: {"value": value, "ci95": [value - 0.2, value + 0.2], "n": 20}
+        name: {"value": value, "ci95": [value - 0.2, value + 0.2], "n": 20, "method": "estimate from acts"}
         for name, value in (("empathic_depth", 3.0), ("core_insight", 2.0), ("solution_crafting", 4.0), ("dialogue_guidance", 2.5))
     },
     "cognition": {"x": {"value": -2.5, "ci95": [-3.0, -2.0]}, "y": {"value": 2.5, "ci95": [2.0, 3.0]}},
-    "behaviour": {"acceptance": {"value": 0.52, "ci95": [0.5, 0.54]}, "note": "not a number", "silent": {"value": None}},
-    "strategies": {"absolve": {"contribution": {"value": 2.1, "ci95": [1.0, 3.0]}}},
+    "behaviour": {"reply_words": 12.0, "acceptance": {"value": 0.52, "ci95": [0.5, 0.54]}, "note": "not a number", "silent": {"value": None}},
+    "strategies": {"praise": {"replies": 59, "contribution": {"value": 2.1, "ci95": [1.0, 3.0]}}},
 }  # fmt: skip
 
 
@@ -73,31 +74,42 @@ def test_a_radar_reaches_as_far_as_its_values(finished_run: Path):
 
 
 def test_the_map_puts_structure_left_and_emotion_up_with_its_intervals(finished_run: Path):
-    (place,) = portrait.places(with_metrics(load(finished_run), "sentient", portrait=PORTRAIT))
+    (place,) = places(with_metrics(load(finished_run), "sentient", portrait=PORTRAIT))
     assert (place.x, place.y) == (100.0, 100.0)  # of 400: a quarter from the left, a quarter from the top
     assert place.x_range == (80.0, 120.0) and place.y_range == (120.0, 80.0)
 
 
-def test_labels_on_the_map_do_not_cover_each_other():
-    places = [portrait.Place(name, 200.0, y, (0, 0), (0, 0), y, "") for name, y in (("a", 100.0), ("b", 102.0), ("c", 103.0), ("d", 300.0))]
-    labels = [place.label_y for place in portrait._apart(places)]
-    assert labels == [100.0, 113.0, 126.0, 300.0]
+def test_names_on_the_map_cover_no_dot_and_no_other_name():
+    heights = [100.0 + 3 * (number % 4) for number in range(16)]
+    crowd = [Place(f"grpo-think-{number:02d}", 200.0 + number, y, (0, 0), (0, 0), "") for number, y in enumerate(heights)]
+    boxes = [Box(one.name_x, one.name_y - 10, one.name_x + 7.2 * 13, one.name_y + 3) for one in named(crowd)]
+    dots = [Box(place.x - 6, place.y - 6, place.x + 6, place.y + 6) for place in crowd]
+    assert not any(one.covers(other) for index, one in enumerate(boxes) for other in [*boxes[:index], *dots])
+    assert all(one.left >= 0 and one.top >= 0 and one.right <= SIDE and one.bottom <= SIDE for one in boxes)
+    assert any(one.leader for one in named(crowd)) and not named(crowd[:1])[0].leader
 
 
 def test_a_portrait_is_drawn_and_its_tables_carry_intervals(finished_run: Path):
     material = with_metrics(load(finished_run), "sentient", portrait=PORTRAIT)
     text = page(material, RUN, {})
-    for words in ("Cognition map", "Empathic depth", "estimated from dialogue acts", "0.50 to 0.54", "2.10"):
+    for words in (
+        "Cognition map",
+        "Empathic depth",
+        "estimated from dialogue acts",
+        "0.50 to 0.54",
+        "+2.1",
+        "Capabilities: estimate from acts",
+    ):
         assert words in text
-    assert "not a number" not in text
+    assert "not a number" not in text and ">59<" in text
     assert "Structured → creative" in text and "Solution → emotion" in text
-    assert [table.name for table in portrait.tables(material, RUN)] == ["capabilities", "cognition", "behaviour", "strategies"]
+    assert [table.name for table in portrait.tables(material, RUN)] == ["capabilities", "cognition", "length", "behaviour", "strategies"]
 
 
 @pytest.mark.parametrize("found", [{}, {"capabilities": {}}, {"cognition": {"x": {"value": 1}}}, {"capabilities": {"a": {"value": None}}}])
 def test_a_portrait_with_holes_leaves_its_holes_out(finished_run: Path, found: dict[str, object]):
     material = with_metrics(load(finished_run), "sentient", portrait=found)
-    assert portrait.radars(material) == [] and portrait.places(material) == []
+    assert portrait.radars(material) == [] and places(material) == []
     assert "</html>" in page(material, RUN, {})
 
 

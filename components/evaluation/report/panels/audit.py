@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.evaluation.report.loading import Material, Variant
+from components.evaluation.report.over_training import opinions
 from components.evaluation.report.panels.panel import Panel, Run
-from components.evaluation.report.table import FINE, FINE_SIGNED, Cell, Column, Ends, Table
+from components.evaluation.report.table import COUNT, FINE, FINE_SIGNED, NUMBER, Cell, Column, Ends, Table
 from components.evaluation.report.wording import DASH, readable
 
 _COLUMNS = (
@@ -52,6 +53,22 @@ def _verdicts(material: Material) -> Table:
     return Table("audit-verdicts", "Audit: verdicts", columns, tuple(rows))
 
 
+def _appraisers(material: Material) -> list[Table]:
+    """A row a policy and checkpoint: the held-out users' mean final emotion in the eyes of two appraisers."""
+    columns = (
+        Column("policy", "Policy"),
+        Column("step", "Step", COUNT),
+        Column("own", "Its own user", NUMBER, "own"),
+        Column("second", "Second appraiser", NUMBER, "second"),
+    )
+    rows = []
+    for variant in material.variants:
+        second = dict(opinions(variant, "second"))
+        for step, own in opinions(variant, "own"):
+            rows.append((Cell(variant.name), Cell(step), Cell(*own), Cell(*second.get(step, (None, None)))))
+    return [Table("appraisers-over-training", "Two appraisers over training", columns, tuple(rows))] if rows else []
+
+
 def _named(audit: Mapping[str, Any], outcome: str) -> str:
     return ", ".join(readable(check["name"]) for check in audit["checks"] if check["outcome"] == outcome) or DASH
 
@@ -78,7 +95,7 @@ def _ends(pair: Sequence[float | None] | None) -> Ends | None:
 
 
 def tables(material: Material, _: Run) -> Sequence[Table]:
-    return [_verdicts(material), audit_table(material)] if _audits(material) else []
+    return [_verdicts(material), *_appraisers(material), audit_table(material)] if _audits(material) else []
 
 
 def values(material: Material, _: Run) -> Mapping[str, Any] | None:
@@ -91,6 +108,7 @@ def values(material: Material, _: Run) -> Mapping[str, Any] | None:
         "reasons": _reasons(audits),
         "seconds": ", ".join(seconds),
         "table": audit_table(material),
+        "appraisers": _appraisers(material),
     }
 
 

@@ -9,18 +9,45 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from components.evaluation.report.cognition_map import SIDE, named, places
 from components.evaluation.report.loading import Material
 from components.evaluation.report.panels.panel import Panel, Run
-from components.evaluation.report.portraits import Estimate, estimate, estimates, portrait, remarks
-from components.evaluation.report.table import Cell, Column, Form, Table
+from components.evaluation.report.portraits import Estimate, estimates, portrait, remarks
+from components.evaluation.report.table import COUNT, PERCENT, SIGNED, Cell, Column, Form, Table
 from components.evaluation.report.wording import interval, number, readable
 
 _LOW, _HIGH = 1.0, 5.0  # of a capability (RLVER paper, appendix C)
 _CENTRE, _RADIUS = (120.0, 88.0), 56.0
-_EXTENT = 5.0  # of the cognition map, in either direction
-_SIDE, _LABEL_GAP = 400.0, 13.0  # of the map, in units of its view box
 _AXES = {"x": "Structured → creative", "y": "Solution → emotion"}  # of the map
 _FORM = Form(lambda value: number(value, 2), lambda ends: interval(ends, 2))
+_SHARES = (
+    "frequency",
+    "strategy_acceptance",
+    "need_expression",
+    "replies_with_thought",
+    "thought_share_of_tokens",
+    "repeated_runs",
+    "stock_replies",
+)
+_FORMS = {"contribution": SIGNED, "replies": COUNT} | dict.fromkeys(_SHARES, PERCENT)
+_LENGTHS = (
+    "reply_words",
+    "reply_tokens",
+    "length_tracking",
+    "replies_with_thought",
+    "thought_words",
+    "thought_tokens",
+    "thought_share_of_tokens",
+    "thought_seconds",
+)
+_NOTES = {
+    "acceptance": "Acceptance: of the replies of one strategy alone, those after which the emotion rises. Need expression: later messages with a "
+    "hint at the need.",
+    "length": "Per reply. Length tracking: correlation with the length of the user's message, within a dialogue. The share of tokens that are thoughts is what thinking adds to the waiting time, at a constant speed.",
+    "behaviour": "Repeated runs: of four words, said before in the same dialogue. Stock replies: told another persona word for word. "
+    "Distinct: different words, or pairs of words, among all of a dialogue.",
+    "strategies": "Frequency: share of replies. Contribution: mean change of emotion after them, which all strategies of a reply share.",
+}
 
 
 class Spoke(NamedTuple):
@@ -39,18 +66,6 @@ class Radar(NamedTuple):
     variant: str
     outline: str
     spokes: list[Spoke]
-
-
-class Place(NamedTuple):
-    """A variant on the map, with its intervals as ranges, and the height of its label."""
-
-    variant: str
-    x: float
-    y: float
-    x_range: tuple[float, float]
-    y_range: tuple[float, float]
-    label_y: float
-    said: str
 
 
 def radars(material: Material) -> list[Radar]:
@@ -83,72 +98,51 @@ def _polar(angle: float, radius: float) -> tuple[float, float]:
     return round(_CENTRE[0] + radius * math.cos(angle), 1), round(_CENTRE[1] + radius * math.sin(angle), 1)
 
 
-def places(material: Material) -> list[Place]:
-    """Every variant with both coordinates, -5 to 5, in units of the map."""
-    found = []
-    for variant in material.variants:
-        cognition = portrait(variant).get("cognition")
-        x, y = (estimate(cognition.get(axis)) if isinstance(cognition, Mapping) else None for axis in ("x", "y"))
-        if x is not None and y is not None:
-            said = f"{variant.name}: creative {number(x.value, 2)}, emotion {number(y.value, 2)}"
-            found.append(Place(variant.name, _across(x.value), _up(y.value), _range(x, _across), _range(y, _up), _up(y.value), said))
-    return _apart(found)
-
-
-def _across(value: float) -> float:
-    return round(_SIDE * (1 + min(1.0, max(-1.0, value / _EXTENT))) / 2, 1)
-
-
-def _up(value: float) -> float:
-    return round(_SIDE * (1 - min(1.0, max(-1.0, value / _EXTENT))) / 2, 1)
-
-
-def _range(one: Estimate, scale: Any) -> tuple[float, float]:
-    low, high = one.ends or (one.value, one.value)
-    return scale(low), scale(high)
-
-
-def _apart(places: Sequence[Place]) -> list[Place]:
-    """Labels from top to bottom, each far enough below the one before to be read."""
-    apart: list[Place] = []
-    for place in sorted(places, key=lambda place: place.y):
-        least = max((other.label_y + _LABEL_GAP for other in apart if abs(other.x - place.x) < _SIDE / 3), default=0.0)
-        apart.append(place._replace(label_y=max(place.y, least)))
-    return apart
-
-
 def tables(material: Material, _: Run) -> Sequence[Table]:
-    """Capabilities, cognition, behaviour: a row a policy. Strategies: a row a policy and act."""
-    flat = [_flat(material, part) for part in ("capabilities", "cognition", "behaviour")]
-    return [table for table in (*flat, _strategies(material)) if table is not None]
+    """Capabilities, cognition, acceptance, length, behaviour: a row a policy. Strategies: a row a policy and strategy."""
+    behaviour = dict.fromkeys(name for variant in material.variants for name in estimates(portrait(variant).get("behaviour")))
+    found = (
+        _flat(material, "capabilities"),
+        _flat(material, "cognition"),
+        _flat(material, "acceptance"),
+        _flat(material, "behaviour", "length", "Length and thoughts", [name for name in _LENGTHS if name in behaviour]),
+        _flat(material, "behaviour", "behaviour", "Repetition and variety", [name for name in behaviour if name not in _LENGTHS]),
+        _strategies(material),
+    )
+    return [table for table in found if table is not None]
 
 
-def _flat(material: Material, part: str) -> Table | None:
+def _flat(material: Material, part: str, name: str = "", title: str = "", chosen: Sequence[str] | None = None) -> Table | None:
+    """A part of the portraits as a table; `chosen`: these of its quantities only."""
     known = {variant.name: estimates(portrait(variant).get(part)) for variant in material.variants}
-    names = list(dict.fromkeys(name for values in known.values() for name in values))
-    rows = tuple((Cell(variant), *_cells(values, names)) for variant, values in known.items() if values)
-    return Table(part, readable(part), (Column("policy", "Policy"), *_columns(names)), rows) if rows else None
+    names = list(dict.fromkeys(name for values in known.values() for name in values)) if chosen is None else chosen
+    rows = tuple((Cell(variant), *_cells(values, names)) for variant, values in known.items() if any(name in values for name in names))
+    columns = (Column("policy", "Policy"), *_columns(names))
+    return Table(name or part, title or readable(part), columns, rows, _NOTES.get(name or part, "")) if rows else None
 
 
 def _strategies(material: Material) -> Table | None:
     rows = []
     for variant in material.variants:
         acts = portrait(variant).get("strategies")
-        rows += [(variant.name, str(act), estimates(of)) for act, of in (acts.items() if isinstance(acts, Mapping) else ())]
-    names = list(dict.fromkeys(name for _, _, values in rows for name in values))
+        known = ((str(act), estimates(of)) for act, of in (acts.items() if isinstance(acts, Mapping) else ()))
+        rows += [(variant.name, act, values) for act, values in known if values.keys() - {"replies"}]  # a count of nothing is no finding
+    names = sorted({name for _, _, values in rows for name in values}, key=lambda name: (name != "frequency", name))
     if not names:
         return None
-    columns = (Column("policy", "Policy"), Column("act", "Act"), *_columns(names))
+    columns = (Column("policy", "Policy"), Column("strategy", "Strategy"), *_columns(names))
     lines = tuple((Cell(variant), Cell(readable(act)), *_cells(values, names)) for variant, act, values in rows if values)
-    return Table("strategies", "What each act brings", columns, lines)
+    return Table("strategies", "What each strategy brings", columns, lines, _NOTES["strategies"])
 
 
 def _columns(names: Sequence[str]) -> list[Column]:
-    return [Column(name, _AXES.get(name, readable(name)), _FORM, name) for name in names]
+    return [
+        Column(name, _AXES.get(name, readable(name)), form := _FORMS.get(name, _FORM), None if form is COUNT else name) for name in names
+    ]
 
 
 def _cells(values: Mapping[str, Estimate], names: Sequence[str]) -> list[Cell]:
-    return [Cell(values[name].value, values[name].ends) if name in values else Cell(None) for name in names]
+    return [Cell(*values[name]) if name in values else Cell(None) for name in names]
 
 
 def values(material: Material, run: Run) -> Mapping[str, Any] | None:
@@ -163,8 +157,8 @@ def values(material: Material, run: Run) -> Mapping[str, Any] | None:
         "base": base,
         "rings": [_RADIUS * ring / 4 for ring in range(1, 5)],
         "centre": _CENTRE,
-        "places": places(material),
-        "side": _SIDE,
+        "places": named(places(material)),
+        "side": SIDE,
         "tables": found,
         "remarks": sorted({f"{readable(name)}: {text}" for variant in material.variants for name, text in remarks(variant).items()}),
     }

@@ -5,18 +5,16 @@ Acts are what the appraiser saw in a reply, so transcripts of an appraiser that 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from components.dialogue.transcript import Dialogue
+from components.evaluation.report.acts import replies_with_acts, shown_acts
 from components.evaluation.report.loading import Material
 from components.evaluation.report.panels.panel import Panel, Run
 from components.evaluation.report.table import PERCENT, Cell, Column, Table
 from components.evaluation.report.wording import percent, readable
 from components.evaluation.statistics import proportion
-
-_ACTS_SHOWN = 9
 
 
 class Flow(NamedTuple):
@@ -30,21 +28,15 @@ def flows(material: Material) -> list[Flow]:
     """The variants of which acts are known; all show the same acts, those used most over the variants, and the same turns."""
     acts = shown_acts(material)
     turns = max((len(d.turns) for v in material.variants for d in v.dialogues), default=0)
-    return [_flow(variant.name, variant.dialogues, acts, turns) for variant in material.variants if acts and _replies(variant.dialogues)]
-
-
-def shown_acts(material: Material) -> list[str]:
-    """The most used acts over all variants, each variant weighing the same; most used first."""
-    weight: dict[str, float] = {}
-    for variant in material.variants:
-        replies = [acts for _, _, acts in _replies(variant.dialogues)]
-        for act, count in Counter(act for acts in replies for act in acts).items():
-            weight[act] = weight.get(act, 0.0) + count / len(replies)
-    return [act for act, _ in sorted(weight.items(), key=lambda item: (-item[1], item[0]))[:_ACTS_SHOWN]]
+    return [
+        _flow(variant.name, variant.dialogues, acts, turns)
+        for variant in material.variants
+        if acts and replies_with_acts(variant.dialogues)
+    ]
 
 
 def _flow(name: str, dialogues: Sequence[Dialogue], acts: Sequence[str], turns: int) -> Flow:
-    replies = _replies(dialogues)
+    replies = replies_with_acts(dialogues)
     at_turn = [[seen for _, turn, seen in replies if turn == number] for number in range(turns)]
 
     def share(act: str, seen: Sequence[set[str]]) -> float | None:
@@ -55,21 +47,10 @@ def _flow(name: str, dialogues: Sequence[Dialogue], acts: Sequence[str], turns: 
     return Flow(name, rows)
 
 
-def _replies(dialogues: Sequence[Dialogue]) -> list[tuple[str, int, set[str]]]:
-    """Persona, turn and acts of every appraised reply; empty when no appraisal names an act."""
-    found = [
-        (dialogue.persona_id, number, {e.what for e in turn.appraisal.evidence if e.step == "content"})
-        for dialogue in dialogues
-        for number, turn in enumerate(dialogue.turns)
-        if turn.appraisal is not None
-    ]
-    return found if any(acts for _, _, acts in found) else []
-
-
 def tables(material: Material, _: Run) -> Sequence[Table]:
     """The share of replies with each act, of all acts that are shown."""
     acts = shown_acts(material)
-    rows = [(variant.name, replies) for variant in material.variants if (replies := _replies(variant.dialogues))]
+    rows = [(variant.name, replies) for variant in material.variants if (replies := replies_with_acts(variant.dialogues))]
     columns = (Column("policy", "Policy"), *(Column(act, readable(act), PERCENT, act) for act in acts))
     lines = tuple((Cell(name), *(_share(replies, act) for act in acts)) for name, replies in rows)
     note = "Share of appraised replies with the act; a reply may perform several. Wilson's interval, a persona counts once."

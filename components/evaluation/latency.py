@@ -1,0 +1,100 @@
+"""What a reply costs in time, and what of it is thinking: one person is served at a time, so a reply waits for nobody else's.
+
+Nobody reads a thought, and the reply comes after it: thinking is waiting. Its seconds are its share of the tokens of that very reply,
+because a model generates at much the same speed whether it thinks or speaks; only a policy that counts its tokens has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from components.evaluation.portrait.quantities import known, unknown
+from components.evaluation.statistics import Interval, cluster_bootstrap
+from components.policy.protocol import Policy, PolicySession, Reply, Tokens
+
+_COUNTS = Interval(0.0, math.inf)
+NO_TOKENS = "this policy does not count its tokens"
+
+
+class Timed(NamedTuple):
+    """One reply: the seconds until it was whole, and its tokens; None where nobody knows them."""
+
+    dialogue_id: str
+    seconds: float
+    think_tokens: int | None
+    reply_tokens: int | None
+
+    @property
+    def tokens(self) -> int | None:
+        return None if self.reply_tokens is None else self.reply_tokens + (self.think_tokens or 0)
+
+    @property
+    def thought_seconds(self) -> float | None:
+        return None if not self.tokens else self.seconds * (self.think_tokens or 0) / self.tokens
+
+
+class TimedPolicy:
+    """A policy whose replies are timed; otherwise it is the one inside. `clock` gives seconds."""
+
+    def __init__(self, policy: Policy, clock: Callable[[], float]) -> None:
+        self._policy = policy
+        self._clock = clock
+        self.replies: list[Timed] = []
+
+    @property
+    def name(self) -> str:
+        return self._policy.name
+
+    def start(self) -> None:
+        self._policy.start()
+
+    async def close(self) -> None:
+        await self._policy.close()
+
+    def session(self, dialogue_id: str, seed: int, language: str) -> PolicySession:
+        return _TimedSession(self._policy.session(dialogue_id, seed, language), dialogue_id, self.replies, self._clock)
+
+
+class _TimedSession:
+    def __init__(self, session: PolicySession, dialogue_id: str, replies: list[Timed], clock: Callable[[], float]) -> None:
+        self._session = session
+        self._dialogue_id = dialogue_id
+        self._replies = replies
+        self._clock = clock
+
+    async def reply(self, user: str) -> Reply:
+        began = self._clock()
+        reply = await self._session.reply(user)
+        self._replies.append(Timed(self._dialogue_id, self._clock() - began, reply.think_tokens, reply.reply_tokens))
+        return reply
+
+    @property
+    def tokens(self) -> Tokens:
+        return self._session.tokens
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def latency(replies: Sequence[Timed], persona_of: Mapping[str, str], samples: int, seed: int) -> dict[str, Any]:
+    """Means over replies as {value, ci95, n}, n being personas; `persona_of` a dialogue id. Raises ValueError with fewer than two personas."""
+    if len({persona_of[reply.dialogue_id] for reply in replies}) < 2:
+        raise ValueError("the time of a reply needs at least two personas: one says nothing about the spread")
+
+    def mean(measure: Callable[[Timed], float | None]) -> dict[str, Any]:
+        values: dict[str, list[float]] = {}
+        for reply in replies:
+            if (value := measure(reply)) is not None:
+                values.setdefault(persona_of[reply.dialogue_id], []).append(value)
+        return known(cluster_bootstrap(values, samples, seed, _COUNTS)) if values else unknown(NO_TOKENS)
+
+    return {
+        "replies": len(replies),
+        "seconds": mean(lambda reply: reply.seconds),
+        "thought_seconds": mean(lambda reply: reply.thought_seconds),
+        "tokens": mean(lambda reply: reply.tokens),
+        "thought_tokens": mean(lambda reply: None if reply.tokens is None else reply.think_tokens or 0),
+        "seconds_per_token": mean(lambda reply: reply.seconds / reply.tokens if reply.tokens else None),
+    }
