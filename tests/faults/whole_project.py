@@ -50,6 +50,7 @@ def surroundings(root: Path) -> dict[str, str]:
         "DVC_SITE_CACHE_DIR": str(root / ".site"),
         "DVC_NO_ANALYTICS": "1",
         "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
     }
     return {**os.environ, **own}
 
