@@ -69,7 +69,7 @@ def is_whole(checkpoint: Path) -> bool:
             elif file.suffix in (".pt", ".pth", ".bin") and file.name != NEVER_READ:
                 if zipfile.ZipFile(file).testzip():
                     return False
-                with safe_globals():  # as the trainer will read it; refuses whatever would run code
+                with safe_globals():  # type: ignore[no-untyped-call]  # as the trainer reads it: what would run code is refused
                     torch.load(file, map_location="cpu", weights_only=True, mmap=True)
     except (SafetensorError, ValueError, OSError, zipfile.BadZipFile, pickle.UnpicklingError):
         return False
