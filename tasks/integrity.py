@@ -46,18 +46,20 @@ def mend(root: Path, outputs: Mapping[str, str]) -> list[str]:
 
 @contextmanager
 def lock_kept(root: Path, stage: str) -> Iterator[None]:
-    """Keep a copy of the stage's dvc.lock while DVC may write it; only a run that was cut short leaves the copy behind."""
+    """Keep a copy of the stage's dvc.lock while DVC may write it; only a run that was killed leaves the copy behind."""
     pipeline, _, name = stage.rpartition(":")
     lock = Path(pipeline or "dvc.yaml").with_suffix(".lock")
     copy = root / KEPT / lock / name
     if (root / lock).is_file():
         write_bytes_atomically(copy, (root / lock).read_bytes())
-    yield
-    copy.unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        copy.unlink(missing_ok=True)
 
 
 def put_back(root: Path, lock: Path) -> bool:
-    """Give `lock`, a path from the root, its content from before the run that was cut short; False where there was none."""
+    """Give `lock`, a path from the root, its content from before the run that was killed; False where there was none."""
     copies = sorted((root / KEPT / lock).glob("*"), key=lambda copy: copy.stat().st_mtime_ns)
     if copies:
         copies[-1].replace(root / lock)
