@@ -1,12 +1,14 @@
 """What lets a training go on after its end came too early: whole checkpoints only, one process at a time, and leave when asked.
 
-A checkpoint that was being written when the process died, or that the disk damaged, is never resumed: the one before it is.
+A checkpoint that was being written when the process died, that the disk damaged, or that holds code is never resumed: the one before
+it is.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import pickle
 import signal
 import zipfile
 from collections.abc import Iterator
@@ -14,12 +16,15 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from transformers import TrainerCallback
+from transformers.trainer_pt_utils import safe_globals
 
 LEAVE_S = 7.0  # what a step may still take after a signal, so that saving and ending fit into ten seconds
 STATE = "trainer_state.json"  # what transformers writes last
 NEEDED = ("optimizer.pt", "scheduler.pt")  # without them it would begin them anew and say nothing
+NEVER_READ = "training_args.bin"  # a note of transformers, which itself never reads it again
 
 
 @contextmanager
@@ -53,7 +58,7 @@ def step_of(checkpoint: Path) -> int:
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Whether every file can be read to its end; PyTorch's own files carry checksums, safetensors their length."""
+    """Whether every file can be read to its end and holds numbers only; PyTorch's own files carry checksums, safetensors their length."""
     try:
         for file in sorted(checkpoint.rglob("*")):
             if file.suffix == ".safetensors":
@@ -61,9 +66,12 @@ def is_whole(checkpoint: Path) -> bool:
                     pass
             elif file.suffix == ".json":
                 json.loads(file.read_text(encoding="utf-8"))
-            elif file.suffix in (".pt", ".pth") and zipfile.ZipFile(file).testzip():
-                return False
-    except (SafetensorError, ValueError, OSError, zipfile.BadZipFile):
+            elif file.suffix in (".pt", ".pth", ".bin") and file.name != NEVER_READ:
+                if zipfile.ZipFile(file).testzip():
+                    return False
+                with safe_globals():  # type: ignore[no-untyped-call]  # as the trainer reads it: what would run code is refused
+                    torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+    except (SafetensorError, ValueError, OSError, zipfile.BadZipFile, pickle.UnpicklingError):
         return False
     return all((checkpoint / name).is_file() for name in NEEDED)
 

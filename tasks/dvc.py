@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from components.files import read_yaml
-from tasks import environment, processes
+from tasks import environment, integrity, processes
 from tasks.integrity import md5_of as md5_of
 from tasks.stages import TEMPORARY_FAILURE
 
@@ -151,7 +151,8 @@ def reproduce(
     command = (sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage)
     limit_s = None if limit_h is None else limit_h * 3600
     try:
-        status = processes.run(command, root, environment.for_child(jobs=jobs), listen, stop=stop, limit_s=limit_s)
+        with integrity.lock_kept(root, stage):
+            status = processes.run(command, root, environment.for_child(jobs=jobs), listen, stop=stop, limit_s=limit_s)
     except processes.TookTooLong:
         raise StageFailed(stage, f"stopped after {limit_h:g} hours, its limit; the next run goes on from there", temporary=False) from None
     if status:
@@ -162,8 +163,8 @@ def reproduce(
 
 
 def locked(root: Path) -> dict[str, LockedStage]:
-    """All dvc.lock files by stage name; empty when nothing has run yet."""
-    with _locks(root) as locks:
+    """All dvc.lock files by stage name; empty when nothing has run yet. Raises GraphError or BadFile for a part of one."""
+    with _locks(root) as locks, _whole_lock():
         return {
             prefix + name: LockedStage(
                 name=prefix + name,
@@ -221,9 +222,18 @@ def _locks(root: Path) -> Iterator[list[tuple[str, Path]]]:
 
 @contextlib.contextmanager
 def _repo(root: Path) -> Iterator[Repo]:
-    """The repository under its lock, its graph checked."""
+    """The repository under its lock, its graph checked. Half a dvc.lock, of a run that was killed, becomes what it was before that run."""
+    from dvc.exceptions import DvcException
+
     with _exclusive(root) as repo:
-        _ = repo.index.graph  # reads and checks dvc.yaml
+        try:
+            _ = repo.index.graph  # reads and checks dvc.yaml and dvc.lock
+        except DvcException as error:
+            named = re.search(r"'(?:\./)?([^']*dvc\.lock)'", str(error))
+            if not named or not integrity.put_back(root, Path(named.group(1))):
+                raise
+            repo._reset()
+            _ = repo.index.graph
         yield repo
 
 
@@ -257,6 +267,14 @@ def _exclusive(root: Path) -> Iterator[Repo]:
         raise GraphError(f"{said}; {WITHOUT_LOCK}" if "dvc.lock" in said else said) from error
     except sqlite3.DatabaseError as error:
         raise GraphError(f"DVC's list of known files is damaged ({error}); delete {site_cache_dir()}, which is made again") from error
+
+
+@contextlib.contextmanager
+def _whole_lock() -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, AttributeError, KeyError) as error:
+        raise GraphError(f"dvc.lock is cut off; {WITHOUT_LOCK}") from error
 
 
 def _reasons(entries: Iterable[Any]) -> list[str]:

@@ -1,7 +1,8 @@
-"""Is what a stage left in the folder what dvc.lock says of it?
+"""Is what a stage left in the folder what dvc.lock says of it? And is dvc.lock whole?
 
 DVC trusts every file of its cache by name alone. One that a full disk or a power cut left damaged is not only restored: when its stage
-runs again, what it makes is replaced by the damaged file, because the cache seems to have it already.
+runs again, what it makes is replaced by the damaged file, because the cache seems to have it already. And it writes dvc.lock in place, so
+that a kill in the middle of that leaves a part of it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from components.files import write_bytes_atomically
+
 OBJECTS = Path(".dvc") / "cache" / "files" / "md5"
+KEPT = Path(".dvc") / "tmp" / "before"  # / path of a dvc.lock / name of the stage under way
 
 
 def md5_of(path: Path) -> str:
@@ -37,3 +42,25 @@ def mend(root: Path, outputs: Mapping[str, str]) -> list[str]:
     for path in wrong:
         shutil.rmtree(root / path) if (root / path).is_dir() else (root / path).unlink()
     return wrong
+
+
+@contextmanager
+def lock_kept(root: Path, stage: str) -> Iterator[None]:
+    """Keep a copy of the stage's dvc.lock while DVC may write it; only a run that was killed leaves the copy behind."""
+    pipeline, _, name = stage.rpartition(":")
+    lock = Path(pipeline or "dvc.yaml").with_suffix(".lock")
+    copy = root / KEPT / lock / name
+    if (root / lock).is_file():
+        write_bytes_atomically(copy, (root / lock).read_bytes())
+    try:
+        yield
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def put_back(root: Path, lock: Path) -> bool:
+    """Give `lock`, a path from the root, its content from before the run that was killed; False where there was none."""
+    copies = sorted((root / KEPT / lock).glob("*"), key=lambda copy: copy.stat().st_mtime_ns)
+    if copies:
+        copies[-1].replace(root / lock)
+    return bool(copies)

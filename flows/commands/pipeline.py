@@ -58,9 +58,17 @@ def run(
         _look_ahead(root, _split(only), _split(variants))
         return
 
+    import httpx
+
     from flows.reproduce import reproduce
 
-    state = reproduce(_split(only), _split(variants), jobs=jobs, stage_hours=stage_hours, return_state=True)
+    try:
+        state = reproduce(_split(only), _split(variants), jobs=jobs, stage_hours=stage_hours, return_state=True)
+    except httpx.TransportError as error:
+        raise RuntimeError(
+            f"Prefect's server does not answer any more ({error}); what was finished is kept: start the server, or unset PREFECT_API_URL, "
+            "then run the same command again"
+        ) from error
     if not state.is_completed():
         raise RuntimeError(state.message or f"the run ended in state {state.name}")
     typer.echo(f"\n{state.message}")

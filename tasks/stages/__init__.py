@@ -11,6 +11,7 @@ from components.printable import one_line
 from tasks import environment, processes
 
 TEMPORARY_FAILURE = 75  # EX_TEMPFAIL of sysexits.h
+DISK_FULL = ("No space left on device", "inline_container.cc")  # the second is PyTorch's writer, which does not say why it failed
 
 
 def run_stage(main: Callable[[], int]) -> int:
@@ -24,8 +25,12 @@ def run_stage(main: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
         return 130
-    except (ValueError, OSError, RuntimeError) as error:
+    except Exception as error:
+        said = one_line(str(error))
+        full = any(words in said for words in DISK_FULL)  # tokenizers and safetensors raise what is none of the three below
+        if not full and not isinstance(error, (ValueError, OSError, RuntimeError)):
+            raise
         if environment.debug():
             traceback.print_exc()
-        print(f"error: {one_line(str(error))}", file=sys.stderr)
+        print(f"error: {said}{'; is the disk full? make room, then run the same command again' if full else ''}", file=sys.stderr)
         return TEMPORARY_FAILURE if isinstance(error, (ConnectionError, TimeoutError, EndpointUnavailable)) else 1

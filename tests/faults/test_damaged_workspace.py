@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -107,6 +108,31 @@ def test_a_damaged_lock_is_one_line_and_without_it_everything_comes_back(made: P
     (made / "dvc.lock").unlink()
     assert repro(made).returncode == 0
     assert is_right(made) and dvc.changed(made) == {}
+
+
+def test_half_a_lock_of_a_run_that_was_killed_is_put_back_by_the_next(made: Path) -> None:
+    """DVC writes dvc.lock in place, and `kill -9` can come in the middle of that."""
+    before = (made / "dvc.lock").read_text()
+    (made / "stage.py").write_text(f"import time\nopen('began', 'w').close(), time.sleep(118.25)\n{STAGE}")
+    command = (sys.executable, "-c", "from pathlib import Path; from tasks import dvc; dvc.reproduce(Path.cwd(), 'file', print)")
+    (made / "data" / "file.txt").unlink()
+    shutil.rmtree(made / ".dvc" / "cache")
+    process = subprocess.Popen(command, cwd=made, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    end = time.monotonic() + 120
+    while not (made / "began").exists():
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    for group in {os.getpgid(pid) for pid in dvc.holders(made)}:
+        os.killpg(group, signal.SIGKILL)
+    (made / "dvc.lock").write_text(before[: before.index("outs:") + 10])
+    with pytest.raises(dvc.GraphError, match=r"dvc\.lock is cut off; .* delete it"):
+        dvc.locked(made)
+    assert [step.name for step in dvc.plan(made)] == ["file", "folder"]
+    assert (made / "dvc.lock").read_text() == before
+    (made / "stage.py").write_text(STAGE)
+    assert repro(made).returncode == 0 and is_right(made) and dvc.changed(made) == {}
 
 
 def test_dvcs_list_of_known_files_may_be_damaged(made: Path, tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_project import REPOSITORY, make_project
+import torch
+from small_project import REPOSITORY, make_project, weights
+
+from components.recording import CurveFile
 
 NAMESPACE = ("unshare", "--map-root-user", "--mount")
 
@@ -59,3 +62,48 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     done = inside(tmp_path, f"mkdir disk && mount -t tmpfs -o ro none disk && {stage}; echo status $?; find disk -type f")
     (line,) = errors(done)
     assert "Read-only file system" in line and "disk/personas" in line and done.stdout == "status 1\n"
+
+
+TRAIN = "$python -m tasks.stages.train --variant v --personas train.jsonl --base models/base"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training of two steps with a checkpoint after each, that had room."""
+    root = tmp_path_factory.mktemp("room")
+    make_project(root)
+    base = "$python -m tasks.stages.base --personas train.jsonl --out models/base --metrics metrics/base.json"
+    done = inside(root, f"{base} && {TRAIN} --out models/whole --logs logs/whole --scratch scratch")
+    assert done.returncode == 0, done.stderr
+    return root
+
+
+@pytest.mark.parametrize(
+    ("size", "until"),
+    [
+        ("8k", "curves"),
+        ("40k", "the weights of the first checkpoint"),
+        ("100k", "its tokenizer"),
+        ("160k", "its optimizer"),
+        ("330k", "the second checkpoint"),
+        ("560k", "the model itself"),
+    ],
+)
+def test_a_training_on_a_full_disk_goes_on_when_there_is_room(size: str, until: str, trained: Path) -> None:
+    stage = f"{TRAIN} --out disk/model --logs disk/logs --scratch disk/scratch"
+    done = inside(
+        trained,
+        f"rm -rf disk plain && mkdir disk plain && mount -t tmpfs -o size={size} none disk && {stage} >&2; echo status $?;"
+        f"ls disk/scratch/*/checkpoints/*/trainer_state.json 2>/dev/null | wc -l; mount -o remount,size=64m none disk;"
+        f"{stage} && cp -r disk/model disk/logs plain/",
+    )
+    (line,) = errors(done)
+    assert line.endswith("; is the disk full? make room, then run the same command again"), until
+    status, checkpoints, *said = done.stdout.splitlines()
+    assert done.returncode == 0 and status == "status 1", until
+    resumed = [one for one in said if one.startswith("going on from step ")]
+    assert len(resumed) == (int(checkpoints) > 0), "what was saved whole is not done again"
+    torch.testing.assert_close(weights(trained / "plain" / "model"), weights(trained / "models" / "whole"), atol=1e-6, rtol=0)
+    for curve in ("train", "evaluation"):
+        rows, expected = (CurveFile(folder / curve).rows() for folder in (trained / "plain" / "logs", trained / "logs" / "whole"))
+        assert [row["step"] for row in rows] == [row["step"] for row in expected]

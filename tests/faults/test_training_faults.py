@@ -126,13 +126,51 @@ class Hostile:
         return os.mkdir, (str(self.mark),)
 
 
-@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"])
-def test_no_code_in_a_checkpoint_is_run(name: str, project: Path, tmp_path: Path) -> None:
+def plant(checkpoints: list[Path], name: str, mark: Path) -> None:
+    """Code in the file `name` of each checkpoint, which does run where a file is read without care."""
+    assert checkpoints
+    for checkpoint in checkpoints:
+        torch.save(Hostile(mark), checkpoint / name)
+    torch.load(checkpoints[0] / name, weights_only=False)
+    mark.rmdir()
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "pytorch_model.bin"])
+def test_a_checkpoint_with_code_in_it_is_left_out_and_the_one_before_is_resumed(
+    name: str, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(project / "scratch" / "whole", project / "scratch" / "evil")
-    for file in project.glob(f"scratch/evil/*/checkpoints/*/{name}"):
-        torch.save(Hostile(tmp_path / "owned"), file)
-    run_stage(lambda: train.main(train_arguments("evil")))
+    (newest,) = project.glob(f"scratch/evil/*/checkpoints/checkpoint-{STEPS}")
+    plant([newest], name, tmp_path / "owned")
+    assert train.main(train_arguments("evil")) == 0
+    said = capsys.readouterr().out
+    assert f"{newest.relative_to(project)} is damaged and left out" in said and f"going on from step {STEPS - 10} " in said
     assert not (tmp_path / "owned").exists()
+    assert_as_undisturbed(project, "evil")
+
+
+def test_where_every_checkpoint_has_code_in_it_the_training_begins_anew(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(project / "scratch" / "whole", project / "scratch" / "evil")
+    checkpoints = list(project.glob("scratch/evil/*/checkpoints/checkpoint-*"))
+    plant(checkpoints, "optimizer.pt", tmp_path / "owned")
+    assert train.main(train_arguments("evil")) == 0
+    said = capsys.readouterr().out
+    assert len(checkpoints) == said.count("is damaged and left out") == 2 and "going on from" not in said
+    assert not (tmp_path / "owned").exists()
+    assert_as_undisturbed(project, "evil")
+
+
+def test_the_pickle_that_transformers_puts_in_a_checkpoint_is_never_read(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(project / "scratch" / "whole", project / "scratch" / "evil")
+    plant(list(project.glob("scratch/evil/*/checkpoints/checkpoint-*")), "training_args.bin", tmp_path / "owned")
+    assert train.main(train_arguments("evil")) == 0
+    assert f"going on from step {STEPS} " in capsys.readouterr().out
+    assert not (tmp_path / "owned").exists()
+    assert_as_undisturbed(project, "evil")
 
 
 @pytest.mark.parametrize("file", ["began_with.json", "curves/train.jsonl"])
