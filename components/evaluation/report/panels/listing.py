@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from components.evaluation.report.panels import (
     ability,
+    appraiser,
     audit,
     dialogues,
     emotion,
@@ -25,6 +26,7 @@ PANELS: tuple[Panel, ...] = (
     strategies.PANEL,
     learning.PANEL,
     ability.PANEL,
+    appraiser.PANEL,
     robustness.PANEL,
     audit.PANEL,
     dialogues.PANEL,
