@@ -14,6 +14,8 @@ from small_project import make_project
 
 from components.dialogue.transcript import Dialogue
 from components.evaluation.transcripts import load_transcripts
+from components.files import write_jsonl
+from components.personas.persona import Persona
 from components.policy.load import save_policy
 from flows.cli import main
 
@@ -51,8 +53,10 @@ def latin() -> Iterator[Server]:
 
 
 @pytest.fixture
-def conversing(tmp_path: Path, appraiser: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def conversing(tmp_path: Path, appraiser: Path, people: list[Persona], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with an untrained policy, and with personas who begin as recorded ones did."""
     make_project(tmp_path)
+    write_jsonl(tmp_path / "test.jsonl", [persona.model_dump(mode="json") for persona in people[:6]])
     save_policy(micro_model(scale=2.0), micro_tokenizer(), tmp_path / "models" / "base")
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     change(
@@ -72,7 +76,7 @@ def test_the_model_speaks_the_appraiser_feels_and_both_can_be_verified(
     monkeypatch.setenv("RLVER_USER_URL", english.url)
     assert main(CONVERSE) == 0
     dialogues = load_transcripts(conversing / "a.jsonl")
-    assert len(dialogues) == 8 and {one.simulator.kind for one in dialogues} == {"distilled+llm"}
+    assert len(dialogues) == 6 and {one.simulator.kind for one in dialogues} == {"distilled+llm"}
     assert all(one.failure is None and one.turns[-1].appraisal is not None for one in dialogues)
     assert {title(asked) for asked in english.asked} == {"SpeechAnswer"}
     assert len(english.asked) == sum(len(one.turns) - 1 for one in dialogues), (
