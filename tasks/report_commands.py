@@ -8,6 +8,7 @@ from pathlib import Path
 
 from components.evaluation.report.bare import material_of
 from components.evaluation.report.loading import read_object
+from components.evaluation.report.panels.appraiser import with_card
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.render import write_report
 from components.files import BadFile
@@ -27,6 +28,7 @@ def report(transcripts: Sequence[Path], base: str | None, personas: Path | None,
         if (found := read_object(robustness)) is None:
             raise BadFile(f"{robustness}: no such file; `rlver robustness` writes it")
         material = replace(material, shared={"robustness": found})
+    material = with_card(material, settings.simulator.appraiser)
     write_report(material, Run(settings.seed, settings.benchmark.margin, None, is_bare=True), out)
     return out / "index.html"
 

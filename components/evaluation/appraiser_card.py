@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from components.dialogue.transcript import Dialogue
-from components.files import BadFile
-from components.simulator.distilled.folder import CARD, fidelity_of, read_folder
+from components.simulator.distilled.folder import CARD, fidelity_of
 
 CARD_FILES = (f"{CARD}.json", f"{CARD}.md")
 FIGURES = {
@@ -22,13 +19,12 @@ FIGURES = {
 }
 
 
-def appraiser_card(folder: Path, dialogues: Iterable[Dialogue] = ()) -> dict[str, Any]:
+def appraiser_card(folder: Path) -> dict[str, Any]:
     """The card of the appraiser in `folder` in short: each figure of FIGURES as <name> and, with its 95% interval, <name>_ci95.
 
-    Raises BadFile without a card, or with that of another appraiser, or if another one appraised the `dialogues`.
+    Raises BadFile without a card, or with that of another appraiser.
     """
     digest = fidelity_of(folder)["digest"]
-    _refuse_others(folder, dialogues)
     card = json.loads((folder / f"{CARD}.json").read_text(encoding="utf-8"))
     ((held_out, split),) = card["splits"].items()
     short: dict[str, Any] = {
@@ -44,13 +40,3 @@ def appraiser_card(folder: Path, dialogues: Iterable[Dialogue] = ()) -> dict[str
             figure = figure[part]
         short |= {name: figure["value"], f"{name}_ci95": figure["ci95"]}
     return short
-
-
-def _refuse_others(folder: Path, dialogues: Iterable[Dialogue]) -> None:
-    own = read_folder(folder).version
-    for dialogue in dialogues:
-        if own not in dialogue.simulator.version.split():
-            raise BadFile(
-                f"dialogue {dialogue.dialogue_id} was appraised by {dialogue.simulator.kind} {dialogue.simulator.version}, {folder} holds "
-                f"{own}; hold the dialogues again, or put the folder back in which that appraiser was (a new one belongs into a new folder)"
-            )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.evaluation.report.loading import load_material
+from components.evaluation.report.panels.appraiser import with_card
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.render import write_report
 from components.files import write_json
@@ -32,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     model = settings.base.model if settings.base.kind == "model" else None
     classes = {persona.persona_id: str(persona.persona_class) for persona in validate_file(args.personas)} if args.personas else {}
     material = with_audits(load_material(args.transcripts, args.metrics, args.logs, classes), settings, args.logs)
+    material = with_card(material, settings.simulator.appraiser)
     write_report(material, Run(settings.seed, settings.benchmark.margin, model), args.out)
     write_json(args.out / "audit.json", {variant.name: variant.metrics["audit"] for variant in material.variants})
     return 0

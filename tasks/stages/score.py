@@ -7,13 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.evaluation.appraiser_card import appraiser_card
 from components.evaluation.portrait.whole import portrait
 from components.evaluation.sentient import sentient_metrics
 from components.evaluation.transcripts import load_transcripts
 from components.files import BadFile, read_jsonl, write_json
 from components.settings import digest_of, load_settings
-from components.simulator.distilled.folder import folder_of
 from components.simulator.emotion import EmotionRules
 from tasks.stages import run_stage
 
@@ -44,8 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings_digest=digest_of({"seed": settings.seed, **settings.model_dump(mode="json", include={"simulator", "evaluation"})}),
     )
     drawn = portrait(dialogues, settings.evaluation.bootstrap_samples, settings.seed)
-    card = {"appraiser": appraiser_card(folder_of(simulator.appraiser), dialogues)} if simulator.appraiser else {}
-    write_json(args.out, {**metrics, "portrait": drawn, **card})
+    write_json(args.out, {**metrics, "portrait": drawn})
     return 0
 
 

@@ -1,10 +1,10 @@
-"""Whatever a distilled appraiser decided says so: the score, MLflow and the report carry its figures, with their intervals."""
+"""Whatever a distilled appraiser decided says so: MLflow and the report carry its figures, with their intervals."""
 
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,6 @@ from components.dialogue.episode import Job
 from components.dialogue.rollouts import hold_dialogues
 from components.dialogue.transcript import Dialogue
 from components.evaluation.appraiser_card import appraiser_card
-from components.evaluation.report.loading import Material, load_material
-from components.evaluation.report.panels import appraiser as panel
-from components.evaluation.report.panels.panel import Run
-from components.evaluation.report.render import page
 from components.files import BadFile, write_jsonl
 from components.personas.persona import Persona
 from components.policy.token_policy import Speaking, TokenPolicy
@@ -27,11 +23,9 @@ from components.settings import load_settings
 from components.simulator.emotion import EmotionRules
 from tasks import records
 from tasks.dvc import LockedStage
-from tasks.stages import run_stage, score
+from tasks.report_commands import report
 from tasks.stages.assembly import simulator
 from tasks.tracking import MlflowRecorder, log_pipeline
-
-RUN = Run(seed=7, margin=0.05, model=None)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +43,7 @@ def felt(project: Path, appraiser: Path, people: list[Persona]) -> list[Dialogue
 
 @pytest.fixture
 def run(tmp_path: Path, project: Path, appraiser: Path, people: list[Persona], felt: list[Dialogue]) -> Path:
-    """Everything that the stage score reads; its appraiser is `models/appraiser`."""
+    """Transcripts, personas and parameters; the appraiser is `models/appraiser`."""
     (tmp_path / "params.yaml").write_bytes((project / "params.yaml").read_bytes())
     change(tmp_path / "params.yaml", simulator={"appraiser": f"distilled:{tmp_path / 'models' / 'appraiser'}"})
     (tmp_path / "params").mkdir()
@@ -61,57 +55,34 @@ def run(tmp_path: Path, project: Path, appraiser: Path, people: list[Persona], f
     return tmp_path
 
 
-def scored(run: Path) -> int:
-    talks = str(run / "transcripts" / "base.jsonl")
-    files = ["--personas", str(run / "personas.jsonl"), "--out", str(run / "metrics" / "base" / "sentient.json")]
-    return run_stage(
-        lambda: score.main(["--variant", "base", "--transcripts", talks, "--base", talks, *files, "--params", str(run / "params.yaml")])
-    )
-
-
-def loaded(run: Path) -> Material:
-    return load_material(run / "transcripts", run / "metrics", run / "logs")
-
-
 def full_card(appraiser: Path) -> dict[str, Any]:
     card = json.loads((appraiser / "fidelity.json").read_text())
     ((_, figures),) = card["splits"].items()
     return figures
 
 
-def test_the_score_carries_the_figures_that_the_card_has(run: Path, appraiser: Path) -> None:
-    assert scored(run) == 0
-    carried, full = json.loads((run / "metrics" / "base" / "sentient.json").read_text())["appraiser"], full_card(appraiser)
+def test_the_short_card_has_the_figures_of_the_whole(appraiser: Path) -> None:
+    carried, full = appraiser_card(appraiser), full_card(appraiser)
     assert carried["free_running_dialogue_r"] == full["free_running"]["dialogue_mean_r"]["value"]
     assert carried["free_running_dialogue_r_ci95"] == full["free_running"]["dialogue_mean_r"]["ci95"]
     assert carried["teacher_forced_sign_accuracy"] == full["teacher_forced"]["change"]["sign_accuracy"]["value"]
     assert carried["held_out_dialogues"] == 20 and carried["learned_from"]["policies"] == ["fair", "good", "poor"]
 
 
-def test_a_score_of_dialogues_that_another_appraiser_felt_is_refused(
-    run: Path, felt: list[Dialogue], capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = felt[0].simulator.model_copy(update={"version": f"appraiser={'0' * 12} scripted-3"})
-    write_jsonl(run / "transcripts" / "base.jsonl", [one.model_copy(update={"simulator": other}).model_dump(mode="json") for one in felt])
-    assert scored(run) == 1
-    assert "was appraised by distilled+scripted appraiser=000000000000" in capsys.readouterr().err
-
-
 def test_mlflow_holds_the_figures_and_the_card_of_every_stage_that_used_it(run: Path, tracking_uri: str) -> None:
     from mlflow import MlflowClient
 
-    assert scored(run) == 0
     named = {"simulator": {"appraiser": "distilled:models/appraiser"}}
-    talks, scores = {"transcripts/base.jsonl": "d" * 32}, {"metrics/base/sentient.json": "e" * 32}
+    talks = {"transcripts/base.jsonl": "d" * 32}
     stages = {
         "converse@base": LockedStage("converse@base", {"params.yaml": named}, {}, talks),
-        "score@base": LockedStage("score@base", {"params.yaml": named}, talks, scores),
+        "train@base": LockedStage("train@base", {"params.yaml": named}, talks, {}),
         "scripted": LockedStage("scripted", {"params.yaml": {"simulator": {"appraiser": None}}}, {}, talks),
     }
     with MlflowRecorder(run, tracking_uri, "reference", {}, traces=0) as recorder:
         runs = log_pipeline(recorder, [records.read(run, name, stages) for name in stages])
     client, card = MlflowClient(tracking_uri=tracking_uri), appraiser_card(run / "models" / "appraiser")
-    for name in ("converse@base", "score@base"):
+    for name in ("converse@base", "train@base"):
         logged = client.get_run(runs[name]).data
         assert logged.params["simulator.appraiser"] == "distilled:models/appraiser"
         assert logged.metrics["appraiser/free_running_final_r"] == card["free_running_final_r"]
@@ -123,30 +94,36 @@ def test_mlflow_holds_the_figures_and_the_card_of_every_stage_that_used_it(run: 
     assert not any(name.startswith("appraiser/") for name in client.get_run(runs["scripted"]).data.metrics)
 
 
-@pytest.fixture
-def shown(run: Path) -> Callable[[], str]:
-    return lambda: page(loaded(run), RUN, {})
+def report_of(run: Path) -> str:
+    """The page of `rlver report`."""
+    talks, params = [run / "transcripts"], run / "params.yaml"
+    return report(talks, None, None, None, run / "report", params).read_text(encoding="utf-8")
 
 
-def test_the_report_says_what_the_appraiser_is_worth(run: Path, appraiser: Path, shown: Callable[[], str]) -> None:
-    assert scored(run) == 0
-    card = appraiser_card(appraiser)
-    (table,) = panel.tables(loaded(run), RUN)
-    cells = {column.key: cell for column, cell in zip(table.columns, table.rows[0], strict=True)}
-    assert cells["policy"].value == "base" and cells["appraiser"].value == f"distilled {card['digest']}"
-    assert cells["free_running_final_r"].ends == tuple(card["free_running_final_r_ci95"])
-    text = shown()
+def test_the_report_says_what_the_appraiser_is_worth(run: Path, appraiser: Path) -> None:
+    card, text = appraiser_card(appraiser), report_of(run)
     assert f"Appraiser {card['digest']} was learned from 240 dialogues" in text and f"{card['free_running_final_r']:.3f}" in text
+    (row,) = csv.DictReader((run / "report" / "tables" / "appraiser.csv").open())
+    assert row["policy"] == "base" and row["appraiser"] == f"distilled {card['digest']}"
+    assert [float(row[f"free_running_final_r_ci95_{end}"]) for end in ("low", "high")] == card["free_running_final_r_ci95"]
 
 
-def test_a_report_without_the_figures_says_where_they_are(run: Path, shown: Callable[[], str]) -> None:
-    assert "base was appraised by a distilled appraiser whose figures are not here" in shown()
+def test_a_report_on_dialogues_that_another_appraiser_felt_has_no_figures(run: Path, felt: list[Dialogue]) -> None:
+    rewrite(run, felt, version=f"appraiser={'0' * 12} scripted-3")
+    text = report_of(run)
+    assert "base was appraised by a distilled appraiser that simulator.appraiser does not name now" in text
+    assert not (run / "report" / "tables" / "appraiser.csv").exists()
 
 
-def test_a_report_on_other_users_has_no_such_part(run: Path, felt: list[Dialogue], shown: Callable[[], str]) -> None:
-    other = felt[0].simulator.model_copy(update={"kind": "scripted", "version": "scripted-3"})
-    write_jsonl(run / "transcripts" / "base.jsonl", [one.model_copy(update={"simulator": other}).model_dump(mode="json") for one in felt])
-    assert 'id="appraiser"' not in shown()
+def rewrite(run: Path, felt: list[Dialogue], **tag: str) -> None:
+    other = felt[0].simulator.model_copy(update=tag)
+    rows = [one.model_copy(update={"simulator": other}).model_dump(mode="json") for one in felt]
+    write_jsonl(run / "transcripts" / "base.jsonl", rows)
+
+
+def test_a_report_on_other_users_has_no_such_part(run: Path, felt: list[Dialogue]) -> None:
+    rewrite(run, felt, kind="scripted", version="scripted-3")
+    assert 'id="appraiser"' not in report_of(run)
 
 
 def test_a_card_of_another_appraiser_is_not_carried(appraiser: Path, tmp_path: Path) -> None:

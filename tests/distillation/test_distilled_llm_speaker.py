@@ -78,9 +78,10 @@ def test_the_model_speaks_the_appraiser_feels_and_both_can_be_verified(
     dialogues = load_transcripts(conversing / "a.jsonl")
     assert len(dialogues) == 6 and {one.simulator.kind for one in dialogues} == {"distilled+llm"}
     assert all(one.failure is None and one.turns[-1].appraisal is not None for one in dialogues)
-    assert {title(asked) for asked in english.asked} == {"SpeechAnswer"}
-    assert len(english.asked) == sum(len(one.turns) - 1 for one in dialogues), (
-        "one call a turn, for the next message, where two were needed"
+    questions = [title(asked) for asked in english.asked if asked.body]
+    assert set(questions) == {"SpeechAnswer"}
+    assert len(questions) == sum(len(one.turns) - 1 for one in dialogues) > 0, (
+        "one call a turn, for the next message; an LLM user needs two"
     )
     calls = len(english.asked)
     with_appraiser = ["--personas", "test.jsonl", "--variant", "v", "--appraiser", f"distilled:{appraiser}"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from components.evaluation.report.loading import Material
+from components.evaluation.appraiser_card import appraiser_card
+from components.evaluation.report.loading import Material, Variant
 from components.evaluation.report.panels.panel import Panel, Run
 from components.evaluation.report.table import COUNT, FINE, NUMBER, Cell, Column, Table, ends
+from components.simulator.distilled.folder import folder_of
 
 _FIGURES = (
     Column("teacher_forced_r", "r per reply, told the emotion", FINE, "teacher_forced_r_ci95"),
@@ -21,42 +24,47 @@ _COLUMNS = (Column("policy", "Policy"), Column("appraiser", "Appraiser"), Column
             Column("held_out_dialogues", "Held out, dialogues", COUNT), *_FIGURES)  # fmt: skip
 
 
-def _cards(material: Material) -> list[tuple[str, Mapping[str, Any]]]:
-    """(policy, card) where the score carries one."""
-    return [(one.name, card) for one in material.variants if one.sentient is not None and (card := one.sentient.get("appraiser"))]
+def with_card(material: Material, named: str | None) -> Material:
+    """The material with the card of `simulator.appraiser`, if that is a distilled one. Raises BadFile."""
+    return replace(material, shared={**material.shared, "appraiser": appraiser_card(folder_of(named))}) if named else material
 
 
-def _table(cards: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
-    rows = (
+def _learned(material: Material) -> list[tuple[Variant, Mapping[str, Any] | None]]:
+    """The policies that a distilled appraiser judged; the card is None where it is not that appraiser's."""
+    card = material.shared.get("appraiser")
+    found = []
+    for variant in material.variants:
+        tags = [dialogue.simulator for dialogue in variant.dialogues if dialogue.simulator.kind.startswith("distilled")]
+        if tags:
+            is_its_own = card is not None and all(f"appraiser={card['digest']}" in tag.version.split() for tag in tags)
+            found.append((variant, card if is_its_own else None))
+    return found
+
+
+def tables(material: Material, _: Run) -> Sequence[Table]:
+    rows = tuple(
         (
-            Cell(policy),
+            Cell(variant.name),
             Cell(f"distilled {card['digest']}"),
             Cell(card["learned_from"]["dialogues"]),
             Cell(card["held_out_dialogues"]),
             *(Cell(card[column.key], ends(card[f"{column.key}_ci95"])) for column in _FIGURES),
         )
-        for policy, card in cards
+        for variant, card in _learned(material)
+        if card is not None
     )
-    return Table("appraiser", "The appraiser's agreement with recorded users", _COLUMNS, tuple(rows))
+    return [Table("appraiser", "The appraiser's agreement with recorded users", _COLUMNS, rows)] if rows else []
 
 
-def tables(material: Material, _: Run) -> Sequence[Table]:
-    cards = _cards(material)
-    return [_table(cards)] if cards else []
-
-
-def values(material: Material, _: Run) -> Mapping[str, Any] | None:
-    cards = _cards(material)
-    carded = {policy for policy, _ in cards}
-    bare = [
-        one.name
-        for one in material.variants
-        if one.name not in carded and any(dialogue.simulator.kind.startswith("distilled") for dialogue in one.dialogues)
-    ]
-    if not cards and not bare:
+def values(material: Material, run: Run) -> Mapping[str, Any] | None:
+    learned = _learned(material)
+    if not learned:
         return None
-    learned = {card["digest"]: (card["learned_from"], card["held_out"]) for _, card in cards}
-    return {"table": _table(cards) if cards else None, "learned": learned, "bare": bare}
+    return {
+        "tables": tables(material, run),
+        "card": material.shared.get("appraiser"),
+        "bare": [variant.name for variant, card in learned if card is None],
+    }
 
 
 PANEL = Panel("appraiser", "Appraiser", values, tables)
