@@ -111,7 +111,7 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
         models_read=tuple(File(root / path, path, md5) for path, md5 in sorted(_models_behind(stage, lock).items())),
         artifacts=(
             *(file for file in written if kind(file.name) not in {"models", "transcripts", "data"}),
-            *(File(appraiser / name, f"appraiser/{name}", _md5(appraiser / name)) for name in (CARD_FILES if appraiser else ())),
+            *(_card_files(appraiser) if appraiser else ()),
         ),
     )
 
@@ -193,8 +193,9 @@ def _appraiser(root: Path, named: str) -> Path | None:
     return folder if folder and all((folder / name).is_file() for name in CARD_FILES) else None
 
 
-def _md5(path: Path) -> str:
-    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+def _card_files(appraiser: Path) -> Iterator[File]:
+    for path in (appraiser / name for name in CARD_FILES):
+        yield File(path, f"appraiser/{path.name}", hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest())
 
 
 def _git(root: Path, *arguments: str) -> str | None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from components.evaluation.appraiser_card import with_card
 from components.evaluation.report.bare import material_of
 from components.evaluation.report.loading import read_object
-from components.evaluation.report.panels.appraiser import with_card
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.render import write_report
 from components.files import BadFile

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from components.simulator.distilled.folder import CARD, fidelity_of
+from components.evaluation.report.loading import Material
+from components.simulator.distilled.folder import CARD, fidelity_of, folder_of
 
 CARD_FILES = (f"{CARD}.json", f"{CARD}.md")
 FIGURES = {
@@ -40,3 +42,8 @@ def appraiser_card(folder: Path) -> dict[str, Any]:
             figure = figure[part]
         short |= {name: figure["value"], f"{name}_ci95": figure["ci95"]}
     return short
+
+
+def with_card(material: Material, named: str | None) -> Material:
+    """The material of a report with the card of `simulator.appraiser`, if that is a distilled one. Raises BadFile."""
+    return replace(material, shared={**material.shared, "appraiser": appraiser_card(folder_of(named))}) if named else material

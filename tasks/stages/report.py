@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from components.evaluation.appraiser_card import with_card
 from components.evaluation.report.loading import load_material
-from components.evaluation.report.panels.appraiser import with_card
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.render import write_report
 from components.files import write_json

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from components.evaluation.appraiser_card import appraiser_card
 from components.evaluation.report.loading import Material, Variant
 from components.evaluation.report.panels.panel import Panel, Run
 from components.evaluation.report.table import COUNT, FINE, NUMBER, Cell, Column, Table, ends
-from components.simulator.distilled.folder import folder_of
 
 _FIGURES = (
     Column("teacher_forced_r", "r per reply, told the emotion", FINE, "teacher_forced_r_ci95"),
@@ -22,11 +19,6 @@ _FIGURES = (
 )
 _COLUMNS = (Column("policy", "Policy"), Column("appraiser", "Appraiser"), Column("learned_from", "Learned from, dialogues", COUNT),
             Column("held_out_dialogues", "Held out, dialogues", COUNT), *_FIGURES)  # fmt: skip
-
-
-def with_card(material: Material, named: str | None) -> Material:
-    """The material with the card of `simulator.appraiser`, if that is a distilled one. Raises BadFile."""
-    return replace(material, shared={**material.shared, "appraiser": appraiser_card(folder_of(named))}) if named else material
 
 
 def _learned(material: Material) -> list[tuple[Variant, Mapping[str, Any] | None]]:
