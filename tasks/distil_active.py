@@ -14,6 +14,7 @@ from components.personas.persona import Persona
 from components.personas.schema import validate_file
 from components.settings import load_settings
 from components.simulator.distilled.folder import folder_of, read_folder
+from components.simulator.emotion import EmotionRules
 from components.simulator.llm.simulator import LLMSimulator
 from components.simulator.protocol import SimulatorUnavailable
 from tasks.dialogue_commands import rules_of, summary, with_simulator
@@ -37,20 +38,18 @@ def ask_unsure(
             f"no dialogue of a persona in {personas} has between 1 and {replies} replies; ask about more, or name other personas"
         )
     connection = user_connection(settings)
-    user = simulator(settings, endpoint=connection)
+    user, rules = simulator(settings, endpoint=connection), rules_of(settings)
     assert isinstance(user, LLMSimulator)
 
     async def asked() -> list[Dialogue | None]:
         async with connection or nullcontext():
-            return list(await asyncio.gather(*(_felt(user, doubt, people) for doubt in chosen)))
-
-    async def _felt(user: LLMSimulator, doubt: Doubt, people: dict[str, Persona]) -> Dialogue | None:
-        try:
-            return await felt_by(user, doubt.dialogue, people[doubt.dialogue.persona_id], rules_of(settings))
-        except SimulatorUnavailable:
-            return None
+            return list(await asyncio.gather(*(_felt(user, doubt, people[doubt.dialogue.persona_id], rules) for doubt in chosen)))
 
     dialogues = [one for one in asyncio.run(asked()) if one is not None]
+    if not dialogues:
+        raise ValueError(
+            f"{settings.simulator.llm.appraiser.model} gave no usable answer on any of {len(chosen)} dialogues; try another model"
+        )
     write_jsonl(out, [one.model_dump(mode="json") for one in dialogues])
     unknown = sum(one.persona_id not in people for one in every)
     remarks = [
@@ -59,4 +58,12 @@ def ask_unsure(
         *([f"{unknown} of a persona that is not in {personas} were not considered"] if unknown else []),
         *([connection.line()] if connection else []),
     ]
-    return "; ".join([f"{out}: {summary(dialogues, rules_of(settings))}", *remarks])
+    return "; ".join([f"{out}: {summary(dialogues, rules)}", *remarks])
+
+
+async def _felt(user: LLMSimulator, doubt: Doubt, persona: Persona, rules: EmotionRules) -> Dialogue | None:
+    """None where the model gave no usable answer."""
+    try:
+        return await felt_by(user, doubt.dialogue, persona, rules)
+    except SimulatorUnavailable:
+        return None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from distillation_settings import change
+from scripted_server import Reply, good, serving_beside
 
 from benchmarks.llm_server import counts, running
 from components.dialogue.transcript import Dialogue
@@ -20,6 +21,7 @@ from components.simulator.distilled.folder import read_folder
 from flows.cli import main
 
 MOST = 24
+MODELS = Reply(body=b'{"data": [{"id": "user-model"}]}')
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,15 @@ def test_a_budget_that_does_not_suffice_stops_it_and_nothing_is_written(
 ) -> None:
     assert main(command(appraiser, "--budget", "0.000001")) == 1
     assert "error: " in capsys.readouterr().err and not (asking / "asked.jsonl").exists()
+
+
+def test_a_model_without_a_usable_answer_is_said_to_have_none(
+    asking: Path, appraiser: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving_beside(lambda _, asked: good(asked, text="I would rather not say") if asked.body else MODELS) as server:
+        monkeypatch.setenv("RLVER_USER_URL", server.url)
+        assert main(command(appraiser)) == 1
+    assert "gave no usable answer on any of" in capsys.readouterr().err and not (asking / "asked.jsonl").exists()
 
 
 def test_users_it_abstains_from_come_first(appraiser: Path, recordings: list[Dialogue]) -> None:
