@@ -15,7 +15,7 @@ from components.dialogue.transcript import Dialogue
 from components.evaluation.chat_files import read_chats
 from components.evaluation.chat_shapes import known_shape
 from components.evaluation.learned_reappraisal import reappraise_learned
-from components.evaluation.reappraisal import reappraise
+from components.evaluation.reappraisal import goes_on_after_its_end, reappraise
 from components.evaluation.transcripts import load_transcripts
 from components.evaluation.verification import DISTILLED, LLM, SCRIPTED, NotRederivable, first_difference
 from components.files import BadFile, read_jsonl, write_jsonl
@@ -98,6 +98,7 @@ def appraise(
         for count, what in (
             (sum(dialogue.persona_id not in people for dialogue in dialogues), "without a known persona"),
             (sum(dialogue.hidden_need is None for dialogue in dialogues), "without a known need"),
+            (sum(goes_on_after_its_end(dialogue, rules_of(settings)) for dialogue in dialogues), "that would have ended earlier"),
             (len(unread), f"unreadable ones left out, the first: {''.join(unread[:1])}"),
             (sum(recording.left_out for recording, _ in both), "last messages without a reply left out"),
         )

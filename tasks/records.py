@@ -8,6 +8,7 @@ is a plain artifact.
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import math
 import subprocess
@@ -17,6 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from components.evaluation.appraiser_card import CARD_FILES, appraiser_card
+from components.simulator.distilled.folder import folder_of
 from tasks.costs import costs_file
 from tasks.dvc import LockedStage
 
@@ -91,11 +94,14 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
     for path in stage.outputs:
         if (spent := root / costs_file(Path(path))).is_file():
             metrics.update(flat_numbers(json.loads(spent.read_text(encoding="utf-8"))))
+    parameters = effective_parameters(stage.parameters)
+    appraiser = _appraiser(root, parameters.get("simulator.appraiser", ""))
+    metrics.update(flat_numbers({"appraiser": appraiser_card(appraiser)}) if appraiser else {})
     return StageRecord(
         name=stage.name,
         digest=stage.digest,
         md5s=stage.outputs,
-        parameters=effective_parameters(stage.parameters),
+        parameters=parameters,
         metrics=metrics,
         curves=tuple(point for file in under(written, "logs") for path in sorted(file.path.glob("*.csv")) for point in curve(path)),
         datasets=tuple(jsonl for file in under(written, "data") for jsonl in _jsonl(file)),
@@ -103,7 +109,10 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
         transcripts=tuple(jsonl for file in under(written, "transcripts") for jsonl in _jsonl(file)),
         models=under(written, "models"),
         models_read=tuple(File(root / path, path, md5) for path, md5 in sorted(_models_behind(stage, lock).items())),
-        artifacts=tuple(file for file in written if kind(file.name) not in {"models", "transcripts", "data"}),
+        artifacts=(
+            *(file for file in written if kind(file.name) not in {"models", "transcripts", "data"}),
+            *(_card_files(appraiser) if appraiser else ()),
+        ),
     )
 
 
@@ -176,6 +185,17 @@ def _models_behind(stage: LockedStage, lock: Mapping[str, LockedStage]) -> dict[
         if transcripts & set(other.outputs):
             read.update({path: md5 for path, md5 in other.dependencies.items() if kind(path) == "models"})
     return read
+
+
+def _appraiser(root: Path, named: str) -> Path | None:
+    """The folder of the learned appraiser that `simulator.appraiser` names; None for none, and for one that is gone."""
+    folder = root / folder_of(named) if named.startswith("distilled:") else None
+    return folder if folder and all((folder / name).is_file() for name in CARD_FILES) else None
+
+
+def _card_files(appraiser: Path) -> Iterator[File]:
+    for path in (appraiser / name for name in CARD_FILES):
+        yield File(path, f"appraiser/{path.name}", hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest())
 
 
 def _git(root: Path, *arguments: str) -> str | None:

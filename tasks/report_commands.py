@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from components.evaluation.appraiser_card import with_card
 from components.evaluation.report.bare import material_of
 from components.evaluation.report.loading import load_robustness, with_robustness
 from components.evaluation.report.panels.panel import Run
@@ -25,6 +26,7 @@ def report(transcripts: Sequence[Path], base: str | None, personas: Path | None,
     material = with_audits(material, settings, logs=None)
     if robustness is not None:
         material = with_robustness(material, robustness)
+    material = with_card(material, settings.simulator.appraiser)
     write_report(material, Run(settings.seed, settings.benchmark.margin, None, is_bare=True), out)
     return out / "index.html"
 

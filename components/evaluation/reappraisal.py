@@ -74,6 +74,13 @@ def reappraise(recording: Recording, persona: Persona | None, difficulty: str, r
     )
 
 
+def goes_on_after_its_end(dialogue: Dialogue, rules: EmotionRules) -> bool:
+    """Whether the emotion reached the ceiling, or fell below the floor, before the last reply: held with this appraiser, the dialogue would
+    have ended there, and with the emotion of that moment."""
+    earlier = [turn.emotion for turn in dialogue.turns[:-1] if turn.emotion is not None]
+    return any(stop_reason(emotion, 0, wants_to_end=False, rules=rules) is not None for emotion in earlier)
+
+
 def _is_english(recording: Recording) -> bool:
     """Whether the users' words are. A few words of slang say little, so the replies are read with them; smileys and silence say nothing.
 

@@ -1,4 +1,4 @@
-"""`rlver distil`, `rlver fidelity`: an appraiser learned from recorded dialogues, and how far it agrees with them."""
+"""`rlver distil`, `fidelity`, `ask-unsure`: an appraiser learned from recorded dialogues, how far it agrees, and what to ask next."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from flows.commands import endpoints
 
 PARAMS = Path("params.yaml")
 
@@ -18,6 +20,7 @@ Params = Annotated[Path, typer.Option("--params", help="The parameter file.")]
 def register(app: typer.Typer) -> None:
     app.command()(distil)
     app.command()(fidelity)
+    app.command()(ask_unsure)
 
 
 def distil(transcripts: Recorded, out: Folder, personas: Personas = None, params: Params = PARAMS) -> None:
@@ -32,3 +35,21 @@ def fidelity(transcripts: Recorded, out: Folder, personas: Personas = None, para
     from tasks import distil_commands
 
     typer.echo(distil_commands.cross_fit(transcripts, out, personas, params))
+
+
+def ask_unsure(
+    transcripts: Recorded,
+    appraiser: Annotated[str, typer.Option("--appraiser", metavar="KIND", help="distilled:FOLDER: whose doubts are asked about.")],
+    replies: Annotated[int, typer.Option("--replies", min=1, help="Ask about at most so many replies, whole dialogues of them.")],
+    personas: Annotated[Path, typer.Option("--personas", help="The personas file; the LLM user must know whom to play.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The recordings to write (JSONL); `rlver distil` learns from them.")],
+    variant: Annotated[str | None, typer.Option("--variant", help="Take the parameters of this variant.")] = None,
+    budget: endpoints.Budget = None,
+    replay: endpoints.Replay = False,
+    params: Params = PARAMS,
+) -> None:
+    """Let the LLM user appraise the dialogues that a distilled appraiser is least sure of, within a budget."""
+    endpoints.use(budget, replay)
+    from tasks import distil_active
+
+    typer.echo(distil_active.ask_unsure(transcripts, appraiser, replies, personas, out, variant, params))

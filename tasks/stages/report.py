@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from components.evaluation.appraiser_card import with_card
 from components.evaluation.report.loading import load_material, with_robustness
 from components.evaluation.report.over_training import with_portraits
 from components.evaluation.report.panels.panel import Run
@@ -37,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     material = with_portraits(with_audits(material, settings, args.logs), settings.evaluation.bootstrap_samples, settings.seed)
     if args.robustness:
         material = with_robustness(material, args.robustness)
+    material = with_card(material, settings.simulator.appraiser)
     write_report(material, Run(settings.seed, settings.benchmark.margin, model), args.out)
     write_json(args.out / "audit.json", {variant.name: variant.metrics["audit"] for variant in material.variants})
     return 0

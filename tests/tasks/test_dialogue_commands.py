@@ -240,6 +240,21 @@ def test_appraise_fills_in_what_foreign_dialogues_lack(project: Path, capsys: py
     assert main(["verify", "out.jsonl"]) == 0
 
 
+def test_a_recorded_dialogue_is_appraised_to_its_end_and_said_to_have_outlived_this_user(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From 12, one bad reply is enough to be below 10: there this user would have left, the recorded one did not."""
+    bad = {"user": "Nobody has called me since the funeral.", "assistant": "Stop whining. It is your own fault."}
+    good = {"user": "That hurts.", "assistant": REPLIES[1]}
+    rows = [{"id": "long", "emotion_start": 12, "turns": [bad, good]}, {"id": "short", "emotion_start": 12, "turns": [bad]}]
+    write_jsonl(project / "foreign.jsonl", rows)
+    assert main(["appraise", "foreign.jsonl", "-o", "out.jsonl"]) == 0
+    assert "; 1 that would have ended earlier" in capsys.readouterr().out
+    long, short = load_transcripts(project / "out.jsonl")
+    assert long.turns[0].emotion is not None and long.turns[0].emotion < 10 and long.turns[0].emotion == short.emotion_final
+    assert len(long.turns) == 2 and long.emotion_final == long.turns[1].emotion
+
+
 def test_appraise_uses_the_persona_where_it_is_known_also_one_of_text_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     persona = people()[1][0].model_copy(update={"story": None, "first_line": None, "source": "rlver", "original": {"id": "x"}})
     persona = persona.model_copy(update={"reactions": {"high": "h", "normal": "n", "low": "l"}})

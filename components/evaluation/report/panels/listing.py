@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from components.evaluation.report.panels import (
     ability,
+    appraiser,
     audit,
     dialogues,
     emotion,
@@ -27,6 +28,7 @@ PANELS: tuple[Panel, ...] = (
     learning.PANEL,
     over_training.PANEL,
     ability.PANEL,
+    appraiser.PANEL,
     robustness.PANEL,
     audit.PANEL,
     dialogues.PANEL,

@@ -1,0 +1,79 @@
+"""Where an appraiser knows least, and what the LLM user says there: recordings to learn from next (active learning).
+
+A dialogue is asked about as a whole, from its first reply on: what is felt about a reply rests on what was felt before, and only a whole
+dialogue can be learned from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from components.dialogue.transcript import Dialogue, SimulatorTag, StopReason, Turn
+from components.personas.persona import Persona
+from components.simulator.distilled.model import Distilled, Listening, UnfamiliarUser
+from components.simulator.distilled.moment import known_from, moments_of
+from components.simulator.emotion import EmotionRules, apply_change, stop_reason
+from components.simulator.llm.questions import Exchange
+from components.simulator.llm.simulator import LLMSimulator
+
+KIND = "llm-appraiser"
+
+
+class Doubt(NamedTuple):
+    """`sure` is the mean probability that the appraiser has the direction right, from 0.5 on; 0 for a user it abstains from."""
+
+    sure: float
+    dialogue: Dialogue
+
+
+def doubts(model: Distilled, dialogues: Iterable[Dialogue], personas: Mapping[str, Persona]) -> list[Doubt]:
+    """Those with replies, the least sure first; equals in the order of their ids."""
+    found = [Doubt(_sure(model, one, personas.get(one.persona_id)), one) for one in dialogues if one.turns]
+    return sorted(found, key=lambda doubt: (doubt.sure, doubt.dialogue.dialogue_id))
+
+
+def _sure(model: Distilled, dialogue: Dialogue, persona: Persona | None) -> float:
+    known = known_from(dialogue.hidden_need, dialogue.original, persona)
+    listening = Listening(model, known.need)
+    moments = moments_of(known, [turn.user for turn in dialogue.turns], [turn.assistant for turn in dialogue.turns])
+    try:
+        every = [listening.judge(moment).sure for moment in moments]
+    except UnfamiliarUser:
+        return 0.0
+    return sum(every) / len(every)
+
+
+def within(ordered: Iterable[Doubt], most_replies: int) -> Iterator[Doubt]:
+    """The first ones that together have at most so many replies; one that does not fit is passed over."""
+    left = most_replies
+    for doubt in ordered:
+        if len(doubt.dialogue.turns) <= left:
+            left -= len(doubt.dialogue.turns)
+            yield doubt
+
+
+async def felt_by(user: LLMSimulator, dialogue: Dialogue, persona: Persona, rules: EmotionRules) -> Dialogue:
+    """The same words as this user feels them, up to where that user would have left. Raises SimulatorUnavailable and BudgetExceeded."""
+    emotion, ended = dialogue.emotion_start, StopReason.GOODBYE
+    turns, exchanges = list[Turn](), list[Exchange]()
+    for turn in dialogue.turns:
+        session = replace(user.session(persona, dialogue.seed), emotion=emotion, _message=turn.user, _exchanges=list(exchanges))
+        appraisal = await session.appraise(turn.assistant)
+        exchanges.append(Exchange(turn.user, turn.assistant))
+        emotion = apply_change(emotion, appraisal.change)
+        turns.append(turn.model_copy(update={"emotion": emotion, "appraisal": appraisal}))
+        if (stop := stop_reason(emotion, len(turns), wants_to_end=False, rules=rules)) is not None:
+            ended = stop
+            break
+    return dialogue.model_copy(
+        update={
+            "hidden_need": persona.hidden_need.value,
+            "simulator": SimulatorTag(kind=KIND, difficulty=user.tag.difficulty, version=user.tag.version),
+            "emotion_final": emotion,
+            "stop_reason": ended,
+            "failure": None,
+            "turns": tuple(turns),
+        }
+    )
