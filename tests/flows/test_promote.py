@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from evidence import ALARMED, CLEAN, general
+from mlflow import MlflowClient
+from ruamel.yaml import YAML
 
 from components.files import write_json
 from tasks import dvc
@@ -62,6 +64,17 @@ def test_a_version_has_its_card_its_evidence_and_its_model(promotable: Path, pre
     mlflow.set_tracking_uri(tracking_uri)  # an alias is looked up in the store of the process
     model = Path(download_artifacts("models:/rlver-policy@champion"))
     assert (model / "MLmodel").is_file() and [file.name for file in (model / "artifacts" / "policy").iterdir()] == ["config.json"]
+
+
+def test_the_card_of_a_trained_model_names_that_model_and_its_licence(promotable: Path, prefect_server: None, tracking_uri: str):
+    params = promotable / "params.yaml"
+    values = YAML(typ="safe").load(params.read_text())
+    values["base"] |= {"kind": "model", "model": "acme/warm-7b"}
+    YAML(typ="safe").dump(values, params)
+    assert promote("a")[0] == "Completed"
+    card = MlflowClient(tracking_uri=tracking_uri).get_model_version_by_alias("rlver-policy", "champion").description
+    assert "- base: acme/warm-7b\n" in card and "- licence: that of acme/warm-7b, from which it was trained" in card
+    assert "Apache-2.0" not in card
 
 
 def repeat(root: Path, *stages: str) -> None:
