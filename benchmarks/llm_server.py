@@ -21,6 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from benchmarks.loopback import Connections, Request
+
 FAULTS = ("429", "500", "time-out", "cut off", "malformed", "wrong language", "empty", "no score")
 _TEXT = {
     "en": ("They asked how my week was, number {}", "ugh, same as ever. The kettle broke {} times"),
@@ -59,36 +61,23 @@ class Server:
     ) -> None:
         self.models, self.key = models, key
         self.least_s, self.most_s, self.slow_motion, self.faults, self.random = least_s, most_s, slow_motion, faults, Random(seed)
-        self.calls = self.open_connections = self.most_connections = 0
+        self.calls, self.connections = 0, Connections()
         self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.faulty: Counter[str] = Counter()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.open_connections += 1
-        self.most_connections = max(self.most_connections, self.open_connections)
-        try:
-            while await self._serve_one(reader, writer):
-                pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self.open_connections -= 1
-            writer.close()
+        await self.connections.serve(reader, writer, self._answer)
 
-    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = await reader.readuntil(b"\r\n\r\n")
-        first, *lines = head.decode("latin-1").split("\r\n")
-        size = next((int(line.partition(":")[2]) for line in lines if line.lower().startswith("content-length")), 0)
-        content = await reader.readexactly(size)
-        given = next((line.partition(": ")[2] for line in lines if line.lower().startswith("authorization")), "")
-        if first.split()[1] != "/counts" and self.key and given != f"Bearer {self.key}":
+    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> bool:
+        given = request.headers.get("authorization", "")
+        if request.path != "/counts" and self.key and given != f"Bearer {self.key}":
             await _send(writer, 401, {"error": {"message": f"wrong key: {given}"}})
             return True
-        if not content:
-            await _send(writer, 200, self._counts() if first.split()[1] == "/counts" else {"data": [{"id": one} for one in self.models]})
+        if not request.content:
+            await _send(writer, 200, self._counts() if request.path == "/counts" else {"data": [{"id": one} for one in self.models]})
             return True
-        return await self._chat(json.loads(content), writer)
+        return await self._chat(json.loads(request.content), writer)
 
     async def _chat(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
         self.calls += 1
@@ -115,7 +104,7 @@ class Server:
         return True
 
     def _counts(self) -> dict[str, Any]:
-        sums = {"calls": self.calls, "most_connections": self.most_connections}
+        sums = {"calls": self.calls, "most_connections": self.connections.most}
         return {**sums, "faulty": self.faulty, "asked": self.asked, "answered": self.answered}
 
 

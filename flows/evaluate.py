@@ -13,7 +13,9 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed, Failed
 from pydantic import Field
 
+from flows.slots import gpu_slot, prepare_slots
 from tasks import environment, processes, score_commands
+from tasks.policies import OPENAI, VLLM
 
 Difficulty = Literal["vanilla", "challenging"]
 PERSONAS = Path("data/personas/test.jsonl")
@@ -35,7 +37,7 @@ def evaluate(
         limit: The first personas only.
     """
     root = environment.project_root()
-    environment.prepare(root)
+    where = environment.prepare(root)
     told_apart = hashlib.sha256(repr((policy, difficulty, repeats, limit)).encode()).hexdigest()[:8]
     out = root / "transcripts" / "on-demand" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', policy).strip('-')}-{difficulty}-{told_apart}.jsonl"
     options = ["--policy", policy, "--difficulty", difficulty, "--repeats", str(repeats), *(["--limit", str(limit)] if limit else [])]
@@ -46,7 +48,10 @@ def evaluate(
         get_run_logger().info("%s", line)
 
     command = [sys.executable, "-m", "flows.cli", "converse", *options, "-o", str(out)]
-    if processes.run(command, root, environment.for_child(), listen):
+    gpus = 0 if policy.startswith((OPENAI, VLLM)) else prepare_slots(where.prefect_api_url)
+    with gpu_slot("converse", gpus):
+        status = processes.run(command, root, environment.for_child(), listen)
+    if status:
         errors = [line for line in said if line.startswith("error: ")]
         return Failed(message=(errors or said or ["no reason given"])[-1].removeprefix("error: "))
     text = score_commands.score(

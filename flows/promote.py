@@ -7,6 +7,7 @@ from pathlib import Path
 from prefect import State, flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
 from prefect.input import RunInput
 from prefect.states import Completed, Failed
@@ -67,7 +68,11 @@ def _promote(root: Path, registry: Registry, variant: str, approval: bool, only_
         return Completed(name="Judged", message=f"{variant} may be promoted")
     approved = ""
     if approval:
-        answer = pause_flow_run(Approval.with_initial_data(description=judged, promote=False), timeout=APPROVAL_HOURS * 3600)
+        form = Approval.with_initial_data(description=judged, promote=False)
+        try:
+            answer = pause_flow_run(form, timeout=APPROVAL_HOURS * 3600)
+        except FlowPauseTimeout:
+            return Failed(message=f"nobody filled in the form within {APPROVAL_HOURS} hours")
         if not answer.promote:
             return Completed(name="Declined", message=f"{variant} was not approved: {answer.reason or 'no reason given'}")
         approved = answer.reason or "without a reason"

@@ -7,6 +7,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed, Failed
 
 from components.files import BadFile
+from flows.slots import gpu_slot, prepare_slots
 from tasks import environment, experiments
 
 
@@ -18,10 +19,11 @@ def sweep(name: str) -> State[str]:
         name: The table: params/sweeps/<name>.yaml.
     """
     root = environment.project_root()
-    environment.prepare(root)
+    where = environment.prepare(root)
     try:
         wanted = experiments.read_sweep(root, name)
-        experiments.run_sweep(root, wanted, get_run_logger().info)
+        with gpu_slot("train", prepare_slots(where.prefect_api_url)):  # one for all: DVC's queue starts the trainings, and knows no slots
+            experiments.run_sweep(root, wanted, get_run_logger().info)
         found = experiments.results(root, wanted)
     except (experiments.SweepError, BadFile) as error:
         return Failed(message=str(error))

@@ -15,6 +15,7 @@ from components.files import write_json
 from components.personas.schema import validate_file
 from components.settings import load_settings
 from tasks.audited import BASE, Audited, audit_one
+from tasks.progress import counted
 from tasks.transcript_files import TRANSCRIPTS
 
 
@@ -43,7 +44,7 @@ def audit_files(
     opinion = Recorded(load_transcripts(second)) if second else None
     audits = {
         policy.name: audit_one(policy, None if _same(policy.dialogues, base_dialogues) else base_dialogues, settings, people, opinion)
-        for policy in policies
+        for policy in counted(policies, "policies audited")
     }
     parts = [details(name, found) for name, found in audits.items()]
     written: dict[str, Any] = {"policies": audits}

@@ -16,6 +16,7 @@ from components.personas.persona import Persona
 from components.personas.schema import validate_file
 from components.settings import load_settings
 from tasks.appraisers import appraiser_of
+from tasks.progress import counted
 
 
 def examine(
@@ -27,7 +28,7 @@ def examine(
     asked = appraiser_of(appraiser, settings)
 
     async def all_askings(one: Appraiser) -> list[Asking]:
-        return [asking for dialogue, persona in pairs for asking in await ask_again(one, dialogue, persona, times)]
+        return [asking for dialogue, persona in counted(pairs, "dialogues") for asking in await ask_again(one, dialogue, persona, times)]
 
     rows = consistency(asked.run(all_askings), settings.evaluation.bootstrap_samples, settings.seed)
     name = asked.appraiser.name

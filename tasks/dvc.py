@@ -10,52 +10,29 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from components.files import read_yaml
 from tasks import environment, integrity, processes
+from tasks.dvc_output import AT_WORK, HINTS, WITHOUT_LOCK, Outcome, failure, outcome
+from tasks.dvc_output import StageFailed as StageFailed
 from tasks.integrity import md5_of as md5_of
-from tasks.stages import TEMPORARY_FAILURE
 
 if TYPE_CHECKING:
     from dvc.repo import Repo
 
-Outcome = Literal["ran", "restored", "unchanged"]
 PIPELINE = "dvc.yaml"
 LOCK_WAIT_S = 600.0  # DVC holds its lock while it hashes: minutes for a large model
-WITHOUT_LOCK = "`git checkout dvc.lock`, or delete it: then DVC takes from its cache what is there and runs the rest again"
-AT_WORK = "another DVC process is at work in this folder; wait for it to end"
-
-
-# What DVC says after every stage about git and remotes; it is no part of a stage's output.
-HINTS = (
-    "To track the changes with git",
-    "\tgit add",
-    "To enable auto staging",
-    "\tdvc config core.autostage",
-    "Use `dvc push`",
-    "Generating lock file",
-    "Updating lock file",
-)
 
 
 class GraphError(ValueError):
     """dvc.yaml, dvc.lock or the wanted stages are unusable; the message is one line."""
-
-
-class StageFailed(RuntimeError):
-    """A stage did not succeed. `temporary` says whether the same command may succeed later."""
-
-    def __init__(self, stage: str, reason: str, temporary: bool) -> None:
-        super().__init__(f"{stage}: {reason}")
-        self.stage, self.reason, self.temporary = stage, reason, temporary
 
 
 @dataclass(frozen=True)
@@ -156,10 +133,8 @@ def reproduce(
     except processes.TookTooLong:
         raise StageFailed(stage, f"stopped after {limit_h:g} hours, its limit; the next run goes on from there", temporary=False) from None
     if status:
-        raise _failure(stage, status, said)
-    if any("didn't change, skipping" in line for line in said):
-        return "unchanged"
-    return "restored" if any("is cached - skipping run" in line for line in said) else "ran"
+        raise failure(stage, status, said)
+    return outcome(said)
 
 
 def locked(root: Path) -> dict[str, LockedStage]:
@@ -290,22 +265,3 @@ def _reasons(entries: Iterable[Any]) -> list[str]:
 
 def _state(state: Any) -> str:
     return ", ".join(f"{key} {value}" for key, value in state.items()) if isinstance(state, Mapping) else str(state)
-
-
-def _failure(stage: str, status: int, said: Sequence[str]) -> StageFailed:
-    """DVC folds every failure into its exit status 255; the stage's own status stands in DVC's message."""
-    text = "\n".join(said)
-    match = re.search(r"exited with (-?\d+)", text)
-    code = int(match.group(1)) if match else min(status, 1)
-    if code < 0 or 128 < code < 160:
-        number = -code if code < 0 else code - 128
-        return StageFailed(stage, f"ended by signal {number}{' (out of memory?)' if number == 9 else ''}", temporary=number not in (2, 15))
-    if "Unable to acquire lock" in text or "is busy, it is being" in text:
-        return StageFailed(stage, AT_WORK, temporary=True)
-    if damaged := next((line for line in said if "dvc.lock' is invalid" in line or "dvc.lock' validation failed" in line), None):
-        return StageFailed(stage, f"{damaged.removeprefix('ERROR: ')} {WITHOUT_LOCK}", temporary=False)
-    own = [line for line in said if line.startswith("error: ")]
-    dvc = [line for line in said if line.startswith("ERROR: ")]
-    other = [line for line in said if not line.startswith(("ERROR: ", "> "))]
-    reason = (own or ([] if match else dvc) or other or dvc or [f"exit status {status}"])[-1]
-    return StageFailed(stage, reason.removeprefix("error: ").removeprefix("ERROR: "), temporary=code == TEMPORARY_FAILURE)

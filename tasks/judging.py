@@ -15,13 +15,17 @@ from components.evaluation.portrait.whole import portrait
 from components.files import write_json
 from components.settings import Settings, load_settings
 from tasks.connections import Connection, to_judge
+from tasks.progress import Steps, counted
 from tasks.transcript_files import read_transcripts
 
 
 def portraits(files: Sequence[Path], out: Path | None, params: Path) -> str:
     """The portraits of the files side by side; all of them go to `out`, by file, if it is given."""
     settings = load_settings(params)
-    drawn = {str(file): portrait(read_transcripts(file), settings.evaluation.bootstrap_samples, settings.seed) for file in files}
+    drawn = {
+        str(file): portrait(read_transcripts(file), settings.evaluation.bootstrap_samples, settings.seed)
+        for file in counted(files, "files")
+    }
     if out:
         write_json(out, drawn)
     return _table(drawn)
@@ -54,16 +58,8 @@ def judge_parameters(settings: Settings, model: str | None) -> JudgeParameters:
 async def _judged(
     connection: Connection, dialogues: Sequence[Dialogue], parameters: JudgeParameters, concurrency: int
 ) -> dict[str, Marks | str]:
-    done = 0
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        if done % 100 == 0:
-            print(f"{done} of {len(dialogues)} dialogues", file=sys.stderr)
-
     async with connection as endpoint:
-        return await judge(endpoint, dialogues, parameters, concurrency, count)
+        return await judge(endpoint, dialogues, parameters, concurrency, Steps(len(dialogues), "dialogues judged").step)
 
 
 def _table(drawn: Mapping[str, Mapping[str, Any]]) -> str:

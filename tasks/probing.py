@@ -13,6 +13,7 @@ from components.evaluation.audit.opinions import Scores, final_emotions
 from components.evaluation.audit.probe import probe_result
 from components.personas.persona import Persona
 from components.settings import Settings
+from tasks.progress import counted
 from tasks.stages.assembly import Conversation, emotion_rules, simulator, user_connection
 
 
@@ -22,7 +23,7 @@ def probe(settings: Settings, personas: Sequence[Persona], base: Sequence[Dialog
     user = simulator(settings, endpoint=connection)
     met = personas[: settings.audit.probe_personas]
     cheats: dict[str, Scores] = {}
-    for name, cheat in CHEATS.items():
+    for name, cheat in counted([*CHEATS.items()], "cheats"):
         talk = Conversation(user, CheatPolicy(name, cheat), emotion_rules(settings), settings.evaluation.concurrency, connection)
         jobs = [Job(f"{name}/{persona.persona_id}", persona, settings.seed) for persona in met]
         talk.can_hold(jobs)

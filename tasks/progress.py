@@ -1,4 +1,4 @@
-"""Progress of many dialogues: a bar that is redrawn on a terminal, a line every tenth of the way anywhere else."""
+"""Progress of long work on stderr: a bar that is redrawn on a terminal, a line every tenth of the way anywhere else."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO, TypeVar
 
 from components.dialogue.transcript import Dialogue
 
+Item = TypeVar("Item")
 _WIDTH = 24
 _COSTS_EVERY_S = 2.0
 
@@ -40,17 +41,14 @@ class DialogueProgress:
         if dialogue.emotion_final is not None:
             self._finals.append(dialogue.emotion_final)
         if self.stream.isatty():
-            self.stream.write(f"\r\x1b[2K{self.line()[: shutil.get_terminal_size().columns - 1]}")
-            self.stream.flush()
+            _redraw(self.stream, self.line())
         elif held_now and (self._done * 10 // self.total > self._shown or self._done == self.total):
             self._shown = self._done * 10 // self.total
             self.stream.write(self.line() + "\n")
             self.stream.flush()
 
     def line(self) -> str:
-        filled = _WIDTH * self._done // max(1, self.total)
-        bar = "█" * filled + "░" * (_WIDTH - filled)
-        return f"{bar} {self._done}/{self.total}  {self._measures()}  {self._time_left()}  {self._money()}".rstrip()
+        return f"{_bar(self._done, self.total)}  {self._measures()}  {self._time_left()}  {self._money()}".rstrip()
 
     def close(self) -> None:
         if self.stream.isatty() and self._done:
@@ -76,8 +74,52 @@ class DialogueProgress:
         return self._said
 
     def _time_left(self) -> str:
-        now = self._done - self._before
-        if not now:
-            return "ETA –"
-        left = (self._clock() - self._began) / now * (self.total - self._done)
-        return f"ETA {int(left) // 60}:{int(left) % 60:02d}"
+        return _time_left(self._clock() - self._began, self._done - self._before, self.total - self._done)
+
+
+class Steps:
+    """Counts pieces of work of one kind, for example `dialogues judged`."""
+
+    def __init__(self, total: int, what: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.total, self.what, self._done, self._shown = total, what, 0, 0
+        self._stream = sys.stderr if stream is None else stream
+        self._clock, self._began = clock, clock()
+
+    def step(self) -> None:
+        self._done += 1
+        line = f"{_bar(self._done, self.total)} {self.what}  {_time_left(self._clock() - self._began, self._done, self.total - self._done)}"
+        if self._stream.isatty():
+            _redraw(self._stream, line + ("\n" if self._done == self.total else ""))
+        elif (tenths := self._done * 10 // self.total) > self._shown:
+            self._shown = tenths
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+
+def counted(items: Sequence[Item], what: str, stream: TextIO | None = None) -> Iterator[Item]:
+    """The items one by one, each counted when the next is asked for. Of a single one there is nothing to tell."""
+    if len(items) == 1:
+        yield items[0]
+        return
+    steps = Steps(len(items), what, stream)
+    for item in items:
+        yield item
+        steps.step()
+
+
+def _bar(done: int, total: int) -> str:
+    filled = _WIDTH * done // max(1, total)
+    return f"{'█' * filled}{'░' * (_WIDTH - filled)} {done}/{total}"
+
+
+def _time_left(elapsed_s: float, done: int, left: int) -> str:
+    if not done:
+        return "ETA –"
+    left_s = int(elapsed_s / done * left)
+    return f"ETA {left_s // 60}:{left_s % 60:02d}"
+
+
+def _redraw(stream: TextIO, line: str) -> None:
+    end = "\n" if line.endswith("\n") else ""
+    stream.write(f"\r\x1b[2K{line.rstrip()[: shutil.get_terminal_size().columns - 1]}{end}")
+    stream.flush()

@@ -48,11 +48,13 @@ def candidate(root: Path, variant: str) -> Candidate:
     if not set(stages) <= known:
         trained = sorted(name.partition("@")[2] for name in known if name.startswith("train@"))
         raise NotReady(f"{variant} is not a trained variant of dvc.yaml; there is {', '.join(trained) or 'none'}")
-    measured = [*stages, f"converse@{BASE}", f"benchmark@{BASE}", *({REPORT, BASE, "personas"} & known)]
+    if REPORT not in known:
+        raise NotReady(f"dvc.yaml has no stage {REPORT}, so nobody knows when reports/audit.json was made")
+    measured = [REPORT, *stages, f"converse@{BASE}", f"benchmark@{BASE}", *({BASE, "personas"} & known)]
     stale = sorted(set(dvc.changed(root, measured)) & set(measured))
     if stale:
         raise NotReady(f"out of date: {', '.join(stale)}; run `rlver run` first, so that what is promoted is what was measured")
-    if REPORT in plan and f"transcripts/{variant}.jsonl" not in plan[REPORT].reads:
+    if f"transcripts/{variant}.jsonl" not in plan[REPORT].reads:
         raise NotReady(
             f"the stage {REPORT} of dvc.yaml does not read transcripts/{variant}.jsonl, so its audit may be old: add it to its deps"
         )

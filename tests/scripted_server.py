@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.loopback import Connections, Request
 from components.endpoint.chat import ChatRequest, Message
 from components.endpoint.parameters import EndpointParameters
 from components.endpoint.prices import Price
@@ -55,26 +56,13 @@ class Server:
     asked: list[Asked] = field(default_factory=list)
     asked_at_s: list[float] = field(default_factory=list)
     answered: Counter[str] = field(default_factory=Counter)  # by the last message's content: whole answers with status 200
-    open_connections: int = 0
-    most_connections: int = 0
+    connections: Connections = field(default_factory=Connections)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.open_connections += 1
-        self.most_connections = max(self.most_connections, self.open_connections)
-        try:
-            while await self._serve_one(reader, writer):
-                pass
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            self.open_connections -= 1
-            writer.close()
+        await self.connections.serve(reader, writer, self._answer)
 
-    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
-        content = await reader.readexactly(int(headers.get("content-length", "0")))
-        asked = Asked(head[0].split()[1], headers, json.loads(content) if content else {})
+    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> bool:
+        asked = Asked(request.path, dict(request.headers), json.loads(request.content) if request.content else {})
         self.asked.append(asked)
         self.asked_at_s.append(asyncio.get_running_loop().time())
         reply = self.script(len(self.asked) - 1, asked)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import os
 import re
 import subprocess
@@ -12,18 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from scripted_server import Asked, Reply, ask, good, parameters, serving
 
-from components.endpoint.chat import EndpointError
-from components.endpoint.opening import open_endpoint
 from components.files import write_jsonl, write_text_atomically
 from components.overlays import SettingsError
 from components.printable import one_line, printable
 from components.settings import Settings, load_settings
 from flows.cli import main
-from tasks import environment, processes, servers
+from tasks import processes
 from tasks.chat import Terminal
-from tasks.licences import kind_of, of_locked
 from tasks.stages import run_stage
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b31m\x08\x7f\r\u202eevil"
@@ -148,6 +143,15 @@ def test_no_parameter_is_a_secret(repository_root: Path) -> None:
     assert Settings.model_config["extra"] == "forbid"
 
 
+def test_keys_are_in_no_command_line(repository_root: Path) -> None:
+    """A child gets them, if at all, by its environment, which only its owner can read."""
+    readers = {name for name, node in product(repository_root) if isinstance(node, ast.Attribute) and node.attr in {"authorization", "key"}}
+    starters = {
+        name for name, node in product(repository_root) if isinstance(node, ast.Attribute) and dotted(node).startswith("subprocess.")
+    }
+    assert readers and starters and not readers & starters
+
+
 # Names that become parts of paths.
 
 
@@ -218,70 +222,6 @@ def test_what_a_stage_prints_reaches_terminal_and_logs_without_control_character
     assert said and all(line == printable(line) for line in said)
 
 
-# Servers.
-
-
-def test_a_redirect_takes_the_key_nowhere(tmp_path: Path) -> None:
-    secret = "sk-0123456789abcdef0123"
-
-    async def run() -> tuple[int, list[Asked]]:
-        async with serving(lambda _, asked: good(asked)) as elsewhere:
-            away = (("Location", f"{elsewhere.url}/chat/completions"),)
-            async with serving(lambda *_: Reply(307, b"", away)) as server:
-                async with open_endpoint(parameters(server.url, attempts=1), lambda: secret, tmp_path / "answers.db", False) as endpoint:
-                    with pytest.raises(EndpointError, match="HTTP 307"):
-                        await endpoint.chat(ask("hello"))
-                return len(server.asked), elsewhere.asked
-
-    asked, elsewhere = asyncio.run(run())
-    assert asked == 1 and elsewhere == []
-
-
-def test_passwords_in_addresses_are_not_shown() -> None:
-    assert environment.shown("http://me:pass@host:5000/x and sqlite:////a@b") == "http://[hidden]@host:5000/x and sqlite:////a@b"
-    assert environment.shown("postgresql://u:p@db/mlflow") == "postgresql://[hidden]@db/mlflow"
-
-
-def test_a_tracker_that_is_away_does_not_tell_its_password() -> None:
-    from mlflow.exceptions import MlflowException
-
-    from tasks.tracking.store import TrackingUnavailable, readable
-
-    with pytest.raises(TrackingUnavailable) as error, readable():
-        raise MlflowException("API request to http://me:pass@host/api failed")
-    assert "pass" not in str(error.value) and "host/api" in str(error.value)
-
-
-def test_no_address_of_a_database_is_in_a_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned: list[servers.Planned] = []
-
-    class Seen(Exception):
-        pass
-
-    def look(one: servers.Planned) -> None:
-        planned.append(one)
-        raise Seen
-
-    monkeypatch.setattr(servers, "serving", look)
-    with pytest.raises(Seen), servers.mlflow(tmp_path, "postgresql://u:hunter2@db/mlflow", 5000):
-        pass
-    with pytest.raises(Seen), servers.prefect(tmp_path, 4200):
-        pass
-    assert len(planned) == 2
-    for one in planned:
-        assert "hunter2" not in " ".join(one.command)
-        assert one.command[one.command.index("--host") + 1] == "127.0.0.1"
-
-
-def test_keys_are_in_no_command_line(repository_root: Path) -> None:
-    """A child gets them, if at all, by its environment, which only its owner can read."""
-    readers = {name for name, node in product(repository_root) if isinstance(node, ast.Attribute) and node.attr in {"authorization", "key"}}
-    starters = {
-        name for name, node in product(repository_root) if isinstance(node, ast.Attribute) and dotted(node).startswith("subprocess.")
-    }
-    assert readers and starters and not readers & starters
-
-
 # Files.
 
 
@@ -314,30 +254,3 @@ def test_git_ignores_what_is_secret_or_private(repository_root: Path) -> None:
     if "not a git repository" in done.stderr:
         pytest.skip("no git here")
     assert done.stdout.split() == list(paths)
-
-
-# Licences.
-
-
-@pytest.mark.parametrize(
-    ("stated", "kind"),
-    [
-        ("MIT", "permissive"),
-        ("Apache Software License", "permissive"),
-        ("GNU General Public License v3 (GPLv3)", "copyleft"),
-        ("LGPL-2.1-or-later", "copyleft"),
-        ("GPL-2.0 OR MIT", "permissive"),
-        ("MPL-2.0 AND MIT", "copyleft"),
-        ("Commercial", "unknown"),
-        ("", "unknown"),
-    ],
-)
-def test_a_licence_is_as_strict_as_its_strictest_part(stated: str, kind: str) -> None:
-    assert kind_of(stated) == kind
-
-
-def test_the_licences_of_all_locked_packages_are_listed_and_the_strict_ones_written_down(repository_root: Path) -> None:
-    found = of_locked(repository_root / "constraints.txt")
-    assert len(found) > 200
-    written = (repository_root / "SECURITY.md").read_text(encoding="utf-8")
-    assert [one.package for one in found if one.kind in ("copyleft", "unknown") and f"`{one.package}`" not in written] == []

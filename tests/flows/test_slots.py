@@ -51,6 +51,29 @@ def test_stages_of_two_runs_take_turns_on_one_gpu(prefect_server: None, monkeypa
     assert side_by_side("score", "report") == 2  # they need no GPU
 
 
+def test_a_model_is_evaluated_in_the_gpu_s_turn_unless_a_server_computes_it(
+    toy: Path, tracking_uri: str, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.evaluate import evaluate
+    from flows.slots import gpu_slot, prepare_slots
+
+    monkeypatch.setattr(environment, "gpus", lambda: 1)
+    monkeypatch.setattr("flows.evaluate.prepare_slots", lambda _: prepare_slots("http://127.0.0.1/api"))
+    ended: dict[str, str] = {}
+
+    def evaluated(policy: str) -> threading.Thread:
+        thread = threading.Thread(target=lambda: ended.update({policy: evaluate(policy, return_state=True).message or ""}), daemon=True)
+        thread.start()
+        return thread
+
+    with gpu_slot("train", prepare_slots("http://127.0.0.1/api")):
+        here = evaluated("models/none")
+        evaluated("openai:none").join(120)
+        assert set(ended) == {"openai:none"}, "it needed no turn"
+    here.join(120)
+    assert set(ended) == {"openai:none", "models/none"}
+
+
 def test_a_limit_that_was_taken_away_is_an_error(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from prefect import get_client
 

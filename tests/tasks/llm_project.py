@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ruamel.yaml import YAML
 from scripted_server import Script, Server, serving
 from small_project import make_project
 
+KEY = "sk-secret-0123456789abcdef"
 MODEL = {"model": "user-model"}
 LLM = {"kind": "llm", "llm": {"appraiser": MODEL, "speaker": MODEL}}
 QUICK = {"attempts": 3, "answer_timeout_s": 5.0, "backoff_first_s": 0.01, "backoff_most_s": 0.05, "breaker_failures": 100}
@@ -49,3 +51,13 @@ def served(script: Script, body: Callable[[str], None]) -> Server:
             return server
 
     return asyncio.run(run())
+
+
+def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLVER_USER_URL", "http://127.0.0.1:9/v1")
+
+
+def variant_of_another_model(root: Path) -> str:
+    """The name of a variant whose user is played by a model that the server does not have."""
+    (root / "params" / "other.yaml").write_text((root / "params" / "v.yaml").read_text().replace("user-model", "another"))
+    return "other"

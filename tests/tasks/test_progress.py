@@ -1,4 +1,4 @@
-"""Progress of many dialogues: redrawn on a terminal, a line every tenth of the way elsewhere."""
+"""Progress of long work: redrawn on a terminal, a line every tenth of the way elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 from fakes import a_dialogue
 
 from components.dialogue.transcript import StopReason
-from tasks.progress import DialogueProgress
+from tasks.progress import DialogueProgress, Steps, counted
 
 SUCCESS, HALF = a_dialogue("a", [10] * 6), a_dialogue("b", [10])
 FAILED = HALF.model_copy(update={"emotion_final": None, "failure": "x", "stop_reason": StopReason.FAILED})
@@ -57,3 +57,19 @@ def test_on_a_terminal_one_line_is_redrawn() -> None:
         progress.add(HALF)
     progress.close()
     assert stream.getvalue().count("\r") == 3 and stream.getvalue().endswith("3/3  emotion 50.0  success 0%  ETA 0:00\n")
+
+
+def test_pieces_of_any_work_are_counted_with_the_time_left() -> None:
+    now, stream = [0.0], io.StringIO()
+    steps = Steps(4, "cheats", stream, clock=lambda: now[0])
+    now[0] = 30.0
+    steps.step()
+    assert stream.getvalue() == "██████░░░░░░░░░░░░░░░░░░ 1/4 cheats  ETA 1:30\n"
+
+
+def test_counted_items_come_through_ten_lines_in_a_file_one_on_a_terminal_none_for_one() -> None:
+    file, terminal, silent = io.StringIO(), Terminal(), io.StringIO()
+    assert list(counted(range(50), "files", file)) == list(counted(range(50), "files", terminal)) == list(range(50))
+    assert list(counted("a", "files", silent)) == ["a"] and silent.getvalue() == ""
+    assert len(file.getvalue().splitlines()) == 10 and "\r" not in file.getvalue()
+    assert terminal.getvalue().count("\n") == 1 and terminal.getvalue().count("\r") == 50

@@ -1,0 +1,101 @@
+"""Promotion that waits for a person: the flow pauses on a real Prefect server and goes on with what is written into its form there."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from prefect import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType
+from prefect.client.schemas.objects import StateType
+
+from tasks.registry import Registry
+
+PAUSED = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PAUSED])))
+
+
+class Pending:
+    """`promote(variant, approval=True)` at work beside the test, up to its pause."""
+
+    def __init__(self, variant: str) -> None:
+        self.ended: Any = None
+        self._thread = threading.Thread(target=self._promote, args=(variant,), daemon=True)
+        self._thread.start()
+        self._run = self._paused()
+
+    def _promote(self, variant: str) -> None:
+        from flows.promote import promote
+
+        self.ended = promote(variant, approval=True, return_state=True)
+
+    def _paused(self) -> UUID:
+        """The run that waits, once its form is there: the server is told of the pause first."""
+        end = time.monotonic() + 120
+        with get_client(sync_client=True) as client:
+            while time.monotonic() < end:
+                assert self.ended is None, f"did not wait: {self.ended}"
+                for run in client.read_flow_runs(flow_run_filter=PAUSED):
+                    if client.filter_flow_run_input(run.id, "paused-1-description", 1, set()):
+                        return run.id
+                time.sleep(0.5)
+        pytest.fail("no run waits for an answer")
+
+    def form(self) -> tuple[str, dict[str, Any]]:
+        """What the person reads above the form, and its fields."""
+        with get_client(sync_client=True) as client:
+            text, schema = (json.loads(client.read_flow_run_input(self._run, f"paused-1-{part}")) for part in ("description", "schema"))
+        return text, schema["properties"]
+
+    def answer(self, **fields: Any) -> str:
+        """Fill in the form; returns the refusal of the server, or nothing."""
+        with get_client(sync_client=True) as client:
+            return "" if (result := client.resume_flow_run(self._run, run_input=fields)).status.value == "ACCEPT" else str(result.details)
+
+    def end(self) -> tuple[str, str]:
+        """The name and the message of the state in which the run has ended."""
+        self._thread.join(120)
+        assert not self._thread.is_alive(), "the run did not go on"
+        return self.ended.name, self.ended.message
+
+
+def test_a_person_sees_the_gate_s_table_and_says_no(promotable: Path, prefect_server: None, tracking_uri: str) -> None:
+    pending = Pending("a")
+    text, fields = pending.form()
+    assert text.startswith("a against the base, as there is no champion")
+    for row in ("| gain over base | met | 41.5 → 45.5, paired +4.0", "| general ability | met |", "| hacking audit | met | clean |"):
+        assert row in text
+    assert set(fields) == {"promote", "reason"} and fields["promote"]["default"] is False
+    assert Registry(tracking_uri).champion() is None
+    assert "promote" in pending.answer(promote="perhaps"), "the server refuses what does not fit the form, and the run still waits"
+
+    assert pending.answer(promote=False, reason="too many platitudes") == ""
+    assert pending.end() == ("Declined", "a was not approved: too many platitudes")
+    assert Registry(tracking_uri).champion() is None
+
+
+def test_a_person_says_yes_and_the_version_knows_why(promotable: Path, prefect_server: None, tracking_uri: str) -> None:
+    from mlflow import MlflowClient
+
+    pending = Pending("a")
+    assert pending.answer(promote=True, reason="read thirty dialogues") == ""
+    assert pending.end() == ("Completed", "version 1 (a) is the champion")
+    assert MlflowClient(tracking_uri=tracking_uri).get_model_version_by_alias("rlver-policy", "champion").tags["approved"] == (
+        "read thirty dialogues"
+    )
+
+
+@pytest.mark.slow
+def test_an_approval_is_void_if_another_has_become_champion_meanwhile(promotable: Path, prefect_server: None, tracking_uri: str) -> None:
+    from flows.promote import promote
+
+    pending = Pending("a")
+    assert promote("b", return_state=True).is_completed()
+    assert pending.answer(promote=True) == ""
+    name, why = pending.end()
+    assert name == "Failed" and "the champion has changed while this waited" in why
+    assert str(Registry(tracking_uri).champion()) == "version 1 (b)"

@@ -1,0 +1,33 @@
+"""The licences of everything that is locked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tasks.licences import kind_of, of_locked
+
+
+@pytest.mark.parametrize(
+    ("stated", "kind"),
+    [
+        ("MIT", "permissive"),
+        ("Apache Software License", "permissive"),
+        ("GNU General Public License v3 (GPLv3)", "copyleft"),
+        ("LGPL-2.1-or-later", "copyleft"),
+        ("GPL-2.0 OR MIT", "permissive"),
+        ("MPL-2.0 AND MIT", "copyleft"),
+        ("Commercial", "unknown"),
+        ("", "unknown"),
+    ],
+)
+def test_a_licence_is_as_strict_as_its_strictest_part(stated: str, kind: str) -> None:
+    assert kind_of(stated) == kind
+
+
+def test_the_licences_of_all_locked_packages_are_listed_and_the_strict_ones_written_down(repository_root: Path) -> None:
+    found = of_locked(repository_root / "constraints.txt")
+    assert len(found) > 200
+    written = (repository_root / "SECURITY.md").read_text(encoding="utf-8")
+    assert [one.package for one in found if one.kind in ("copyleft", "unknown") and f"`{one.package}`" not in written] == []
