@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import json
-import pickle
 import signal
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -71,7 +71,7 @@ def is_whole(checkpoint: Path) -> bool:
                     return False
                 with safe_globals():  # type: ignore[no-untyped-call]  # as the trainer reads it: what would run code is refused
                     torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    except (SafetensorError, ValueError, OSError, zipfile.BadZipFile, pickle.UnpicklingError):
+    except (SafetensorError, ValueError, OSError, zipfile.BadZipFile, UnpicklingError):
         return False
     return all((checkpoint / name).is_file() for name in NEEDED)
 

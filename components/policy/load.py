@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,14 @@ def load_tokenizer(path: Path | str) -> Any:
 
 
 def save_policy(model: Any, tokenizer: Any, path: Path) -> None:
-    """Write weights (safetensors), configuration, tokenizer and chat template to `path`."""
-    path.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(path, safe_serialization=True)
-    tokenizer.save_pretrained(path)
+    """Write weights (safetensors), configuration, tokenizer and chat template; `path` holds the policy whole, or as it was before."""
+    part = path.with_name(f".{path.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        part.mkdir(parents=True)
+        model.save_pretrained(part, safe_serialization=True)
+        tokenizer.save_pretrained(part)
+        shutil.rmtree(path, ignore_errors=True)
+        part.replace(path)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

@@ -116,3 +116,17 @@ def test_weights_that_are_not_the_ones_that_were_meant_are_refused_before_and_af
     assert not reloaded
     meddling = Worker(object(), lambda weights_path: os.utime(tmp_path / FILE, ns=(5, 5)))
     assert re.search(r"found .*@5", meddling.take_weights(str(tmp_path), version_of(tmp_path)))
+
+
+def test_a_save_that_fails_leaves_the_policy_that_was_there(tmp_path: Path) -> None:
+    class FullDisk:
+        def save_pretrained(self, folder: Path) -> None:
+            raise OSError(28, "No space left on device")
+
+    model = micro_model(scale=2.0)
+    save_policy(model, micro_tokenizer(), tmp_path / "policy")
+    with pytest.raises(OSError, match="No space"):
+        save_policy(micro_model(), FullDisk(), tmp_path / "policy")
+    assert [path.name for path in tmp_path.iterdir()] == ["policy"]
+    ids = torch.tensor([[5, 6, 7]])
+    torch.testing.assert_close(load_policy(tmp_path / "policy")[0](ids).logits, model(ids).logits)
