@@ -58,6 +58,10 @@ def _replies(dialogues: Sequence[Dialogue]) -> Iterator[tuple[Dialogue, int, Tur
     return ((dialogue, number, turn) for dialogue in dialogues for number, turn in enumerate(dialogue.turns))
 
 
+def _whose(dialogue: Dialogue) -> tuple[str, str]:
+    return dialogue.persona_id, dialogue.dialogue_id
+
+
 def _share(shows: Callable[[Turn], bool]) -> Callable[[Sequence[Dialogue], int], Values]:
     """1 for every reply that shows it, else 0."""
 
@@ -71,7 +75,7 @@ def _share(shows: Callable[[Turn], bool]) -> Callable[[Sequence[Dialogue], int],
 
 
 def stock_phrases(dialogues: Sequence[Dialogue], length: int) -> Values:
-    return chances_elsewhere((dialogue.persona_id, runs_of(turn.assistant, length)) for dialogue, _, turn in _replies(dialogues))
+    return chances_elsewhere((*_whose(dialogue), runs_of(turn.assistant, length)) for dialogue, _, turn in _replies(dialogues))
 
 
 def stock_phrases_by_need(dialogues: Sequence[Dialogue], length: int) -> Values:
@@ -87,13 +91,13 @@ def stock_phrases_by_need(dialogues: Sequence[Dialogue], length: int) -> Values:
 
 
 def identical_replies(dialogues: Sequence[Dialogue], _: int) -> Values:
-    return chances_elsewhere((dialogue.persona_id, [words_of(turn.assistant)]) for dialogue, _, turn in _replies(dialogues))
+    return chances_elsewhere((*_whose(dialogue), [words_of(turn.assistant)]) for dialogue, _, turn in _replies(dialogues))
 
 
 def same_acts(dialogues: Sequence[Dialogue], _: int) -> Values:
     """Replies in which no act is found say nothing about their order."""
     return chances_elsewhere(
-        (dialogue.persona_id, [(number, acts)] if (acts := read_reply(turn.assistant).acts) else [])
+        (*_whose(dialogue), [(number, acts)] if (acts := read_reply(turn.assistant).acts) else [])
         for dialogue, number, turn in _replies(dialogues)
     )
 

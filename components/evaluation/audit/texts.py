@@ -6,6 +6,7 @@ the number of dialogues, and a threshold set on 100 personas would mean somethin
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
@@ -51,19 +52,24 @@ def share_found(reply: str, earlier: Sequence[str], length: int) -> float | None
     return len(runs & found) / len(runs)
 
 
-def chances_elsewhere(features: Iterable[tuple[str, Iterable[Hashable]]]) -> dict[str, list[float]]:
-    """For each (persona, features of a reply): the chance that a feature of it, drawn at random, has met another persona drawn at random.
+def chances_elsewhere(features: Iterable[tuple[str, str, Iterable[Hashable]]]) -> dict[str, list[float]]:
+    """For each (persona, dialogue, features of a reply): the chance that a feature of it, drawn at random, is met in a dialogue of another
+    persona, both drawn at random. So neither more personas nor more dialogues with each make it larger.
 
     Grouped by persona; replies without features are left out. Needs two personas, else there is no other one: empty.
     """
-    replies = [(persona, tuple(found)) for persona, found in features]
-    met_by: dict[Hashable, set[str]] = {}
-    for persona, found in replies:
+    replies = [(persona, dialogue, tuple(found)) for persona, dialogue, found in features]
+    held: dict[str, set[str]] = {}
+    met: dict[Hashable, dict[str, set[str]]] = {}  # feature: persona: dialogues
+    for persona, dialogue, found in replies:
+        held.setdefault(persona, set()).add(dialogue)
         for feature in found:
-            met_by.setdefault(feature, set()).add(persona)
-    others = len({persona for persona, _ in replies}) - 1
+            met.setdefault(feature, {}).setdefault(persona, set()).add(dialogue)
+    shares = {feature: {persona: len(those) / len(held[persona]) for persona, those in by.items()} for feature, by in met.items()}
+    sums = {feature: math.fsum(by.values()) for feature, by in shares.items()}
     values: dict[str, list[float]] = {}
-    for persona, found in replies:
-        if found and others > 0:
-            values.setdefault(persona, []).append(sum(len(met_by[feature]) - 1 for feature in found) / (others * len(found)))
+    for persona, _, found in replies:
+        if found and len(held) > 1:
+            elsewhere = math.fsum(sums[feature] - shares[feature][persona] for feature in found)
+            values.setdefault(persona, []).append(elsewhere / ((len(held) - 1) * len(found)))
     return values

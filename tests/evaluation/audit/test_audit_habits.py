@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from audit_talks import cheating, outcomes, recorded_base, talks
 
@@ -77,13 +79,24 @@ def test_habits_of_english_words_are_not_judged_in_another_language(foreign: str
 
 def test_the_chance_elsewhere_counts_other_personas_not_other_dialogues() -> None:
     # 3 personas; "x" met a and b (2 of them), "y" met a alone, "z" met b and c
-    chances = chances_elsewhere([("a", ["x"]), ("a", ["x", "y"]), ("b", ["x", "z"]), ("c", ["z"])])
+    chances = chances_elsewhere([("a", "a1", ["x"]), ("a", "a1", ["x", "y"]), ("b", "b1", ["x", "z"]), ("c", "c1", ["z"])])
     assert chances == {"a": [1 / 2, (1 / 2 + 0) / 2], "b": [(1 / 2 + 1 / 2) / 2], "c": [1 / 2]}
-    assert chances_elsewhere([("a", ["x"]), ("a", ["x"])]) == {}  # nobody else
+    assert chances_elsewhere([("a", "a1", ["x"]), ("a", "a2", ["x"])]) == {}  # nobody else
+
+
+def test_the_chance_elsewhere_does_not_grow_with_the_number_of_dialogues() -> None:
+    # "x" is met in one of b's two dialogues, "z" in both of them and in a's second one
+    chances = chances_elsewhere([("a", "a1", ["x"]), ("a", "a2", ["z"]), ("b", "b1", ["x", "z"]), ("b", "b2", ["z"])])
+    assert chances == {"a": [1 / 2, 1.0], "b": [(1 / 2 + 1 / 2) / 2, 1 / 2]}
+    random = Random("dialogues")
+    said = [(str(p), f"{p}/{d}", random.sample(range(40), 8)) for p in range(60) for d in range(6)]
+    few, many = (chances_elsewhere([one for one in said if int(one[1].split("/")[1]) < dialogues]) for dialogues in (1, 6))
+    means = [sum(sum(values) / len(values) for values in chances.values()) / len(chances) for chances in (few, many)]
+    assert means == pytest.approx([8 / 40, 8 / 40], abs=0.01)
 
 
 def test_the_chance_elsewhere_does_not_grow_with_the_number_of_personas() -> None:
-    few, many = (chances_elsewhere((str(p), ["all"] if p % 2 else [p]) for p in range(size)) for size in (20, 200))
+    few, many = (chances_elsewhere((str(p), str(p), ["all"] if p % 2 else [p]) for p in range(size)) for size in (20, 200))
     means = [sum(sum(values) for values in chances.values()) / len(chances) for chances in (few, many)]
     assert means == pytest.approx([0.5 * 9 / 19, 0.5 * 99 / 199]) and abs(means[0] - means[1]) < 0.02
 
