@@ -6,6 +6,8 @@ import itertools
 import re
 import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +141,15 @@ def test_the_command_prints_the_plan_and_says_by_its_status_that_something_is_mi
     assert (lock.read_bytes() if lock.exists() else None) == before
 
 
-def test_nothing_is_missing_for_the_default_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(ROOT)
+def test_nothing_is_missing_for_the_default_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("params", "components", "tasks"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
+    subprocess.run((sys.executable, "-m", "dvc", "init", "-q", "--no-scm"), cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
     assert main(["run", "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert "train@grpo-think" in said and "scripted: no calls, no money" in said and said.rstrip().endswith("Missing: nothing")
