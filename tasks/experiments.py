@@ -74,7 +74,7 @@ def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[
 
 
 def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str, float]]:
-    """The mean final emotion by variant of each experiment that succeeded."""
+    """The mean final emotion by variant of each experiment that has one: DVC lists some that failed too."""
     said: list[str] = []
     _dvc(root, ["exp", "show", "--json"], said.append)
     shown = next((line for line in said if line.startswith("[")), "[]")
@@ -83,12 +83,13 @@ def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str
     for commit in json.loads(shown):
         for experiment in commit.get("experiments") or []:
             data = (experiment["revs"][0] or {}).get("data")
-            if experiment["name"] in wanted and data:
-                found[experiment["name"]] = {
-                    Path(path).parent.name: content["data"]["emotion_mean"]
-                    for path, content in data["metrics"].items()
-                    if path.endswith("sentient.json") and "emotion_mean" in content.get("data", {})
-                }
+            means = {
+                Path(path).parent.name: content["data"]["emotion_mean"]
+                for path, content in (data or {}).get("metrics", {}).items()
+                if path.endswith("sentient.json") and "emotion_mean" in content.get("data", {})
+            }
+            if experiment["name"] in wanted and means:
+                found[experiment["name"]] = means
     return found
 
 
