@@ -59,10 +59,15 @@ def read_sweep(root: Path, name: str) -> list[Experiment]:
 
 
 def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[str], None]) -> None:
-    """Queue the experiments and run what is queued, one at a time. An experiment of the same name is replaced. Raises SweepError.
+    """Queue the experiments and run what is queued, one at a time. Raises SweepError.
 
-    What ends this call early ends the experiment that runs too: DVC runs it in a process that would go on.
+    Earlier experiments of the same names are removed first: were the new one to fail, the old result would stand in its place. What ends
+    this call early ends the experiment that runs too: DVC runs it in a process that would go on.
     """
+    known: list[str] = []
+    _dvc(root, ["exp", "list", "--name-only"], known.append)
+    if earlier := [experiment.name for experiment in experiments if experiment.name in known]:
+        _dvc(root, ["exp", "remove", *earlier], on_line)
     try:
         for experiment in experiments:
             _dvc(root, ["exp", "run", "--queue", "--force", "--name", experiment.name, *experiment.options], on_line)
