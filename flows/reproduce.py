@@ -29,7 +29,7 @@ def reproduce(
     jobs: Annotated[int, Field(ge=1)] = 1,
     stage_hours: Annotated[float | None, Field(gt=0)] = None,
 ) -> State[str]:
-    """Bring the project's stages up to date, in DVC's order.
+    """Bring the project's stages up to date, each after what it needs.
 
     Args:
         only: Stages (`train@grpo-think`) or groups (`train`): exactly these.

@@ -1,5 +1,8 @@
 """The walk over the chosen stages: one task run each, started as soon as what it needs has ended, at most `jobs` at once.
 
+Of the stages that could start, the one that stands last in the graph does: a policy is scored before the next one is trained, so a walk
+that is interrupted leaves finished policies behind.
+
 Only a stage's own work is done in threads. The order, DVC's questions and what goes to MLflow stay in the flow's thread, one after the
 other. A stage that fails or is cancelled is a returned state, not an exception, so that a foreseeable failure is one line.
 """
@@ -106,11 +109,12 @@ class Walk:
         return self._walked
 
     def _next(self) -> dvc.Stage | None:
-        """The first stage of the plan that may start now. A stage may read what a stage outside `chosen` made, whatever its state."""
+        """The stage to start now: the one that needs most, else the plan's first. A stage may read what one outside `chosen` made."""
         if len(self._running) == self._sharing.jobs or (self._walked.failed and not self._keep_going):
             return None
         unfinished = {step.name for step in (*self._waiting, *self._running.values())}
-        return next((step for step in self._waiting if not step.needs & unfinished), None)
+        ready = (step for step in self._waiting if not step.needs & unfinished)
+        return max(ready, key=lambda step: len(step.needs), default=None)
 
     def _begin(self, step: dvc.Stage) -> None:
         """Start it, unless what it reads is gone: a failed stage has no outputs any more."""

@@ -50,7 +50,7 @@ def run(
     budget: endpoints.Budget = None,
     replay: endpoints.Replay = False,
 ) -> None:
-    """Run the pipeline: every stage that is out of date, in DVC's order, recorded in Prefect and MLflow."""
+    """Run the pipeline: every stage that is out of date, each after what it needs, recorded in Prefect and MLflow."""
     endpoints.use(budget, replay)
     root = environment.project_root()
     environment.prepare(root)
