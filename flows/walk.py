@@ -1,7 +1,6 @@
 """The walk over the chosen stages: one task run each, started as soon as what it needs has ended, at most `jobs` at once.
 
-Of the stages that could start, the one that stands last in the graph does: a policy is scored before the next one is trained, so a walk
-that is interrupted leaves finished policies behind.
+A policy is scored before the next one is trained, so that a walk that is interrupted leaves finished policies behind.
 
 Only a stage's own work is done in threads. The order, DVC's questions and what goes to MLflow stay in the flow's thread, one after the
 other. A stage that fails or is cancelled is a returned state, not an exception, so that a foreseeable failure is one line.
@@ -10,7 +9,7 @@ other. A stage that fails or is cancelled is a returned state, not an exception,
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,6 +75,12 @@ class Walked:
     blocked: list[str] = field(default_factory=list)
 
 
+def first_of(waiting: Sequence[dvc.Stage], unfinished: Set[str]) -> dvc.Stage | None:
+    """Of the stages that need nothing `unfinished` the one that needs most stages, so is furthest along; of equals the plan's first."""
+    ready = (step for step in waiting if not step.needs & unfinished)
+    return max(ready, key=lambda step: len(step.needs), default=None)
+
+
 class Walk:
     """One walk. `reasons`: what DVC says before anything has run; `keep_going`: a failure ends only what needs it."""
 
@@ -109,12 +114,10 @@ class Walk:
         return self._walked
 
     def _next(self) -> dvc.Stage | None:
-        """The stage to start now: the one that needs most, else the plan's first. A stage may read what one outside `chosen` made."""
+        """The stage to start now, if any. A stage may read what a stage outside `chosen` made, whatever its state."""
         if len(self._running) == self._sharing.jobs or (self._walked.failed and not self._keep_going):
             return None
-        unfinished = {step.name for step in (*self._waiting, *self._running.values())}
-        ready = (step for step in self._waiting if not step.needs & unfinished)
-        return max(ready, key=lambda step: len(step.needs), default=None)
+        return first_of(self._waiting, {step.name for step in (*self._waiting, *self._running.values())})
 
     def _begin(self, step: dvc.Stage) -> None:
         """Start it, unless what it reads is gone: a failed stage has no outputs any more."""

@@ -119,28 +119,6 @@ def test_what_does_not_need_each_other_runs_side_by_side(wide: Path, tracking_ur
     assert sum("Finished in state Cached" in line for line in said) == ALL_STAGES
 
 
-DEEP = """
-stages:
-  train:
-    foreach: [a, b]
-    do:
-      cmd: sh part.sh train-${item} made/train-${item}.txt
-      outs: ["made/train-${item}.txt"]
-  score:
-    foreach: [a, b]
-    do:
-      cmd: sh part.sh score-${item} made/score-${item}.txt
-      deps: ["made/train-${item}.txt"]
-      outs: ["made/score-${item}.txt"]
-"""
-
-
-def test_a_policy_is_scored_before_the_next_one_is_trained(wide: Path) -> None:
-    (wide / "dvc.yaml").write_text(DEEP)
-    assert run().is_completed()
-    assert started(log(wide)) == ["train-a", "score-a", "train-b", "score-b"]
-
-
 def test_after_a_failure_what_runs_is_finished_and_nothing_is_begun(wide: Path, tracking_uri: str, said: list[str]) -> None:
     for name in ("fail-a0", "hold-a1", "hold-a2"):
         (wide / name).touch()

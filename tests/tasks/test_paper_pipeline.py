@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from pathlib import Path
@@ -149,3 +150,19 @@ def test_the_record_of_a_stage_of_the_paper_run(finished: Path) -> None:
     scored = records.read(finished, f"{PAPER}score@grpo-think-s8", lock)
     assert scored.metrics == {"vanilla/emotion_mean": 7.0, "challenging/emotion_mean": 11.0}
     assert {file.name for file in scored.models_read} == {"paper/models/grpo-think-s8", "models/base"}
+
+
+def test_a_policy_is_talked_with_scored_and_benchmarked_before_the_next_one_is_trained(repository_root: Path) -> None:
+    from flows.walk import first_of
+
+    for pipeline in ("paper/dvc.yaml", "recipes/dvc.yaml"):
+        waiting = [step for step in dvc.plan(repository_root, all_pipelines=True) if step.pipeline in (dvc.PIPELINE, pipeline)]
+        order: list[str] = []
+        while step := first_of(waiting, {one.name for one in waiting}):
+            waiting.remove(step)
+            order.append(step.name.rpartition(":")[2])
+        trained = [name.partition("@")[2] for name in order if name.startswith("train@") and f"benchmark@{name[6:]}" in order]
+        assert len(trained) > 10 and not waiting
+        for policy, following in itertools.pairwise(trained):
+            between = order[order.index(f"train@{policy}") : order.index(f"train@{following}")]
+            assert {f"converse@{policy}", f"score@{policy}", f"benchmark@{policy}"} <= set(between), (policy, between)
