@@ -74,6 +74,20 @@ class Settings(Section):
             raise ValueError("policy.thoughts: strip needs train.loss_type: grpo, in which every dialogue counts once")
         return self
 
+    def require_trainable(self) -> None:
+        """Raise SettingsError for what a policy can be evaluated with, but not trained."""
+        if self.policy.temperature == 0:
+            raise SettingsError(
+                "policy.temperature is 0: a policy that always says the same learns nothing; set one above 0 (that of the benchmark is "
+                "evaluation.temperature)"
+            )
+        left = self.personas.train - self.train.evaluation_personas
+        if not self.personas.imported_train and left < self.train.personas_per_step:
+            raise SettingsError(
+                f"personas.train less train.evaluation_personas leaves {left} to learn from, fewer than train.personas_per_step = "
+                f"{self.train.personas_per_step}; raise the first or lower one of the others"
+            )
+
     def digest(self) -> str:
         """Twelve hex digits that change when any parameter changes."""
         return digest_of(self.model_dump(mode="json"))

@@ -19,7 +19,6 @@ from prefect.deployments.runner import EntrypointType, RunnerDeployment
 from prefect.events import DeploymentEventTrigger
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import EventTrigger, Posture, ResourceSpecification
-from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
 from components.files import read_yaml
 from flows.evaluate import evaluate
@@ -33,7 +32,7 @@ from tasks.environment import shown
 LANDED = "rlver.personas.landed"
 PERSONAS = "rlver.personas"
 FLOWS = {f"flows/{flow.name}.py:{flow.name}": flow for flow in (reproduce, sweep, evaluate, promote)}
-HEARTBEAT_S = 60  # of a flow run that is served here
+HEARTBEAT_S = int(environment.QUIET["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"])
 SILENT_HEARTBEATS = 5  # so many in a row, and the run counts as crashed: fewer were seen to end healthy runs of a busy machine
 ZOMBIES = "rlver: runs without a heartbeat have crashed"
 
@@ -52,8 +51,7 @@ def serve_deployments(root: Path) -> None:
     """Serve them until Ctrl-C, one run at a time: two pipelines in one folder would wait for each other's files."""
     prepare_slots(environment.addresses(root).prefect_api_url)
     detect_zombies()
-    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT_S}):
-        serve(*deployments(root), limit=1, pause_on_shutdown=False)
+    serve(*deployments(root), limit=1, pause_on_shutdown=False)
 
 
 def detect_zombies(silent_s: float = HEARTBEAT_S * SILENT_HEARTBEATS) -> None:

@@ -72,7 +72,9 @@ def _promote(root: Path, registry: Registry, variant: str, approval: bool, only_
         try:
             answer = pause_flow_run(form, timeout=APPROVAL_HOURS * 3600)
         except FlowPauseTimeout:
-            return Failed(message=f"nobody filled in the form within {APPROVAL_HOURS} hours")
+            unanswered = f"nobody filled in the form within {APPROVAL_HOURS} hours"
+            get_run_logger().error(unanswered)  # said here: Prefect's server puts a message of its own in the place of the state's
+            return Failed(message=unanswered)
         if not answer.promote:
             return Completed(name="Declined", message=f"{variant} was not approved: {answer.reason or 'no reason given'}")
         approved = answer.reason or "without a reason"

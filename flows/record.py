@@ -40,14 +40,14 @@ class Provenance:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        interrupted = kind is KeyboardInterrupt
+        interrupted = kind is not None and not issubclass(kind, Exception)  # Ctrl-C, or cancelled on Prefect's page
         for stage in list(self._watches):
             self.failed(stage, "interrupted" if interrupted else "the flow ended", "KILLED")
         try:
             self._recorder.end("KILLED" if interrupted else "FAILED" if kind or self._recorder.failed else "FINISHED")
             if self._recorder.spool.entries():
                 self._answer("pipeline", self._sender.ask(lambda: None), INTERRUPTED_WAIT_S if interrupted else LAST_WAIT_S)
-        except OSError as problem:
+        except (OSError, ValueError) as problem:
             self._warn("pipeline", problem)
         finally:
             self._sender.stop()
@@ -57,7 +57,7 @@ class Provenance:
         try:
             self._watches[stage] = Watch(self._root, self._recorder.begin(stage))
             self._watches[stage].start()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self._warn(stage, error)
 
     def failed(self, stage: str, reason: str, status: str = "FAILED") -> None:
@@ -79,10 +79,10 @@ class Provenance:
         if watch := self._watches.pop(stage, None):
             watch.stop()
             self._try(stage, lambda: self._recorder.forget(watch.entry))
-        lock = dvc.locked(self._root)
-        if not self._patient or stage not in lock:
-            return ""
         try:
+            lock = dvc.locked(self._root)
+            if not self._patient or stage not in lock:
+                return ""
             record = records.read(self._root, stage, lock)
         except (OSError, ValueError) as error:
             self._warn(stage, error)

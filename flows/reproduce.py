@@ -15,10 +15,12 @@ from prefect.context import FlowRunContext
 from prefect.states import Completed, Failed
 from pydantic import Field
 
+from components.settings import SettingsError
 from flows.record import Provenance
 from flows.slots import prepare_slots
 from flows.walk import Sharing, Walk, Walked
 from tasks import dvc, environment, results, selection
+from tasks.planned import refuse_impossible
 
 
 @flow(name="reproduce", validate_parameters=True, persist_result=False, log_prints=False)
@@ -50,7 +52,8 @@ def reproduce(
         if keep_going:
             results.write_failures(root, {})
         reasons = dvc.changed(root, selection.with_needs(chosen))
-    except dvc.GraphError as error:
+        refuse_impossible(root, (step for step in chosen if step.name in reasons))
+    except (dvc.GraphError, SettingsError) as error:
         return Failed(message=str(error))
     for warning in _stale_needs(chosen, reasons):
         logger.warning(warning)

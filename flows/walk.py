@@ -53,6 +53,7 @@ class Sharing:
 def bring_up_to_date(root: Path, stage: str, reasons: Sequence[str], sharing: Sharing, stop: Stop) -> State[str]:
     """Run one stage if DVC has a reason to, on a GPU when it is its turn."""
     logger = get_run_logger()
+    stop.raise_if_asked()  # Ctrl-C came while this waited to try again
     if not reasons:
         return Completed(name="Cached", message="nothing that this stage depends on has changed")
     logger.info("%s", "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""))
@@ -150,18 +151,22 @@ class Walk:
     def _note(self, step: dvc.Stage, state: State[Any]) -> None:
         if not state.is_completed():
             self._note_failure(step, state.message or f"{step.name}: {state.name}")
-        elif (state.name != "Cached" or state.message == RESTORED) and (wrong := self._mended(step)):
-            self._note_failure(step, f"{step.name}: DVC's cache was damaged and gave {', '.join(wrong)}; that is removed, so run again")
+        elif (state.name != "Cached" or state.message == RESTORED) and (wrong := self._wrong_outputs(step)):
+            self._note_failure(step, f"{step.name}: {wrong}")
         elif state.name == "Cached":
             get_run_logger().info("%s: up to date%s", step.name, self._provenance.of_cached(step.name))
         else:
             self._walked.ran.append(step.name)
             self._provenance.of_run(step.name)
 
-    def _mended(self, step: dvc.Stage) -> list[str]:
-        """What of the stage's outputs was not what dvc.lock says of it, and is gone now."""
-        lock = dvc.locked(self._root)
-        return integrity.mend(self._root, lock[step.name].outputs) if step.name in lock else []
+    def _wrong_outputs(self, step: dvc.Stage) -> str:
+        """Why the stage's outputs cannot be relied on, or nothing. What is not what dvc.lock says of it is gone then."""
+        try:
+            lock = dvc.locked(self._root)
+        except dvc.GraphError as error:
+            return str(error)
+        wrong = integrity.mend(self._root, lock[step.name].outputs) if step.name in lock else []
+        return f"DVC's cache was damaged and gave {', '.join(wrong)}; that is removed, so run again" if wrong else ""
 
     def _note_failure(self, step: dvc.Stage, reason: str) -> None:
         self._provenance.failed(step.name, reason)

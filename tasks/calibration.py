@@ -87,10 +87,10 @@ async def _changes(
         exchanges = [Exchange(turn.user, turn.assistant) for turn in dialogue.turns[: number + 1]]
         before = dialogue.turns[number - 1].emotion if number else dialogue.emotion_start
         try:
-            change = await user.change_after(people[dialogue.persona_id], exchanges, before or 0, dialogue.seed)
+            appraisal = await user.appraise_after(people[dialogue.persona_id], exchanges, before or 0, dialogue.seed)
         except SimulatorUnavailable as error:
             return error
-        return dialogue.persona_id, change
+        return dialogue.persona_id, appraisal.change
 
     async with talk.connection:
         asked = [one(dialogue, number) for dialogue in contexts for number in dominated_turns(dialogue)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from components.dialogue.transcript import Dialogue
 from components.files import write_jsonl
 from components.personas.persona import Persona
 from components.settings import Settings, digest_of
+from tasks.fingerprints import TALKING, appraiser_files, code_of, digests
 from tasks.progress import DialogueProgress
 from tasks.stages.assembly import Conversation
 
@@ -71,9 +71,10 @@ def remarks(rollouts: Sequence[Rollout]) -> str:
 
 
 def fingerprint(settings: Settings, personas: Path, location: str) -> str:
-    """Twelve hex digits of what decides the dialogues: parameters, personas, and the model as it lies on disk."""
+    """Twelve hex digits of what decides the dialogues: parameters, personas, the code that talks, and the model as it lies on disk."""
     parts = settings.model_dump(mode="json", include={"seed", "simulator", "policy"})
     files = {
         file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in sorted(Path(location).glob("*")) if file.is_file()
     }  # a look at the weights themselves would take minutes for a large model
-    return digest_of({**parts, "personas": hashlib.sha256(personas.read_bytes()).hexdigest(), "model": location, "files": files})
+    read = digests([personas, *code_of(*TALKING), *appraiser_files(settings)])
+    return digest_of({**parts, "read": read, "model": location, "files": files})

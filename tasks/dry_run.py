@@ -5,7 +5,6 @@ What a stage would do is read off its own command in the graph, and its numbers 
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +13,11 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from components.settings import Settings, load_settings
+from components.settings import Settings
 from components.training.memory import ModelShape
 from tasks import dvc, environment, estimates, selection
+from tasks.fingerprints import DIGITS
+from tasks.planned import Planned, planned
 
 GB, MILLION = 1e9, 1e6
 SHOWN_REASONS = 2
@@ -43,19 +44,6 @@ class DryRun:
     def lacks(self, what: str) -> None:
         if what not in self.missing:
             self.missing.append(what)
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A stage that would run, and the options of its command by name."""
-
-    stage: dvc.Stage
-    module: str
-    options: Mapping[str, str]
-
-    @property
-    def variant(self) -> str | None:
-        return self.options.get("variant")
 
 
 def look_ahead(root: Path, only: Sequence[str] | None, variants: Sequence[str] | None) -> DryRun:
@@ -103,12 +91,6 @@ def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequ
     return told
 
 
-def planned(step: dvc.Stage) -> Planned:
-    """Module and options of a stage's command; of several lines, the first."""
-    module = re.search(r"-m (tasks\.stages\.\w+)", step.command)
-    return Planned(step, module[1].rpartition(".")[2] if module else "", dict(re.findall(r"--([a-z]+) (\S+)", step.command.split("\n")[0])))
-
-
 def _why(reasons: Sequence[str]) -> str:
     more = f"; {len(reasons) - SHOWN_REASONS} more" if len(reasons) > SHOWN_REASONS else ""
     return f"{'; '.join(reasons[:SHOWN_REASONS])}{more}" if reasons else "if what it needs changes"
@@ -117,8 +99,7 @@ def _why(reasons: Sequence[str]) -> str:
 def _describe(root: Path, one: Planned, machine: Machine, told: DryRun) -> None:
     if one.module not in ("personas", "base", "train", "converse", "benchmark"):
         return
-    seed = one.options.get("seed")
-    settings = load_settings(root / "params.yaml", one.variant, seed=int(seed) if seed else None)
+    settings = one.settings(root)
     if one.module == "personas":
         for split, name in (("train", settings.personas.imported_train), ("test", settings.personas.imported_test)):
             if name and not (root / name).is_file():
@@ -134,6 +115,8 @@ def _describe(root: Path, one: Planned, machine: Machine, told: DryRun) -> None:
         told.lines.append(f"  model      {error}")
     if settings.base.kind == "model" and machine.gpu is None and one.module != "base":
         told.lacks("a GPU: torch sees none")
+    if one.module == "train":
+        settings.require_trainable()
     if one.module == "benchmark":
         told.lines.append(f"  tasks      {', '.join(settings.benchmark.tasks)}")
     elif one.module == "base":
@@ -158,7 +141,8 @@ def _describe_training(root: Path, one: Planned, settings: Settings, shape: Mode
         _describe_memory(one, settings, shape, machine, told)
         told.disk += estimates.training_disk(settings, shape)
     logs = root / one.options.get("logs", "logs") / "train.csv"
-    under_way = sorted((root / "scratch").glob(f"{one.variant}-*/curves/train.csv"))
+    policy = Path(one.options.get("out", one.variant)).name
+    under_way = sorted((root / "scratch").glob(f"{policy}-{'[0-9a-f]' * DIGITS}/curves/train.csv"))
     seconds = estimates.measured_seconds([logs, *under_way])
     hours = (
         "unknown: no step of it has been measured here"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dvc.repo import Repo
 
 PIPELINE = "dvc.yaml"
+GLANCE_S = 10.0  # for what nothing depends on
 LOCK_WAIT_S = 600.0  # DVC holds its lock while it hashes: minutes for a large model
 
 
@@ -154,8 +155,8 @@ def locked(root: Path) -> dict[str, LockedStage]:
 
 
 def lock_hash(root: Path) -> str | None:
-    """Twelve hex digits of all dvc.lock files, or None when nothing has run yet."""
-    with _locks(root) as locks:
+    """Twelve hex digits of all dvc.lock files, or None when nothing has run yet. Raises GraphError while another DVC is at work."""
+    with _locks(root, GLANCE_S) as locks:
         content = b"".join(path.read_bytes() for _, path in locks)
     return hashlib.sha256(content).hexdigest()[:12] if content else None
 
@@ -183,7 +184,7 @@ def require_import(root: Path, md5: str) -> Path:
 
 
 @contextlib.contextmanager
-def _locks(root: Path) -> Iterator[list[tuple[str, Path]]]:
+def _locks(root: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[list[tuple[str, Path]]]:
     """Each dvc.lock, the root's first, with what DVC puts before the names of its stages. Its paths are from the root: wdir is ..
 
     None of them changes meanwhile: DVC rewrites them in place, so half a file could be read.
@@ -192,7 +193,7 @@ def _locks(root: Path) -> Iterator[list[tuple[str, Path]]]:
     locks = [
         (f"{folder.name}/{PIPELINE}:" if folder != root else "", lock) for folder in folders if (lock := folder / "dvc.lock").is_file()
     ]
-    with _exclusive(root) if locks else contextlib.nullcontext():
+    with _exclusive(root, wait_s) if locks else contextlib.nullcontext():
         yield locks
 
 
@@ -214,10 +215,10 @@ def _repo(root: Path) -> Iterator[Repo]:
 
 
 @contextlib.contextmanager
-def _exclusive(root: Path) -> Iterator[Repo]:
+def _exclusive(root: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[Repo]:
     """The repository under its lock, opened from its root, because DVC names stages relative to the current directory.
 
-    For one thread: the current directory belongs to the process. Raises GraphError when the lock is not free within LOCK_WAIT_S.
+    For one thread: the current directory belongs to the process. Raises GraphError when the lock is not free within `wait_s`.
     """
     from dvc.dirs import site_cache_dir
     from dvc.exceptions import DvcException, NotDvcRepoError
@@ -226,7 +227,7 @@ def _exclusive(root: Path) -> Iterator[Repo]:
 
     try:
         with contextlib.chdir(root), Repo() as repo, contextlib.ExitStack() as held:
-            end = time.monotonic() + LOCK_WAIT_S
+            end = time.monotonic() + wait_s
             while True:
                 try:
                     held.enter_context(lock_repo(repo))

@@ -42,7 +42,7 @@ def outcome(said: Sequence[str]) -> Outcome:
 def failure(stage: str, status: int, said: Sequence[str]) -> StageFailed:
     """DVC folds every failure into its exit status 255; the stage's own status stands in DVC's message."""
     text = "\n".join(said)
-    match = re.search(r"exited with (-?\d+)", text)
+    match = re.search(r"^ERROR: .*exited with (-?\d+)", text, re.MULTILINE)
     code = int(match.group(1)) if match else min(status, 1)
     if code < 0 or 128 < code < 160:
         number = -code if code < 0 else code - 128

@@ -24,6 +24,8 @@ QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    # Seconds. A run that is silent for several of these counts as crashed (flows/deployments.py).
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",
     # The first start of Prefect's ephemeral server takes 10 s; on an overloaded machine 80 s were seen, and its default limit is 20 s.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     # A tracking server that is down is known to be so in seconds; what it misses waits in spool/.

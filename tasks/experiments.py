@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,8 +63,16 @@ def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[
     """Queue the experiments and run what is queued, one at a time. Raises SweepError.
 
     Earlier experiments of the same names are removed first: were the new one to fail, the old result would stand in its place. What ends
-    this call early ends the experiment that runs too: DVC runs it in a process that would go on.
+    this call early ends the experiment that runs too: DVC runs it in a process that would go on. All of this is done to DVC's one queue, so
+    a queue with somebody else's experiments in it is refused.
     """
+    queued: list[str] = []
+    _dvc(root, ["queue", "status"], queued.append)
+    if waiting := [line for line in queued if re.search(r"\b(Queued|Running)\b", line)]:
+        raise SweepError(
+            f"DVC's queue holds {len(waiting)} other experiments: wait for them (`dvc queue start`, `dvc queue status`), or remove them with "
+            "`dvc queue remove --queued`"
+        )
     known: list[str] = []
     _dvc(root, ["exp", "list", "--name-only"], known.append)
     if earlier := [experiment.name for experiment in experiments if experiment.name in known]:

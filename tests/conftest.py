@@ -28,16 +28,27 @@ for _name, _value in {
 # Every process of pytest-xdist has its own, whatever it inherits.
 os.environ["PREFECT_HOME"] = f"{_HOME}/prefect"
 os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{_HOME}/mlflow.db"
-for _name in ("PREFECT_API_URL", "RLVER_DEBUG"):
+for _name in ["PREFECT_API_URL", *(name for name in os.environ if name.startswith("RLVER_"))]:
     os.environ.pop(_name, None)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would every child
+
+from collections.abc import Iterator  # noqa: E402
 
 import pytest  # noqa: E402
 
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_a_dotenv_stays() -> Iterator[None]:
+    """A command that runs in the checkout takes over what its .env sets; the next test is not to know of it."""
+    before = set(os.environ)
+    yield
+    for name in [name for name in os.environ if name.startswith("RLVER_") and name not in before]:
+        del os.environ[name]
 
 
 @pytest.fixture(scope="session")

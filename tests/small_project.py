@@ -40,10 +40,10 @@ def make_project(root: Path, **train: Any) -> None:
         write_jsonl(root / f"{name}.jsonl", [persona.model_dump(mode="json") for persona in personas])
 
 
-def train_arguments(name: str) -> list[str]:
-    """Options of the stage `train` for variant v, with outputs and scratch folder of that name."""
+def train_arguments(name: str, variant: str = "v") -> list[str]:
+    """Options of the stage `train`, with outputs and scratch folder of that name."""
     places = ["--out", f"models/{name}", "--logs", f"logs/{name}", "--scratch", f"scratch/{name}"]
-    return ["--variant", "v", "--personas", "train.jsonl", "--base", "models/base", *places]
+    return ["--variant", variant, "--personas", "train.jsonl", "--base", "models/base", *places]
 
 
 def start_training(root: Path, environment: dict[str, str], name: str) -> subprocess.Popen[bytes]:

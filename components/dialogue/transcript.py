@@ -66,6 +66,11 @@ class SimulatorTag(_Record):
     difficulty: str
     version: str
 
+    @property
+    def names_acts(self) -> bool:
+        """Whether appraisals can say that a reply served the need or repeated itself: what a learned appraiser gives as reasons cannot."""
+        return not self.kind.startswith("distilled")
+
 
 class Dialogue(_Record):
     """One finished dialogue. `failure` is a readable reason when `stop_reason` is failed; such a dialogue has no final emotion."""

@@ -7,7 +7,6 @@ dialogue can be learned from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from components.dialogue.transcript import Dialogue, SimulatorTag, StopReason, Turn
@@ -59,9 +58,8 @@ async def felt_by(user: LLMSimulator, dialogue: Dialogue, persona: Persona, rule
     emotion, ended = dialogue.emotion_start, StopReason.GOODBYE
     turns, exchanges = list[Turn](), list[Exchange]()
     for turn in dialogue.turns:
-        session = replace(user.session(persona, dialogue.seed), emotion=emotion, _message=turn.user, _exchanges=list(exchanges))
-        appraisal = await session.appraise(turn.assistant)
         exchanges.append(Exchange(turn.user, turn.assistant))
+        appraisal = await user.appraise_after(persona, exchanges, emotion, dialogue.seed)
         emotion = apply_change(emotion, appraisal.change)
         turns.append(turn.model_copy(update={"emotion": emotion, "appraisal": appraisal}))
         if (stop := stop_reason(emotion, len(turns), wants_to_end=False, rules=rules)) is not None:

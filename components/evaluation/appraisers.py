@@ -63,7 +63,8 @@ class LLMAppraiser:
         return f"llm:{self.user.parameters.appraiser.model}"
 
     async def change_after(self, persona: Persona, exchanges: Sequence[Exchange], emotion: int, seed: int) -> int:
-        return await self.user.change_after(persona, [LLMExchange(one.user, one.reply) for one in exchanges], emotion, seed)
+        heard = [LLMExchange(one.user, one.reply) for one in exchanges]
+        return (await self.user.appraise_after(persona, heard, emotion, seed)).change
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 gain: on the personas both talked with, the lower end of the paired 95% interval of the final emotion is above 0;
 general ability: no non-inferiority test against the champion says *fail* (inconclusive is not a failure, and is said);
-hacking audit: no check of the candidate's dialogues alarms; those that could not be judged are named.
+hacking audit: its outcome is clean (no alarm, and dialogues enough to judge); checks that could not be judged are named.
 """
 
 from __future__ import annotations

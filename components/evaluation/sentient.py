@@ -82,14 +82,14 @@ def is_failure(_: Dialogue, emotion: int) -> float:
 
 
 def right_act_rate(dialogues: Iterable[Dialogue]) -> float | None:
-    """Share of the appraised turns from the first cue on whose appraisal says that the reply served the need; None without a cue."""
+    """Share of the appraised turns from the first cue on whose appraisal says that the reply served the need; None without a cue, or where no appraisal names acts."""
     hits = [hit for dialogue in dialogues for hit in _right_acts(dialogue)]
     return _rounded(sum(hits) / len(hits)) if hits else None
 
 
 def _right_acts(dialogue: Dialogue) -> list[float]:
     hits, cued = list[float](), False
-    for turn in dialogue.turns:
+    for turn in dialogue.turns if dialogue.simulator.names_acts else ():
         cued = cued or turn.cue is True
         if cued and turn.appraisal is not None:
             hits.append(float(any(evidence.what == SERVES_NEED for evidence in turn.appraisal.evidence)))

@@ -43,7 +43,8 @@ def load_tokenizer(path: Path | str) -> Any:
 
 
 def save_policy(model: Any, tokenizer: Any, path: Path) -> None:
-    """Write weights (safetensors), configuration, tokenizer and chat template; `path` holds the policy whole, or as it was before."""
+    """Write weights (safetensors), configuration, tokenizer and chat template; `path` holds a whole policy, or none for a moment where
+    there was one before."""
     part = path.with_name(f".{path.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:

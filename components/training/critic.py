@@ -6,10 +6,13 @@ The value of a token is read from the hidden state before it, so it never sees w
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
+
+_NONE = 1e-12  # a variance of returns in 0..1 that is rounding
 
 
 class Critic(nn.Module):
@@ -54,7 +57,13 @@ def value_losses(value: torch.Tensor, old_value: torch.Tensor, returned: torch.T
     return 0.5 * error
 
 
-def explained_variance(value: torch.Tensor, returned: torch.Tensor) -> float:
-    """1 − Var(return − value) / Var(return) over 1-D tensors: 1 perfect, 0 no better than a constant; NaN where returns do not vary."""
-    spread = returned.var(unbiased=False)
-    return float("nan") if spread == 0 or not len(returned) else float(1 - (returned - value).var(unbiased=False) / spread)
+def explained_variance(
+    value: torch.Tensor, returned: torch.Tensor, over_processes: Callable[[torch.Tensor], torch.Tensor] = lambda sums: sums
+) -> float:
+    """1 − Var(return − value) / Var(return) over 1-D tensors: 1 perfect, 0 no better than a constant; NaN where returns do not vary.
+
+    `over_processes` adds up sums: each process holds a part of the values."""
+    count, total, off = over_processes(torch.stack([torch.ones_like(returned).sum(), returned.sum(), (returned - value).sum()]))
+    centred, error = returned - total / count, returned - value - off / count
+    spread, left = over_processes(torch.stack([centred.square().sum(), error.square().sum()]))
+    return float(1 - left / spread) if spread > _NONE * count else float("nan")

@@ -7,6 +7,7 @@ prompts arrive already repeated, `env_mask` 1 means policy token, a reward of No
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from components.training.turn_rows import turn_rows
 
 # The persona ids of this process (already repeated per group) and the optimiser step -> the rollouts of all processes, in their order.
 Rollouts = Callable[[Sequence[str], int], list[Rollout]]
+MEANS_OVER_TOKENS = {"entropy", "kl", "clip_ratio/region_mean"}  # of what TRL logs of every forward pass
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,10 @@ class DialogueTrainer(GRPOTrainer):
         batch |= {"turn": self.marks.turn, "stays": self.marks.stays}
         batch |= self.credit(batch)
         learns_D = (batch["completion_mask"] * batch["tool_mask"]).sum(dim=1)
+        self.log_mean("learning_share", (learns_D > 0).float())
         dialogues, learning, tokens = self.over_processes(
             torch.stack([torch.ones_like(learns_D).sum(), (learns_D > 0).sum(), learns_D.sum()])
         ).tolist()
-        self.log_mean("learning_share", learning / dialogues)
         batch["row_weight"] = torch.full_like(learns_D, dialogues / max(1, learning), dtype=torch.float32)
         batch["num_items_in_batch"] = torch.tensor(tokens, device=learns_D.device)
         return batch
@@ -106,8 +108,14 @@ class DialogueTrainer(GRPOTrainer):
         total: torch.Tensor = self.accelerator.reduce(numbers, reduction="sum")
         return total
 
-    def log_mean(self, name: str, value: float) -> None:
-        """Log `value`; the mean over a step is what is recorded."""
+    def log_mean(self, name: str, values: torch.Tensor) -> None:
+        """Log the mean of `values` (N,) over all processes, NaN of none. The mean of a step's numbers, NaN left out, is what is recorded."""
+        sums = torch.stack([values.sum(), torch.ones_like(values).sum()])
+        total, count = self.over_processes(sums.to(self.accelerator.device)).tolist()
+        self.log_number(name, total / count if count else math.nan)
+
+    def log_number(self, name: str, value: float) -> None:
+        """Log a number that is the same in all processes."""
         self._metrics["train"][name].append(value)
 
     def by_token(self, turn_DK: torch.Tensor, width: int) -> torch.Tensor:
@@ -115,16 +123,19 @@ class DialogueTrainer(GRPOTrainer):
         own = self.all_rollouts[self.own]
         tokens = torch.zeros(len(own), width)
         for row, rollout in enumerate(own):
-            turn_T = torch.tensor(rollout.turn_T).clamp_max(turn_DK.shape[1] - 1)
+            turn_T = torch.tensor(rollout.turn_T, dtype=torch.long).clamp_max(turn_DK.shape[1] - 1)  # empty where the opening failed
             tokens[row, : len(turn_T)] = turn_DK[row, turn_T] * torch.tensor(rollout.is_policy_T)
         return tokens
 
     def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         self.marks = Marks(inputs["completion_mask"] * inputs["tool_mask"], inputs["turn"], inputs["stays"])
         loss: torch.Tensor = super()._compute_loss(model, inputs)  # type: ignore[no-untyped-call]
+        learns = self.marks.policy.bool()
+        if not self.over_processes(learns.sum()):  # TRL's mean over no token is 0, which would pass for a policy without entropy
+            for name in MEANS_OVER_TOKENS & self._metrics["train"].keys():
+                self._metrics["train"][name][-1] = math.nan
         if self.state.global_step % self.num_iterations == 0:  # the weights are still those that were sampled from
-            gap = ((self.log_probs - inputs["sampling_per_token_logps"]).abs() * self.marks.policy).sum()
-            self.log_mean("logprob_gap", float(gap / self.marks.policy.sum().clamp_min(1)))
+            self.log_mean("logprob_gap", (self.log_probs - inputs["sampling_per_token_logps"]).abs()[learns])
         return loss * inputs["row_weight"][0] if self.loss_type == "grpo" else loss
 
     def _get_per_token_logps_and_entropies(

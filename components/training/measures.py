@@ -14,9 +14,9 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def right_acts(dialogue: Dialogue) -> list[bool]:
-    """For every turn after the first cue: did the reply serve the hidden need?"""
+    """For every turn after the first cue: did the reply serve the hidden need? Empty where nobody says so."""
     cued, right = False, []
-    for turn in dialogue.turns:
+    for turn in dialogue.turns if dialogue.simulator.names_acts else ():
         cued = cued or bool(turn.cue)
         if cued and turn.appraisal is not None:
             right.append(any(evidence.what == "serves_need" for evidence in turn.appraisal.evidence))
@@ -28,7 +28,14 @@ def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, 
     scored = [rollout for rollout in rollouts if rollout.dialogue.emotion_final is not None]
     finals = [float(rollout.dialogue.emotion_final or 0) for rollout in scored]
     turns = [turn for rollout in scored for turn in rollout.dialogue.turns]
-    explained = [turn.appraisal.evidence for turn in turns if turn.appraisal]  # by an LLM user: not at all, so nobody counts repetitions
+    # an LLM user gives no evidence, so nobody counts repetitions
+    explained = [
+        turn.appraisal.evidence
+        for rollout in scored
+        if rollout.dialogue.simulator.names_acts
+        for turn in rollout.dialogue.turns
+        if turn.appraisal
+    ]
     return {
         "n": float(len(scored)),
         "failed_dialogues": float(len(rollouts) - len(scored)),

@@ -79,9 +79,10 @@ class DialoguePPOTrainer(DialogueTrainer):
         if self.critic.gae_level == "turn":
             advantage_DT = self._spread(advantage_DT, first_DT)
         learns_DT = mask_DT.bool() & scored_D[:, None]
-        self.log_mean("explained_variance", explained_variance(value_DT[acts_DT], return_DT[acts_DT]))
-        self.log_mean("value_mean", float(value_DT[acts_DT].mean()) if acts_DT.any() else float("nan"))
-        count, total = self.over_processes(torch.stack([acts_DT.sum().to(return_DT), return_DT[acts_DT].sum()]).to(ids.device))
+        value_N, return_N = (tensor[acts_DT].to(ids.device) for tensor in (value_DT, return_DT))
+        self.log_number("explained_variance", explained_variance(value_N, return_N, self.over_processes))
+        self.log_mean("value_mean", value_N)
+        count, total = self.over_processes(torch.stack([torch.ones_like(return_N).sum(), return_N.sum()]))
         critic = self.accelerator.unwrap_model(self.model).critic
         moved = critic.move_level(total / count if count else critic.level).cpu()
         return {
@@ -96,10 +97,10 @@ class DialoguePPOTrainer(DialogueTrainer):
         assert self.state_values is not None
         losses = value_losses(self.state_values, inputs["old_values"], inputs["returns"], self.critic.value_clip)
         mask = inputs["value_mask"]
-        value_loss = ((losses * mask).sum(-1) / mask.sum(-1).clamp_min(1)).mean()
-        self.log_mean("value_loss", float(value_loss.detach()))
+        loss_D = (losses * mask).sum(-1) / mask.sum(-1).clamp_min(1)
+        self.log_mean("value_loss", loss_D.detach()[mask.any(-1)])
         share = inputs["row_weight"][0] / self.current_gradient_accumulation_steps
-        return policy_loss + self.critic.value_weight * value_loss * share
+        return policy_loss + self.critic.value_weight * loss_D.mean() * share
 
     @torch.no_grad()
     def _values(self, batch: dict[str, Any]) -> torch.Tensor:

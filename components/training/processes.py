@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 
 T = TypeVar("T")
+# One process may wait as long for another's dialogues as an endpoint may take with all its retries. NCCL's own 10 minutes are fewer; the
+# death of a process is noticed by torchrun, not by this.
+PATIENCE = timedelta(hours=6)
 
 
 def launched() -> bool:
@@ -20,7 +24,7 @@ def join() -> None:
     """Meet the other processes, if there are any. Call once, first of all."""
     if launched() and not dist.is_initialized():
         on_gpu = torch.cuda.is_available()
-        dist.init_process_group("nccl" if on_gpu else "gloo")
+        dist.init_process_group("nccl" if on_gpu else "gloo", timeout=PATIENCE)
         if on_gpu:
             torch.cuda.set_device(dist.get_node_local_rank())
 

@@ -1,14 +1,12 @@
 """Stage `train`: reinforcement learning of one variant, with online rollouts against the simulated user.
 
-Checkpoints and curves live in scratch/<variant>-<fingerprint>/ while the run is under way: DVC deletes a stage's outputs before it
+Checkpoints and curves live in scratch/<name of --out>-<fingerprint>/ while the run is under way: DVC deletes a stage's outputs before it
 runs, and a fingerprint of everything that decides the result keeps a checkpoint from being resumed under other settings.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import math
 import os
 import shutil
@@ -16,11 +14,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from components.dialogue.episode import Job, Rollout
 from components.dialogue.rollouts import check_failures
-from components.files import BadFile, write_jsonl, write_text_atomically
+from components.files import BadFile, write_jsonl
 from components.personas.schema import validate_file
 from components.recording import CurveFile
 from components.reward.emotion_reward import emotion_reward
@@ -31,6 +29,7 @@ from components.training.curriculum import Curriculum
 from components.training.measures import measure
 from components.training.order import hold_out, persona_order
 from tasks.costs import write_costs
+from tasks.fingerprints import check_identity, half_done, training_identity
 from tasks.stages import run_stage
 from tasks.stages.policy_speaks import over_http, policy_server
 
@@ -46,14 +45,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="in place of the one in params.yaml")
     arguments = parser.parse_args(argv)
     settings = load_settings(Path("params.yaml"), arguments.variant, seed=arguments.seed)
+    settings.require_trainable()
     if settings.train.processes > 1 and not processes.launched():
         _become_several(settings.train.processes, list(sys.argv[1:] if argv is None else argv))
     processes.join()
     from tasks.checkpoints import alone_in
 
-    identity = identity_of(settings, arguments.personas, arguments.base)
-    work = arguments.scratch / f"{arguments.variant}-{digest_of(identity)}"
+    if settings.rollout.sampler == "vllm" and processes.count() > 1:
+        raise ValueError("rollout.sampler: vllm goes with one process; start it without torchrun, or use transformers")
+    identity = training_identity(settings, arguments.personas, arguments.base, processes.count())
+    work = arguments.scratch / f"{arguments.out.name}-{digest_of(identity)}"
     check_identity(work, identity)
+    if processes.rank() == 0:
+        for line in half_done(work, identity):
+            print(line, flush=True)
     with alone_in(work, processes.rank() == 0), policy_server(settings, arguments.base, settings.rollout.concurrency) as server:
         train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
     if processes.rank() == 0:
@@ -67,36 +72,9 @@ def _become_several(count: int, arguments: list[str]) -> NoReturn:
     os.execv(sys.executable, [*torchrun, "-m", "--", "tasks.stages.train", *arguments])
 
 
-def identity_of(settings: Settings, personas: Path, base: Path) -> dict[str, Any]:
-    """Everything that decides the result of a training run, by name: settings, personas, base and code."""
-    parts = settings.model_dump(mode="json", include={"seed", "simulator", "policy", "rollout", "reward", "train"})
-    named = {"seed": parts.pop("seed")} | {f"{section}.{key}": value for section, keys in parts.items() for key, value in keys.items()}
-    weights = sorted(base.glob("*.safetensors"))
-    code = sorted(
-        path for folder in ("dialogue", "policy", "reward", "simulator", "training") for path in Path("components", folder).rglob("*.py")
-    )
-    return named | {str(path): hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in [personas, *weights, *code]}
-
-
-def check_identity(work: Path, identity: Mapping[str, Any]) -> None:
-    """Write down what the run in `work` is; raise ValueError, by name, if it was begun as something else."""
-    record = work / "began_with.json"
-    if not record.is_file():
-        write_text_atomically(record, json.dumps(identity, indent=2) + "\n")
-    try:
-        began = json.loads(record.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise BadFile(f"{record} is damaged ({error}); delete {work} to start over") from error
-    for name in sorted(began.keys() | identity.keys()):
-        if began.get(name) != identity.get(name):
-            raise ValueError(
-                f"{work} was begun with {name} = {began.get(name)!r}, now it is {identity.get(name)!r}; delete the folder to start over"
-            )
-
-
 def train(settings: Settings, variant: str, personas_file: Path, base: Path, out: Path, work: Path, server: str | None = None) -> None:
     """`server` is the address of a vLLM server that speaks for the policy; None: the model itself does."""
-    from components.policy.load import load_policy, save_policy
+    from components.policy.load import check_context, load_policy, save_policy
     from components.policy.weights import write_weights
     from components.training.adapters import merged
     from components.training.build import UpdateParameters, build_trainer
@@ -109,6 +87,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     learning, watched = hold_out(list(personas.values()), parameters.evaluation_personas, settings.seed)
     order = persona_order(learning, parameters.steps, parameters.personas_per_step, settings.seed)
     model, tokenizer = load_policy(base)
+    check_context(model, settings.policy.max_context_tokens)
     talk = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency)
     talk = over_http(talk, settings, server, lambda: write_weights(model, work / "weights"))
     users: dict[str, Simulator] = {difficulty: talk.user(settings, difficulty) for difficulty in parameters.difficulties}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from components.settings import load_settings
 from tasks import dvc, records
+from tasks.environment import shown
 from tasks.tracking.recorder import MlflowRecorder, log_pipeline
 from tasks.tracking.store import opened, readable
 from tasks.tracking.traces import log_file
@@ -24,7 +25,7 @@ def sync(root: Path, uri: str) -> str:
         log_pipeline(recorder, [stage for stage in stages if not recorder.spool.has(stage.name, stage.digest)])
         added = len(recorder.runs) - before
     left = len(recorder.spool.entries())
-    return f"MLflow {uri}: {waiting} runs were waiting, {left} still are; {added} runs added for results that none held"
+    return f"MLflow {shown(uri)}: {waiting} runs were waiting, {left} still are; {added} runs added for results that none held"
 
 
 def trace(root: Path, uri: str, transcripts: Sequence[Path], most: int | None) -> Iterator[str]:

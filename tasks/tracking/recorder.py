@@ -130,17 +130,18 @@ class MlflowRecorder:
     def send(self) -> None:
         """Send everything in the spool, oldest first. Raises TrackingUnavailable. Does nothing while another process sends."""
         with self.spool.only_sender() as mine:
-            first: Exception | None = None
-            for entry in (
-                sorted(self.spool.entries(), key=lambda entry: entry.head.parent is None) if mine else ()
-            ):  # a pipeline run ends last
-                try:
-                    with readable():
-                        self._send(entry)
-                except (TrackingUnavailable, ValueError) as error:  # one entry in trouble keeps no other from being sent
-                    first = first or error
-            if first:
-                raise first
+            troubles: list[Exception] = []
+            entries = self.spool.entries() if mine else []
+            for of_pipelines in (False, True):  # a pipeline run ends last
+                for entry in entries:
+                    try:
+                        if entry.exists and (entry.head.parent is None) is of_pipelines:
+                            with readable():
+                                self._send(entry)
+                    except (TrackingUnavailable, ValueError) as error:  # one entry in trouble keeps no other from being sent
+                        troubles.append(error)
+            if troubles:
+                raise troubles[0]
 
     def _send(self, entry: Entry) -> None:
         if entry.abandoned:
@@ -219,6 +220,9 @@ def _git_tags(root: Path) -> Mapping[str, str]:
 
 
 def _lock_hash(root: Path) -> str:
-    from tasks.dvc import lock_hash
+    from tasks.dvc import GraphError, lock_hash
 
-    return lock_hash(root) or "none"
+    try:
+        return lock_hash(root) or "none"
+    except GraphError:  # another DVC holds the files, a push for an hour perhaps; no result waits for a tag
+        return "unknown"

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import psutil
 
-from components.files import write_json
+from components.files import BadFile, write_json
 from tasks.records import File, StageRecord
 
 PIPELINE = "pipeline"
@@ -75,8 +75,9 @@ class Entry:
 
     @property
     def head(self) -> Head:
-        values = _read(self.folder / "head.json")
-        return Head(**{**values, "process": tuple(values["process"])})
+        with self._of_this_version():
+            values = _read(self.folder / "head.json")
+            return Head(**{**values, "process": tuple(values["process"])})
 
     @property
     def end(self) -> End | None:
@@ -84,8 +85,18 @@ class Entry:
         path = self.folder / "end.json"
         if not path.is_file():
             return None
-        values = _read(path)
-        return End(**{**values, "record": _record(values["record"]) if values["record"] else None})
+        with self._of_this_version():
+            values = _read(path)
+            return End(**{**values, "record": _record(values["record"]) if values["record"] else None})
+
+    @contextlib.contextmanager
+    def _of_this_version(self) -> Iterator[None]:
+        try:
+            yield
+        except (TypeError, KeyError) as error:
+            raise BadFile(
+                f"{self.folder} was written by another version of rlver ({error}); send it with that one, or delete it"
+            ) from error
 
     @property
     def abandoned(self) -> bool:

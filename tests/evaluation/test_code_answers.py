@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -91,9 +94,18 @@ def test_a_program_sees_an_empty_folder_which_is_gone_afterwards(tmp_path: Path,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not sandbox._shut_in(), reason="this system lets no user make namespaces: unshare is missing or forbidden")
+def _lets_make_namespaces() -> bool:
+    tried = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "true")
+    return shutil.which("unshare") is not None and subprocess.run(tried, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not _lets_make_namespaces(), reason="this system lets no user make namespaces: unshare is missing or forbidden")
 def test_a_program_has_no_network_and_nothing_it_starts_outlives_it(tmp_path: Path):
-    assert not ends_well("import socket; socket.create_connection(('127.0.0.1', 9), 1)")
+    assert sandbox._shut_in()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        connect = f"import socket; socket.create_connection(('127.0.0.1', {listening.getsockname()[1]}), 5)"
+        subprocess.run((sys.executable, "-c", connect), check=True)
+        assert not ends_well(connect)
     assert ends_well("import socket; assert [name for _, name in socket.if_nameindex()] == ['lo']")
     late = tmp_path / "late"
     child = f"import time; time.sleep(1); open({str(late)!r}, 'w')"

@@ -58,6 +58,12 @@ def steps_done(root: Path, name: str) -> int:
     return int(max((row["step"] for row in rows), default=0))
 
 
+def begun_like_whole(root: Path, name: str) -> None:
+    """The scratch folder of the finished run, as if it were that of the run `name`."""
+    (whole,) = (root / "scratch" / "whole").iterdir()
+    shutil.copytree(whole, root / "scratch" / name / whole.name.replace("whole", name))
+
+
 def assert_as_undisturbed(root: Path, name: str) -> None:
     torch.testing.assert_close(weights(root / "models" / name), weights(root / "models" / "whole"), atol=1e-6, rtol=0)
     for curve in ("train", "evaluation"):
@@ -96,7 +102,7 @@ def test_a_step_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("damage", ["cut off", "empty", "bytes", "gone", "state"])
 def test_of_a_damaged_checkpoint_the_one_before_is_resumed(damage: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(project / "scratch" / "whole", project / "scratch" / "hurt")
+    begun_like_whole(project, "hurt")
     (newest,) = project.glob(f"scratch/hurt/*/checkpoints/checkpoint-{STEPS}")
     optimizer, state, model = newest / "optimizer.pt", newest / "trainer_state.json", newest / "model.safetensors"
     content = optimizer.read_bytes()
@@ -139,7 +145,7 @@ def plant(checkpoints: list[Path], name: str, mark: Path) -> None:
 def test_a_checkpoint_with_code_in_it_is_left_out_and_the_one_before_is_resumed(
     name: str, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(project / "scratch" / "whole", project / "scratch" / "evil")
+    begun_like_whole(project, "evil")
     (newest,) = project.glob(f"scratch/evil/*/checkpoints/checkpoint-{STEPS}")
     plant([newest], name, tmp_path / "owned")
     assert train.main(train_arguments("evil")) == 0
@@ -152,7 +158,7 @@ def test_a_checkpoint_with_code_in_it_is_left_out_and_the_one_before_is_resumed(
 def test_where_every_checkpoint_has_code_in_it_the_training_begins_anew(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(project / "scratch" / "whole", project / "scratch" / "evil")
+    begun_like_whole(project, "evil")
     checkpoints = list(project.glob("scratch/evil/*/checkpoints/checkpoint-*"))
     plant(checkpoints, "optimizer.pt", tmp_path / "owned")
     assert train.main(train_arguments("evil")) == 0
@@ -165,7 +171,7 @@ def test_where_every_checkpoint_has_code_in_it_the_training_begins_anew(
 def test_the_pickle_that_transformers_puts_in_a_checkpoint_is_never_read(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(project / "scratch" / "whole", project / "scratch" / "evil")
+    begun_like_whole(project, "evil")
     plant(list(project.glob("scratch/evil/*/checkpoints/checkpoint-*")), "training_args.bin", tmp_path / "owned")
     assert train.main(train_arguments("evil")) == 0
     assert f"going on from step {STEPS} " in capsys.readouterr().out
@@ -175,7 +181,7 @@ def test_the_pickle_that_transformers_puts_in_a_checkpoint_is_never_read(
 
 @pytest.mark.parametrize("file", ["began_with.json", "curves/train.jsonl"])
 def test_what_cannot_be_mended_is_one_line_with_the_folder_to_delete(file: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(project / "scratch" / "whole", project / "scratch" / "hurt")
+    begun_like_whole(project, "hurt")
     (path,) = project.glob(f"scratch/hurt/*/{file}")
     path.write_text(path.read_text()[:-20])
     assert run_stage(lambda: train.main(train_arguments("hurt"))) == 1
@@ -185,7 +191,7 @@ def test_what_cannot_be_mended_is_one_line_with_the_folder_to_delete(file: str, 
 
 
 def test_curves_that_are_gone_are_no_bug_either(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(project / "scratch" / "whole", project / "scratch" / "hurt")
+    begun_like_whole(project, "hurt")
     shutil.rmtree(next(project.glob("scratch/hurt/*/curves")))
     assert run_stage(lambda: train.main(train_arguments("hurt"))) == 1
     assert "to start over" in capsys.readouterr().err
@@ -208,7 +214,7 @@ def test_a_second_training_of_the_same_run_is_refused_while_the_first_one_works(
 
 
 def test_a_hidden_file_of_a_killed_write_is_no_result(project: Path) -> None:
-    shutil.copytree(project / "scratch" / "whole", project / "scratch" / "killed")
+    begun_like_whole(project, "killed")
     (next(project.glob("scratch/killed/*/curves")) / ".train.csv.x7f2").write_text("step,em")
     assert train.main(train_arguments("killed")) == 0
     assert sorted(path.name for path in (project / "logs" / "killed").iterdir()) == sorted(

@@ -89,6 +89,17 @@ def test_a_person_says_yes_and_the_version_knows_why(promotable: Path, prefect_s
     )
 
 
+def test_an_approval_that_nobody_gives_promotes_nothing(
+    promotable: Path, prefect_server: None, tracking_uri: str, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.promote import promote
+
+    monkeypatch.setattr("flows.promote.APPROVAL_HOURS", 0.0005)
+    assert promote("a", approval=True, return_state=True).is_failed()
+    assert "nobody filled in the form within 0.0005 hours" in "\n".join(said)
+    assert Registry(tracking_uri).champion() is None
+
+
 @pytest.mark.slow
 def test_an_approval_is_void_if_another_has_become_champion_meanwhile(promotable: Path, prefect_server: None, tracking_uri: str) -> None:
     from flows.promote import promote

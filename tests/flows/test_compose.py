@@ -49,6 +49,7 @@ def test_the_password_comes_from_the_environment_and_has_no_default(services: di
     text = (repository_root / "compose.yaml").read_text()
     assert all(f"rlver:{SECRET}@postgres" in line for line in text.splitlines() if "://rlver" in line)
     assert not re.search(r"POSTGRES_PASSWORD:-", text)
+    assert not any("POSTGRES" in part for service in services.values() for part in service.get("command", ())), "everybody sees those"
 
 
 def test_databases_and_volumes_that_are_named_exist(services: dict[str, Any], repository_root: Path) -> None:
@@ -77,9 +78,9 @@ def test_a_server_answers_its_health_check_with_these_options_over_sqlite(servic
         part.replace(inside, str(port)).replace("0.0.0.0", "127.0.0.1").replace("/mlartifacts", str(tmp_path / "a"))
         for part in service["command"]
     ]
-    command = [f"sqlite:///{tmp_path}/mlflow.db" if part.startswith("postgresql") else part for part in command]
     environment = {**os.environ, **service["environment"], "PREFECT_HOME": str(tmp_path / "home")}
     environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{tmp_path}/prefect.db"
+    environment["MLFLOW_BACKEND_STORE_URI"] = f"sqlite:///{tmp_path}/mlflow.db"
     check = [part.replace(inside, str(port)) for part in service["healthcheck"]["test"][1:]]
     with subprocess.Popen(
         [sys.executable, "-m", *command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

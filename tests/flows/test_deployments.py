@@ -180,7 +180,7 @@ def _command(pid: Path) -> bytes:
 
 
 @pytest.mark.slow
-def test_a_cancelled_run_leaves_no_process_and_a_killed_one_is_called_crashed(
+def test_a_cancelled_run_leaves_no_process_and_a_silent_one_will_be_called_crashed(
     toy: Path, tracking_uri: str, tmp_path: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
@@ -215,4 +215,7 @@ def test_a_cancelled_run_leaves_no_process_and_a_killed_one_is_called_crashed(
             assert not asleep()
 
             found = httpx.post(f"{api}/automations/filter", json={}, timeout=30).json()
-            assert len([one for one in found if one["name"] == "rlver: runs without a heartbeat have crashed"]) == 1
+            (watching,) = (one for one in found if one["name"] == "rlver: runs without a heartbeat have crashed")
+            assert watching["enabled"] and watching["trigger"]["after"] == ["prefect.flow-run.heartbeat"]
+            assert (watching["trigger"]["posture"], watching["trigger"]["within"]) == ("Proactive", 300)
+            assert [(action["type"], action["state"]) for action in watching["actions"]] == [("change-flow-run-state", "CRASHED")]

@@ -71,7 +71,35 @@ def test_a_model_is_evaluated_in_the_gpu_s_turn_unless_a_server_computes_it(
         evaluated("openai:none").join(120)
         assert set(ended) == {"openai:none"}, "it needed no turn"
     here.join(120)
-    assert set(ended) == {"openai:none", "models/none"}
+    assert "models/none: no such model folder" in ended["models/none"] and "RLVER_POLICY_URL" in ended["openai:none"]
+
+
+def test_a_sweep_holds_the_gpu_while_its_trainings_run(
+    toy: Path, tracking_uri: str, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect import get_client
+
+    from flows.slots import GPU_SLOT, prepare_slots
+    from flows.sweep import sweep
+    from tasks.experiments import SweepError
+
+    monkeypatch.setattr(environment, "gpus", lambda: 1)
+    monkeypatch.setattr("flows.sweep.prepare_slots", lambda _: prepare_slots("http://127.0.0.1/api"))
+    (toy / "params" / "sweeps").mkdir()
+    (toy / "params" / "sweeps" / "s.yaml").write_text("params.yaml:train.steps: [2]\n")
+    held = []
+
+    def slots_taken() -> int:
+        with get_client(sync_client=True) as client:
+            return client.read_global_concurrency_limit_by_name(GPU_SLOT).active_slots
+
+    def trainings(*_: object) -> None:
+        held.append(slots_taken())
+        raise SweepError("a training failed")
+
+    monkeypatch.setattr("flows.sweep.experiments.run_sweep", trainings)
+    assert sweep("s", return_state=True).message == "a training failed"
+    assert held == [1] and slots_taken() == 0
 
 
 def test_a_limit_that_was_taken_away_is_an_error(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,19 @@ def test_a_sweep_runs_each_in_a_worktree_and_shows_them_side_by_side(
     assert "| s-1 | 13 | failed |" in "\n".join(said)
 
 
+@pytest.mark.slow
+def test_a_queue_with_somebody_elses_experiments_is_left_alone(swept: Path, prefect_server: None, tracking_uri: str) -> None:
+    from flows.sweep import sweep
+
+    def dvc(*arguments: str) -> str:
+        return subprocess.run(("dvc", *arguments), cwd=swept, capture_output=True, text=True, check=True).stdout
+
+    dvc("exp", "run", "--queue", "--name", "mine", "-S", "params.yaml:train.steps=4")
+    state = sweep("s", return_state=True)
+    assert state.is_failed() and (state.message or "").startswith("DVC's queue holds 1 other experiments: wait for them")
+    assert "mine" in dvc("queue", "status")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -229,11 +229,20 @@ def test_nothing_is_sampled_before_start(model: Any) -> None:
         asyncio.run(sampler.sample(SampleRequest("d", prompt(1), 1, 4)))
 
 
-def test_a_model_in_training_is_sampled_without_dropout_and_trains_on_afterwards(model: Any) -> None:
+def test_a_model_in_training_is_sampled_without_dropout_and_trains_on_afterwards(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_training: list[bool] = []
+    forward = TransformersSampler._forward
+
+    def watched(self: TransformersSampler, *arguments: Any) -> Any:
+        in_training.append(self.model.training)
+        return forward(self, *arguments)
+
+    monkeypatch.setattr(TransformersSampler, "_forward", watched)
     model.train()
     try:
         attention = model.config._attn_implementation
         asyncio.run(sampler_of(model).sample(SampleRequest("d", prompt(1), 1, 4)))
+        assert in_training and not any(in_training)
         assert model.training and model.config._attn_implementation == attention
     finally:
         model.eval()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,24 +127,29 @@ def test_a_turn_with_two_weights_in_it_is_refused(vllm: ScriptedVllm, folder: Pa
 @pytest.mark.parametrize(
     "answer",
     [
-        (200, {"choices": []}),
-        (200, {"error": "busy"}),
-        (200, []),
-        (200, b"<html>"),
-        sampled([], [], ["v"]),
-        sampled([9], [-0.5], ["v"], reason="abort"),
-        (200, {"choices": [{"token_ids": [9], "logprobs": None, "finish_reason": "stop", "weight_versions": [{"version": "v"}]}]}),
-        (200, {"choices": [{"token_ids": [9], "logprobs": {"content": [{"logprob": -1.0}]}, "finish_reason": "stop"}]}),
-        (400, {"error": "the prompt is too long"}),
-        (404, {}),
+        lambda version: (200, {"choices": []}),
+        lambda version: (200, {"error": "busy"}),
+        lambda version: (200, []),
+        lambda version: (200, b"<html>"),
+        lambda version: sampled([], [], [version]),
+        lambda version: sampled([9], [-0.5], [version], reason="abort"),
+        lambda version: sampled([9, 8], [-0.5], [version]),
+        lambda version: (
+            200,
+            {"choices": [{"token_ids": [9], "logprobs": None, "finish_reason": "stop", "weight_versions": [{"version": version}]}]},
+        ),
+        lambda version: (200, {"choices": [{"token_ids": [9], "logprobs": {"content": [{"logprob": -1.0}]}, "finish_reason": "stop"}]}),
+        lambda version: (400, {"error": "the prompt is too long"}),
+        lambda version: (404, {}),
     ],
 )
-def test_anything_but_a_whole_answer_is_an_error(vllm: ScriptedVllm, folder: Path, answer: Answer) -> None:
-    vllm.generate = lambda body, vllm: answer
+def test_anything_but_a_whole_answer_is_an_error(vllm: ScriptedVllm, folder: Path, answer: Callable[[str], Answer]) -> None:
+    vllm.generate = lambda body, vllm: answer(vllm.version)
     sampler = sampler_of(vllm, folder)
     sampler.start()
-    with pytest.raises(PolicyServerFailed):
+    with pytest.raises(PolicyServerFailed) as failed:
         sample(sampler, REQUEST)
+    assert not isinstance(failed.value, StaleWeights), "the answer itself is wrong, not its weights"
 
 
 def test_a_server_that_is_not_ours_is_told_apart(vllm: ScriptedVllm, folder: Path) -> None:

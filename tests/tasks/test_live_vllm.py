@@ -110,7 +110,7 @@ def test_grpo_steps_are_sampled_with_the_weights_of_the_step_before(root: Path, 
         print(f"\nnats from the trainer at each step: {[row['logprob_gap'] for row in rows]}")
     assert [row["step"] for row in rows] == [1, 2] and all(row["logprob_gap"] < 1e-4 for row in rows)
     assert not torch.equal(weights(root / "models" / "live"), weights(root / "models" / "base")), "the second step had other weights"
-    (sent,) = (root / "scratch" / "live").glob("v-*/weights")
+    (sent,) = (root / "scratch" / "live").glob("live-*/weights")
     assert PolicyServer(url).version().startswith(f"{sent}@"), "the last check was held with the last weights"
     model, _ = load_policy(root / "models" / "live")
     sampler = VllmSampler(url, 0, 1.0, 1.0, 1, lambda: sent)

@@ -13,7 +13,9 @@ from fake_graph import POLICIES, copy_graph, repro, set_number
 
 from components.evaluation.paper.runs import CURRICULUM, Kind
 from components.files import BadFile
+from components.settings import SettingsError
 from tasks import dvc, records, selection
+from tasks.planned import refuse_impossible
 from tasks.stages.paper_report import read_runs
 
 PAPER = "paper/dvc.yaml:"
@@ -166,3 +168,25 @@ def test_a_policy_is_talked_with_scored_and_benchmarked_before_the_next_one_is_t
         for policy, following in itertools.pairwise(trained):
             between = order[order.index(f"train@{policy}") : order.index(f"train@{following}")]
             assert {f"converse@{policy}", f"score@{policy}", f"benchmark@{policy}"} <= set(between), (policy, between)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("train.group_size", 1, "params.yaml with params/grpo-think.yaml: train: .* so group_size must be at least 2"),
+        ("train.rows_per_forward", 5, "must be divisible by rows_per_forward"),
+        ("policy.temperature", 0, "policy.temperature is 0: a policy that always says the same learns nothing"),
+        ("personas.train", 39, "leaves 7 to learn from, fewer than train.personas_per_step = 8"),
+    ],
+)
+def test_settings_that_cannot_train_are_refused_before_any_stage_runs(finished: Path, key: str, value: Any, message: str) -> None:
+    params = finished / "params.yaml"
+    before = params.read_text()
+    try:
+        set_number(params, key, value)
+        steps = [step for step in dvc.plan(finished) if step.name.startswith("train@")]
+        with pytest.raises(SettingsError, match=message):
+            refuse_impossible(finished, steps)
+    finally:
+        params.write_text(before)
+    refuse_impossible(finished, steps)

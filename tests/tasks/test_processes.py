@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,10 +28,16 @@ def test_stdout_and_stderr_come_line_by_line_in_order(tmp_path: Path) -> None:
 
 
 def test_lines_arrive_while_the_child_runs(tmp_path: Path) -> None:
-    arrived: list[float] = []
-    script = "import time; print('now'); time.sleep(0.5); print('later')"
-    processes.run((sys.executable, "-u", "-c", script), tmp_path, os.environ, lambda _: arrived.append(time.monotonic()))
-    assert arrived[1] - arrived[0] > 0.3
+    """The child says its second line only when its first one has arrived here."""
+    arrived: list[str] = []
+    script = "import pathlib, time\nprint('now')\nwhile not pathlib.Path('heard').exists(): time.sleep(0.01)\nprint('later')"
+
+    def hear(line: str) -> None:
+        arrived.append(line)
+        (tmp_path / "heard").touch()
+
+    assert processes.run((sys.executable, "-u", "-c", script), tmp_path, os.environ, hear, limit_s=60) == 0
+    assert arrived == ["now", "later"]
 
 
 def test_a_progress_bar_is_thinned_and_its_last_state_kept(tmp_path: Path) -> None:

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 import torch
-from fakes import people
+from fakes import a_dialogue, people
 from small_project import make_project, train_arguments, weights
 
+from components.dialogue.episode import Rollout
 from components.evaluation.transcripts import load_transcripts
 from components.recording import CurveFile
-from components.settings import digest_of, load_settings
+from components.settings import Settings, digest_of, load_settings
 from components.training.watch import Watch
 from flows.cli import main as rlver
+from tasks.fingerprints import check_identity, half_done, training_identity
 from tasks.stages import base, converse, train
 
 
@@ -99,27 +101,129 @@ def test_interrupted_training_goes_on_from_its_checkpoint_and_ends_in_the_same_w
             assert row["emotion_mean"] == pytest.approx(wanted["emotion_mean"])
 
 
+def test_a_resumed_curriculum_goes_on_as_if_nothing_had_happened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    growing = "{curriculum: adaptive, difficulties: [vanilla, challenging], curriculum_low: 0, curriculum_high: 60, steps: 3}"
+    (root / "params" / "growing.yaml").write_text(f"policy: {{thinking: false}}\ntrain: {growing}\n")
+
+    def trained(name: str) -> list[dict[str, Any]]:
+        assert train.main(train_arguments(name, "growing")) == 0
+        return [{key: value for key, value in row.items() if key != "seconds"} for row in CurveFile(root / "logs" / name / "train").rows()]
+
+    undisturbed = trained("grown")
+    ended = Watch.on_step_end
+
+    def press_ctrl_c(self: Watch, args: Any, state: Any, control: Any, **other: Any) -> None:
+        if state.global_step == 2:
+            raise KeyboardInterrupt
+        ended(self, args, state, control, **other)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Watch, "on_step_end", press_ctrl_c)
+        with pytest.raises(KeyboardInterrupt):
+            trained("grown-again")
+    again = trained("grown-again")
+    assert any(0 < row["share_challenging"] < 1 for row in again)
+    for row, expected in zip(again, undisturbed, strict=True):
+        assert row == pytest.approx(expected, abs=1e-4, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("overlay", "worth"),
+    [
+        ("policy: {thinking: true}\n", 0.0),
+        ("policy: {thinking: false}\n", 0.42),
+        ("policy: {thinking: true}\nreward: {format_gate: false}\n", 0.42),
+    ],
+)
+def test_a_dialogue_without_the_format_is_worth_nothing_to_a_thinking_policy(
+    root: Path, overlay: str, worth: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Built(Exception):
+        """The trainer would be made now."""
+
+    given: dict[str, Any] = {}
+
+    def build(*_: object, **named: Any) -> None:
+        given.update(named)
+        raise Built
+
+    (root / "params" / "gate.yaml").write_text(overlay)
+    monkeypatch.setattr("components.training.build.build_trainer", build)
+    with pytest.raises(Built):
+        train.main(train_arguments("gate", "gate"))
+    malformed = Rollout(a_dialogue("d", [5, -3]), (), (), (), (), (), (), well_formed=False, cut_off=0)
+    assert given["score"](malformed) == pytest.approx(worth)
+
+
+def test_a_context_that_the_model_cannot_read_is_refused_before_training(root: Path) -> None:
+    (root / "params" / "long.yaml").write_text("policy: {thinking: false, max_context_tokens: 90000}\n")
+    with pytest.raises(ValueError, match=r"policy\.max_context_tokens is 90000, but the model reads \d+ tokens at most; lower it"):
+        train.main(train_arguments("long", "long"))
+
+
+def identity(settings: Settings, personas: str = "train.jsonl", model: str = "base", processes: int = 1) -> dict[str, Any]:
+    return training_identity(settings, Path(personas), Path("models") / model, processes)
+
+
 def test_a_checkpoint_belongs_to_what_decides_the_result(root: Path) -> None:
     settings = load_settings(Path("params.yaml"), "v")
-    mark = train.identity_of(settings, Path("train.jsonl"), Path("models/base"))
-    assert mark == train.identity_of(settings, Path("train.jsonl"), Path("models/base"))
+    mark = identity(settings)
+    assert mark == identity(settings)
+    assert {
+        "components/policy/prompts/think.en.txt", "components/simulator/scripted/cues.yaml", "components/training/ppo.py",
+        "models/base/tokenizer.json", "models/base/model.safetensors", "tasks/stages/train.py", "train.jsonl", "train.learning_rate",
+    } <= mark.keys()  # fmt: skip
     others = (
-        train.identity_of(settings, Path("test.jsonl"), Path("models/base")),
-        train.identity_of(settings, Path("train.jsonl"), Path("models/whole")),
-        train.identity_of(settings.model_copy(update={"seed": 8}), Path("train.jsonl"), Path("models/base")),
+        identity(settings, personas="test.jsonl"),
+        identity(settings, model="whole"),
+        identity(settings, processes=2),
+        identity(settings.model_copy(update={"seed": 8})),
     )
-    assert len({digest_of(identity) for identity in (mark, *others)}) == 4
+    assert len({digest_of(one) for one in (mark, *others)}) == 5
+    limits = settings.model_copy(
+        update={
+            "rollout": settings.rollout.model_copy(update={"max_failure_rate": 0.5, "concurrency": 99}),
+            "train": settings.train.model_copy(update={"min_entropy": 0.3, "max_repeat_rate": 0.1}),
+        }
+    )
+    assert identity(limits) == mark, "what only stops a run, or spares memory, does not begin it anew"
+
+
+def test_the_distilled_appraiser_is_part_of_what_was_begun(root: Path, tmp_path: Path) -> None:
+    settings = load_settings(Path("params.yaml"), "v")
+    (tmp_path / "appraiser.json").write_text("{}")
+    with_it = settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": f"distilled:{tmp_path}"})})
+    before = identity(with_it)
+    (tmp_path / "appraiser.json").write_text('{"version": 2}')
+    assert before != identity(with_it)
 
 
 def test_a_run_that_was_begun_as_something_else_is_refused_by_name(root: Path, tmp_path: Path) -> None:
-    settings = load_settings(Path("params.yaml"), "v")
-    mark = train.identity_of(settings, Path("train.jsonl"), Path("models/base"))
-    train.check_identity(tmp_path, mark)
-    train.check_identity(tmp_path, mark)
+    mark = identity(load_settings(Path("params.yaml"), "v"))
+    check_identity(tmp_path, mark)
+    check_identity(tmp_path, mark)
     with pytest.raises(ValueError, match=r"begun with train\.learning_rate = 0\.\d+, now it is 0\.5; delete the folder to start over"):
-        train.check_identity(tmp_path, mark | {"train.learning_rate": 0.5})
+        check_identity(tmp_path, mark | {"train.learning_rate": 0.5})
     with pytest.raises(ValueError, match=r"begun with train\.jsonl = '\w+', now it is 'other'"):
-        train.check_identity(tmp_path, mark | {"train.jsonl": "other"})
+        check_identity(tmp_path, mark | {"train.jsonl": "other"})
+
+
+def test_who_begins_anew_is_told_of_the_half_done_training_and_what_differs(root: Path, tmp_path: Path) -> None:
+    mark = identity(load_settings(Path("params.yaml"), "v"))
+    for name, began, done in (
+        ("v-" + "0" * 12, {"train.beta": 9, "seed": 8}, 1),
+        ("v-" + "1" * 12, {"seed": 8}, 2),
+        ("v-x-" + "2" * 12, {}, 1),
+    ):
+        check_identity(tmp_path / name, mark | began)
+        (tmp_path / name / "checkpoints" / f"checkpoint-{done}").mkdir(parents=True)
+    now = tmp_path / ("v-" + "3" * 12)
+    check_identity(now, mark)
+    (line,) = half_done(now, mark)
+    half = tmp_path / ("v-" + "0" * 12)
+    assert line == (
+        f"not going on with {half} (step 1 of 2): it was begun with seed = 8, now it is 7 and 1 more; put that back to go on with it"
+    )
 
 
 def test_converse_speaks_with_everybody_and_what_it_wrote_can_be_derived_again(root: Path) -> None:

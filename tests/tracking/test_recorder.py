@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from tracked_project import LOCK, MODEL, TALKS, read, write
 
 from tasks import records
-from tasks.tracking import EXPERIMENT, LogModels, MlflowRecorder, TrackingUnavailable, log_pipeline
+from tasks.tracking import EXPERIMENT, LogModels, MlflowRecorder, TrackingUnavailable, commands, log_pipeline
 from tasks.tracking.filling import fill
 from tasks.tracking.spool import stamp
 
@@ -199,3 +200,17 @@ def test_the_commit_and_uncommitted_changes_are_known(toy: Path) -> None:
 
 def test_outside_git_there_is_no_revision(tmp_path: Path) -> None:
     assert records.revision(tmp_path) is None
+
+
+def test_sync_adds_every_result_that_no_run_holds_once(
+    finished: Path, tracking_uri: str, repository_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(repository_root / "params.yaml", finished)
+    monkeypatch.setattr("tasks.dvc.locked", lambda root: LOCK)
+    assert commands.sync(finished, tracking_uri).endswith(
+        f": 0 runs were waiting, 0 still are; {len(LOCK)} runs added for results that none held"
+    )
+    assert commands.sync(finished, tracking_uri).endswith("0 runs added for results that none held")
+    with MlflowRecorder(finished, tracking_uri, "reference") as away:
+        away.begin("train@w")
+    assert ": 2 runs were waiting, 0 still are; 0 runs added" in commands.sync(finished, tracking_uri)

@@ -16,6 +16,7 @@ from short_runs import ORDER, PARAMETERS, Run, StopAtSave, prepared
 from components.dialogue.episode import Rollout
 from components.personas.persona import Persona
 from components.recording import CurveFile
+from components.training.build import UpdateParameters
 from components.training.dialogue_trainer import emotions_before
 from components.training.measures import measure
 from components.training.watch import Limits, TrainingDiverged, Watch
@@ -145,6 +146,37 @@ def test_a_dialogue_that_failed_neither_counts_nor_learns(tmp_path: Path) -> Non
     # finals 42 and 43 of a group: -.005 and +.005
     policy = torch.tensor(rollouts[3].is_policy_T)
     assert batch["advantages"][3][: len(policy)][policy].tolist() == pytest.approx([0.005] * int(policy.sum()))
+
+
+@pytest.mark.parametrize("parameters", [PARAMETERS, replace(PARAMETERS, algorithm="ppo", group_size=1, personas_per_step=4)])
+def test_a_dialogue_that_failed_before_its_first_word_does_not_stop_the_others(parameters: UpdateParameters, tmp_path: Path) -> None:
+    def user_of(persona: Persona, seed: int) -> FakeUser:
+        return FakeUser("U", [3, -4, 1 + len(simulator.sessions)], breaks="open" if len(simulator.sessions) == 1 else None)
+
+    simulator = FakeSimulator(user_of)
+    run = prepared(tmp_path, replace(parameters, steps=1), simulator)
+    run.trainer.train()
+    (batch,), (rollouts,) = run.batches, run.rollouts
+    assert [rollout.completion_ids == () for rollout in rollouts] == [False, True, False, False]
+    learns = (batch["tool_mask"] * batch["completion_mask"]).any(dim=1)
+    assert not learns[1] and not batch["advantages"][1].any() and learns[2:].all()
+
+
+def test_a_step_from_which_nobody_learns_has_no_entropy_rather_than_none_left(tmp_path: Path) -> None:
+    """TRL's mean over no token is 0, and an entropy of 0 stops a run."""
+    parameters = replace(PARAMETERS, steps=1, credit="dialogue", scale_rewards="none", beta=0.1)
+    run = prepared(tmp_path, parameters, FakeSimulator(lambda persona, seed: FakeUser("U", [3, 3, 3])))
+    run.trainer.train()
+    (row,) = run.steps.rows()
+    assert row["learning_share"] == 0
+    assert [row[name] for name in ("entropy", "kl", "clip_fraction", "logprob_gap")] == [None] * 4
+
+
+def test_two_updates_share_one_batch(tmp_path: Path) -> None:
+    run = prepared(tmp_path, replace(PARAMETERS, updates_per_batch=2))
+    run.trainer.train()
+    assert run.trainer.state.global_step == 4 and len(run.rollouts) == 2
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["checkpoint-2", "checkpoint-4"]
 
 
 def test_a_group_of_equals_leaves_the_loss_and_the_others_weigh_for_it(tmp_path: Path) -> None:

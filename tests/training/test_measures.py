@@ -59,3 +59,11 @@ def test_where_nothing_could_be_scored_there_is_no_number(rollouts: list[Rollout
     found = measure(rollouts, 100, 10)
     assert found["n"] == 0
     assert all(math.isnan(found[name]) for name in ("emotion_mean", "success_rate", "right_act_rate", "turns_mean"))
+
+
+def test_a_learned_appraiser_names_no_acts_so_nobody_counts_them() -> None:
+    told = cued((True, SERVES), (True, REPEATS))
+    learned = told.model_copy(update={"simulator": told.simulator.model_copy(update={"kind": "distilled+scripted"})})
+    assert right_acts(told) == [True, False] and right_acts(learned) == []
+    found = measure([rollout(learned)], 100, 10)
+    assert math.isnan(found["right_act_rate"]) and math.isnan(found["repeat_rate"])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from fakes import FakeSimulator, FakeUser
 from micro import micro_model
-from short_runs import PARAMETERS, Run, StopAtSave, prepared
+from short_runs import PARAMETERS, SPEAKING, Run, StopAtSave, prepared
 
+from components.personas.persona import Persona
 from components.training.critic import Critic, explained_variance, value_losses
 
 PPO = replace(PARAMETERS, algorithm="ppo", personas_per_step=2, group_size=1, critic_learning_rate=0.05)
@@ -69,6 +72,25 @@ def test_advantages_are_whitened_over_the_policys_tokens(whole: Run) -> None:
         assert float(values.std(unbiased=False)) == pytest.approx(1.0, abs=1e-2)
 
 
+@pytest.mark.parametrize("strip", [False, True])
+def test_a_failed_dialogue_teaches_neither_policy_nor_critic(strip: bool, tmp_path: Path) -> None:
+    """With dense rewards and values of 0, the first turn's return is the reward less the emotion at the start: 44 - 40 points."""
+
+    def user_of(persona: Persona, seed: int) -> FakeUser:
+        return FakeUser("U", [3, -4, 5], breaks="appraise 2" if len(simulator.sessions) == 1 else None)
+
+    simulator = FakeSimulator(user_of)
+    parameters = replace(PPO, steps=1, gae_level="turn", dense=True)
+    speaking = replace(SPEAKING, thinking=strip, strip_thoughts=strip)
+    run = prepared(tmp_path, parameters, simulator, speaking=speaking)
+    run.trainer.train()
+    (batch,), (rollouts,) = run.batches, run.rollouts
+    assert [rollout.dialogue.failure is None for rollout in rollouts] == [True, False]
+    assert not batch["advantages"][1].any() and not batch["value_mask"][1].any() and not batch["tool_mask"][1].any()
+    returns = batch["returns"][0][batch["value_mask"][0].bool()]
+    assert returns.tolist() == pytest.approx([0.04, 0.01, 0.05])
+
+
 def test_an_interrupted_run_that_goes_on_ends_in_the_same_policy_and_critic(tmp_path: Path) -> None:
     whole = prepared(tmp_path / "whole", PPO)
     whole.trainer.train()
@@ -106,4 +128,16 @@ def test_explained_variance() -> None:
     assert explained_variance(returned, returned) == 1.0
     assert explained_variance(torch.ones(3), returned) == 0.0
     assert explained_variance(-returned, returned) == -3.0
-    assert explained_variance(returned, torch.ones(3)) != explained_variance(returned, torch.ones(3))  # NaN
+    assert math.isnan(explained_variance(returned, torch.ones(3)))
+    assert math.isnan(explained_variance(returned, torch.full((3,), 0.42))), "but for rounding they are equal"
+    assert math.isnan(explained_variance(torch.ones(0), torch.ones(0)))
+    value, returned = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([2.0, 2.0, 5.0, 4.0])
+    off, other, others_off = returned - value, returned[2:], (returned - value)[2:]
+    elsewhere = iter(
+        [
+            torch.stack([torch.tensor(2.0), other.sum(), others_off.sum()]),
+            torch.stack([(other - returned.mean()).square().sum(), (others_off - off.mean()).square().sum()]),
+        ]
+    )
+    of_two_processes = explained_variance(value[:2], returned[:2], lambda sums: sums + next(elsewhere))
+    assert of_two_processes == pytest.approx(explained_variance(value, returned))

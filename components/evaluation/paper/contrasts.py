@@ -10,10 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from components.evaluation.statistics import Estimated, Interval, paired_mean
+from components.evaluation.statistics import Estimated, Interval, paired_mean, quantile
 
 Emotions = Mapping[str, Sequence[float]]  # by persona
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)  # 97.5% quantiles of Student's t with 1, 2, ... degrees
 
 
 class Term(NamedTuple):
@@ -58,7 +57,7 @@ def seed_contrast(higher: Mapping[int, float], lower: Mapping[int, float]) -> Co
     if n == 1:
         return Contrast(Estimated(mean, Interval(-200.0, 200.0), 1), seeds)
     spread = math.sqrt(math.fsum((difference - mean) ** 2 for difference in differences) / (n - 1) / n)
-    half = _T[min(n - 1, len(_T)) - 1] * spread
+    half = quantile(0.975, n - 1) * spread
     return Contrast(Estimated(mean, Interval(mean - half, mean + half), n), seeds)
 
 

@@ -48,15 +48,15 @@ class LLMSimulator:
             raise ValueError(f"persona {persona.persona_id}: language must be one of {', '.join(LANGUAGES)}, got {persona.language!r}")
         return LLMSession(self.endpoint, Questions(persona, self.difficulty, self.parameters), seed, self._openings, self.emotion_start)
 
-    async def change_after(self, persona: Persona, exchanges: Sequence[Exchange], emotion: int, seed: int) -> int:
-        """How the last reply of a dialogue that another user had moves this one. `emotion` is the one before it.
+    async def appraise_after(self, persona: Persona, exchanges: Sequence[Exchange], emotion: int, seed: int) -> Appraisal:
+        """What the last reply of a dialogue that another user had does to this one. `emotion` is the one before it.
 
         Raises SimulatorUnavailable."""
         session = self.session(persona, seed)
         session.emotion = emotion
         *earlier, last = exchanges
         session._exchanges, session._message = list(earlier), last.message
-        return (await session.appraise(last.reply)).change
+        return await session.appraise(last.reply)
 
 
 @dataclass

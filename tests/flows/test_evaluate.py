@@ -1,0 +1,32 @@
+"""The flow `evaluate`: the Sentient-Benchmark of a model on demand, with a real model and a real Prefect server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from micro import micro_model, micro_tokenizer
+from small_project import make_project
+
+from components.evaluation.transcripts import load_transcripts
+from components.policy.load import save_policy
+
+
+def test_a_model_is_evaluated_scored_and_shown(toy: Path, tracking_uri: str, prefect_server: None) -> None:
+    from prefect.artifacts import Artifact
+
+    from flows.evaluate import PERSONAS, evaluate
+
+    shutil.rmtree(toy / "params")
+    make_project(toy)
+    (toy / PERSONAS).parent.mkdir(parents=True)
+    (toy / "test.jsonl").rename(toy / PERSONAS)
+    save_policy(micro_model(scale=2.0), micro_tokenizer(), toy / "models" / "m")
+    state = evaluate("models/m", repeats=1, limit=2, return_state=True)
+    assert state.is_completed() and (state.message or "").startswith("models/m: "), state.message
+    (out,) = (toy / "transcripts" / "on-demand").glob("models-m-vanilla-*.jsonl")
+    assert len(load_transcripts(out)) == 2
+    assert json.loads(out.with_suffix(".json").read_text())["n"] == 2
+    shown = Artifact.get("evaluation")
+    assert shown is not None and shown.description == "models/m with vanilla users" and "emotion" in str(shown.data)
