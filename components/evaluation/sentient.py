@@ -82,7 +82,9 @@ def is_failure(_: Dialogue, emotion: int) -> float:
 
 
 def right_act_rate(dialogues: Iterable[Dialogue]) -> float | None:
-    """Share of the appraised turns from the first cue on whose appraisal says that the reply served the need; None without a cue, or where no appraisal names acts."""
+    """Share of the appraised turns from the first cue on whose appraisal says that the reply served the need.
+
+    None without a cue, or where no appraisal names acts."""
     hits = [hit for dialogue in dialogues for hit in _right_acts(dialogue)]
     return _rounded(sum(hits) / len(hits)) if hits else None
 
