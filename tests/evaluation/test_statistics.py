@@ -35,7 +35,7 @@ def test_two_to_four_clusters_have_student_s_interval_and_five_the_bootstrap_s()
 
 
 def test_equal_values_have_no_spread():
-    assert statistics.cluster_bootstrap({name: [7.0, 7.0] for name in "abc"}, 200, 1, RANGE).ci95 == (7.0, 7.0)
+    assert statistics.cluster_bootstrap({name: [7.0, 7.0] for name in "abcde"}, 200, 1, RANGE).ci95 == (7.0, 7.0)
 
 
 def test_a_skewed_sample_has_a_wider_interval_than_student_s():
