@@ -22,7 +22,7 @@ from prefect.states import Completed, Failed
 from flows.record import Provenance
 from flows.slots import gpu_slot
 from tasks import dvc, integrity, results
-from tasks.processes import Stop
+from tasks.processes import LOOK_EVERY_S, Stop
 
 TEMPORARY = "TemporaryFailure"
 RESTORED = "an earlier run with the same inputs was restored from DVC's cache"
@@ -104,11 +104,13 @@ class Walk:
     def take(self) -> Walked:
         """Take every stage that can be taken. Ctrl-C ends the stages that run, all at once, and passes on."""
         try:
-            while (step := self._next()) or self._running:
-                if step:
-                    self._begin(step)
-                else:
-                    self._await_one()
+            with self._stop.noticing():
+                while (step := self._next()) or self._running:
+                    self._stop.raise_if_asked()
+                    if step:
+                        self._begin(step)
+                    else:
+                        self._await_one()
         except BaseException:
             self._end_all()
             raise
@@ -144,7 +146,8 @@ class Walk:
             self._running[future.wrapped_future] = step
 
     def _await_one(self) -> None:
-        done, _ = concurrent.futures.wait(self._running, return_when=concurrent.futures.FIRST_COMPLETED)
+        """Wait a while for one that runs to end."""
+        done, _ = concurrent.futures.wait(self._running, timeout=LOOK_EVERY_S, return_when=concurrent.futures.FIRST_COMPLETED)
         for future in done:
             self._note(self._running.pop(future), future.result())
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn
 
 from components.printable import printable
@@ -46,14 +47,35 @@ def terminated_like_interrupted() -> Iterator[None]:
 
 
 class Stop:
-    """Ctrl-C for children that other threads run, since it reaches the main thread only. `asked`: how often."""
+    """Ctrl-C for children that other threads run, since it reaches the main thread only. `asked`: how often; `signals`: those that came."""
 
     def __init__(self) -> None:
         self.asked = 0
+        self.signals: list[int] = []
 
     def raise_if_asked(self, times: int = 1) -> None:
-        if self.asked >= times:
+        if max(self.asked, len(self.signals)) >= times:
             raise KeyboardInterrupt
+
+    @contextmanager
+    def noticing(self) -> Iterator[None]:
+        """Note SIGINT and SIGTERM, whoever handles them: what a handler raises is lost where Python ignores it, as in a finaliser."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        handled = {number: handler for number in (signal.SIGINT, signal.SIGTERM) if callable(handler := signal.getsignal(number))}
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self.signals.append(number)
+            handled[signal.Signals(number)](number, frame)
+
+        for number in handled:
+            signal.signal(number, note)
+        try:
+            yield
+        finally:
+            for number, handler in handled.items():
+                signal.signal(number, handler)
 
 
 def run(

@@ -95,6 +95,8 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
         if (spent := root / costs_file(Path(path))).is_file():
             metrics.update(flat_numbers(json.loads(spent.read_text(encoding="utf-8"))))
     parameters = effective_parameters(stage.parameters)
+    if stage.seed is not None:
+        parameters["seed"] = str(stage.seed)
     appraiser = _appraiser(root, parameters.get("simulator.appraiser", ""))
     metrics.update(flat_numbers({"appraiser": appraiser_card(appraiser)}) if appraiser else {})
     return StageRecord(

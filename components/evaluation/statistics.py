@@ -57,8 +57,8 @@ def cluster_bootstrap(clusters: Mapping[str, Sequence[float]], samples: int, see
     if n == 1:
         return Estimated(value, whole_range, 1)
     error = math.sqrt(n / (n - 1) * float(((sums - value * counts) ** 2).sum())) / float(counts.sum())
-    if error == 0:  # a few equal values do not tell how others vary
-        return Estimated(value, whole_range if n < _FEW else Interval(value, value), n)
+    if error == 0:
+        return Estimated(value, Interval(value, value), n)
     student = float(stdtrit(n - 1, 0.975))
     half = error * (student if n < _FEW or n > _MANY else _studentised(sums, counts, value, student, samples, seed))
     return Estimated(value, Interval(max(value - half, whole_range.low), min(value + half, whole_range.high)), n)
@@ -189,8 +189,6 @@ def quantile(share: float, freedom: float) -> float:
 
 def p_above(paired: Paired, bound: float) -> float:
     """One-sided p of H0 "the true difference is at most `bound`"."""
-    if _tells_nothing(paired):
-        return 1.0
     if paired.standard_error == 0:
         return 0.5 if paired.difference == bound else float(paired.difference < bound)
     return _tail((paired.difference - bound) / paired.standard_error, paired.freedom)
@@ -198,16 +196,9 @@ def p_above(paired: Paired, bound: float) -> float:
 
 def p_differs(paired: Paired) -> float:
     """Two-sided p of H0 "there is no difference"."""
-    if _tells_nothing(paired):
-        return 1.0
     if paired.standard_error == 0:
         return float(paired.difference == 0)
     return min(1.0, 2 * _tail(abs(paired.difference) / paired.standard_error, paired.freedom))
-
-
-def _tells_nothing(paired: Paired) -> bool:
-    """A few equal differences: they do not tell how others vary."""
-    return paired.standard_error == 0 and paired.n < _FEW
 
 
 def _tail(t: float, freedom: float) -> float:

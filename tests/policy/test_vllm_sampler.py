@@ -133,7 +133,19 @@ def test_a_turn_with_two_weights_in_it_is_refused(vllm: ScriptedVllm, folder: Pa
         lambda version: (200, b"<html>"),
         lambda version: sampled([], [], [version]),
         lambda version: sampled([9], [-0.5], [version], reason="abort"),
-        lambda version: sampled([9, 8], [-0.5], [version]),
+        lambda version: (
+            200,
+            {
+                "choices": [
+                    {
+                        "token_ids": [9, 8],
+                        "logprobs": {"content": [{"logprob": -1.0}]},
+                        "finish_reason": "stop",
+                        "weight_versions": [{"version": version}],
+                    }
+                ]
+            },
+        ),
         lambda version: (
             200,
             {"choices": [{"token_ids": [9], "logprobs": None, "finish_reason": "stop", "weight_versions": [{"version": version}]}]},

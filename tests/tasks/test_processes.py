@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -79,3 +80,21 @@ def test_a_stop_from_another_thread_is_an_interrupt_and_a_second_one_kills(tmp_p
             child.result(timeout=1.5)
         stop.asked += 1
         assert isinstance(child.exception(timeout=10), KeyboardInterrupt)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_whose_exception_is_lost_in_a_finaliser_is_noticed() -> None:
+    class Closing:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.1)
+
+    stop = processes.Stop()
+    with processes.terminated_like_interrupted(), stop.noticing():
+        stop.raise_if_asked()
+        made = Closing()
+        del made
+        with pytest.raises(KeyboardInterrupt):
+            stop.raise_if_asked()
+        stop.raise_if_asked(times=2)
+    assert stop.signals == [signal.SIGTERM]

@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -208,9 +209,21 @@ def test_sync_adds_every_result_that_no_run_holds_once(
     shutil.copy(repository_root / "params.yaml", finished)
     monkeypatch.setattr("tasks.dvc.locked", lambda root: LOCK)
     assert commands.sync(finished, tracking_uri).endswith(
-        f": 0 runs were waiting, 0 still are; {len(LOCK)} runs added for results that none held"
+        f": 0 runs were waiting, 0 still are; {len(LOCK) + 1} runs added for results that none held"  # with their pipeline's
     )
     assert commands.sync(finished, tracking_uri).endswith("0 runs added for results that none held")
     with MlflowRecorder(finished, tracking_uri, "reference") as away:
         away.begin("train@w")
     assert ": 2 runs were waiting, 0 still are; 0 runs added" in commands.sync(finished, tracking_uri)
+
+
+def test_a_seed_of_the_command_line_is_the_run_s_and_its_model_s(finished: Path, tracking_uri: str) -> None:
+    """As in the paper run, whose stages have no parameter `seed`."""
+    from mlflow import MlflowClient
+
+    lock = dict(LOCK)
+    values = {"policy": {"temperature": 1.0, "top_p": 1.0, "max_reply_tokens": 9, "max_context_tokens": 99, "thinking": True}}
+    lock["train@v"] = replace(LOCK["train@v"], parameters={"params.yaml": values}, seed=8)
+    with MlflowRecorder(finished, tracking_uri, "full") as recorder:
+        run = recorder.record(records.read(finished, "train@v", lock))
+    assert MlflowClient(tracking_uri=tracking_uri).get_run(run).data.tags["seed"] == "8"

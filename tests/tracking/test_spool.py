@@ -23,7 +23,7 @@ from components.recording import CurveFile
 from tasks import environment, records, servers
 from tasks.environment import Addresses
 from tasks.tracking import MlflowRecorder, TrackingUnavailable
-from tasks.tracking.spool import Reading
+from tasks.tracking.spool import Entry, Reading
 from tasks.tracking.watch import Watch
 
 
@@ -242,3 +242,23 @@ def test_an_entry_of_another_version_keeps_no_other_from_being_sent(tmp_path: Pa
         recorder.send()
     assert [one.info.run_name for one in MlflowClient(tracking_uri=tracking_uri).search_runs(["1"])].count("train@new") == 1
     assert new.exists and old.folder.is_dir()
+
+
+def test_a_bug_with_one_entry_keeps_no_other_from_being_sent(tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow import MlflowClient
+
+    send = MlflowRecorder._send
+
+    def broken(self: MlflowRecorder, entry: Entry) -> None:
+        if entry.head.name == "train@old":
+            raise KeyError("seed")
+        send(self, entry)
+
+    monkeypatch.setattr(MlflowRecorder, "_send", broken)
+    recorder = MlflowRecorder(tmp_path, tracking_uri, "reference")
+    recorder.begin("train@old")
+    recorder.begin("train@new")
+    with pytest.raises(TrackingUnavailable, match="KeyError: 'seed'"):
+        recorder.send()
+    names = [one.info.run_name for one in MlflowClient(tracking_uri=tracking_uri).search_runs(["1"])]
+    assert "train@new" in names and "train@old" not in names

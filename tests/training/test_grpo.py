@@ -176,7 +176,7 @@ def test_two_updates_share_one_batch(tmp_path: Path) -> None:
     run = prepared(tmp_path, replace(PARAMETERS, updates_per_batch=2))
     run.trainer.train()
     assert run.trainer.state.global_step == 4 and len(run.rollouts) == 2
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["checkpoint-2", "checkpoint-4"]
+    assert sorted(path.name for path in (tmp_path / "checkpoints").glob("checkpoint-*")) == ["checkpoint-2", "checkpoint-4"]
 
 
 def test_a_group_of_equals_leaves_the_loss_and_the_others_weigh_for_it(tmp_path: Path) -> None:

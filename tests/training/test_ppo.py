@@ -86,7 +86,8 @@ def test_a_failed_dialogue_teaches_neither_policy_nor_critic(strip: bool, tmp_pa
     run.trainer.train()
     (batch,), (rollouts,) = run.batches, run.rollouts
     assert [rollout.dialogue.failure is None for rollout in rollouts] == [True, False]
-    assert not batch["advantages"][1].any() and not batch["value_mask"][1].any() and not batch["tool_mask"][1].any()
+    assert not batch["advantages"][1].any() and not batch["value_mask"][1].any()
+    assert not (batch["tool_mask"] * batch["completion_mask"])[1].any()
     returns = batch["returns"][0][batch["value_mask"][0].bool()]
     assert returns.tolist() == pytest.approx([0.04, 0.01, 0.05])
 
