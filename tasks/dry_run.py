@@ -141,7 +141,7 @@ def _describe_training(root: Path, one: Planned, settings: Settings, shape: Mode
         _describe_memory(one, settings, shape, machine, told)
         told.disk += estimates.training_disk(settings, shape)
     logs = root / one.options.get("logs", "logs") / "train.csv"
-    policy = Path(one.options.get("out", one.variant)).name
+    policy = Path(one.options.get("out", "")).name
     under_way = sorted((root / "scratch").glob(f"{policy}-{'[0-9a-f]' * DIGITS}/curves/train.csv"))
     seconds = estimates.measured_seconds([logs, *under_way])
     hours = (
