@@ -74,7 +74,7 @@ def speaking(parameters: Mapping[str, str], name: str) -> dict[str, Any]:
     kinds: dict[str, type] = {"temperature": float, "top_p": float, "max_reply_tokens": int, "max_context_tokens": int}
     found = {key: kind(parameters[f"policy.{key}"]) for key, kind in kinds.items() if f"policy.{key}" in parameters}
     if found:
-        found |= {"thinking": parameters["policy.thinking"] == "True", "seed": int(parameters["seed"]), "name": name}
+        found |= {"thinking": parameters["policy.thinking"] == "True", "seed": int(parameters.get("seed", 0)), "name": name}
     return found
 
 
