@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,20 +78,25 @@ def test_training_moves_the_weights_and_writes_its_curves(root: Path) -> None:
         assert sum(dialogue.emotion_final or 0 for dialogue in held_out) / 2 == row["emotion_mean"]
 
 
-def test_interrupted_training_goes_on_from_its_checkpoint_and_ends_in_the_same_weights(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@contextmanager
+def ctrl_c_at_step_2() -> Iterator[None]:
     ended = Watch.on_step_end
 
-    def press_ctrl_c(self: Watch, args: Any, state: Any, control: Any, **other: Any) -> None:
+    def press(self: Watch, args: Any, state: Any, control: Any, **other: Any) -> None:
         if state.global_step == 2:
             raise KeyboardInterrupt
         ended(self, args, state, control, **other)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Watch, "on_step_end", press_ctrl_c)
-        with pytest.raises(KeyboardInterrupt):
-            run_train("again")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Watch, "on_step_end", press)
+        yield
+
+
+def test_interrupted_training_goes_on_from_its_checkpoint_and_ends_in_the_same_weights(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ctrl_c_at_step_2(), pytest.raises(KeyboardInterrupt):
+        run_train("again")
     capsys.readouterr()
     assert run_train("again") == 0
     assert "going on from step 1" in capsys.readouterr().out
@@ -101,7 +108,7 @@ def test_interrupted_training_goes_on_from_its_checkpoint_and_ends_in_the_same_w
             assert row["emotion_mean"] == pytest.approx(wanted["emotion_mean"])
 
 
-def test_a_resumed_curriculum_goes_on_as_if_nothing_had_happened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_curriculum_goes_on_as_if_nothing_had_happened(root: Path) -> None:
     growing = "{curriculum: adaptive, difficulties: [vanilla, challenging], curriculum_low: 0, curriculum_high: 60, steps: 3}"
     (root / "params" / "growing.yaml").write_text(f"policy: {{thinking: false}}\ntrain: {growing}\n")
 
@@ -110,17 +117,8 @@ def test_a_resumed_curriculum_goes_on_as_if_nothing_had_happened(root: Path, mon
         return [{key: value for key, value in row.items() if key != "seconds"} for row in CurveFile(root / "logs" / name / "train").rows()]
 
     undisturbed = trained("grown")
-    ended = Watch.on_step_end
-
-    def press_ctrl_c(self: Watch, args: Any, state: Any, control: Any, **other: Any) -> None:
-        if state.global_step == 2:
-            raise KeyboardInterrupt
-        ended(self, args, state, control, **other)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Watch, "on_step_end", press_ctrl_c)
-        with pytest.raises(KeyboardInterrupt):
-            trained("grown-again")
+    with ctrl_c_at_step_2(), pytest.raises(KeyboardInterrupt):
+        trained("grown-again")
     again = trained("grown-again")
     assert any(0 < row["share_challenging"] < 1 for row in again)
     for row, expected in zip(again, undisturbed, strict=True):
