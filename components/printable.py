@@ -1,11 +1,18 @@
-"""Text of models, servers and imported files on its way to a terminal or a log, where control characters would be obeyed."""
+"""Text of models, servers and imported files on its way to a terminal, a log or a file: what would be obeyed, what no file can hold, and
+what is nobody's business."""
 
 from __future__ import annotations
 
 import re
 
 # All control characters but tab and line feed, with those that turn the direction of writing: what is shown must be what was said.
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# And halves of characters, at which every stream and file breaks.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
+
+# A name and password end at the last @ before the path; an unescaped / in the password is allowed for where no port stands before it.
+_LOGIN = re.compile(r"(?<=:)//(?!/)(?:[^\s/]*|[^\s/:@]{0,100}:(?!\d{1,5}/)\S{0,300})@")
+_SECRET_FIELD = re.compile(r"([?&][^\s?&=]{0,40}(?:pass|pwd|key|token|secret)[^\s?&=]{0,40}=)[^\s&]+", re.IGNORECASE)
 
 
 def printable(text: str) -> str:
@@ -16,3 +23,13 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """`text` as one printable line, as messages are."""
     return printable(" ".join(text.split()))
+
+
+def whole_characters(text: str) -> str:
+    """`text` with a replacement character in the place of each lone surrogate (half of a character), which no UTF-8 can hold."""
+    return _HALF.sub("\ufffd", text)
+
+
+def without_secrets(text: str) -> str:
+    """`text` without the names, passwords and keys that stand in its addresses: before a host, or as a value of a query."""
+    return _SECRET_FIELD.sub(r"\1[hidden]", _LOGIN.sub("//[hidden]@", text))

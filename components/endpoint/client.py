@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
@@ -11,11 +10,12 @@ from typing import Any
 
 import httpx
 
+from components.endpoint.bodies import PLAIN, UnusableBody, WholeResponse, parse_json, read
 from components.endpoint.chat import ChatAnswer, ChatRequest
 from components.endpoint.faults import Hiccup, Place, complaint, fault_of, retry_after_s
 from components.endpoint.key import Key
 from components.endpoint.parameters import EndpointParameters, is_on_this_machine
-from components.endpoint.wire import Dialect, parse_answer, parse_json
+from components.endpoint.wire import Dialect, malformed, parse_answer
 
 logger = logging.getLogger(__name__)
 
@@ -46,12 +46,13 @@ class Connections:
         self._tls = httpx.create_ssl_context()
         self._free: list[httpx.AsyncClient] = []
 
-    async def request(self, method: str, path: str, content: bytes | None) -> httpx.Response:
-        """The whole response; raises httpx.RequestError."""
+    async def request(self, method: str, path: str, content: bytes | None) -> WholeResponse:
+        """Raises httpx.RequestError and UnusableBody."""
         client = self._free.pop() if self._free else self._new_client()
         headers = {} if content is None else {"Content-Type": "application/json"}
         try:
-            return await client.request(method, path, content=content, headers=headers)
+            async with client.stream(method, path, content=content, headers=headers) as response:
+                return await read(response)
         finally:
             self._free.append(client)
 
@@ -64,6 +65,7 @@ class Connections:
         return httpx.AsyncClient(
             base_url=self._parameters.base_url,
             auth=_Bearer(self._key),
+            headers=PLAIN,
             timeout=httpx.Timeout(None, connect=self._parameters.connect_timeout_s),
             limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
             verify=self._tls,
@@ -107,7 +109,7 @@ class HttpEndpoint:
         begun_at = clock()
         response = await self.send("POST", "chat/completions", dialect.body(request))
         if response.status_code == 200:
-            return parse_answer(self._key.hide_in(parse_json(response.content)), clock() - begun_at)
+            return parse_answer(response.content, clock() - begun_at, self._key)
         if response.status_code in {400, 422}:
             said, _ = complaint(json_or_none(response.content), self._key)
             if understood := dialect.after(request, said):
@@ -116,11 +118,11 @@ class HttpEndpoint:
                 raise Hiccup("dialect", f"HTTP {response.status_code}: {said}", "check the parameters", server_is_well=True)
         raise self.fault(response, request.model)
 
-    def fault(self, response: httpx.Response, model: str) -> Exception:
+    def fault(self, response: WholeResponse, model: str) -> Exception:
         pause_s = retry_after_s(response.headers, self._unix_time())
         return fault_of(response.status_code, json_or_none(response.content), pause_s, Place(self._url, model, self._key))
 
-    async def send(self, method: str, path: str, content: bytes | None = None) -> httpx.Response:
+    async def send(self, method: str, path: str, content: bytes | None = None) -> WholeResponse:
         """Any complete response within the time allowed; raises Hiccup when there is none."""
         try:
             async with asyncio.timeout(self._answer_timeout_s):
@@ -132,6 +134,8 @@ class HttpEndpoint:
                 "raise answer_timeout_s, or lower concurrency or max_tokens",
                 may_have_cost=True,
             )
+        except UnusableBody as error:
+            fault = malformed(str(error))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             what = self._key.hide(str(error)) or "time-out"
             fault = Hiccup("no_connection", f"no connection ({what})", "is the server running, and is the address right?")
@@ -148,6 +152,6 @@ class HttpEndpoint:
 def json_or_none(content: bytes) -> Any:
     """What an error's body says, if it is JSON."""
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
+        return parse_json(content)
+    except UnusableBody:
         return None

@@ -6,6 +6,7 @@ The words of the server are quoted only from its JSON error, cleaned of the key 
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -17,6 +18,8 @@ from components.endpoint.key import Key
 _RETRIED = {408, 409, 425, 429}  # and all from 500 on
 _GATEWAY = {408, 502, 504}  # somebody gave up waiting; the model may have answered and the answer may be billed
 _QUOTED_CHARACTERS = 200
+_REPR = reprlib.Repr()  # repr() itself fails on lists that are nested deep
+_REPR.maxstring = _REPR.maxother = 2 * _QUOTED_CHARACTERS
 
 
 class Hiccup(Exception):
@@ -102,14 +105,16 @@ def complaint(body: Any, key: Key) -> tuple[str, str]:
     """The server's message, one printable line without the key, and its error code; empty where there is none."""
     error = body.get("error", body) if isinstance(body, Mapping) else None
     if isinstance(error, str):
-        return _one_line(error, key), ""
+        return one_line(error, key), ""
     if not isinstance(error, Mapping):
         return "", ""
     said = error.get("message") or error.get("detail") or ""
-    return _one_line(said if isinstance(said, str) else str(said), key), str(error.get("code") or "")
+    return one_line(said, key), one_line(error.get("code") or "", key)
 
 
-def _one_line(text: str, key: Key) -> str:
+def one_line(said: Any, key: Key) -> str:
+    """The beginning of what a server said, without the key and as one printable line. Of lists and objects only the outer levels."""
+    text = said if isinstance(said, str) else _REPR.repr(said)
     line = " ".join("".join(c if c.isprintable() else " " for c in key.hide(text)).split())
     return line if len(line) <= _QUOTED_CHARACTERS else f"{line[:_QUOTED_CHARACTERS]}…"
 

@@ -1,13 +1,12 @@
 """The key of an endpoint: sent in one header, and taken out of everything that the server says.
 
-A server may repeat the key in an error, a header or an answer. Whatever it sends passes `hide` or `hide_in` before it is used.
+A server may repeat the key in an error, a header or an answer. Whatever it sends passes `hide` or `hide_secret` before it is used.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import quote
 
 from components.endpoint.chat import EndpointRefused
@@ -47,17 +46,6 @@ class Key:
             text = re.sub(re.escape(form), HIDDEN, text, flags=re.IGNORECASE)
         return text
 
-    def hide_in(self, value: Any) -> Any:
-        """Decoded JSON without the key, if that is long enough to be a secret."""
-        if len((self._read() or "").strip()) < _SECRET_CHARACTERS:
-            return value
-        return self._hidden_in(value)
-
-    def _hidden_in(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.hide(value)
-        if isinstance(value, list):
-            return [self._hidden_in(item) for item in value]
-        if isinstance(value, dict):
-            return {self.hide(name): self._hidden_in(item) for name, item in value.items()}
-        return value
+    def hide_secret(self, text: str) -> str:
+        """The same where an answer is not to be damaged: only if the key is long enough to be a secret."""
+        return text if len((self._read() or "").strip()) < _SECRET_CHARACTERS else self.hide(text)

@@ -14,13 +14,15 @@ from components.endpoint.answers import Answers
 from components.endpoint.chat import BudgetExceeded, EndpointRefused, EndpointUnavailable
 from components.endpoint.client import json_or_none, open_http
 from components.endpoint.database import Database, memory_database, open_database, open_for_replay
-from components.endpoint.faults import Hiccup
+from components.endpoint.faults import Hiccup, one_line
 from components.endpoint.key import Key
 from components.endpoint.ledger import Ledger
 from components.endpoint.parameters import EndpointParameters
 from components.endpoint.recorded import RecordedEndpoint
 from components.endpoint.retries import RetryingEndpoint
 from components.endpoint.wire import Dialect
+
+_COMPARED = 1000  # models of a server's list, for one that it does not have
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ async def check_endpoint(
     names = await list_models(parameters, key, unix_time)
     for model in models:
         if names and model not in names:
-            near = ", ".join(get_close_matches(model, names, n=3) or names[:3])
+            near = ", ".join(get_close_matches(model, names[:_COMPARED], n=3) or names[:3])
             more = "" if len(names) <= 3 else ", …"
             raise EndpointRefused(f"{parameters.base_url.rstrip('/')}: unknown model {model!r}; the server has {near}{more}")
 
@@ -117,4 +119,4 @@ async def list_models(
     listed = body.get("data") if isinstance(body, dict) else None
     if not isinstance(listed, list):
         return []
-    return [secret.hide(str(row["id"])) for row in listed if isinstance(row, dict) and "id" in row]
+    return [one_line(row["id"], secret) for row in listed if isinstance(row, dict) and isinstance(row.get("id"), str)]

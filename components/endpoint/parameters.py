@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from components.endpoint.prices import Price
+
+_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,24 @@ def check_base_url(base_url: str) -> None:
     """Raise ValueError unless this is a plain http(s) address: secrets in an address would end in logs and messages."""
     if set("@?#") & set(base_url):
         raise ValueError("the address of an endpoint must hold no user, password or query: put the key into its environment variable")
+    if origin(base_url) is None:
+        raise ValueError("the address of an endpoint must look like http://127.0.0.1:8100/v1")
+
+
+def origin(base_url: str) -> str | None:
+    """Scheme, host and port of an http(s) address, in one form for all ways to write them: whom a key was given for. None for no address.
+
+    Only ASCII without spaces and backslashes counts as an address: in all else programs do not agree where the host ends.
+    """
+    if not re.fullmatch(r"[!-\[\]-~]+", base_url):
+        return None
     try:
         parts = urlsplit(base_url)
-        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        port = parts.port if parts.port is not None else _PORTS.get(parts.scheme)
     except ValueError:
-        is_address = False
-    if not is_address:
-        raise ValueError("the address of an endpoint must look like http://127.0.0.1:8100/v1")
+        return None
+    host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}:{port}" if parts.scheme in _PORTS and host and port else None
 
 
 def is_on_this_machine(base_url: str) -> bool:

@@ -7,13 +7,18 @@ reason leads to the next one.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from components.endpoint.bodies import UnusableBody, parse_json
 from components.endpoint.chat import ChatAnswer, ChatRequest, Message
 from components.endpoint.faults import Hiccup
+from components.endpoint.key import Key
+from components.printable import whole_characters
 
 _IN_WORDS = "\n\nAnswer with one JSON object that follows this JSON schema, and with nothing else:\n{schema}"
+_MOST_TOKENS = 2**31 - 1  # that a server may say it has counted
 _NOT_COMPATIBLE = "check that the address is that of an OpenAI-compatible endpoint; answered calls are kept"
 
 
@@ -56,9 +61,15 @@ class Dialect:
         return None
 
 
-def parse_answer(body: Any, seconds: float) -> ChatAnswer:
-    """Raises Hiccup for anything but a complete chat completion with text, a refusal, or an answer cut off before its first word."""
+def parse_answer(content: bytes, seconds: float, key: Key) -> ChatAnswer:
+    """The answer in the body of a response with status 200, without the key and without halves of characters.
+
+    Raises Hiccup for anything but a complete chat completion with text, a refusal, or an answer cut off before its first word.
+    """
+    if not content.strip():
+        raise Hiccup("empty", "an empty body", _NOT_COMPATIBLE, may_have_cost=True)
     try:
+        body = parse_json(content)
         choice = body["choices"][0]
         message = choice["message"]
         text, refusal, reasoning = (
@@ -67,37 +78,39 @@ def parse_answer(body: Any, seconds: float) -> ChatAnswer:
             message.get("reasoning_content") or message.get("reasoning"),
         )
         finish_reason = choice.get("finish_reason") or "unknown"
-        usage = body.get("usage") or {}
-        tokens_in, tokens_out = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+        usage = body.get("usage")
+    except UnusableBody as error:
+        raise malformed(str(error)) from None
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise _malformed("no choice with a message in it") from None
+        raise malformed("no choice with a message in it") from None
     fields: tuple[tuple[str, Any, Any], ...] = (
         ("content", text, str | None),
         ("refusal", refusal, str | None),
         ("reasoning", reasoning, str | None),
         ("finish_reason", finish_reason, str),
-        ("prompt_tokens", tokens_in, int),
-        ("completion_tokens", tokens_out, int),
+        ("usage", usage, dict | None),
     )
     for name, value, kind in fields:
         if not isinstance(value, kind):
-            raise _malformed(f"{name} is of type {type(value).__name__}")
+            raise malformed(f"{name} is of type {type(value).__name__}")
+    tokens_in, tokens_out = _count(usage or {}, "prompt_tokens"), _count(usage or {}, "completion_tokens")
     if refusal and not text:
         text, finish_reason = refusal, "content_filter"
     if not text and finish_reason not in {"length", "content_filter"}:
         raise Hiccup("empty", "an empty answer", "ask another model or change the prompt", may_have_cost=True)
-    return ChatAnswer(text or "", reasoning or None, finish_reason, tokens_in, tokens_out, seconds, cached=False)
+    text, reasoning, finish_reason = (whole_characters(key.hide_secret(said)) for said in (text or "", reasoning or "", finish_reason))
+    return ChatAnswer(text, reasoning or None, finish_reason, tokens_in, tokens_out, seconds, cached=False)
 
 
-def parse_json(content: bytes) -> Any:
-    """The decoded body of a response with status 200; raises Hiccup when it is empty, cut off or no JSON."""
-    if not content.strip():
-        raise Hiccup("empty", "an empty body", _NOT_COMPATIBLE, may_have_cost=True)
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        raise _malformed("the body is no JSON") from None
+def _count(usage: Mapping[str, Any], name: str) -> int:
+    """A number that money is computed from, and the budget: 0 where the server does not count. Raises Hiccup for any that is no count."""
+    count = usage.get(name)
+    if count is None:
+        return 0
+    if type(count) is not int or not 0 <= count <= _MOST_TOKENS:  # a bool is an int to isinstance
+        raise malformed(f"{name} is no number of tokens")
+    return count
 
 
-def _malformed(what: str) -> Hiccup:
+def malformed(what: str) -> Hiccup:
     return Hiccup("malformed", f"a malformed answer ({what})", _NOT_COMPATIBLE, may_have_cost=True)
