@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from components.evaluation.statistics import Estimated, Interval, wilson
-from components.files import BadFile
+from components.files import BadFile, load_yaml
 from components.simulator.scripted.harm import HARMFUL
 from components.simulator.scripted.patterns import GENERIC, SERVING
 from components.simulator.scripted.reading import read_reply
@@ -64,12 +62,7 @@ class Detection:
 
 def load_labels(path: Path) -> list[LabelledReply]:
     """The labelled replies of a YAML file: a list of {user, reply, acts}. Raises BadFile with the number of the entry."""
-    try:
-        rows = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadFile(f"{path}: cannot be read: {error.strerror}") from error
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise BadFile(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    rows = load_yaml(path)
     if not isinstance(rows, list) or not rows:
         raise BadFile(f"{path}: expected a list of labelled replies, each with user, reply and acts")
     return [_labelled(row, f"{path}: entry {number}") for number, row in enumerate(rows, start=1)]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from components.files import BadFile
+from components.files import BadFile, read_unpacked, whole_characters
 
 
 class Chat(NamedTuple):
@@ -27,21 +25,11 @@ def read_chats(path: Path) -> list[Chat]:
     chats = _document(text) or _lines(path, text)
     if not chats:
         raise BadFile(f"{path}:0: has no rows")
-    return [Chat(number, _whole_characters(value)) for number, value in chats]
+    return [Chat(number, whole_characters(value)) for number, value in chats]
 
 
 def _text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise BadFile(
-            f"{path}: {'no such file' if isinstance(error, FileNotFoundError) else f'cannot be read: {error.strerror}'}"
-        ) from error
-    if content[:2] == b"\x1f\x8b":
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise BadFile(f"{path}: cannot be unpacked: {error}") from error
+    content = read_unpacked(path)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -77,11 +65,3 @@ def _lines(path: Path, text: str) -> list[Chat]:
         except (ValueError, RecursionError) as error:
             raise BadFile(f"{path}:{number}: not valid JSON ({error}); chats are read from JSON lines or one JSON document") from error
     return chats
-
-
-def _whole_characters(value: Any) -> Any:
-    """The value with a replacement character where a text holds half of a character, which no file can keep."""
-    text = json.dumps(value, ensure_ascii=False)
-    if text.isascii():
-        return value
-    return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))

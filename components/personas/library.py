@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
+from components.files import BadFile, load_yaml
 from components.personas.needs import stated_need
 
 SCENARIOS = Path(__file__).parent / "scenarios"
@@ -164,9 +163,9 @@ def load_library(folder: Path = SCENARIOS) -> Library:
 
 def _entries(path: Path, problems: list[str]) -> list[Any]:
     try:
-        entries = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except (YAMLError, UnicodeDecodeError) as error:
-        problems.append(f"{path.name}: not valid YAML: {' '.join(str(error).split())}")
+        entries = load_yaml(path)
+    except BadFile as error:
+        problems.append(str(error))
         return []
     if not isinstance(entries, list) or not entries:
         problems.append(f"{path.name}: expected a list of scenarios, got {type(entries).__name__}")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from components.files import BadFile
+from components.files import read_unpacked, whole_characters
 
 SHOWN = 3
 
@@ -49,11 +47,11 @@ def read_rows(path: Path) -> tuple[list[Row], list[Problem]]:
     """
     rows: list[Row] = []
     problems: list[Problem] = []
-    for number, line in enumerate(_content(path).split(b"\n"), start=1):
+    for number, line in enumerate(read_unpacked(path).split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            values = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+            values = whole_characters(json.loads(line.decode("utf-8"), parse_constant=_refuse))
         except (ValueError, RecursionError) as error:
             problems.append(Problem(path.name, number, "row", f"not valid JSON: {error}"))
             continue
@@ -64,18 +62,6 @@ def read_rows(path: Path) -> tuple[list[Row], list[Problem]]:
     if not rows and not problems:
         problems.append(Problem(path.name, 0, "file", "has no rows"))
     return rows, problems
-
-
-def _content(path: Path) -> bytes:
-    if not path.is_file():
-        raise BadFile(f"{path}: no such file")
-    content = path.read_bytes()
-    if content[:2] != b"\x1f\x8b":
-        return content
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadFile(f"{path}: cannot be unpacked: {error}") from error
 
 
 def _refuse(constant: str) -> NoReturn:
