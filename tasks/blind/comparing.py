@@ -49,7 +49,7 @@ class Comparing:
     def __init__(self, pairs: Sequence[Pair], study: Study, answers: AnswerFile, now: Callable[[], str]) -> None:
         self._study, self._answers, self._now = study, answers, now
         self._chosen: dict[tuple[str, str], Choice] = {}
-        self._seen: set[str] = set()
+        self._seen: set[tuple[object, ...]] = set()
         self.order = lru_cache(lambda rater: order_for(rater, pairs, study.pairs_each, study.overlap, study.seed))
         for row in answers.rows:
             if isinstance(row, Choice):
@@ -81,18 +81,18 @@ class Comparing:
     ) -> dict[str, Any]:
         """Keep an answer; one that is here already is not kept twice. Returns the progress. Raises NoSuchPlace or NotSaved."""
         placement = self._placement(rater, place)
-        if answer_id not in self._seen:
-            row = Choice(
-                at=self._now(),
-                answer_id=answer_id,
-                rater=rater,
-                pair_id=placement.pair.pair_id,
-                left=placement.left,
-                preference=preference_of(choice, placement.left),
-                confidence=confidence,
-                reason=reason,
-                seconds=seconds,
-            )
+        row = Choice(
+            at=self._now(),
+            answer_id=answer_id,
+            rater=rater,
+            pair_id=placement.pair.pair_id,
+            left=placement.left,
+            preference=preference_of(choice, placement.left),
+            confidence=confidence,
+            reason=reason,
+            seconds=seconds,
+        )
+        if row.content not in self._seen:
             self._answers.add(row)
             self._keep(row)
         return self.progress(rater)
@@ -104,7 +104,7 @@ class Comparing:
         return order[place]
 
     def _keep(self, row: Choice) -> None:
-        self._seen.add(row.answer_id)
+        self._seen.add(row.content)
         self._chosen[row.rater, row.pair_id] = row
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
@@ -14,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from components.evaluation.blind.answers import MOST_MESSAGE, MOST_NAME, MOST_REASON
+from components.evaluation.blind.answers import MOST_MESSAGE, MOST_NAME, MOST_REASON, Text
 from tasks.blind.answer_file import NotSaved
 from tasks.blind.comparing import Comparing, NoSuchPlace
 from tasks.blind.talking import NoSuchTalk, Talking
@@ -22,6 +24,7 @@ from tasks.blind.talking import NoSuchTalk, Talking
 FILES = {"/": "page.html", "/page.css": "page.css"} | {
     f"/{name}.js": f"{name}.js" for name in ("page", "asking", "judging", "comparing", "talking")
 }
+NOT_SAVED = "Not saved: the server could not write it down. Save it again; if that does not help, tell who invited you. The rest is safe."
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
@@ -29,11 +32,11 @@ def known_name(name: str) -> str:
     """One spelling of a person's name. Raises ValueError for none."""
     name = " ".join(unicodedata.normalize("NFC", name).split()).casefold()
     if not 1 <= len(name) <= MOST_NAME or not name.isprintable():
-        raise ValueError(f"a name has 1 to {MOST_NAME} characters")
+        raise ValueError(f"a name has 1 to {MOST_NAME} characters that can be seen")
     return name
 
 
-Name = Annotated[str, Field(max_length=4 * MOST_NAME), AfterValidator(known_name)]
+Name = Annotated[Text, Field(max_length=4 * MOST_NAME), AfterValidator(known_name)]
 Identity = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
@@ -47,7 +50,7 @@ class _Judgement(_Asked):
     answer_id: Identity
     choice: Literal["left", "right", "tie"]
     confidence: int = Field(ge=1, le=3)
-    reason: str = Field(max_length=MOST_REASON)
+    reason: Text = Field(max_length=MOST_REASON)
 
 
 class _OfPair(_Judgement):
@@ -62,7 +65,21 @@ class _OfTalk(_Judgement):
 class _Message(_Asked):
     talk: Identity | None
     message_id: Identity
-    text: str = Field(min_length=1, max_length=MOST_MESSAGE)
+    text: Annotated[Text, AfterValidator(str.strip), Field(min_length=1, max_length=MOST_MESSAGE)]
+
+
+_Kind = TypeVar("_Kind", bound=BaseModel)
+
+
+class _Json(JSONResponse):
+    """In ASCII, which has half of a character too."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False).encode()
+
+
+class _NoJson(ValueError):
+    """The body of a request is not what the page sends."""
 
 
 class _Stranger(ValueError):
@@ -104,13 +121,13 @@ class Page:
         if asked is None:
             place = self._comparing.progress(rater)["next"]
             return self._comparing.progress(rater) if place is None else self._comparing.view(rater, place)
-        if not asked.isdecimal():
+        if not re.fullmatch("[0-9]{1,9}", asked):
             raise NoSuchPlace("a place is a number")
         return self._comparing.view(rater, int(asked))
 
     async def _answer(self, request: Request) -> Any:
         assert self._comparing
-        said = _OfPair.model_validate_json(await request.body())
+        said = await _heard(_OfPair, request)
         return self._comparing.choose(
             self._known(said.rater), said.place, said.answer_id, said.choice, said.confidence, said.reason.strip(), said.seconds
         )
@@ -121,17 +138,17 @@ class Page:
 
     async def _message(self, request: Request) -> Any:
         assert self._talking
-        said = _Message.model_validate_json(await request.body())
-        return await self._talking.speak(self._known(said.rater), said.talk, said.message_id, said.text.strip())
+        said = await _heard(_Message, request)
+        return await self._talking.speak(self._known(said.rater), said.talk, said.message_id, said.text)
 
     async def _verdict(self, request: Request) -> Any:
         assert self._talking
-        said = _OfTalk.model_validate_json(await request.body())
+        said = await _heard(_OfTalk, request)
         return self._talking.judge(self._known(said.rater), said.talk, said.answer_id, said.choice, said.confidence, said.reason.strip())
 
     async def _leave(self, request: Request) -> Any:
         assert self._talking
-        return self._talking.leave(self._known(_Asked.model_validate_json(await request.body()).rater))
+        return self._talking.leave(self._known((await _heard(_Asked, request)).rater))
 
     def _rater_of(self, request: Request) -> str:
         return self._known(_Asked(rater=request.query_params.get("rater", "")).rater)
@@ -142,22 +159,33 @@ class Page:
         return rater
 
 
+async def _heard(kind: type[_Kind], request: Request) -> _Kind:
+    """What the page says. Not read by pydantic alone: it refuses half a character, which a text that a browser cut can end with."""
+    try:
+        said = json.loads((await request.body()).decode())
+    except (ValueError, RecursionError) as error:
+        raise _NoJson("this is not what the page sends: JSON in UTF-8 is expected") from error
+    return kind.model_validate(said)
+
+
 def _answering(answer: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
     """JSON, or one line about what was wrong."""
 
     async def respond(request: Request) -> Response:
         try:
-            return JSONResponse(await answer(request))
+            return _Json(await answer(request))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            return JSONResponse({"error": f"{where}: {first['msg']}"}, 422)
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])[:60]
+            return _Json({"error": f"{where}: {first['msg']}"}, 422)
+        except _NoJson as error:
+            return _Json({"error": str(error)}, 422)
         except (NoSuchPlace, NoSuchTalk) as error:
-            return JSONResponse({"error": str(error)}, 409)
+            return _Json({"error": str(error)}, 409)
         except _Stranger as error:
-            return JSONResponse({"error": str(error)}, 403)
-        except NotSaved:
-            return JSONResponse({"error": "not saved: the disk of the server takes nothing more; tell who invited you"}, 507)
+            return _Json({"error": str(error)}, 403)
+        except NotSaved:  # why stands in the terminal: it names the file, and that the policies
+            return _Json({"error": NOT_SAVED}, 507)
 
     return respond
 

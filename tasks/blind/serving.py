@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
@@ -11,10 +12,11 @@ from socket import socket
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from components.evaluation.blind.orders import Side
 from components.settings import Settings
-from tasks.blind.guard import Guard, hosts_of
+from tasks.blind.guard import PATIENCE_S, Guard, hosts_of
 from tasks.policies import Candidate
 from tasks.stages.assembly import Conversation
 
@@ -58,8 +60,24 @@ def serve(app: Starlette, host: str, port: int, say: Callable[[str], None]) -> N
         told.append("everybody in this network who has that address can read the dialogues and answer; what they send is not encrypted")
     guarded = Guard(app, hosts_of(host, port), key)
     config = uvicorn.Config(guarded, host=host, port=port, log_level="warning", access_log=False, server_header=False, ws="none")
-    config.timeout_graceful_shutdown = 2
+    config.http, config.proxy_headers, config.timeout_graceful_shutdown = _Impatient, False, 2
     _Announced(config, lambda: say("\n".join(told))).run()
+
+
+class _Impatient(H11Protocol):
+    """Hangs up on a client that does not say whole what it wants, or does not read what it is told: each holds one of few connections."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
+
+    def _look_again(self, last: object) -> None:
+        """`last`: what was being answered when it was looked before."""
+        is_ours_to_move = self.cycle is not None and not self.cycle.response_started
+        if self.cycle is last and not is_ours_to_move:
+            self.transport.abort()
+        elif self in self.connections:
+            self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
 
 
 class _Announced(uvicorn.Server):

@@ -49,7 +49,7 @@ export function talking({ trouble, news, cards }) {
     idea.hidden = hasBegun || cards.length === 0;
     composer.querySelector(".main").disabled = !state.live;
     message.disabled = !state.live;
-    message.placeholder = state.live ? "Write to both" : "The server was restarted: say whom you prefer, or start a new talk";
+    message.placeholder = state.ended ?? "Write to both";
     if (waitingFor || hasBegun) list.lastElementChild.scrollIntoView({ block: "nearest" });
   }
   function showJudging(is) {

@@ -24,6 +24,11 @@ _HAN = re.compile("[\u3400-\u9fff]")
 TOO_LONG = "The talk has become too long for this side. Say which side you prefer, or start a new talk."
 NO_REPLY = "This side could not reply. You can go on: write again."
 NEVER_CAME = "There is no reply to this message."
+RESTARTED = "This talk cannot be gone on with, because the page's server was restarted: judge it, or start a new one."
+SET_ASIDE = "This talk was ended to make room for other people, because it had been quiet for longest: judge it, or start a new one."
+NO_ROOM = "As many people as there is room for are waiting for replies: send it again in a moment."
+OTHER_WORDS = "A message with this number was other words: send it again."
+OVER = "This talk is over, perhaps because another one was begun in another tab: load the page again."
 
 
 class NoSuchTalk(ValueError):
@@ -40,9 +45,11 @@ class Speaker(NamedTuple):
 @dataclass
 class _Talk:
     begun: TalkBegun
-    sessions: Mapping[Side, PolicySession] | None  # None: begun before the server was started again
+    sessions: Mapping[Side, PolicySession] | None  # None: it cannot be gone on with
+    why_ended: str = RESTARTED
     said: dict[str, Said] = field(default_factory=dict)
     replied: dict[str, Replied] = field(default_factory=dict)
+    unsaved: Replied | None = None  # the disk refused it
     verdict: Verdict | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -51,12 +58,13 @@ class _Talk:
             self.said[row.message_id] = row
         elif isinstance(row, Replied):
             self.replied[row.message_id] = row
+            self.unsaved = None
         elif isinstance(row, Verdict):
             self.verdict = row
 
 
 class Talking:
-    """One open talk a person. `most_open` talks are kept going; an older one can still be judged."""
+    """One open talk a person. `most_open` talks are kept going: for one more the one that was quiet for longest ends, and can be judged."""
 
     def __init__(
         self,
@@ -72,7 +80,7 @@ class Talking:
         self._talks: dict[str, _Talk] = {}
         self._last: dict[str, str] = {}  # talk of a person
         self._talk_of: dict[str, str] = {}  # of a message
-        self._seen: set[str] = set()
+        self._seen: set[tuple[object, ...]] = set()
         for row in answers.rows:
             self._take(row)
 
@@ -80,7 +88,7 @@ class Talking:
         """The person's last talk as they may see it; an empty one where they have none."""
         talk = self._talks.get(self._last.get(rater, ""))
         if talk is None:
-            return {"talk": None, "messages": [], "live": True, "verdict": None}
+            return {"talk": None, "messages": [], "live": True, "ended": None, "verdict": None}
         left: Side = talk.begun.left
         right: Side = "b" if left == "a" else "a"
         messages = []
@@ -93,6 +101,7 @@ class Talking:
             "talk": talk.begun.talk_id,
             "messages": messages,
             "live": talk.sessions is not None,
+            "ended": talk.why_ended if talk.sessions is None else None,
             "verdict": None
             if verdict is None
             else {"choice": side_of(verdict.preference, left), "confidence": verdict.confidence, "reason": verdict.reason},
@@ -106,66 +115,90 @@ class Talking:
         talk_id = self._talk_of.get(message_id, talk_id)
         talk = self._begin(rater, text) if talk_id is None else self._of(rater, talk_id)
         async with talk.turn:
+            self._save_replies(talk)
             if message_id not in talk.said:
                 if talk.sessions is None:
-                    raise NoSuchTalk(
-                        "this talk cannot be gone on with, because the page's server was restarted: judge it, or start a new one"
-                    )
-                self._write(Said(at=self._now(), talk_id=talk.begun.talk_id, message_id=message_id, text=text))
-                a, b = await asyncio.gather(_reply(talk.sessions["a"], text), _reply(talk.sessions["b"], text))
+                    raise NoSuchTalk(talk.why_ended)
+                said = Said(at=self._now(), talk_id=talk.begun.talk_id, message_id=message_id, text=text)
+                self._write(said)
+                a, b = await asyncio.gather(_reply(talk.sessions["a"], said.text), _reply(talk.sessions["b"], said.text))
                 if a.error or b.error:
                     self._say(f"a model did not reply; why stands in {self._answers.path}")
-                self._write(Replied(at=self._now(), talk_id=talk.begun.talk_id, message_id=message_id, a=a, b=b))
+                talk.unsaved = Replied(at=self._now(), talk_id=talk.begun.talk_id, message_id=message_id, a=a, b=b)
+                self._save_replies(talk)
+            elif talk.said[message_id].text != text:
+                raise NoSuchTalk(OTHER_WORDS)
         return self.state(rater)
 
     def judge(self, rater: str, talk_id: str, answer_id: str, choice: str, confidence: int, reason: str) -> dict[str, Any]:
         """Keep what the person prefers; the last answer counts. Raises NoSuchTalk or NotSaved."""
         talk = self._of(rater, talk_id)
+        self._save_replies(talk)
         if not talk.replied:
             raise NoSuchTalk("nobody has replied in this talk yet")
-        if answer_id not in self._seen:
-            preference = preference_of(choice, talk.begun.left)
-            self._write(
-                Verdict(
-                    at=self._now(),
-                    answer_id=answer_id,
-                    rater=rater,
-                    talk_id=talk_id,
-                    preference=preference,
-                    confidence=confidence,
-                    reason=reason,
-                )
-            )
+        verdict = Verdict(
+            at=self._now(),
+            answer_id=answer_id,
+            rater=rater,
+            talk_id=talk_id,
+            preference=preference_of(choice, talk.begun.left),
+            confidence=confidence,
+            reason=reason,
+        )
+        if verdict.content not in self._seen:
+            self._write(verdict)
         return self.state(rater)
 
     def leave(self, rater: str) -> dict[str, Any]:
         """The person's next message begins a new talk. Raises NoSuchTalk while replies are on their way."""
+        talk = self._left(rater)
+        if talk is not None:
+            _close(talk, OVER)
+            del self._last[rater]
+        return self.state(rater)
+
+    def _left(self, rater: str) -> _Talk | None:
         talk = self._talks.get(self._last.get(rater, ""))
         if talk is not None and talk.turn.locked():
             raise NoSuchTalk("wait for the replies, then start a new talk")
         if talk is not None:
-            _close(talk)
-            del self._last[rater]
-        return self.state(rater)
+            self._save_replies(talk)
+        return talk
 
     def _begin(self, rater: str, text: str) -> _Talk:
-        self.leave(rater)
-        going = [talk for talk in self._talks.values() if talk.sessions is not None and not talk.turn.locked()]
-        for talk in going[: max(0, len(going) - self._most_open + 1)]:
-            _close(talk)
+        """Nothing has changed if it is not saved: the talk before is still the person's."""
+        left_behind = self._left(rater)
+        self._make_room(left_behind)
         talk_id = uuid4().hex
         left: Side = random.Random(f"{self._seed}|{talk_id}").choice(get_args(Side))
         names = {side: speaker.name for side, speaker in self._speakers.items()}
         self._write(TalkBegun(at=self._now(), rater=rater, talk_id=talk_id, a=names["a"], b=names["b"], left=left))
+        if left_behind is not None:
+            _close(left_behind, OVER)
         talk = self._talks[talk_id]
         language = "zh" if _HAN.search(text) else "en"
         talk.sessions = {side: speaker.policy.session(f"blind/{talk_id}", self._seed, language) for side, speaker in self._speakers.items()}
         return talk
 
+    def _make_room(self, left_behind: _Talk | None) -> None:
+        """For one more talk. Raises NoSuchTalk where all that are open wait for replies."""
+        going = [talk for talk in self._talks.values() if talk.sessions is not None and talk is not left_behind]
+        while len(going) >= self._most_open:
+            quiet = next((talk for talk in going if not talk.turn.locked()), None)
+            if quiet is None:
+                raise NoSuchTalk(NO_ROOM)
+            _close(quiet, SET_ASIDE)
+            going.remove(quiet)
+
     def _of(self, rater: str, talk_id: str) -> _Talk:
         if self._last.get(rater) != talk_id:
-            raise NoSuchTalk("this talk is over: start a new one")
+            raise NoSuchTalk(OVER)
         return self._talks[talk_id]
+
+    def _save_replies(self, talk: _Talk) -> None:
+        """Those that were not yet, because the disk was full."""
+        if talk.unsaved is not None:
+            self._write(talk.unsaved)
 
     def _write(self, row: TalkBegun | Said | Replied | Verdict) -> None:
         self._answers.add(row)
@@ -177,10 +210,11 @@ class Talking:
             self._last[row.rater] = row.talk_id
         elif isinstance(row, Said | Replied | Verdict) and row.talk_id in self._talks:
             self._talks[row.talk_id].take(row)
+            self._talks[row.talk_id] = self._talks.pop(row.talk_id)  # in the order of the last word
             if isinstance(row, Said):
                 self._talk_of[row.message_id] = row.talk_id
             if isinstance(row, Verdict):
-                self._seen.add(row.answer_id)
+                self._seen.add(row.content)
 
 
 async def _reply(session: PolicySession, text: str) -> Spoken:
@@ -204,7 +238,7 @@ def _shown(replied: Replied | None, side: Side, talk: _Talk) -> dict[str, str | 
     return {"reply": None, "error": TOO_LONG if spoken.error.startswith("ContextFull") else NO_REPLY}
 
 
-def _close(talk: _Talk) -> None:
+def _close(talk: _Talk, why: str) -> None:
     for session in (talk.sessions or {}).values():
         session.close()
-    talk.sessions = None
+    talk.sessions, talk.why_ended = None, why

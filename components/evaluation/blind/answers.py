@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from components.evaluation.blind.orders import Side
 from components.files import BadFile
+from components.printable import whole_characters
 
 Preference = Literal["a", "b", "tie"]
 MOST_NAME, MOST_REASON, MOST_MESSAGE = 40, 2000, 4000  # characters
+
+
+def _whole(value: Any) -> Any:
+    return whole_characters(value) if isinstance(value, str) else value
+
+
+Text = Annotated[str, BeforeValidator(_whole)]  # what people and models say
 
 
 class _Row(BaseModel):
@@ -26,9 +34,9 @@ class StudyPair(_Row):
     """A pair by name. Emotions are final ones, 0..100; None where the transcript has none."""
 
     pair_id: str
-    persona_id: str
-    dialogue_a: str
-    dialogue_b: str
+    persona_id: Text
+    dialogue_a: Text
+    dialogue_b: Text
     emotion_a: int | None
     emotion_b: int | None
 
@@ -37,9 +45,9 @@ class Study(_Row):
     """What is compared. A file that was begun with anything else is not continued."""
 
     kind: Literal["study"] = "study"
-    a: str  # name of the policy
-    b: str
-    simulator: str
+    a: Text  # name of the policy
+    b: Text
+    simulator: Text
     seed: int
     pairs_each: int
     overlap: float
@@ -49,10 +57,15 @@ class Study(_Row):
 class _Judged(_Row):
     at: str  # ISO time, UTC
     answer_id: str  # made by the page: the same answer, sent twice, is one
-    rater: str
+    rater: Text
     preference: Preference
     confidence: int = Field(ge=1, le=3)
-    reason: str = Field(default="", max_length=MOST_REASON)
+    reason: Text = Field(default="", max_length=MOST_REASON)
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """All of it but when: what two rows share that are one answer, sent twice. Its id alone could come again with other content."""
+        return tuple(self.model_dump(exclude={"at", "seconds"}).items())
 
 
 class Choice(_Judged):
@@ -69,10 +82,10 @@ class TalkBegun(_Row):
 
     kind: Literal["talk"] = "talk"
     at: str
-    rater: str
+    rater: Text
     talk_id: str
-    a: str
-    b: str
+    a: Text
+    b: Text
     left: Side
 
 
@@ -83,15 +96,15 @@ class Said(_Row):
     at: str
     talk_id: str
     message_id: str
-    text: str = Field(max_length=MOST_MESSAGE)
+    text: Text = Field(max_length=MOST_MESSAGE)
 
 
 class Spoken(_Row):
     """What one model replied; `error` says why there is no reply."""
 
-    reply: str | None
-    think: str | None = None
-    error: str | None = None
+    reply: Text | None
+    think: Text | None = None
+    error: Text | None = None
 
 
 class Replied(_Row):
@@ -130,6 +143,7 @@ def line_of(row: Row) -> bytes:
 
 def read_answers(path: Path) -> Answers:
     """Every row of the file. Raises BadFile for a line that is no answer, unless it is the last and its end is missing."""
+    check_regular(path)
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
@@ -146,12 +160,20 @@ def read_answers(path: Path) -> Answers:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise BadFile(f"{path}:{number}: not an answer: {where}: {first['msg']}".replace(": :", ":")) from error
+    if content and not rows and not b'{"'.startswith(content[:2]) and content.strip(b"\0\n"):
+        raise BadFile(f"{path}: not a file of answers")  # nothing of somebody else's file is cut off
     return Answers(rows, whole, len(content) - whole)
+
+
+def check_regular(path: Path) -> None:
+    """Raises BadFile for a folder, a pipe or a device: reading would wait, or never end."""
+    if path.exists() and not path.is_file():
+        raise BadFile(f"{path}: not a regular file; answers are kept in one")
 
 
 def _is_json(line: bytes) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

@@ -28,12 +28,12 @@ def judged(rows: Sequence[Row]) -> Judged:
     talks = {row.talk_id: row for row in rows if isinstance(row, TalkBegun)}
     choices: dict[tuple[str, str], Choice] = {}
     verdicts: dict[str, Verdict] = {}
-    seen: set[str] = set()
+    seen: set[tuple[object, ...]] = set()
     revised = 0
     for row in rows:
-        if not isinstance(row, Choice | Verdict) or row.answer_id in seen:
+        if not isinstance(row, Choice | Verdict) or row.content in seen:
             continue
-        seen.add(row.answer_id)
+        seen.add(row.content)
         if isinstance(row, Choice):
             if row.pair_id not in known:
                 raise BadFile(f"an answer of {row.rater} is about the pair {row.pair_id}, which is not in the file's first line")

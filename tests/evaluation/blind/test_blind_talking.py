@@ -20,7 +20,7 @@ from tasks.blind.talking import NEVER_CAME, NO_REPLY, TOO_LONG, NoSuchTalk
 def test_both_models_hear_the_same_and_neither_thought_is_shown(answers: AnswerFile) -> None:
     a, b = ScriptedPolicy("a", ["from a"]), ScriptedPolicy("b", ["from b"])
     talk = client(Page(None, talking(answers, a, b), None, ()))
-    assert talk.get("/api/talk", params={"rater": "ann"}).json() == {"talk": None, "messages": [], "live": True, "verdict": None}
+    assert talk.get("/api/talk", params={"rater": "ann"}).json() == {"talk": None, "messages": [], "live": True, "ended": None, "verdict": None}
     state = talk.post("/api/message", json=message(" I am sad. ")).json()
     state = talk.post("/api/message", json=message("More.", talk=state["talk"], message_id=SECOND)).json()
     assert a.heard == b.heard == ["I am sad.", "More."]
