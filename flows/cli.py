@@ -1,6 +1,7 @@
 """The `rlver` command. Thin: a command parses its options, imports what it needs and calls it, so that --help answers at once.
 
-Errors are one readable line and a non-zero exit; `--debug`, anywhere on the line, adds the traceback.
+Errors are one readable line and a non-zero exit; `--debug`, anywhere on the line, adds the traceback. What is common to all commands is
+done here, so that none can forget it: what they print is printable, and where they write is looked at before they begin.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from flows.commands import (
     latency,
     licences,
     mlflow,
+    outputs,
     personas,
     pipeline,
     portraits,
@@ -33,6 +35,7 @@ from flows.commands import (
     upkeep,
 )
 from tasks import environment, processes
+from tasks.terminal import printable_output
 
 INTERRUPTED = 130
 
@@ -59,6 +62,7 @@ app.add_typer(simulator.app, name="simulator")
 app.add_typer(serve.app, name="serve")
 app.add_typer(blind.app, name="blind")
 app.add_typer(mlflow.app, name="mlflow")
+outputs.check_all(app)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,6 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if "--debug" in arguments:
         arguments = ["--debug", *(argument for argument in arguments if argument != "--debug")]
+    with printable_output():
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         with processes.terminated_like_interrupted():
             status = app(arguments, prog_name="rlver", standalone_mode=False)

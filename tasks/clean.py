@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
+from components.files import InUse, alone_with
 from tasks import dvc
 
 TOOLS = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache", ".grimp_cache", ".benchmarks", ".coverage")
+UNFINISHED = ".partial"
 NOT_OURS = {".venv", ".venv-vllm", ".git", ".dvc"}
-
-
-class InUse(ValueError):
-    """A pipeline is at work in the folder."""
 
 
 class Removable(NamedTuple):
@@ -30,21 +29,25 @@ class Removable(NamedTuple):
 def removable(root: Path) -> list[Removable]:
     """What can go, in the order of the list of kinds: checkpoints, unfinished dialogues, caches of tools and of Python."""
     found = [(root / "scratch", "unfinished trainings begin anew")]
-    found += [(path, "unfinished dialogues are held again") for path in sorted(_below(root, "*.partial"))]
+    found += [(path, "unfinished dialogues are held again") for path in sorted(_below(root, f"*{UNFINISHED}"))]
     found += [(root / name, "a tool is slower once") for name in TOOLS]
     found += [(path, "Python compiles again") for path in sorted(_below(root, "__pycache__"))]
     return [Removable(path, _size(path), cost) for path, cost in found if path.exists() and not path.is_symlink()]
 
 
 def remove(root: Path, items: Sequence[Removable]) -> int:
-    """Remove them and return how many bytes came free. Raises InUse while a stage runs here."""
+    """Remove them and return how many bytes came free. Raises InUse, and removes nothing, while a stage or `rlver converse` is at work here."""
     if holders := sorted(pid for pid in dvc.holders(root) if psutil.pid_exists(pid)):
         raise InUse(f"process {', '.join(map(str, holders))} is at work here; wait for it to end")
-    for item in items:
-        if item.path.is_dir():
-            shutil.rmtree(item.path)
-        else:
-            item.path.unlink(missing_ok=True)
+    with ExitStack() as held:
+        for item in items:
+            if item.path.suffix == UNFINISHED:
+                held.enter_context(alone_with(item.path.with_suffix("")))
+        for item in items:
+            if item.path.is_dir():
+                shutil.rmtree(item.path)
+            else:
+                item.path.unlink(missing_ok=True)
     return sum(item.size for item in items)
 
 

@@ -9,7 +9,7 @@ from components.dialogue.episode import Job, Rollout
 from components.dialogue.finished import FinishedDialogues
 from components.dialogue.rollouts import check_failed
 from components.dialogue.transcript import Dialogue
-from components.files import write_jsonl
+from components.files import alone_with, write_jsonl
 from components.personas.persona import Persona
 from components.settings import Settings, digest_of
 from tasks.fingerprints import TALKING, appraiser_files, code_of, digests
@@ -34,11 +34,18 @@ def hold_and_write(
 ) -> list[Dialogue]:
     """Hold `jobs` and write `out`; those finished by an interrupted run with the same fingerprint are not held again.
 
-    Failed dialogues are held again on a rerun. Raises TooManyFailures, and then `out` stays as it was.
+    Failed dialogues are held again on a rerun. Raises TooManyFailures, and then `out` stays as it was; InUse while another process holds
+    dialogues for the same file, and then nothing is touched.
     """
     talk.can_hold(jobs)
+    with alone_with(out):
+        return _hold_and_write(talk, jobs, out, fingerprint, max_failure_rate, progress)
+
+
+def _hold_and_write(
+    talk: Conversation, jobs: Sequence[Job], out: Path, fingerprint: str, max_failure_rate: float, progress: DialogueProgress
+) -> list[Dialogue]:
     finished = FinishedDialogues(out.with_name(f"{out.name}.partial"), fingerprint)
-    out.parent.mkdir(parents=True, exist_ok=True)
     dialogues = finished.resume()
     for dialogue in dialogues.values():
         progress.add(dialogue, held_now=False)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.files import write_jsonl
+from components.files import target_of, write_jsonl
 from components.personas.census import split_metrics
 from components.personas.persona import Persona
 from components.personas.rows import InvalidPersonas, Problem
@@ -37,6 +37,7 @@ def write_split(out: Path, train: Sequence[Persona], test: Sequence[Persona]) ->
 
 def _write_both(first: Path, first_rows: Sequence[Persona], second: Path, second_rows: Sequence[Persona]) -> None:
     """Both texts are on disk before the first is renamed; a failing second rename puts the first back."""
+    first, second = target_of(first), target_of(second)
     new = {path: path.with_name(f".{path.name}.new") for path in (first, second)}
     kept = first.with_name(f".{first.name}.old")
     try:

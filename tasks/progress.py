@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
 from components.dialogue.transcript import Dialogue
+from components.printable import printable
+from tasks.terminal import draw
 
 Item = TypeVar("Item")
 _WIDTH = 24
@@ -121,5 +123,5 @@ def _time_left(elapsed_s: float, done: int, left: int) -> str:
 
 def _redraw(stream: TextIO, line: str) -> None:
     end = "\n" if line.endswith("\n") else ""
-    stream.write(f"\r\x1b[2K{line.rstrip()[: shutil.get_terminal_size().columns - 1]}{end}")
+    draw(stream, f"\r\x1b[2K{printable(line.rstrip()[: shutil.get_terminal_size().columns - 1])}{end}")
     stream.flush()

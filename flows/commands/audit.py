@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import endpoints
+from flows.commands import endpoints, outputs
 
 TEST_PERSONAS = Path("data/personas/test.jsonl")
 
@@ -28,7 +28,7 @@ def audit(
     personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, for the second appraiser.")] = None,
     probe: Annotated[bool, typer.Option("--probe", help="Also let cheating policies talk with the simulated user.")] = False,
     probe_personas: Annotated[Path, typer.Option("--probe-personas", help="Whom the cheats talk with (JSONL).")] = TEST_PERSONAS,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write every check to this JSON file.")] = None,
+    out: Annotated[Path | None, outputs.out("Also write every check to this JSON file.", outputs.FILE_OR_STREAM)] = None,
     budget: endpoints.Budget = None,
     replay: endpoints.Replay = False,
     params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = Path("params.yaml"),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from flows.commands import endpoints
+from flows.commands import endpoints, outputs
 
 PARAMS = Path("params.yaml")
 
@@ -90,7 +90,7 @@ def report(
         list[Path] | None,
         typer.Option("--transcripts", help="Take the emotions from these files, as of another appraiser (once for each)."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write, without the ending. [beside the answers]")] = None,
+    out: Annotated[Path | None, outputs.out("Where to write, without the ending. [beside the answers]", outputs.ANY)] = None,
     track: Annotated[bool, typer.Option("--mlflow/--no-mlflow", help="Also into MLflow.")] = True,
     params: Params = PARAMS,
 ) -> None:

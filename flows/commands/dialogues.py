@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import endpoints
+from flows.commands import endpoints, outputs
 
 PARAMS = Path("params.yaml")
 TEST_PERSONAS = Path("data/personas/test.jsonl")
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="The transcript file to write (JSONL).")]
+Out = Annotated[Path, outputs.out("The transcript file to write (JSONL).", outputs.FILE_OR_STREAM)]
 Personas = Annotated[Path, typer.Option("--personas", help="The personas file (JSONL).")]
 Variant = Annotated[str | None, typer.Option("--variant", help="Overlay params/<variant>.yaml.")]
 Difficulty = Annotated[str | None, typer.Option("--difficulty", help="How demanding the users are: vanilla or challenging.")]
@@ -44,7 +44,7 @@ def converse(
     policy: Annotated[
         str, typer.Option("--policy", help="A model folder, hf:NAME, or behind a chat endpoint openai:MODEL or vllm:URL (evaluation only).")
     ],
-    out: Out,
+    out: Annotated[Path, outputs.out("The transcript file to write (JSONL); unfinished work lies beside it.")],
     personas: Personas = TEST_PERSONAS,
     simulator: Annotated[str | None, typer.Option("--simulator", help="Who plays the users: scripted or llm.")] = None,
     difficulty: Difficulty = None,
@@ -109,7 +109,7 @@ def verify(
 def import_(
     kind: Annotated[Source, typer.Argument(help="Where the file comes from.")],
     file: Annotated[Path, typer.Argument(help="sage: recorded dialogues, rlver: persona profiles (JSONL, also .gz).")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The transcript or persona file to write (JSONL).")],
+    out: Annotated[Path, outputs.out("The transcript or persona file to write (JSONL).", outputs.FILE_OR_STREAM)],
     policy: Annotated[str | None, typer.Option("--policy", help="sage: who replied (default: the file's name).")] = None,
     split: Annotated[str, typer.Option("--split", help="rlver: the split the personas belong to, train or test.")] = "train",
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from flows.commands import outputs
 from flows.commands.dialogues import PARAMS, TEST_PERSONAS, Params, Personas, Variant
 
 
@@ -19,7 +20,7 @@ def latency(
     personas: Personas = TEST_PERSONAS,
     limit: Annotated[int, typer.Option(min=2, help="Talk with the first N personas.")] = 10,
     variant: Variant = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write all figures to this JSON file.")] = None,
+    out: Annotated[Path | None, outputs.out("Also write all figures to this JSON file.", outputs.FILE_OR_STREAM)] = None,
     params: Params = PARAMS,
 ) -> None:
     """Time the replies of a policy on this machine, one person at a time: seconds and tokens, and what of them is thinking."""

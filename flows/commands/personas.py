@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from components.printable import one_line
-from flows.commands import endpoints
+from flows.commands import endpoints, outputs
 
 Backend = Literal["library", "llm"]
 Split = Literal["train", "test"]
@@ -19,9 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Compose, import, check and announc
 
 @app.command()
 def generate(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="With --count: the persona file. Without: a folder for train.jsonl and test.jsonl.")
-    ],
+    out: Annotated[Path, outputs.out("With --count: the persona file. Without: a folder for train.jsonl and test.jsonl.", outputs.ANY)],
     train: Annotated[int, typer.Option(help="Personas to train on, without --count.")] = 500,
     test: Annotated[int, typer.Option(help="Personas to test on, without --count; they share no scenario with the others.")] = 100,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 7,
@@ -76,7 +74,7 @@ def _write_by_model(
 @app.command("import")
 def import_(
     source: Annotated[Path, typer.Argument(help="RLVER/SAGE profiles (JSONL, also .gz) or personas in this project's schema.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The persona file to write.")],
+    out: Annotated[Path, outputs.out("The persona file to write.", outputs.FILE_OR_STREAM)],
     split: Annotated[str, typer.Option(help="The split the personas belong to: train or test.")] = "train",
 ) -> None:
     """Bring foreign persona profiles into this project's schema; nothing is written when any row is bad."""

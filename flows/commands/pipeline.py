@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import endpoints
+from flows.commands import endpoints, outputs
 from tasks import environment
 
 PAPER = "paper/dvc.yaml"
@@ -53,12 +53,16 @@ def run(
     """Run the pipeline: every stage that is out of date, each after what it needs, recorded in Prefect and MLflow."""
     endpoints.use(budget, replay)
     root = environment.project_root()
-    environment.prepare(root)
+    where = environment.prepare(root)
     if dry_run:
         _look_ahead(root, _split(only), _split(variants))
         return
 
     import httpx
+
+    from tasks import servers
+
+    servers.must_let_us_in(where.prefect_api_url)
 
     from flows.reproduce import reproduce
 
@@ -89,9 +93,7 @@ def report(
         list[Path] | None,
         typer.Argument(metavar="[TRANSCRIPTS …]", help="Transcript files or folders, also imported ones: a report of these alone."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="TRANSCRIPTS or --robustness: the folder to write the report into.")] = Path(
-        "report"
-    ),
+    out: Annotated[Path, outputs.out("TRANSCRIPTS or --robustness: the folder to write the report into.", outputs.FOLDER)] = Path("report"),
     base: Annotated[
         str | None, typer.Option("--base", metavar="NAME", help="TRANSCRIPTS: the policy the others are paired with (default: base).")
     ] = None,

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from flows.commands import endpoints
+from flows.commands import endpoints, outputs
 
 Params = Annotated[Path, typer.Option("--params", help="The parameter file.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Also write everything to this JSON file.")]
+Out = Annotated[Path | None, outputs.out("Also write everything to this JSON file.", outputs.FILE_OR_STREAM)]
 PARAMS = Path("params.yaml")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import endpoints
+from flows.commands import endpoints, outputs
 from flows.commands.dialogues import PARAMS, TEST_PERSONAS, Difficulty, Params, Personas, Variant
 
 
@@ -41,7 +41,7 @@ def robustness(
     repeats: Annotated[int | None, typer.Option(min=1, help="Dialogues with each persona (default: evaluation.repeats).")] = None,
     difficulty: Difficulty = None,
     transcripts: Annotated[Path, typer.Option("--transcripts", help="Where the dialogues are kept.")] = Path("transcripts/robustness"),
-    out: Annotated[Path, typer.Option("--out", "-o", help="The JSON file with all figures.")] = Path("metrics/robustness.json"),
+    out: Annotated[Path, outputs.out("The JSON file with all figures.", outputs.FILE_OR_STREAM)] = Path("metrics/robustness.json"),
     budget: endpoints.Budget = None,
     replay: endpoints.Replay = False,
     params: Params = PARAMS,
@@ -65,7 +65,7 @@ def consistency(
     times: Annotated[int, typer.Option("--times", min=2, help="How often each reply is asked about, the first time included.")] = 5,
     personas: Personas = TEST_PERSONAS,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N dialogues.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write all figures to this JSON file.")] = None,
+    out: Annotated[Path | None, outputs.out("Also write all figures to this JSON file.", outputs.FILE_OR_STREAM)] = None,
     variant: Variant = None,
     budget: endpoints.Budget = None,
     replay: endpoints.Replay = False,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from flows.commands import outputs
+
 PARAMS = Path("params.yaml")
 
 
@@ -19,7 +21,7 @@ def score(
     transcripts: Annotated[Path, typer.Argument(help="A transcript file, or a variant's name.")],
     base: Annotated[Path | None, typer.Option("--base", help="Transcripts (or variant) to pair with, persona by persona.")] = None,
     personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, for the breakdown by class.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write all metrics to this JSON file.")] = None,
+    out: Annotated[Path | None, outputs.out("Also write all metrics to this JSON file.", outputs.FILE_OR_STREAM)] = None,
     params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = PARAMS,
 ) -> None:
     """Score a transcript file: mean final emotion, success and failure rates, with 95% confidence intervals."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from components.endpoint.chat import EndpointUnavailable
 from components.printable import one_line
 from tasks import environment, processes
+from tasks.terminal import printable_output
 
 TEMPORARY_FAILURE = 75  # EX_TEMPFAIL of sysexits.h
 DISK_FULL = ("No space left on device", "inline_container.cc")  # the second is PyTorch's writer, which does not say why it failed
@@ -19,6 +20,11 @@ def run_stage(main: Callable[[], int]) -> int:
 
     75 says that the same command may succeed later, because a service did not answer; `rlver run` then tries again.
     """
+    with printable_output():
+        return _run(main)
+
+
+def _run(main: Callable[[], int]) -> int:
     try:
         with processes.terminated_like_interrupted():
             return main()

@@ -1,0 +1,73 @@
+"""Where commands write: `--out` is looked at before the work begins, and says in the help, by its metavar, what it may be."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import typer
+
+from components.files import STANDARD_OUTPUT, BadFile, target_of
+
+FILE = "FILE"
+FILE_OR_STREAM = "FILE|-"  # `-`: standard output, and what is said otherwise goes to standard error
+FOLDER = "FOLDER"
+ANY = "PATH"
+
+
+def out(help: str, kind: str = FILE) -> Any:
+    """The option --out of a command; `kind` is one of the above."""
+    return typer.Option("--out", "-o", metavar=kind, help=help)
+
+
+def check_all(group: typer.Typer) -> None:
+    """Let every command of `group`, however deep, look at its --out first."""
+    for command in group.registered_commands:
+        if command.callback is not None and "out" in command.callback.__annotations__:
+            command.callback = _checked(command.callback)
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            check_all(inner.typer_instance)
+
+
+def check(out: Path, kind: str, others: Mapping[str, Any]) -> None:
+    """Raise BadFile where `out` cannot be written as what it is, or is one of the files among the `others`, which the command reads."""
+    if out == STANDARD_OUTPUT:
+        if kind != FILE_OR_STREAM:
+            raise BadFile(f"-o -: this command cannot write to standard output; name a {'folder' if kind == FOLDER else 'file'}")
+        return
+    if kind == FOLDER:
+        if out.exists() and not out.is_dir():
+            raise BadFile(f"{out} is a file, and a folder is to be written; name another")
+    elif not (kind == ANY and out.is_dir()):
+        target_of(out)
+    for name, path in _files(others):
+        if out.is_file() and path.is_file() and out.samefile(path):
+            raise BadFile(f"{out} is read too ({name}): writing would replace it; name another file with -o")
+
+
+def _checked(callback: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(callback)
+    def run(**values: Any) -> Any:
+        out = values["out"]
+        if out is None:
+            return callback(**values)
+        (option,) = get_type_hints(callback, include_extras=True)["out"].__metadata__
+        check(out, option.metavar, {name: value for name, value in values.items() if name != "out"})
+        with redirect_stdout(sys.stderr) if out == STANDARD_OUTPUT else nullcontext():
+            return callback(**values)
+
+    return run
+
+
+def _files(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
+    """The files that the values name, of variants their transcripts."""
+    for name, value in values.items():
+        for path in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(path, Path):
+                yield name, path
+                yield name, Path("transcripts") / f"{path}.jsonl"
