@@ -24,9 +24,11 @@ from lm_eval.api.task import ConfigurableTask
 from lm_eval.evaluator import evaluate
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
+from transformers import LogitsProcessorList
 
 from components.evaluation import statistics
 from components.evaluation.packs.tasks import PACKS, Pack, is_pack, load_pack, runs_code
+from components.policy.load import load_model
 
 BOOTSTRAP_SAMPLES = 10_000
 MOST_NEW_TOKENS = 2048  # of a written answer, thoughts included; never more than half of the model's context
@@ -87,13 +89,28 @@ def run_tasks(
     }
 
 
+class _FiniteLM(HFLM):  # type: ignore[misc]
+    """The harness' model, which never lets logits that are no numbers become a choice or an answer."""
+
+    def _model_call(self, *inputs: Any, **options: Any) -> torch.Tensor:
+        return _finite(super()._model_call(*inputs, **options))
+
+    def _model_generate(self, *inputs: Any, **options: Any) -> torch.Tensor:
+        checked = LogitsProcessorList([lambda _, logits_BV: _finite(logits_BV)])
+        answer: torch.Tensor = super()._model_generate(*inputs, logits_processor=checked, **options)
+        return answer
+
+
+def _finite(logits: torch.Tensor) -> torch.Tensor:
+    if not torch.isfinite(logits.amax(dim=-1)).all():  # a NaN is the greatest; a single -inf only rules a token out
+        raise BenchmarkError("the model's logits are not finite; its weights are broken, or its training diverged: take another copy")
+    return logits
+
+
 def _load_model(model: str, batch_size: int) -> HFLM:
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    on_gpu = torch.cuda.is_available()
-    language_model = HFLM(
-        pretrained=model, device="cuda" if on_gpu else "cpu", dtype="auto" if on_gpu else "float32", batch_size=batch_size
-    )
-    tokenizer = language_model.tokenizer
+    loaded, tokenizer = load_model(model, "auto" if torch.cuda.is_available() else torch.float32)  # the harness itself would unpickle
+    language_model = _FiniteLM(pretrained=loaded, tokenizer=tokenizer, batch_size=batch_size)
     # A special token vanishes when the reply is decoded, so it must be cut off by its id; ordinary text must be cut off as text.
     is_special = THINK_END in tokenizer.all_special_tokens
     language_model.think_end_token = tokenizer.convert_tokens_to_ids(THINK_END) if is_special else THINK_END

@@ -24,8 +24,15 @@ class Sample:
     """One sampled turn. `finished` is True when the end-of-turn token was sampled (it is then the last id)."""
 
     token_ids: tuple[int, ...]
-    logprobs: tuple[float, ...]  # of the sampled tokens under the sampling distribution, same length
+    logprobs: tuple[float, ...]  # of the sampled tokens under the sampling distribution, same length; NaN where the logits are not finite
     finished: bool
+
+
+class NotFinite(RuntimeError):
+    """The model's logits are infinite or no numbers: what it says is no reply, and nothing that follows from it is a score."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where}: the model's logits are not finite; its weights are broken, or its training diverged: take another copy")
 
 
 class Sampler(Protocol):

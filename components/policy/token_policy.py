@@ -5,13 +5,14 @@ Masks hold by construction: a token is the policy's because it was sampled here,
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from components.policy.protocol import ContextFull, Reply, Tokens, turn_seed
-from components.policy.sampler import PolicySampler, SampleRequest
+from components.policy.sampler import NotFinite, PolicySampler, SampleRequest
 from components.policy.thinking import CLOSE, Said, split_thought
 
 
@@ -86,6 +87,8 @@ class TokenSession:
             raise ContextFull(f"turn {self._turns + 1}: the context holds {len(context)} of {speaking.max_context_tokens} tokens")
         seed = turn_seed(self._dialogue_id, self._seed, self._turns)
         sample = await self._policy.sampler.sample(SampleRequest(self._dialogue_id, context, seed, speaking.max_reply_tokens))
+        if not all(map(math.isfinite, sample.logprobs)):
+            raise NotFinite(f"{self._dialogue_id}: turn {self._turns + 1}")
         said = split_thought(chat.decode(sample.token_ids), speaking.thinking)
         self._add(sample.token_ids, sample.logprobs, thought_tokens(sample.token_ids, said, chat) if speaking.strip_thoughts else 0)
         if not sample.finished:

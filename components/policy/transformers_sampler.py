@@ -189,11 +189,12 @@ class TransformersSampler:
 def draw(logits_BV: torch.Tensor, uniform_B: torch.Tensor, temperature: float, top_p: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw one token per row by inverting the distribution function at `uniform_B` in [0, 1).
 
-    Returns token ids (B,) and their log-probabilities (B,) under the distribution that was drawn from.
+    Returns token ids (B,) and their log-probabilities (B,) under the distribution that was drawn from: NaN where logits are not finite.
     """
     if temperature == 0:
-        token_B = logits_BV.argmax(dim=-1)
-        return token_B, torch.zeros_like(token_B, dtype=torch.float32)
+        token_B = logits_BV.argmax(dim=-1)  # a NaN counts as the greatest
+        best_B = logits_BV.gather(-1, token_B[:, None]).squeeze(-1).float()
+        return token_B, best_B - best_B
     logprob_BV = (logits_BV.float() / temperature).log_softmax(dim=-1)
     if top_p < 1:
         sorted_logprob, order = logprob_BV.sort(dim=-1, descending=True)

@@ -10,14 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from components.policy.policy_server import PolicyServer, PolicyServerFailed, PolicyServerUnavailable, answer, connection, unavailable
+from components.endpoint.bodies import UnusableBody, WholeResponse, read
+from components.policy.policy_server import (
+    MOST_BYTES,
+    PolicyServer,
+    PolicyServerFailed,
+    PolicyServerUnavailable,
+    answer,
+    connection,
+    quoted,
+    shown,
+    unavailable,
+)
 from components.policy.sampler import Sample, SampleRequest
 
 GENERATE = "/inference/v1/generate"
@@ -42,12 +54,13 @@ class VllmSampler:
     top_p: float
     connections: int
     weights: Callable[[], Path]
+    key: str | None = field(default=None, repr=False)
     _version: str | None = None
     _client: httpx.AsyncClient | None = None
 
     def start(self) -> None:
         """Give the server the present weights; call before the first dialogue and after every change of the weights."""
-        self._version = PolicyServer(self.url).take(self.weights().resolve())
+        self._version = PolicyServer(self.url, self.key).take(self.weights().resolve())
 
     async def sample(self, request: SampleRequest) -> Sample:
         """Raises PolicyServerUnavailable after a few attempts, PolicyServerFailed, and StaleWeights."""
@@ -57,7 +70,7 @@ class VllmSampler:
         sample, version = parse_sample(answer(self.url, GENERATE, response), self.end_of_turn, greedy=self.temperature == 0)
         if version != self._version:
             raise StaleWeights(
-                f"{self.url}: {request.dialogue_id} was sampled with the weights {version}, not {self._version}; a policy server "
+                f"{shown(self.url)}: {request.dialogue_id} was sampled with the weights {quoted(version)}, not {self._version}; a policy server "
                 "serves one run at a time"
             )
         return sample
@@ -91,13 +104,17 @@ class VllmSampler:
             },
         }
 
-    async def ask(self, body: bytes) -> httpx.Response:
+    async def ask(self, body: bytes) -> WholeResponse:
+        """Raises PolicyServerUnavailable after a few attempts, and PolicyServerFailed."""
         if self._client is None:
             limits = httpx.Limits(max_connections=self.connections, max_keepalive_connections=self.connections)
-            self._client = httpx.AsyncClient(limits=limits, **connection(self.url))
+            self._client = httpx.AsyncClient(limits=limits, **connection(self.url, self.key))
         for attempt in range(ATTEMPTS):
             try:
-                return await self._client.post(GENERATE, content=body, headers={"Content-Type": "application/json"})
+                async with self._client.stream("POST", GENERATE, content=body, headers={"Content-Type": "application/json"}) as response:
+                    return await read(response, MOST_BYTES)
+            except UnusableBody as error:
+                raise PolicyServerFailed(f"{shown(self.url)}{GENERATE}: {error}; is it our policy server?") from error
             except httpx.TransportError as error:
                 if attempt == ATTEMPTS - 1:
                     raise PolicyServerUnavailable(unavailable(self.url, error)) from error
@@ -112,15 +129,25 @@ def parse_sample(body: Any, end_of_turn: int, greedy: bool) -> tuple[Sample, str
     """
     try:
         choice = body["choices"][0]
-        token_ids = tuple(int(token) for token in choice["token_ids"])
+        token_ids = tuple(_token(token) for token in choice["token_ids"])
         logprobs = tuple(float(content["logprob"]) for content in choice["logprobs"]["content"])
-        versions = [str(span["version"]) for span in choice["weight_versions"]]
+        versions = [span["version"] for span in choice["weight_versions"]]
         reason = choice["finish_reason"]
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        said = json.dumps(body)[:300]
-        raise PolicyServerFailed(f"expected token ids, log-probabilities and versions of weights, got {said}") from error
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise PolicyServerFailed(f"expected token ids, log-probabilities and versions of weights, got {quoted(body)}") from error
     if reason not in ("stop", "length") or not token_ids or len(token_ids) != len(logprobs):
-        raise PolicyServerFailed(f"expected a finished turn, got {len(token_ids)} tokens, {len(logprobs)} of {reason=}")
+        raise PolicyServerFailed(
+            f"expected a finished turn, got {len(token_ids)} tokens, {len(logprobs)} of them scored, finish_reason {quoted(reason)}"
+        )
+    if not all(map(math.isfinite, logprobs)):
+        raise PolicyServerFailed("log-probabilities that are not finite: the weights are broken, or the training diverged; take other ones")
     if len(versions) != 1:
-        raise StaleWeights(f"the weights changed in the middle of a turn: {', '.join(versions) or 'no version'}")
+        raise StaleWeights(f"the weights changed in the middle of a turn: {', '.join(map(quoted, versions)) or 'no version'}")
     return Sample(token_ids, (0.0,) * len(token_ids) if greedy else logprobs, token_ids[-1] == end_of_turn), versions[0]
+
+
+def _token(value: Any) -> int:
+    """Raises TypeError for what is no id of a token."""
+    if type(value) is not int or not 0 <= value < 2**31:  # a bool is an int to isinstance
+        raise TypeError("no token id")
+    return value

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from torch.nn.utils.rnn import pad_sequence
 from trl import GRPOTrainer
 
 from components.dialogue.episode import Rollout
+from components.policy.load import refuse_not_finite
+from components.policy.weights import refuse_other_checkpoint
 from components.training.processes import rank
 from components.training.token_scores import TokenScores, add_token_scores
 from components.training.turn_rows import turn_rows
@@ -52,6 +55,12 @@ class DialogueTrainer(GRPOTrainer):
         for model in (self.model, self.ref_model):
             if model is not None:
                 add_token_scores(self.accelerator.unwrap_model(model), self.temperature)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """Raises ValueError for a checkpoint that does not hold just what is trained: transformers would only warn, and go on with the rest."""
+        refuse_other_checkpoint(self.model, Path(resume_from_checkpoint))
+        super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[no-untyped-call]
+        refuse_not_finite(self.model, resume_from_checkpoint)
 
     def _roll_out(self, prompts: list[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
         """TRL's hook: one dialogue per prompt, in the order of the prompts."""

@@ -33,21 +33,23 @@ def over_http(talk: Conversation, settings: Settings, url: str | None, weights: 
         return talk
     assert isinstance(talk.policy, TokenPolicy)
     numbers = (settings.policy.temperature, settings.policy.top_p, talk.concurrency)
-    sampler = VllmSampler(url, talk.policy.chat.end_of_turn, *numbers, weights)
+    key = environment.policy_server_key(environment.project_root(), url)
+    sampler = VllmSampler(url, talk.policy.chat.end_of_turn, *numbers, weights, key)
     return replace(talk, policy=replace(talk.policy, sampler=sampler))
 
 
 @contextmanager
 def opened(model: Path | str, settings: Settings, policy_name: str, concurrency: int) -> Iterator[Conversation]:
     """A conversation with the policy saved at `model`, whoever speaks for it. Raises ValueError in one line when there is none."""
-    from components.policy.load import load_tokenizer
+    from components.policy.load import check_policy
 
     if settings.rollout.sampler == "vllm" and not Path(model).is_dir():
         raise ValueError(f"rollout.sampler: vllm needs the policy in a folder of this machine, got {model}")
+    tokenizer = check_policy(model) if settings.rollout.sampler == "vllm" else None
     with policy_server(settings, model, concurrency) as url:
         if url is None:
             yield load(model, settings, policy_name, concurrency)
         else:
             no_model: Any = None
-            talk = conversation(settings, policy_name, no_model, load_tokenizer(model), concurrency)
+            talk = conversation(settings, policy_name, no_model, tokenizer, concurrency)
             yield over_http(talk, settings, url, lambda: Path(model))
