@@ -21,8 +21,8 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` as one printable line, as messages are."""
-    return printable(" ".join(text.split()))
+    """`text` as one printable line without passwords, as messages are."""
+    return printable(without_secrets(" ".join(text.split())))
 
 
 def whole_characters(text: str) -> str:

@@ -26,7 +26,7 @@ from flows.promote import promote
 from flows.reproduce import reproduce
 from flows.slots import prepare_slots
 from flows.sweep import sweep
-from tasks import dvc, environment, experiments
+from tasks import dvc, environment, experiments, servers
 from tasks.environment import shown
 
 LANDED = "rlver.personas.landed"
@@ -48,8 +48,10 @@ def deployments(root: Path) -> list[RunnerDeployment]:
 
 
 def serve_deployments(root: Path) -> None:
-    """Serve them until Ctrl-C, one run at a time: two pipelines in one folder would wait for each other's files."""
-    prepare_slots(environment.addresses(root).prefect_api_url)
+    """Serve them until Ctrl-C, one run at a time: two pipelines in one folder would wait for each other's files. Raises ServerFailed."""
+    api_url = environment.addresses(root).prefect_api_url
+    servers.must_let_us_in(api_url)
+    prepare_slots(api_url)
     detect_zombies()
     serve(*deployments(root), limit=1, pause_on_shutdown=False)
 
@@ -97,7 +99,7 @@ def personas_landed(path: Path) -> str:
         try:
             client.request("POST", "/events", json=[event]).raise_for_status()
         except httpx.HTTPError as error:
-            raise ServerUnreachable(f"the Prefect server at {shown(str(client.api_url))} did not take the event: {error}") from error
+            raise ServerUnreachable(f"the Prefect server at {shown(str(client.api_url))} did not take the event: {shown(str(error))}") from error
     return md5
 
 

@@ -6,6 +6,7 @@ Lines come from standard input, a terminal or a pipe; the end of the input ends 
 from __future__ import annotations
 
 import asyncio
+import io
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,7 +16,7 @@ from components.dialogue.transcript import Appraisal, StopReason
 from components.files import BadFile
 from components.personas.persona import Persona
 from components.policy.protocol import ContextFull
-from components.printable import printable
+from components.printable import printable, whole_characters
 from components.settings import Settings, load_settings
 from components.simulator.emotion import EmotionRules, apply_change, stop_reason, tier
 from components.simulator.protocol import Simulator
@@ -47,7 +48,7 @@ class Terminal:
             if interactive:
                 self.target.write(f"{who}> ")
                 self.target.flush()
-            line = self.source.readline()
+            line = whole_characters(self.source.readline())
             if not line or line.strip().lower() in LEAVE:
                 self.show()
                 return None
@@ -55,6 +56,14 @@ class Terminal:
                 if not interactive:
                     self.show(f"{who}> {line.strip()}")
                 return line.strip()
+
+
+def _standard_terminal() -> Terminal:
+    """Bytes that are no text, from a pipe or a terminal of another encoding, become replacement characters and end nothing."""
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    return Terminal(sys.stdin, sys.stdout)
 
 
 def chat(
@@ -69,7 +78,7 @@ def chat(
 ) -> None:
     """Hold one dialogue with the person at the terminal, as the `user` of a policy or as the `supporter` of a simulated user."""
     settings = load_settings(params, variant)
-    terminal = terminal or Terminal(sys.stdin, sys.stdout)
+    terminal = terminal or _standard_terminal()
     seed = settings.seed if seed is None else seed
     if role == "supporter":
         from tasks.stages.assembly import user_connection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from components.endpoint.recorded import RecordedEndpoint
 from components.files import BadFile
 from components.settings import Settings
 from tasks import environment
+
+logger = logging.getLogger(__name__)
 
 ANSWERS = Path("answers")
 
@@ -123,6 +126,8 @@ def _connection(settings: Settings, role: environment.Role, models: Sequence[str
         check_base_url(server.url)
     except ValueError as error:
         raise ValueError(f"{server.url_variable}: {error}") from error
+    if server.key_left_out and not environment.replays():
+        logger.warning("%s", server.key_left_out)
     parameters = EndpointParameters(
         **numbers,
         base_url=server.url,

@@ -67,11 +67,16 @@ def examine_live(root: Path, model: Path) -> Check:
     limit = load_settings(root / "params.yaml").rollout.max_logprob_gap
     try:
         with available(root, Serving(str(model), max_context_tokens=256, concurrency=64)) as url:
-            found = agreement(url, model, root / "scratch" / "agreement")
+            found = agreement(url, environment.policy_server_key(root, url), model, root / "scratch" / "agreement")
     except (NotSetUp, servers.ServerFailed, PolicyServerFailed, PolicyServerUnavailable, ValueError) as error:
         return Check("policy server", False, " ".join(str(error).split()), "see docs/serving.md")
     good = found.mean <= limit < found.other and found.under_way > 0
-    return Check("policy server", good, f"{url}: {found}", f"expected at most {limit} nats on average: docs/serving.md says what differs")
+    return Check(
+        "policy server",
+        good,
+        f"{environment.shown(url)}: {found}",
+        f"expected at most {limit} nats on average: docs/serving.md says what differs",
+    )
 
 
 def _python() -> Check:
@@ -195,6 +200,10 @@ def _loopback() -> Check:
 def _prefect(api_url: str | None) -> Check:
     if api_url is None:
         return Check("prefect", True, "no server set; each run starts its own")
+    try:
+        servers.must_let_us_in(api_url)
+    except servers.ServerFailed as error:
+        return Check("prefect", False, environment.shown(api_url), str(error))
     return Check(
         "prefect", servers.answers(f"{api_url}/health"), environment.shown(api_url), "start it (`rlver ui`), or unset PREFECT_API_URL"
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.files import BadFile
+from components.printable import without_secrets
 from components.settings import Settings
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ def is_served(policy: str) -> bool:
 def refuse_served(policy: str) -> None:
     """Raise ValueError for a policy that cannot be trained or saved."""
     if is_served(policy):
+        name = without_secrets(policy)
         raise ValueError(
-            f"{policy} is a chat endpoint, which gives text and no tokens: it can be scored (`rlver converse --policy {policy}`), not "
+            f"{name} is a chat endpoint, which gives text and no tokens: it can be scored (`rlver converse --policy {name}`), not "
             "trained; name a model folder or a hub model"
         )
 

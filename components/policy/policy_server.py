@@ -6,16 +6,25 @@ it has the new ones does the server go on. It then names them with every token i
 
 from __future__ import annotations
 
+import json
+import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from components.endpoint.bodies import PLAIN, UnusableBody, WholeResponse, read_now
+from components.endpoint.parameters import origin
 from components.policy.weights import version_of
+from components.printable import one_line, without_secrets
 
 TIMEOUT_S = 600.0  # one turn with its wait for a place in the batch; or weights, after the requests under way and read from a disk
+MOST_BYTES = 16 * 2**20  # of one answer: a hundred thousand tokens with their log-probabilities
+_QUOTED_CHARACTERS = 300
+_REPR = reprlib.Repr()  # repr() itself fails on lists that are nested deep
+_REPR.maxstring = _REPR.maxother = _QUOTED_CHARACTERS
 
 
 class PolicyServerUnavailable(ConnectionError):
@@ -28,16 +37,17 @@ class PolicyServerFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class PolicyServer:
-    """The vLLM server at `url` (without /v1). It must have been started with what `rlver serve start` starts it with."""
+    """The vLLM server at `url` (without /v1), which wants `key`. It must have been started with what `rlver serve start` starts it with."""
 
     url: str
+    key: str | None = field(default=None, repr=False)
 
     def version(self) -> str:
         """The weights it has, as `take` named them; `default` before that."""
-        return str(self._get("/weight_info")["weight_version"])
+        return str(self._field(self._get("/weight_info"), "weight_version", str))
 
     def is_paused(self) -> bool:
-        return bool(self._get("/is_paused")["is_paused"])
+        return bool(self._field(self._get("/is_paused"), "is_paused", bool))
 
     def take(self, folder: Path) -> str:
         """Make the server take over the weights in `folder`, which it must see under the same path, and return their version.
@@ -46,15 +56,18 @@ class PolicyServer:
         sampler accepts.
         """
         version = version_of(folder)
-        with httpx.Client(**connection(self.url)) as client:
+        with httpx.Client(**connection(self.url, self.key)) as client:
             self._post(client, "/pause?mode=wait")
             try:
                 self._post(client, "/update_weight_version", {"new_version": f"taking {version}"})
-                took = self._post(client, "/collective_rpc", {"method": "take_weights", "args": [str(folder), version]})["results"]
-                if not took or set(took) != {version}:
-                    raise PolicyServerFailed(f"{self.url}: its workers were to take the weights {version}; they say {took}; restart it")
-                if not self._post(client, "/reset_prefix_cache")["success"]:
-                    raise PolicyServerFailed(f"{self.url}: what it had read with the old weights could not be forgotten; restart it")
+                said = self._post(client, "/collective_rpc", {"method": "take_weights", "args": [str(folder), version]})
+                took = self._field(said, "results", list)
+                if not took or any(one != version for one in took):
+                    raise PolicyServerFailed(
+                        f"{shown(self.url)}: its workers were to take the weights {version}; they say {quoted(took)}; restart it"
+                    )
+                if not self._field(self._post(client, "/reset_prefix_cache"), "success", bool):
+                    raise PolicyServerFailed(f"{shown(self.url)}: what it had read with the old weights could not be forgotten; restart it")
                 self._post(client, "/update_weight_version", {"new_version": version})
             finally:
                 self._post(client, "/resume")
@@ -62,37 +75,70 @@ class PolicyServer:
 
     def _post(self, client: httpx.Client, path: str, content: Mapping[str, Any] | None = None) -> Any:
         try:
-            return answer(self.url, path, client.post(path, json=content))
+            return _asked(client, self.url, "POST", path, content)
         except httpx.TransportError as error:
             raise PolicyServerUnavailable(unavailable(self.url, error)) from error
 
     def _get(self, path: str) -> Any:
         try:
-            with httpx.Client(**connection(self.url)) as client:
-                return answer(self.url, path, client.get(path))
+            with httpx.Client(**connection(self.url, self.key)) as client:
+                return _asked(client, self.url, "GET", path)
         except httpx.TransportError as error:
             raise PolicyServerUnavailable(unavailable(self.url, error)) from error
 
+    def _field(self, said: Any, name: str, kind: type) -> Any:
+        if not isinstance(said, dict) or not isinstance(said.get(name), kind):
+            raise PolicyServerFailed(f"{shown(self.url)}: expected an answer with {name}, got {quoted(said)}; is it vLLM 0.32 or newer?")
+        return said[name]
 
-def connection(url: str) -> dict[str, Any]:
-    """How httpx is to talk to a policy server; reading certificates takes a while and is for https alone."""
-    return {"base_url": url, "timeout": TIMEOUT_S, "trust_env": False, "verify": url.startswith("https:")}
+
+def connection(url: str, key: str | None) -> dict[str, Any]:
+    """How httpx is to talk to a policy server; reading certificates takes a while and is for https alone. Raises PolicyServerFailed."""
+    if origin(url) is None:
+        raise PolicyServerFailed(f"{shown(url)}: the address of a policy server must look like http://127.0.0.1:7400")
+    headers = {**PLAIN, "Authorization": f"Bearer {key}"} if key else PLAIN
+    return {"base_url": url, "headers": headers, "timeout": TIMEOUT_S, "trust_env": False, "verify": url.startswith("https:")}
 
 
 def unavailable(url: str, error: Exception) -> str:
-    return f"the policy server at {url} does not answer ({type(error).__name__}: {error}); see `rlver serve status`"
+    return f"the policy server at {shown(url)} does not answer ({type(error).__name__}: {error}); see `rlver serve status`"
 
 
-def answer(url: str, path: str, response: httpx.Response) -> Any:
+def shown(url: str) -> str:
+    """The address without the name and password that may stand in it."""
+    return without_secrets(url)
+
+
+def quoted(said: Any) -> str:
+    """The beginning of what a server said, as one printable line."""
+    return one_line(said if isinstance(said, str) else _REPR.repr(said))[:_QUOTED_CHARACTERS]
+
+
+def answer(url: str, path: str, response: WholeResponse) -> Any:
     """The JSON of a good answer. Raises PolicyServerFailed for any other."""
     if response.status_code == httpx.codes.NOT_FOUND:
         raise PolicyServerFailed(
-            f"{url}{path}: no such address; the server must be vLLM 0.32 or newer with VLLM_SERVER_DEV_MODE=1 and our worker extension, as "
+            f"{shown(url)}{path}: no such address; the server must be vLLM 0.32 or newer with VLLM_SERVER_DEV_MODE=1 and our worker extension, as "
             "`rlver serve start` starts it"
         )
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        raise PolicyServerFailed(
+            f"{shown(url)}: the server does not take our key: set RLVER_POLICY_SERVER_KEY to its key, beside RLVER_POLICY_SERVER_URL in .env"
+        )
     try:
-        response.raise_for_status()
-        return response.json()
-    except (httpx.HTTPStatusError, ValueError) as error:
-        said = " ".join(response.text.split())[:300]
-        raise PolicyServerFailed(f"{url}{path}: expected JSON and status 200, got {response.status_code}: {said}; see its log") from error
+        if response.is_success:
+            return json.loads(response.content)
+    except (ValueError, RecursionError):
+        pass  # said below, as a bad status is
+    said = one_line(response.content[:_QUOTED_CHARACTERS].decode("utf-8", "replace"))
+    raise PolicyServerFailed(f"{shown(url)}{path}: expected JSON and status 200, got {response.status_code}: {said}; see its log")
+
+
+def _asked(client: httpx.Client, url: str, method: str, path: str, content: Mapping[str, Any] | None = None) -> Any:
+    """The JSON of a good answer. Raises PolicyServerFailed for any other, and httpx.TransportError."""
+    with client.stream(method, path, json=content) as response:
+        try:
+            whole = read_now(response, MOST_BYTES)
+        except UnusableBody as error:
+            raise PolicyServerFailed(f"{shown(url)}{path}: {error}; is it our policy server?") from error
+    return answer(url, path, whole)

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
+_MOST_LEVELS = 20  # of lists and objects in each other; no answer that is asked for has more than 4
 NOTHING_AROUND = "must be exactly one JSON object with nothing around it"
 
 _FENCE = re.compile(r"```json[ \t]*\n(?P<inside>.*)\n[ \t]*```", re.DOTALL)
@@ -32,6 +33,7 @@ def json_object(text: str) -> dict[str, Any]:
         raise NotOneObject(NOTHING_AROUND) from None
     if not isinstance(value, dict):
         raise NotOneObject(NOTHING_AROUND)
+    _refuse_deep(value, _MOST_LEVELS)
     return value
 
 
@@ -41,6 +43,15 @@ def first_fault(error: ValidationError) -> str:
     if fault["type"] == "extra_forbidden":
         return "a key that was not asked for"
     return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+
+
+def _refuse_deep(value: Any, levels: int) -> None:
+    """Raise NotOneObject for more levels: whoever walks through them would break."""
+    if isinstance(value, dict | list):
+        if not levels:
+            raise NotOneObject("it is nested too deep")
+        for one in value.values() if isinstance(value, dict) else value:
+            _refuse_deep(one, levels - 1)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
