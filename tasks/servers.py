@@ -1,4 +1,8 @@
-"""The web pages of MLflow and Prefect as child processes on loopback ports, both gone when the caller ends."""
+"""The web pages of MLflow and Prefect as child processes on loopback ports, both gone when the caller ends.
+
+A loopback port keeps no web page out: any page that the user has open can send requests to it, by its address or by a name of its own that
+points there (DNS rebinding), and what Prefect takes, it runs. So Prefect wants a key, and MLflow answers to its own name only.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tasks import environment, processes
-from tasks.environment import Addresses
+from tasks.environment import Addresses, key_file
 
 HOST = "127.0.0.1"
+NAMES = (HOST, "localhost")  # of this machine, as people type them
 START_S = 120.0
 # Prefect forgets who holds a slot of a concurrency limit when it starts again, unless leases are files.
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
@@ -88,19 +93,24 @@ def user_interfaces(root: Path, where: Addresses, mlflow_port: int, prefect_port
         if where.prefect_api_url and answers(f"{where.prefect_api_url}/health"):
             say(f"Prefect  {environment.shown(where.prefect_api_url.removesuffix('/api'))} (was running already)")
         else:
-            started.append(stack.enter_context(prefect(root, free_port(prefect_port))))
+            port = free_port(prefect_port)
+            started.append(stack.enter_context(prefect(root, port)))
             say(f"Prefect  {started[-1].url}    for `rlver serve-deployments` put this into .env: PREFECT_API_URL={started[-1].url}/api")
+            say(f"         asks each browser once for a password: the line in {key_file(where.prefect_home, port)}")
         yield Running(tuple(started))
 
 
 @contextmanager
 def mlflow(root: Path, tracking_uri: str, port: int) -> Iterator[Server]:
-    """MLflow's server over the tracking store, with one worker and no job runner."""
+    """MLflow's server over the tracking store, with one worker and no job runner. It answers to this very address only: what MLflow allows
+    by itself, such as `10.*`, is also a name that somebody can register."""
     options = ("--host", HOST, "--port", str(port), "--workers", "1")
     place = ("--default-artifact-root", (root / "mlartifacts").as_uri())
     extra = {
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_BACKEND_STORE_URI": tracking_uri,  # no option: everybody may read a command line, and a password may be in it
+        "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(f"{name}:{port}" for name in NAMES),
+        "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": _origins(port),
     }
     with serving(_ours("mlflow", ("-m", "mlflow", "server", *options, *place), extra, root, port, "/health")) as server:
         yield server
@@ -108,11 +118,23 @@ def mlflow(root: Path, tracking_uri: str, port: int) -> Iterator[Server]:
 
 @contextmanager
 def prefect(root: Path, port: int) -> Iterator[Server]:
-    """Prefect's server over the database in PREFECT_HOME. Its own pages need its address too."""
-    extra = {"PREFECT_API_URL": f"http://{HOST}:{port}/api", "PREFECT_UI_API_URL": f"http://{HOST}:{port}/api", **LEASES}
+    """Prefect's server over the database in PREFECT_HOME. Who asks it needs its key, in a file there, and no other origin's page may."""
+    key = environment.keep_key(environment.addresses(root).prefect_home, port)
+    extra = {
+        "PREFECT_API_URL": f"http://{HOST}:{port}/api",
+        "PREFECT_UI_API_URL": "/api",  # its pages ask where they came from
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": _origins(port),
+        "PREFECT_SERVER_API_AUTH_STRING": key,
+        "PREFECT_API_AUTH_STRING": key,
+        **LEASES,
+    }
     command = ("-m", "prefect", "server", "start", "--host", HOST, "--port", str(port))
     with serving(_ours("prefect", command, extra, root, port, "/api/health")) as server:
         yield server
+
+
+def _origins(port: int) -> str:
+    return ",".join(f"http://{name}:{port}" for name in NAMES)
 
 
 def _ours(name: str, command: Sequence[str], extra: Mapping[str, str], root: Path, port: int, health: str) -> Planned:
@@ -129,6 +151,21 @@ def answers(url: str) -> bool:
         return httpx.get(url, timeout=5).is_success
     except httpx.HTTPError:
         return False
+
+
+def must_let_us_in(api_url: str | None) -> None:
+    """Raise ServerFailed, with what to do, if the Prefect server at this address does not take the key that this process holds."""
+    import httpx
+
+    try:
+        refused = bool(api_url) and httpx.get(f"{api_url}/version", headers=environment.prefect_headers(), timeout=20).status_code == 401
+    except httpx.HTTPError:  # who asks next says so
+        return
+    if refused:
+        raise ServerFailed(
+            f"the Prefect server at {environment.shown(str(api_url))} does not take our key: put PREFECT_API_AUTH_STRING=… into .env "
+            "(the key of a server that another project's `rlver ui` started is in that project's .prefect/PORT.key)"
+        )
 
 
 @contextmanager

@@ -44,10 +44,10 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_of_a_dotenv_stays() -> Iterator[None]:
-    """A command that runs in the checkout takes over what its .env sets; the next test is not to know of it."""
+    """A command that runs in the checkout takes over what its .env sets, and keys of servers; the next test is not to know of it."""
     before = set(os.environ)
     yield
-    for name in [name for name in os.environ if name.startswith("RLVER_") and name not in before]:
+    for name in [name for name in os.environ if (name.startswith("RLVER_") or name.endswith("AUTH_STRING")) and name not in before]:
         del os.environ[name]
 
 

@@ -23,7 +23,10 @@ def promote(
     root = environment.project_root()
     if approval:
         environment.require_prefect_server(root)
-    environment.prepare(root)
+
+    from tasks import servers
+
+    servers.must_let_us_in(environment.prepare(root).prefect_api_url)
 
     from flows.promote import promote as flow
 

@@ -81,8 +81,8 @@ def status() -> None:
     url = environment.policy_server_url(root) or (server.running(root) or {}).get("url")
     if url is None:
         raise ValueError("no policy server: RLVER_POLICY_SERVER_URL is not set and `rlver serve start` is not running")
-    asked = PolicyServer(str(url))
+    asked = PolicyServer(str(url), environment.policy_server_key(root, str(url)))
     version, paused = asked.version(), asked.is_paused()
-    typer.echo(f"{url}  weights: {version}  {'PAUSED: somebody is giving it weights, or died while doing so' if paused else 'answers'}")
+    typer.echo(f"{environment.shown(str(url))}  weights: {version}  {'PAUSED: somebody is giving it weights, or died while doing so' if paused else 'answers'}")
     if paused:
         raise typer.Exit(1)

@@ -47,8 +47,8 @@ class Agreement:
         )
 
 
-def agreement(url: str, folder: Path, scratch: Path) -> Agreement:
-    """Compare the server at `url` with the policy saved in `folder`, and leave the server with its weights.
+def agreement(url: str, key: str | None, folder: Path, scratch: Path) -> Agreement:
+    """Compare the server at `url`, which wants `key`, with the policy saved in `folder`, and leave the server with its weights.
 
     `scratch` must be seen by both; a second set of weights is written there. Raises PolicyServerUnavailable and PolicyServerFailed.
     """
@@ -57,16 +57,16 @@ def agreement(url: str, folder: Path, scratch: Path) -> Agreement:
     folder = folder.resolve()
     requests = [_request(number, tokenizer.vocab_size) for number in range(REQUESTS)]
     try:
-        greedy = asyncio.run(_said(VllmSampler(url, tokenizer.eos_token_id, 0.0, 1.0, REQUESTS, lambda: folder), requests))
+        greedy = asyncio.run(_said(VllmSampler(url, tokenizer.eos_token_id, 0.0, 1.0, REQUESTS, lambda: folder, key), requests))
         same = sum(_greedy(model, request) == sample.token_ids for request, (sample, _) in zip(requests, greedy, strict=True))
         with _other_weights(model):
             second = write_weights(model, scratch.resolve())
-            sampler = VllmSampler(url, tokenizer.eos_token_id, 1.0, 1.0, 2 * REQUESTS, lambda: folder)
+            sampler = VllmSampler(url, tokenizer.eos_token_id, 1.0, 1.0, 2 * REQUESTS, lambda: folder, key)
             said, done = asyncio.run(_said_meanwhile(sampler, requests, second))
             gaps_second = [_gaps(model, request, sample) for request, (sample, _) in zip(requests * 2, said, strict=True)]
         gaps_first = [_gaps(model, request, sample) for request, (sample, _) in zip(requests * 2, said, strict=True)]
     finally:
-        PolicyServer(url).take(folder)
+        PolicyServer(url, key).take(folder)
     right, wrong, after = [], [], 0
     for (_, version), first_T, second_T in zip(said, gaps_first, gaps_second, strict=True):
         is_second = version == version_of(second)
@@ -100,7 +100,7 @@ async def _said_meanwhile(
         asked = [asyncio.create_task(_one(sampler, request)) for request in requests]
         await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)  # so the others are in the server's batch
         done = sum(task.done() for task in asked)
-        taking = asyncio.create_task(asyncio.to_thread(PolicyServer(sampler.url).take, new_weights))
+        taking = asyncio.create_task(asyncio.to_thread(PolicyServer(sampler.url, sampler.key).take, new_weights))
         asked += [asyncio.create_task(_one(sampler, request)) for request in requests]
         await taking
         return list(await asyncio.gather(*asked)), done

@@ -1,6 +1,7 @@
 """A vLLM server as a child process on a loopback port: started, awaited, and gone when its owner is, however that ends.
 
-It is started so that its weights can be replaced (worker.py) and no default of vLLM or of the model's files decides a sample.
+It is started so that its weights can be replaced (worker.py), no default of vLLM or of the model's files decides a sample, and nobody
+without its key is let in (guard.py): who may replace weights may also load files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tasks.serving.setup import HERE, python_of
 PORT = 7400  # of `rlver serve start`; Prefect's own servers take 8000 to 8999
 START_S = 900.0
 STOP_S = 60.0
-RECORD = Path(".vllm") / "server.json"
+RECORD = environment.VLLM / "server.json"
 # The kernel ends the server when the process that started it is gone, even by `kill -9`.
 _WITH_ITS_PARENT = """
 import ctypes, os, signal, sys
@@ -46,7 +47,7 @@ class Serving:
 @contextmanager
 def serving(root: Path, what: Serving, port: int = 0) -> Iterator[servers.Server]:
     """A server for `what` that answers, at `port` or any free one, so that two stages never meet at one. Its log stays only after an
-    error. Raises NotSetUp and ServerFailed."""
+    error; its key lies beside it as long as it runs. Raises NotSetUp and ServerFailed."""
     python, kind = python_of(root)
     port = servers.free_port(port)
     command = (
@@ -54,16 +55,21 @@ def serving(root: Path, what: Serving, port: int = 0) -> Iterator[servers.Server
         *("--model", what.model, "--host", servers.HOST, "--port", str(port)),
         *("--max-model-len", str(what.max_context_tokens), "--max-num-seqs", str(what.concurrency)),
         *("--worker-extension-cls", "worker.TakesWeights", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"),
+        *("--middleware", "guard.OnlyWithKey", "--allowed-origins", "[]"),
         *("--load-format", "safetensors", "--seed", "0", "--enable-scale-out", "--disable-log-stats", "--disable-uvicorn-access-log"),
         *(_on_cpu(what) if kind == "cpu" else ()),
         *what.options,
     )
-    extra = {"PYTHONPATH": str(HERE), "VLLM_SERVER_DEV_MODE": "1"}
+    folder = root / environment.VLLM
+    extra = {"PYTHONPATH": str(HERE), "VLLM_SERVER_DEV_MODE": "1", "VLLM_API_KEY": environment.keep_key(folder, port)}
     defaults = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_LOGGING_LEVEL": "WARNING"}  # GiB; not to cores
     surroundings = {**defaults, **environment.for_child(extra)}
-    log = root / RECORD.parent / f"{port}.log"
-    with servers.serving(servers.Planned("vLLM", command, surroundings, root, port, log, "/health", START_S)) as server:
-        yield server
+    log = folder / f"{port}.log"
+    try:
+        with servers.serving(servers.Planned("vLLM", command, surroundings, root, port, log, "/health", START_S)) as server:
+            yield server
+    finally:
+        environment.key_file(folder, port).unlink(missing_ok=True)
     log.unlink()
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
+from prefect_api import asked_with_key
 from whole_project import REPOSITORY
 
 from tasks import servers
@@ -61,7 +61,8 @@ def test_a_prefect_server_that_is_restarted_is_waited_for(toy: Path, tracking_ur
         kill(first)
         with servers.prefect(toy, port) as second:
             said, _ = process.communicate(timeout=600)
-            runs = httpx.post(f"{second.url}/api/flow_runs/filter", json={}, timeout=30).raise_for_status().json()
+            with asked_with_key(toy, second.url) as api:
+                runs = api.post("/flow_runs/filter", json={}).raise_for_status().json()
     assert process.returncode == 0 and "4 of 4 stages ran" in said and "Traceback" not in said, said
     assert ran(toy) == STAGES, "nothing was done twice"
     assert [run["state_type"] for run in runs] == ["COMPLETED"]

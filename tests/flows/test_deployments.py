@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from prefect_api import asked_with_key
 
 from tasks import dvc, servers
 
@@ -88,12 +89,12 @@ def test_the_schedule_plans_runs_and_landed_personas_start_one(
     params = toy / "params.yaml"
     params.write_text(params.read_text().replace("imported_train: null", "imported_train: new.jsonl"))
 
-    with servers.prefect(toy, servers.free_port(15280)) as server:
+    with servers.prefect(toy, servers.free_port(15280)) as server, asked_with_key(toy, server.url) as client:
         api = f"{server.url}/api"
 
         def runs(deployment: str, **wanted: Any) -> list[dict[str, Any]]:
             body = {"deployments": {"name": {"any_": [deployment]}}, **wanted}
-            return list(httpx.post(f"{api}/flow_runs/filter", json=body, timeout=30).raise_for_status().json())
+            return list(client.post("/flow_runs/filter", json=body).raise_for_status().json())
 
         with rlver("serve-deployments", root=toy, PREFECT_API_URL=api):
             scheduled = wait_for(lambda: runs("nightly"), 90)
@@ -143,7 +144,9 @@ def test_ctrl_c_ends_the_running_stage_and_a_rerun_goes_on(toy: Path, tracking_u
 
 
 @pytest.mark.slow
-def test_an_unchanged_graph_runs_nothing_again_and_ui_serves_what_ran(toy: Path, tracking_uri: str, tmp_path: Path) -> None:
+def test_an_unchanged_graph_runs_nothing_again_and_ui_serves_what_ran(
+    toy: Path, tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = {"PREFECT_HOME": str(tmp_path / "prefect")}
     values = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **home}
     command = (sys.executable, "-m", "flows.cli", "run")
@@ -168,7 +171,10 @@ def test_an_unchanged_graph_runs_nothing_again_and_ui_serves_what_ran(toy: Path,
             "train@b",
             "report",
         }
-        assert len(httpx.post(f"{urls['Prefect']}/api/flow_runs/filter", json={}, timeout=30).json()) == 2
+        assert httpx.post(f"{urls['Prefect']}/api/flow_runs/filter", json={}, timeout=30).status_code == 401
+        monkeypatch.setenv("PREFECT_HOME", home["PREFECT_HOME"])
+        with asked_with_key(toy, urls["Prefect"]) as client:
+            assert len(client.post("/flow_runs/filter", json={}).json()) == 2
     assert not servers.answers(f"{urls['MLflow']}/health")
 
 
@@ -192,29 +198,29 @@ def test_a_cancelled_run_leaves_no_process_and_a_silent_one_will_be_called_crash
     def asleep() -> list[Path]:
         return [pid for pid in Path("/proc").glob("[0-9]*") if b"sleep\x00119.5" in _command(pid)]
 
-    with servers.prefect(toy, servers.free_port(15380)) as server:
+    with servers.prefect(toy, servers.free_port(15380)) as server, asked_with_key(toy, server.url) as client:
         api = f"{server.url}/api"
         with rlver("serve-deployments", root=toy, PREFECT_API_URL=api):
             body = {"deployments": {"name": {"any_": ["nightly"]}}}
-            (deployment,) = wait_for(lambda: httpx.post(f"{api}/deployments/filter", json=body, timeout=30).json(), 120)
+            (deployment,) = wait_for(lambda: client.post("/deployments/filter", json=body).json(), 120)
 
             def start(**parameters: Any) -> httpx.Response:
                 run = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
-                return httpx.post(f"{api}/deployments/{deployment['id']}/create_flow_run", json=run, timeout=30)
+                return client.post(f"/deployments/{deployment['id']}/create_flow_run", json=run)
 
             def state(run: str) -> str:
-                return str(httpx.get(f"{api}/flow_runs/{run}", timeout=30).json()["state_type"])
+                return str(client.get(f"/flow_runs/{run}").json()["state_type"])
 
             refused = start(variants=["no-such-variant"])
             assert refused.status_code in (409, 422) and "no-such-variant" in refused.text
 
             run = start().raise_for_status().json()["id"]
             wait_for(asleep, 120)
-            httpx.post(f"{api}/flow_runs/{run}/set_state", json={"state": {"type": "CANCELLING"}}, timeout=30).raise_for_status()
+            client.post(f"/flow_runs/{run}/set_state", json={"state": {"type": "CANCELLING"}}).raise_for_status()
             wait_for(lambda: state(run) == "CANCELLED", 90)
             assert not asleep()
 
-            found = httpx.post(f"{api}/automations/filter", json={}, timeout=30).json()
+            found = client.post("/automations/filter", json={}).json()
             (watching,) = (one for one in found if one["name"] == "rlver: runs without a heartbeat have crashed")
             assert watching["enabled"] and watching["trigger"]["after"] == ["prefect.flow-run.heartbeat"]
             assert (watching["trigger"]["posture"], watching["trigger"]["within"]) == ("Proactive", 300)

@@ -24,6 +24,7 @@ from components.policy.sampler import Sample, SampleRequest
 from components.policy.vllm_sampler import StaleWeights, VllmSampler
 from components.recording import CurveFile
 from flows.cli import main as rlver
+from tasks import environment
 from tasks.serving.agreement import REQUESTS, agreement
 from tasks.serving.setup import FOLDER, NotSetUp, python_of
 from tasks.stages import TEMPORARY_FAILURE, base, converse, run_stage, train
@@ -80,6 +81,10 @@ def in_project(root: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLVER_POLICY_SERVER_URL", url)
 
 
+def key(url: str) -> str | None:
+    return environment.policy_server_key(Path(), url)
+
+
 def _processes(root: Path) -> list[str]:
     """vLLM's processes in this project."""
     found = []
@@ -95,7 +100,7 @@ def _processes(root: Path) -> list[str]:
 
 
 def test_server_and_trainer_say_the_same_also_through_a_change_of_weights(root: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = agreement(url, root / "models" / "base", root / "scratch" / "agreement")
+    found = agreement(url, key(url), root / "models" / "base", root / "scratch" / "agreement")
     with capsys.disabled():
         print(f"\n{found}")
     assert found.max < 1e-3 and found.mean < 1e-4 < 1e-2 < found.other
@@ -111,9 +116,9 @@ def test_grpo_steps_are_sampled_with_the_weights_of_the_step_before(root: Path, 
     assert [row["step"] for row in rows] == [1, 2] and all(row["logprob_gap"] < 1e-4 for row in rows)
     assert not torch.equal(weights(root / "models" / "live"), weights(root / "models" / "base")), "the second step had other weights"
     (sent,) = (root / "scratch" / "live").glob("live-*/weights")
-    assert PolicyServer(url).version().startswith(f"{sent}@"), "the last check was held with the last weights"
+    assert PolicyServer(url, key(url)).version().startswith(f"{sent}@"), "the last check was held with the last weights"
     model, _ = load_policy(root / "models" / "live")
-    sampler = VllmSampler(url, 0, 1.0, 1.0, 1, lambda: sent)
+    sampler = VllmSampler(url, 0, 1.0, 1.0, 1, lambda: sent, key(url))
     sampler.start()
     assert _gap(model, _sample(sampler, "after training")) < 1e-4
 
@@ -129,7 +134,7 @@ def test_converse_holds_the_benchmark_over_vllm_and_a_seed_repeats_it(root: Path
 
 
 def test_another_run_at_the_same_server_is_noticed(root: Path, url: str) -> None:
-    ours, theirs = (VllmSampler(url, 0, 1.0, 1.0, 1, lambda name=name: root / "models" / name) for name in ("base", "live"))
+    ours, theirs = (VllmSampler(url, 0, 1.0, 1.0, 1, lambda name=name: root / "models" / name, key(url)) for name in ("base", "live"))
     ours.start()
     _sample(ours, "before")
     theirs.start()
@@ -143,15 +148,15 @@ def test_status_says_which_weights_the_server_has(capsys: pytest.CaptureFixture[
 
 
 def test_what_the_server_refuses_is_told_in_one_line(root: Path, url: str) -> None:
-    sampler = VllmSampler(url, 0, 1.0, 1.0, 1, lambda: root / "models" / "base")
+    sampler = VllmSampler(url, 0, 1.0, 1.0, 1, lambda: root / "models" / "base", key(url))
     sampler.start()
     with pytest.raises(PolicyServerFailed, match=r"got 400: .*900"):
         _sample(sampler, "too long", tuple(range(5, 105)) * 10)
     (root / "torn").mkdir()
     (root / "torn" / "model.safetensors").write_bytes(b"half")
     with pytest.raises(PolicyServerFailed, match=r"they say \['\w+: .*restart it"):
-        VllmSampler(url, 0, 1.0, 1.0, 1, lambda: root / "torn").start()
-    assert PolicyServer(url).version().startswith("taking "), "so nobody takes its samples"
+        VllmSampler(url, 0, 1.0, 1.0, 1, lambda: root / "torn", key(url)).start()
+    assert PolicyServer(url, key(url)).version().startswith("taking "), "so nobody takes its samples"
 
 
 def test_a_server_that_is_not_there_is_a_temporary_failure_in_one_line(
