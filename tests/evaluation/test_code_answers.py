@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -90,7 +91,7 @@ def test_a_program_without_end_is_ended():
 
 def test_a_program_sees_an_empty_folder_which_is_gone_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert ends_well("import os; assert sorted(os.listdir()) == ['output', 'program.py']; open('left', 'w').write('x')")
+    assert ends_well("import os; assert os.listdir() == []; open('left', 'w').write('x')")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -116,6 +117,8 @@ def test_a_program_has_no_network_and_nothing_it_starts_outlives_it(tmp_path: Pa
 
 def test_without_namespaces_it_is_still_bounded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
+    if os.geteuid() == 0 and os.stat(sys.base_prefix).st_uid == 0 and Path("/usr/bin/python3.11").exists():
+        monkeypatch.setattr(sys, "executable", "/usr/bin/python3.11")  # root becomes nobody, who cannot read a Python of root's own
     sandbox._shut_in.cache_clear()
     try:
         assert sandbox._shut_in() == ()

@@ -1,4 +1,4 @@
-"""HumanEval and MBPP answers: the code of a reply, joined with the task's tests into one program that ends well or does not.
+"""HumanEval and MBPP answers: the code of a reply, and the task's tests, each a program of its own: a trial.
 
 Both sets are asked as chat, without examples, and scored by one greedy answer (pass@1; Chen et al. 2021, Austin et al. 2021).
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+
+from components.evaluation.packs.sandbox import Trial
 
 HUMANEVAL_HUB, MBPP_HUB = "openai/openai_humaneval", "google-research-datasets/mbpp"
 HUMANEVAL_FIELDS, MBPP_FIELDS = ("prompt", "test", "entry_point"), ("text", "test_list")
@@ -28,18 +30,19 @@ def humaneval_question(row: Mapping[str, Any]) -> str:
     return HUMANEVAL_PROMPT.format(prompt=row["prompt"])
 
 
-def humaneval_program(row: Mapping[str, Any], reply: str) -> str:
+def humaneval_program(row: Mapping[str, Any], reply: str) -> Trial:
     """The task's own text first: it holds imports and helpers, and its function with nothing but a docstring is good Python. A whole
-    function in the reply replaces that one; anything else continues it."""
-    code = code_of(reply, f"def {row['entry_point']}")
-    joint = "\n\n" if f"def {row['entry_point']}" in code else ""
-    return f"{row['prompt']}{joint}{code}\n\n{row['test']}\n\ncheck({row['entry_point']})\n"
+    function in the reply replaces that one; anything else continues it. The tests get the helpers from the task, not from the reply."""
+    name = row["entry_point"]
+    code = code_of(reply, f"def {name}")
+    joint = "\n\n" if f"def {name}" in code else ""
+    return Trial(f"{row['prompt']}{joint}{code}\n", tests=f"{row['test']}\n\ncheck({name})\n", given=f"{row['prompt']}\n\ndel {name}\n")
 
 
 def mbpp_question(row: Mapping[str, Any]) -> str:
     return MBPP_PROMPT.format(text=row["text"], tests="\n".join(row["test_list"]))
 
 
-def mbpp_program(row: Mapping[str, Any], reply: str) -> str:
+def mbpp_program(row: Mapping[str, Any], reply: str) -> Trial:
     set_up = row.get("test_setup_code") or ""
-    return "\n\n".join([code_of(reply), set_up, "\n".join(row["test_list"])]) + "\n"
+    return Trial(code_of(reply), tests="\n\n".join([set_up, "\n".join(row["test_list"])]) + "\n")

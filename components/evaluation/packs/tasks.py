@@ -132,6 +132,7 @@ def _written(
 
 
 def _coding_rows(task: str, source: str, hub: str, subset: str | None, fields: tuple[str, ...]) -> list[dict[str, Any]]:
+    sandbox.make_sure()
     if not source.endswith(".jsonl"):
         return [dict(row) for row in _hub(task, source or hub, subset)]
     rows = []
