@@ -21,6 +21,7 @@ from tasks.policies import Candidate
 from tasks.stages.assembly import Conversation
 
 PORT = 7500
+MOST_CONNECTIONS = 100  # at once, with as many again that wait to be let in: far below the files that a process may open
 OPEN_TALKS = 16  # at once; each holds memory of a model in this process
 
 
@@ -60,21 +61,31 @@ def serve(app: Starlette, host: str, port: int, say: Callable[[str], None]) -> N
         told.append("everybody in this network who has that address can read the dialogues and answer; what they send is not encrypted")
     guarded = Guard(app, hosts_of(host, port), key)
     config = uvicorn.Config(guarded, host=host, port=port, log_level="warning", access_log=False, server_header=False, ws="none")
+    config.backlog = MOST_CONNECTIONS
     config.http, config.proxy_headers, config.timeout_graceful_shutdown = _Impatient, False, 2
     _Announced(config, lambda: say("\n".join(told))).run()
 
 
 class _Impatient(H11Protocol):
-    """Hangs up on a client that does not say whole what it wants, or does not read what it is told: each holds one of few connections."""
+    """Hangs up on a client that does not say whole what it wants, or does not read what it is told: each holds one of few connections.
+
+    Where there are too many, the one that has been waited for longest goes at once, so that the next person is always let in.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._since_s = self.loop.time()
         self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
+        here = [one for one in self.connections if isinstance(one, _Impatient) and not one.transport.is_closing()]
+        if len(here) > MOST_CONNECTIONS:
+            min(here, key=lambda one: (one._is_ours_to_move(), one._since_s)).transport.abort()
+
+    def _is_ours_to_move(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_started and not self.flow.write_paused
 
     def _look_again(self, last: object) -> None:
         """`last`: what was being answered when it was looked before."""
-        is_ours_to_move = self.cycle is not None and not self.cycle.response_started
-        if self.cycle is last and not is_ours_to_move:
+        if self.cycle is last and not self._is_ours_to_move():
             self.transport.abort()
         elif self in self.connections:
             self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)

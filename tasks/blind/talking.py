@@ -20,6 +20,7 @@ from components.policy.protocol import ContextFull, Policy, PolicySession
 from tasks.blind.answer_file import AnswerFile
 from tasks.blind.comparing import preference_of, side_of
 
+MOST_MESSAGES = 200  # of a talk; the whole of it is sent after each
 _HAN = re.compile("[\u3400-\u9fff]")
 TOO_LONG = "The talk has become too long for this side. Say which side you prefer, or start a new talk."
 NO_REPLY = "This side could not reply. You can go on: write again."
@@ -27,6 +28,7 @@ NEVER_CAME = "There is no reply to this message."
 RESTARTED = "This talk cannot be gone on with, because the page's server was restarted: judge it, or start a new one."
 SET_ASIDE = "This talk was ended to make room for other people, because it had been quiet for longest: judge it, or start a new one."
 NO_ROOM = "As many people as there is room for are waiting for replies: send it again in a moment."
+MUCH_SAID = f"{MOST_MESSAGES} messages are as many as a talk may have: judge it, or start a new one."
 OTHER_WORDS = "A message with this number was other words: send it again."
 OVER = "This talk is over, perhaps because another one was begun in another tab: load the page again."
 
@@ -119,6 +121,8 @@ class Talking:
             if message_id not in talk.said:
                 if talk.sessions is None:
                     raise NoSuchTalk(talk.why_ended)
+                if len(talk.said) == MOST_MESSAGES:
+                    raise NoSuchTalk(MUCH_SAID)
                 said = Said(at=self._now(), talk_id=talk.begun.talk_id, message_id=message_id, text=text)
                 self._write(said)
                 a, b = await asyncio.gather(_reply(talk.sessions["a"], said.text), _reply(talk.sessions["b"], said.text))
