@@ -14,6 +14,8 @@ _HALF = re.compile("[\ud800-\udfff]")
 _LOGIN = re.compile(r"(?<=:)//(?!/)(?:[^\s/]*|[^\s/:@]{0,100}:(?!\d{1,5}/)\S{0,300})@")
 _SECRET_FIELD = re.compile(r"([?&][^\s?&=]{0,40}(?:pass|pwd|key|token|secret)[^\s?&=]{0,40}=)[^\s&]+", re.IGNORECASE)
 
+_LONGEST_LINE = 2_000  # characters: a foreign name in a message may be as long as its file
+
 
 def printable(text: str) -> str:
     """`text` with a replacement character in the place of each one that a terminal would obey."""
@@ -21,8 +23,9 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` as one printable line without passwords, as messages are."""
-    return printable(without_secrets(" ".join(text.split())))
+    """`text` as one printable line without passwords, as messages are: of a long one the beginning and the end, where the advice stands."""
+    line = printable(without_secrets(" ".join(text.split())))
+    return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 500]} … {line[-497:]}"
 
 
 def whole_characters(text: str) -> str:

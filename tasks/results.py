@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.files import BadFile, write_json
+from components.files import read_json, write_json
 
 REPORTS = {"report": Path("reports/index.html"), "paper": Path("paper/report/index.html")}
 FAILURES = Path("paper/logs/failures.json")
@@ -44,15 +43,13 @@ def write_failures(root: Path, failures: Mapping[str, str]) -> None:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise BadFile(f"{path}: not valid JSON ({error.msg} in line {error.lineno}); run `rlver run --only score` again") from error
+    values = read_json(path, "run `rlver run --only score` again")
     return values if isinstance(values, dict) else {}
 
 
 def _cells(values: Mapping[str, Any]) -> tuple[str, ...]:
-    paired = values.get("paired_to_base") or {}
+    paired = values.get("paired_to_base")
+    paired = paired if isinstance(paired, dict) else {}
     return (
         f"{_number(values.get('emotion_mean'))} {_interval(values.get('emotion_ci95'))}".strip(),
         f"{_number(paired.get('difference'), '+.1f')} {_interval(paired.get('ci95'), '+.1f')}".strip() if paired else "",
@@ -63,7 +60,7 @@ def _cells(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _number(value: Any, form: str = ".1f") -> str:
-    return format(value, form) if isinstance(value, (int, float)) else "–"
+    return format(value, form) if isinstance(value, (int, float)) and abs(value) < 1e9 else "–"
 
 
 def _interval(ends: Any, form: str = ".1f") -> str:

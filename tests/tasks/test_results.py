@@ -44,5 +44,5 @@ def test_damaged_metrics_are_named(tmp_path: Path) -> None:
     path = tmp_path / "metrics" / "v" / "sentient.json"
     path.parent.mkdir(parents=True)
     path.write_text("{")
-    with pytest.raises(BadFile, match=r"sentient.json: not valid JSON .* in line 1\)"):
+    with pytest.raises(BadFile, match=r"sentient.json: not valid JSON .* column 2\)"):
         results.table(tmp_path)

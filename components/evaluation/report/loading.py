@@ -7,17 +7,19 @@ mixes two runs looks exactly like one that does not. (`bare` makes the same mate
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
+
 from components.dialogue.transcript import Dialogue, SimulatorTag
 from components.evaluation.checkpoints import Checkpoints, load_checkpoints
 from components.evaluation.transcripts import load_transcripts
-from components.files import BadFile
+from components.files import BadFile, read_json
 
 BASE = "base"
 COLUMNS = (
@@ -116,13 +118,24 @@ def read_object(path: Path) -> Mapping[str, Any] | None:
     """The JSON object in `path`; None without the file. Raises BadFile."""
     if not path.is_file():
         return None
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise BadFile(f"{path}: not valid JSON; run its stage again") from error
+    value = read_json(path, "run its stage again")
     if not isinstance(value, dict):
         raise BadFile(f"{path}: expected a JSON object, got {type(value).__name__}")
     return value
+
+
+@contextmanager
+def known_shapes() -> Iterator[None]:
+    """Metrics are drawn as their stages write them, and not checked one by one. Raises BadFile for what is of another shape."""
+    try:
+        yield
+    except BadFile:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, TemplateError) as error:
+        raise BadFile(
+            f"the metrics (metrics/, or the file of --robustness) are not of the shape that their stages write ({type(error).__name__}: {error}); "
+            "run score and benchmark again, or look with --debug which one it is"
+        ) from error
 
 
 def load_robustness(path: Path) -> Mapping[str, Any]:
@@ -145,7 +158,7 @@ def check_belongs(path: Path, sentient: Mapping[str, Any], transcripts: Path, di
     mean = math.fsum(finals) / len(finals) if finals else math.nan
     try:
         n, recorded = sentient["n"], float(sentient["emotion_mean"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadFile(f"{path}: it lacks n and emotion_mean; run score again") from error
     if n != len(dialogues) or not math.isclose(recorded, mean, abs_tol=1e-4):
         raise BadFile(
@@ -170,8 +183,9 @@ def read_curve(path: Path) -> Curve | None:
 
 def _curve_rows(path: Path) -> Iterator[tuple[float, dict[str, float]]]:
     with path.open(encoding="utf-8", newline="") as file:
-        for row in (reader := csv.DictReader(file)):
-            try:
+        reader = csv.DictReader(file)
+        try:
+            for row in reader:
                 yield float(row["step"]), {name: float(row[name]) for name in COLUMNS if row.get(name)}
-            except (KeyError, TypeError, ValueError) as error:
-                raise BadFile(f"{path}:{reader.line_num}: expected a step and numbers ({error})") from error
+        except (KeyError, TypeError, ValueError, csv.Error) as error:
+            raise BadFile(f"{path}:{reader.line_num}: expected a step and numbers ({error})") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from components.evaluation.report import figures, headline, ink, views, wording
-from components.evaluation.report.loading import Material
+from components.evaluation.report.loading import Material, known_shapes
 from components.evaluation.report.panels.listing import PANELS
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.table import Table, as_csv, as_markdown
@@ -19,6 +20,7 @@ from components.files import write_bytes_atomically, write_text_atomically
 _SCRIPTS = ("tables.js", "store.js", "dialogue.js")  # before those of the panels
 
 
+@known_shapes()
 def write_report(material: Material, run: Run, out: Path) -> None:
     """Write index.html, results.md, tables/ and plots/ into `out`; what an earlier run left in the two folders is removed."""
     drawn = [one for draw in figures.FIGURES.values() if (one := draw(material)) is not None]
@@ -28,18 +30,21 @@ def write_report(material: Material, run: Run, out: Path) -> None:
         write_bytes_atomically(out / "plots" / f"{one.name}.png", ink.png(one.figure))
     _keep_only(out / "plots", {f"{name}.{ending}" for name in drawings for ending in ("svg", "png")})
     tables = all_tables(material, run)
+    names = {table.name: re.sub(r"[^\w.-]", "-", table.name) + ".csv" for table in tables}  # a policy's name is in some, and may be a path
     for table in tables:
-        write_text_atomically(out / "tables" / f"{table.name}.csv", as_csv(table))
-    _keep_only(out / "tables", {f"{table.name}.csv" for table in tables})
+        write_text_atomically(out / "tables" / names[table.name], as_csv(table))
+    _keep_only(out / "tables", set(names.values()))
     write_text_atomically(out / "results.md", "\n".join(as_markdown(table) for table in tables))
     write_text_atomically(out / "index.html", page(material, run, drawings))
 
 
+@known_shapes()
 def all_tables(material: Material, run: Run) -> list[Table]:
     """Every table of the page, in its order."""
     return [table for panel in PANELS for table in panel.tables(material, run)]
 
 
+@known_shapes()
 def page(material: Material, run: Run, drawings: Mapping[str, str]) -> str:
     """The page as one HTML text; `drawings` are finished SVG elements by figure name."""
     shown = [(panel, found) for panel in PANELS if (found := panel.values(material, run)) is not None]

@@ -1,0 +1,102 @@
+"""Every command that reads dialogues of others, with dialogues that nobody should write: 200 inputs each, 10,000 in the slow run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fakes import people
+from fuzzing import as_json, as_lines, fuzz, mutants, times
+from valid_documents import CHATS, RECORDED, TRANSCRIPTS
+
+from components.distillation.examples import examples
+from components.distillation.material import material
+from components.files import write_jsonl
+from components.settings import Settings, load_settings
+from tasks import dialogue_commands, score_commands
+from tasks.distil_commands import recorded
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def parameters() -> Settings:
+    """Those of the project, with few resamplings: intervals are not what is tried here."""
+    read = load_settings(ROOT / "params.yaml")
+    return read.model_copy(update={"evaluation": read.evaluation.model_copy(update={"bootstrap_samples": 100})})
+
+
+@pytest.fixture(autouse=True)
+def _parameters_are_read_once(parameters: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (dialogue_commands, score_commands):
+        monkeypatch.setattr(module, "load_settings", lambda *_, **__: parameters)
+
+
+@times
+def test_transcripts_that_are_scored(times: int, tmp_path: Path, parameters: Settings) -> None:
+    path, out = tmp_path / "foreign.jsonl", tmp_path / "scores.json"
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        score_commands.score(path, None, None, out, ROOT / "params.yaml").encode()
+
+    fuzz(mutants(TRANSCRIPTS, as_lines), read, times)
+
+
+@times
+def test_transcripts_that_are_compared(times: int, tmp_path: Path) -> None:
+    path, other = tmp_path / "foreign.jsonl", tmp_path / "other.jsonl"
+    write_jsonl(other, TRANSCRIPTS[0])
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        score_commands.compare([path, other], False, ROOT / "params.yaml").encode()
+
+    fuzz(mutants(TRANSCRIPTS, as_lines), read, times)
+
+
+@times
+def test_transcripts_that_are_verified(times: int, tmp_path: Path, parameters: Settings) -> None:
+    path = tmp_path / "foreign.jsonl"
+    known = {persona.persona_id: persona for persona in people()[1]}
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        dialogue_commands.verified(path, lambda _: known, parameters, tmp_path / "none.db").encode()
+
+    fuzz(mutants(TRANSCRIPTS, as_lines), read, times, path.name)
+
+
+@times
+def test_recorded_sage_dialogues(times: int, tmp_path: Path) -> None:
+    path, out = tmp_path / "foreign.jsonl", tmp_path / "transcripts.jsonl"
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        dialogue_commands.import_sage(path, out, None).encode()
+
+    fuzz(mutants(RECORDED, as_lines), read, times, path.name)
+
+
+@times
+def test_chats_of_others(times: int, tmp_path: Path) -> None:
+    path, out = tmp_path / "foreign.jsonl", tmp_path / "transcripts.jsonl"
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        dialogue_commands.appraise(path, "scripted", out, None, None, ROOT / "params.yaml").encode()
+
+    documents = [*CHATS, *(chat[0] for chat in CHATS), *(json.dumps(chat, indent=1).encode() for chat in CHATS)]
+    fuzz(mutants(documents, lambda value: as_lines(value) if isinstance(value, list) else as_json(value)), read, times, path.name)
+
+
+@times
+def test_recordings_to_learn_from(times: int, tmp_path: Path, parameters: Settings) -> None:
+    path = tmp_path / "foreign.jsonl"
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        material(examples(recorded(path), {}), parameters.distil)
+
+    fuzz(mutants([*RECORDED, *TRANSCRIPTS], as_lines), read, times)

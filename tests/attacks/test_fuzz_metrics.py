@@ -1,0 +1,139 @@
+"""Metrics and logs that a report reads, as a cache or a colleague may hand them over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzzing import as_json, as_lines, fuzz, mutants, times
+from valid_documents import TRANSCRIPTS
+
+from components.evaluation.audit.training_log import read_log
+from components.evaluation.portrait.whole import portrait
+from components.evaluation.report.loading import Material, load_material, with_robustness
+from components.evaluation.report.panels.panel import Run
+from components.evaluation.report.render import all_tables, write_report
+from components.evaluation.sentient import sentient_metrics
+from components.evaluation.transcripts import load_transcripts
+from components.files import write_json, write_jsonl
+from components.recording import CurveFile
+from tasks import results
+
+TASK = {"metric": "acc", "higher_is_better": True, "value": 0.5, "ci95": [0.0, 1.0], "n": 2, "margin": 0.05,
+        "items": [{"doc": "0", "prompt": "a", "score": 1.0}, {"doc": "1", "prompt": "b", "score": 0.0}]}  # fmt: skip
+GENERAL = {"tasks": {"rlver_tiny_choice": TASK}, "smoke_test": False, "settings_digest": "77aa01c2d3e4"}
+_UNSHIFTED = {"about": "as they are", "dialogues": 8, "emotion_ci95": [18.0, 32.0], "emotion_mean": 25.0, "paired_to_unshifted": None,
+              "shift": "unshifted", "unscorable": 0}  # fmt: skip
+_CHANGE = {"ci95": [-14.0, -6.0], "difference": -10.0, "p_holm": 0.01, "detectable": 5.0}
+ROBUSTNESS: dict[str, Any] = {
+    "difficulty": "vanilla",
+    "personas": 8,
+    "policies": [
+        {
+            "policy": "trained",
+            "shifts": [_UNSHIFTED, {**_UNSHIFTED, "shift": "typos-1", "paired_to_unshifted": _CHANGE}],
+            "not_measured": {"terse-1": "too many failed"},
+        }
+    ],
+    "second_opinions": [],
+}
+CURVE = [{"step": step, "emotion_mean": 30.0 + step, "reply_tokens": 9.5, "entropy": 2.0, "kl": None} for step in range(1, 8)]
+RUN = Run(7, 0.02, None)
+
+
+def a_run(root: Path) -> dict[str, Any]:
+    """A base and a trained policy with all that a report reads; the metrics of the trained one."""
+    base, trained = root / "transcripts" / "base.jsonl", root / "transcripts" / "trained.jsonl"
+    write_jsonl(base, TRANSCRIPTS[0])
+    write_jsonl(trained, TRANSCRIPTS[0])
+    dialogues = load_transcripts(base)
+    metrics: dict[str, Any] = {}
+    for file, before in ((base, None), (trained, dialogues)):
+        metrics = {**sentient_metrics(dialogues, before, 100, 7, settings_digest="3f9c"), "portrait": portrait(dialogues, 100, 7)}
+        write_json(root / "metrics" / file.stem / "sentient.json", metrics)
+        write_json(root / "metrics" / file.stem / "general.json", GENERAL)
+    return json.loads(json.dumps(metrics))
+
+
+def loaded(root: Path) -> Material:
+    return load_material(root / "transcripts", root / "metrics", root / "logs")
+
+
+@times
+def test_scores(times: int, tmp_path: Path) -> None:
+    metrics = a_run(tmp_path)
+
+    def read(content: bytes) -> None:
+        (tmp_path / "metrics" / "trained" / "sentient.json").write_bytes(content)
+        (results.table(tmp_path) or "").encode()
+        all_tables(loaded(tmp_path), RUN)
+
+    fuzz(mutants([metrics], as_json), read, times, "metrics")
+
+
+@times
+def test_benchmarks(times: int, tmp_path: Path) -> None:
+    a_run(tmp_path)
+
+    def read(content: bytes) -> None:
+        (tmp_path / "metrics" / "trained" / "general.json").write_bytes(content)
+        all_tables(loaded(tmp_path), RUN)
+
+    fuzz(mutants([GENERAL], as_json), read, times, "metrics")
+
+
+@times
+def test_robustness(times: int, tmp_path: Path) -> None:
+    a_run(tmp_path)
+    material = loaded(tmp_path)
+    path = tmp_path / "robustness.json"
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        all_tables(with_robustness(material, path), RUN)
+
+    fuzz(mutants([ROBUSTNESS], as_json), read, times, "robustness")
+
+
+@pytest.mark.slow
+def test_whole_reports(tmp_path: Path) -> None:
+    """With pages and figures, which take a third of a second: 300 inputs."""
+    metrics = a_run(tmp_path)
+    log = tmp_path / "logs" / "trained" / "train.csv"
+    log.parent.mkdir(parents=True)
+    robustness = tmp_path / "robustness.json"
+    rows = "\n".join(f"{row['step']},{row['emotion_mean']},0.1" for row in CURVE)
+    outside = {file for file in tmp_path.rglob("*") if "reports" not in file.parts}
+
+    def read(content: bytes) -> None:
+        files = (tmp_path / "metrics" / "trained" / "sentient.json", log, robustness)
+        for file, part in zip(files, (*content.split(b"@@"), b"", b""), strict=False):
+            file.write_bytes(part)
+        write_report(with_robustness(loaded(tmp_path), robustness), RUN, tmp_path / "reports")
+
+    curve = f"step,emotion_mean,entropy\n{rows}\n".encode()
+    fuzz(mutants([[metrics, ROBUSTNESS]], lambda parts: b"@@".join((as_json(parts[0]), curve, as_json(parts[-1])))), read, 300)
+    assert {file for file in tmp_path.rglob("*") if "reports" not in file.parts} == {*outside, log, robustness}
+
+
+def test_a_policys_name_in_what_robustness_found_is_no_path(tmp_path: Path) -> None:
+    a_run(tmp_path)
+    path = tmp_path / "robustness.json"
+    write_json(path, {**ROBUSTNESS, "policies": [{**ROBUSTNESS["policies"][0], "policy": "/../../../escaped"}]})
+    write_report(with_robustness(loaded(tmp_path), path), RUN, tmp_path / "out" / "reports")
+    assert [file.name for file in (tmp_path / "out" / "reports" / "tables").glob("*escaped*")] == ["robustness--..-..-..-escaped.csv"]
+    assert not list(tmp_path.glob("*escaped*"))
+
+
+@times
+def test_training_logs(times: int, tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        read_log(path)
+        CurveFile(tmp_path / "train").keep_until(4)
+
+    fuzz(mutants([CURVE], as_lines), read, times, path.name)
