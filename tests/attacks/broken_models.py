@@ -1,0 +1,92 @@
+"""Small policies and learned appraisers, whole, to be broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from micro import micro_model, micro_tokenizer
+from safetensors.torch import load_file, save_file
+
+WEIGHTS = "model.safetensors"
+UP = "model.layers.0.mlp.up_proj.weight"
+EMBEDDINGS = "model.embed_tokens.weight"
+
+
+def policy_in(folder: Path, layers: int = 1) -> Path:
+    from components.policy.load import save_policy
+
+    save_policy(micro_model(layers=layers, scale=6.0), micro_tokenizer(), folder)
+    return folder
+
+
+def with_tensors(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> Path:
+    """The policy's weights after `change`."""
+    tensors = load_file(folder / WEIGHTS)
+    change(tensors)
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    return folder
+
+
+def with_config(folder: Path, **values: Any) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    return folder
+
+
+def without_a_tensor(folder: Path) -> Path:
+    return with_tensors(folder, lambda tensors: tensors.pop(UP))
+
+
+def with_overflow(folder: Path) -> Path:
+    """Every weight is finite, and no logit is."""
+    return with_tensors(folder, lambda tensors: (tensors[EMBEDDINGS].mul_(1e10), tensors["model.norm.weight"].fill_(1e38)))
+
+
+def appraiser_in(folder: Path) -> Path:
+    """A learned appraiser with as little in it as there can be: sixteen buckets, one tree."""
+    from components.simulator.distilled import columns
+    from components.simulator.distilled.calibration import Calibration
+    from components.simulator.distilled.folder import write_folder
+    from components.simulator.distilled.guard import PAIR_BITS, Guard, Limits
+    from components.simulator.distilled.heads import Head
+    from components.simulator.distilled.model import Distilled
+    from components.simulator.distilled.trees import Trees
+
+    def head(targets: int) -> Head:
+        return Head(np.full((1, 16, targets), 0.5, np.float16), np.zeros((1, targets), np.float32))
+
+    def ints(*values: int) -> Any:
+        return np.array(values, np.int32)
+
+    tree = Trees(ints(0, 0, 0), np.array([1.0, 0, 0]), ints(1, 1, 2), ints(2, 1, 2), np.array([0.0, -3, 4]), ints(0), depth=1, baseline=0.5)
+    curve = Calibration((-3, 0, 4), np.array([-1.0, 1]), np.array([-3.0, 4]), np.array([0.1, 0.9]), np.array([2.0, 2]))
+    pairs = np.full((1 << PAIR_BITS) // 8, 255, np.uint8)
+    model = Distilled(
+        digest="", reply_head=head(2), user_head=head(3), by_words=tree, by_emotion=tree, words_calibration=curve, emotion_calibration=curve,
+        guard=Guard(pairs, pairs, Limits(200, 0.1, 0.1, 1.0, 0.1, 0.9)), usual=np.zeros(len(columns.names(1))),
+    )  # fmt: skip
+    digest = write_folder(model, folder, {})
+    figure = {"value": 0.5, "ci95": [0.4, 0.6]}
+    split = {
+        "dialogues": 3,
+        "turns": 9,
+        "teacher_forced": {"expected": {"r": figure}, "change": {"sign_accuracy": figure}},
+        "free_running": {"dialogue_mean_r": figure, "final_r": figure},
+    }
+    (folder / "fidelity.json").write_text(json.dumps({"appraiser": f"distilled {digest}", "splits": {"locked": split}}))
+    return folder
+
+
+def appraise_once(folder: Path) -> int:
+    """The change that the appraiser in `folder` gives one plain reply."""
+    from components.simulator.distilled.appraiser import Appraiser
+    from components.simulator.distilled.folder import read_folder
+    from components.simulator.distilled.moment import Known
+
+    appraiser = Appraiser(read_folder(folder), Known())
+    return appraiser.appraise("My sister left without a word.", "I am so sorry, that sounds hard.").change
