@@ -2,7 +2,8 @@
 
 Names, replies and messages come from models, servers and files of others, and a terminal obeys what is in them: it can be made to erase
 what was shown, to set its title, to fill the clipboard. Done once, where the streams are set up, so that no command can forget it. Our own
-bars say that they draw; those of libraries are all tqdm's, and keep its moves of the cursor.
+bars say that they draw. The bars and logs of libraries (DVC, Prefect, transformers) are drawn by three packages, whose moves and colours
+stay, and nothing else that they write.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import TextIO, cast
 
 from components.printable import printable
 
-_BARS = "tqdm."
-_MOVES = re.compile("(\r|\x1b\\[A)")
+_COLOURS = re.compile(r"(\x1b\[[\d;]*m)")
+_DRAWN_BY = {"tqdm": re.compile(r"(\r|\x1b\[(?:A|[\d;]*m))"), "rich": _COLOURS, "colorama": _COLOURS}  # package -> what stays of its own
 
 
 class PrintableStream(io.TextIOBase):
@@ -27,8 +28,10 @@ class PrintableStream(io.TextIOBase):
         self._target = target
 
     def write(self, text: str) -> int:
-        is_bar = sys._getframe(1).f_globals.get("__name__", "").startswith(_BARS)
-        self._target.write("".join(map(_but_moves, _MOVES.split(text))) if is_bar else printable(text))
+        package = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+        drawn = _DRAWN_BY.get(package)
+        parts = drawn.split(text) if drawn else [text]  # every second one is drawn
+        self._target.write("".join(part if place % 2 else printable(part) for place, part in enumerate(parts)))
         return len(text)
 
     def draw(self, text: str) -> None:
@@ -71,10 +74,6 @@ def draw(stream: TextIO, text: str) -> None:
         stream.draw(text)
     else:
         stream.write(text)
-
-
-def _but_moves(part: str) -> str:
-    return part if _MOVES.fullmatch(part) else printable(part)
 
 
 def _printable(stream: TextIO) -> TextIO:
