@@ -13,6 +13,7 @@ from components.evaluation.paper.findings import Outcome, findings
 from components.evaluation.paper.material import PaperRun
 from components.evaluation.paper.runs import USERS
 from components.evaluation.report import headline, ink
+from components.evaluation.report.loading import known_shapes
 from components.evaluation.report.panels.panel import Run
 from components.evaluation.report.published import SOURCE, TABLE_1, TABLE_3
 from components.evaluation.report.render import asset, environment
@@ -31,6 +32,7 @@ class Numbers:
     model: str | None  # the base model's name; None for the tiny policy built here
 
 
+@known_shapes()
 def write_paper_report(paper: PaperRun, numbers: Numbers, out: Path) -> None:
     """Write index.html and results.md into `out`."""
     found = findings(paper, numbers.bootstrap_samples, numbers.seed)

@@ -1,0 +1,61 @@
+"""The file of blind answers, which is sent around and reported from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fuzzing import as_lines, fuzz, mutants, times
+
+from components.evaluation.blind.answers import Choice, Replied, Row, Said, Spoken, Study, StudyPair, TalkBegun, Verdict, read_answers
+from components.settings import Settings, load_settings
+from tasks.blind import commands
+from tasks.blind.answer_file import AnswerFile
+
+ROOT = Path(__file__).parents[2]
+AT = "2026-01-01T00:00:00+00:00"
+PAIRS = tuple(
+    StudyPair(pair_id=f"{number}", persona_id=f"p{number}", dialogue_a=f"a/{number}", dialogue_b=f"b/{number}", emotion_a=40, emotion_b=90)
+    for number in range(3)
+)
+STUDY = Study(a="one", b="other", simulator="scripted", seed=7, pairs_each=3, overlap=0.5, pairs=PAIRS)
+ROWS: tuple[Row, ...] = (
+    STUDY,
+    *(
+        Choice(
+            at=AT,
+            answer_id=f"{rater}{pair.pair_id}",
+            rater=rater,
+            preference="b",
+            confidence=2,
+            reason="kinder",
+            pair_id=pair.pair_id,
+            left="a",
+        )
+        for rater in ("ann", "ben")
+        for pair in PAIRS
+    ),
+    TalkBegun(at=AT, rater="ann", talk_id="t", a="one", b="other", left="b"),
+    Said(at=AT, talk_id="t", message_id="m", text="Hello"),
+    Replied(at=AT, talk_id="t", message_id="m", a=Spoken(reply="Hi"), b=Spoken(reply=None, error="no answer")),
+    Verdict(at=AT, answer_id="v", rater="ann", preference="tie", confidence=1, talk_id="t"),
+)
+FILE = [row.model_dump(mode="json") for row in ROWS]
+
+
+@times
+def test_blind_answers(times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reported, and opened to go on: then nothing but a last line that was cut off may go."""
+    path = tmp_path / "foreign.jsonl"
+    settings: Settings = load_settings(ROOT / "params.yaml")
+    settings = settings.model_copy(update={"evaluation": settings.evaluation.model_copy(update={"bootstrap_samples": 100})})
+    monkeypatch.setattr(commands, "load_settings", lambda *_: settings)
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        commands.report(path, [], None, False, ROOT / "params.yaml", print).encode()
+        with AnswerFile(path, lambda _: None) as file:
+            file.begin(STUDY)
+        assert path.read_bytes().startswith(content[: content.rstrip(b"\n").rfind(b"\n") + 1])
+
+    fuzz(mutants([FILE, FILE[:4], FILE[:1]], as_lines), read, times, path.name)
