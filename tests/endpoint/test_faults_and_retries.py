@@ -91,6 +91,8 @@ def test_with_a_third_of_bad_answers_every_request_gets_its_own_right_answer_and
         Reply(body=b'{"choices": [{"message": {"content": null}, "finish_reason": "stop"}]}'),
         Reply(body=b'{"choices": [{"message": {"content": ["a"]}}]}'),
         Reply(body=b'{"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": "7"}}'),
+        Reply(body=b'{"choices": ' + b"[" * 200_000),
+        Reply(body=b'{"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": 1' + b"0" * 5000 + b"}}"),
         Reply(body=b"{}", wait_s=1.0),
     ],
     ids=lambda reply: f"{reply.status} {reply.body[:40]!r}",
@@ -191,6 +193,16 @@ def test_terminal_tricks_and_long_pages_in_an_error_are_not_repeated(tmp_path: P
     with pytest.raises(EndpointRefused) as caught:
         chat(tmp_path, first(error(400, "bad\x1b[2J\r\n" + "x" * 5000)))
     assert str(caught.value).isprintable() and len(str(caught.value)) < 350
+
+
+@pytest.mark.parametrize("depth", [800, 850, 900, 950])
+@pytest.mark.parametrize("status", [400, 500])
+def test_an_error_with_nested_lists_in_it_is_an_error(tmp_path: Path, depth: int, status: int) -> None:
+    nested = "[" * depth + "]" * depth
+    body = f'{{"error": {{"message": {nested}, "code": {nested}}}}}'.encode()
+    with pytest.raises(EndpointRefused if status == 400 else EndpointUnavailable, match=f"HTTP {status}") as caught:
+        chat(tmp_path, lambda number, asked: Reply(status, body))
+    assert len(str(caught.value)) < 600
 
 
 def test_an_answer_cut_off_or_withheld_is_an_answer_that_says_so(tmp_path: Path) -> None:
