@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class DistilParameters(BaseModel):
     """`params.yaml`, section `distil`. Strengths are ridge penalties on n-gram vectors of unit length."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     bits: int = Field(ge=8, le=20)
     reply_strength: float = Field(gt=0)

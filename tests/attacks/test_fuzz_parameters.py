@@ -12,7 +12,7 @@ from fuzzing import as_json, fuzz, mutants, times
 from components.evaluation.act_detection import load_labels
 from components.files import read_yaml
 from components.personas.library import load_library
-from components.settings import load_settings
+from components.settings import SettingsError, load_settings
 from flows.cli import main
 from tasks.act_labels import mistakes
 from tasks.environment import chat_server, policy_server_url, prepare
@@ -126,3 +126,12 @@ def test_dotenv(times: int, tmp_path: Path) -> None:
         read,
         times,
     )
+
+
+@pytest.mark.parametrize("value", [".inf", ".nan", "1e999"])
+def test_a_number_that_is_none_is_refused_as_a_parameter(value: str, tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text(
+        json.dumps({**PARAMETERS, "train": {**PARAMETERS["train"], "learning_rate": "@"}}).replace('"@"', value)
+    )
+    with pytest.raises(SettingsError, match=r"params\.yaml: train\.learning_rate: Input should be a finite number"):
+        load_settings(tmp_path / "params.yaml")
