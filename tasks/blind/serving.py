@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 from socket import socket
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -59,11 +60,24 @@ def serve(app: Starlette, host: str, port: int, say: Callable[[str], None]) -> N
     told = [f"open {f'http://{shown}:{port}/' + (f'?key={key}' if key else '')}    Ctrl-C ends it; what was answered is saved"]
     if key:
         told.append("everybody in this network who has that address can read the dialogues and answer; what they send is not encrypted")
-    guarded = Guard(app, hosts_of(host, port), key)
-    config = uvicorn.Config(guarded, host=host, port=port, log_level="warning", access_log=False, server_header=False, ws="none")
-    config.backlog = MOST_CONNECTIONS
-    config.http, config.proxy_headers, config.timeout_graceful_shutdown = _Impatient, False, 2
-    _Announced(config, lambda: say("\n".join(told))).run()
+    _Announced(config_of(Guard(app, hosts_of(host, port), key), host, port), lambda: say("\n".join(told))).run()
+
+
+def config_of(guarded: Guard, host: str, port: int) -> uvicorn.Config:
+    """How it is served: one process, which believes no proxy and waits for nobody."""
+    return uvicorn.Config(
+        guarded,
+        host=host,
+        port=port,
+        http=_Impatient,
+        ws="none",
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=2,
+    )
 
 
 class _Impatient(H11Protocol):
@@ -75,7 +89,7 @@ class _Impatient(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._since_s = self.loop.time()
-        self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
+        self._next_look = self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
         here = [one for one in self.connections if isinstance(one, _Impatient) and not one.transport.is_closing()]
         if len(here) > MOST_CONNECTIONS:
             min(here, key=lambda one: (one._is_ours_to_move(), one._since_s)).transport.abort()
@@ -87,8 +101,22 @@ class _Impatient(H11Protocol):
         """`last`: what was being answered when it was looked before."""
         if self.cycle is last and not self._is_ours_to_move():
             self.transport.abort()
-        elif self in self.connections:
-            self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
+        else:
+            self._next_look = self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
+
+    def send_400_response(self, msg: str) -> None:
+        """To a body that breaks HTTP too: uvicorn would let the page answer as well, and fail at that."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._next_look.cancel()
+        super().connection_lost(exc)
 
 
 class _Announced(uvicorn.Server):
