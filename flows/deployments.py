@@ -99,7 +99,9 @@ def personas_landed(path: Path) -> str:
         try:
             client.request("POST", "/events", json=[event]).raise_for_status()
         except httpx.HTTPError as error:
-            raise ServerUnreachable(f"the Prefect server at {shown(str(client.api_url))} did not take the event: {shown(str(error))}") from error
+            raise ServerUnreachable(
+                f"the Prefect server at {shown(str(client.api_url))} did not take the event: {shown(str(error))}"
+            ) from error
     return md5
 
 

@@ -148,7 +148,8 @@ def answers(url: str) -> bool:
     import httpx
 
     try:
-        return httpx.get(url, timeout=5).is_success
+        with httpx.stream("GET", url, timeout=5) as response:  # its body may have no end, and nobody reads it
+            return response.is_success
     except httpx.HTTPError:
         return False
 
