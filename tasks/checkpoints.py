@@ -71,7 +71,7 @@ def is_whole(checkpoint: Path) -> bool:
                     return False
                 with safe_globals():  # type: ignore[no-untyped-call]  # as the trainer reads it: what would run code is refused
                     torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    except (SafetensorError, ValueError, OSError, zipfile.BadZipFile, UnpicklingError):
+    except (SafetensorError, ValueError, OSError, RecursionError, zipfile.BadZipFile, UnpicklingError):
         return False
     return all((checkpoint / name).is_file() for name in NEEDED)
 

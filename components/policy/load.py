@@ -22,6 +22,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.utils import logging
 
+from components.policy.chat import ChatFormat
+
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per loaded or saved folder would drown the stage's own progress
 logging.get_logger("transformers.modeling_utils").addFilter(lambda record: record.levelno >= logging.ERROR)  # its warnings are errors here
 
@@ -216,6 +218,10 @@ def _refuse_other_tokens(tokenizer: Any, embeddings: int) -> None:
 def _must_chat(path: Path | str, tokenizer: Any) -> None:
     if not tokenizer.chat_template:
         raise ValueError(f"{path}: the tokenizer has no chat template, so this is no chat model; take its Instruct or Chat version")
+    try:
+        ChatFormat(tokenizer, "Be kind.").start("Hello")
+    except Exception as error:  # a template is a program, and the tokenizer may be one that cannot read it
+        raise ValueError(f"{path}: the chat template does not work: {_first_line(error)}") from error
 
 
 def _object(file: Path) -> dict[str, Any]:
@@ -240,5 +246,8 @@ def _values(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _cannot_load(path: Path | str, error: Exception) -> str:
-    said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return f"cannot load a policy from {path}: {said}"
+    return f"cannot load a policy from {path}: {_first_line(error)}"
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

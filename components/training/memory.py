@@ -15,6 +15,7 @@ FLOAT32, BFLOAT16 = 4, 2
 ADAMW = 2 * FLOAT32  # two moments of every weight that trains
 LOGITS = 3 * 2**24 * FLOAT32  # token_scores.LOGITS_AT_ONCE of them, their log-softmax and its gradient
 _ATTENTION_BLOCK = 192  # queries, of attention.BLOCKED
+_ABSURD = 2**40  # beyond any size of a model
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,22 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape:
     """The shape that a model's config.json describes. Raises ValueError when it is no Qwen2: its sums would be wrong."""
     if config.get("model_type") != "qwen2":
         raise ValueError(f"the memory of a {config.get('model_type')} model is not known, only that of qwen2")
-    heads = int(config["num_attention_heads"])
+
+    def size(name: str, otherwise: Any = None) -> int:
+        value = config.get(name) or otherwise
+        if not isinstance(value, int) or not 0 < value < _ABSURD:
+            raise ValueError(f"config.json: {name} must be a whole number above 0, got {str(value)[:40]}")
+        return value
+
+    heads, hidden = size("num_attention_heads"), size("hidden_size")
     return ModelShape(
-        hidden=int(config["hidden_size"]),
-        layers=int(config["num_hidden_layers"]),
+        hidden=hidden,
+        layers=size("num_hidden_layers"),
         heads=heads,
-        key_value_heads=int(config["num_key_value_heads"]),
-        head_size=int(config.get("head_dim") or config["hidden_size"] // heads),
-        intermediate=int(config["intermediate_size"]),
-        vocabulary=int(config["vocab_size"]),
+        key_value_heads=size("num_key_value_heads"),
+        head_size=size("head_dim", hidden // heads),
+        intermediate=size("intermediate_size"),
+        vocabulary=size("vocab_size"),
         tied=bool(config.get("tie_word_embeddings", False)),
     )
 

@@ -23,7 +23,7 @@ from components.simulator.distilled.trees import Trees
 
 ARRAYS, FACTS, CARD = "appraiser.safetensors", "appraiser.json", "fidelity"
 MOST_ARRAYS, MOST_FACTS = 2**30, 2**20  # bytes; what the defaults distil has 12 MiB of arrays
-_MOST_CHANGE = 100  # points of emotion
+_MOST_CHANGE = 10  # points of emotion, for better or worse
 _TREES = ("feature", "threshold", "left", "right", "value", "root")
 _CALIBRATION = ("thresholds", "expected", "positive", "spread")
 
