@@ -22,6 +22,7 @@ from components.simulator.llm.wording import gives_the_need_away, language_fault
 
 _ASSIGNED = ("id", "domain", "other")  # of a scenario: not the model's to say
 _NO_JOB = re.compile(r"\b(?:games?|gaming|IT|software|programmer|developer|coder|web designer)\b|游戏|程序员|软件|网页|码农")
+_LONGEST_ANSWER = 30_000  # characters: a long scenario has half of it, and every text is searched for every need
 _PLACEHOLDER = re.compile(r"\{\w*\}")
 _LONG_NAMES = {"name": "Maximiliane Bartholomew", "other": "Maximiliane"}  # longer than any that is dealt out
 
@@ -118,6 +119,8 @@ def _wording_faults(scenario: Scenario, language: Language) -> Iterator[str]:
 
 
 def _object(text: str, language: Language) -> dict[str, Any]:
+    if len(text) > _LONGEST_ANSWER:
+        raise Unusable("malformed", "it is far too long")
     try:
         values = json_object(text)
     except NotOneObject as error:
