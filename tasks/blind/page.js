@@ -53,7 +53,7 @@ function greet() {
   name.focus();
 }
 
-welcome.addEventListener("submit", (event) => { event.preventDefault(); if (name.value.trim()) enter(name.value.trim()); });
+welcome.addEventListener("submit", (event) => { event.preventDefault(); const given = name.value.trim().replace(/\p{Surrogate}/gu, "\ufffd"); if (given) enter(given); });
 who.querySelector("button").addEventListener("click", greet);
 for (const button of modes.querySelectorAll("button")) button.addEventListener("click", () => oneAtATime(open, trouble)(button.dataset.mode));
 

@@ -28,7 +28,10 @@ from blind_server import ROOT, server
 from blind_study import both, comparing
 
 from components.evaluation.blind.answers import Choice, Replied, Said, TalkBegun, Verdict, read_answers
+from components.evaluation.blind.judgements import judged
 from components.evaluation.blind.pairs import pairs_of
+from components.evaluation.blind.report import human_report
+from components.evaluation.blind.wording import markdown
 from components.files import BadFile, write_jsonl
 from components.policy.protocol import Reply
 from tasks.blind.answer_file import AnswerFile, NotSaved
@@ -340,6 +343,15 @@ def test_other_words_under_the_same_number_are_not_dropped_in_silence(answers: A
     assert talk.post("/api/message", json=message("And then?")).status_code == 409
 
 
+def test_a_talk_does_not_grow_without_end(answers: AnswerFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.blind.talking.MOST_MESSAGES", 2, raising=False)
+    talk = client(Page(None, talking(answers, ScriptedPolicy("a", ["x"]), ScriptedPolicy("b", ["y"])), None, ()))
+    state = talk.post("/api/message", json=message()).json()
+    told = [talk.post("/api/message", json=message(talk=state["talk"], message_id=f"{number:032x}")).status_code for number in (1, 2)]
+    assert told == [200, 409]
+    assert talk.post("/api/message", json=message(talk=state["talk"])).is_success, "a message that is there may be sent again"
+
+
 # The file of answers.
 
 
@@ -348,6 +360,15 @@ def test_the_same_number_for_another_answer_loses_none(page: TestClient, answers
         assert page.post("/api/answer", json=sent).is_success
     rows = [row for row in read_answers(answers.path).rows if isinstance(row, Choice)]
     assert [(row.rater, row.confidence) for row in rows] == [("ann", 2), ("ann", 2), ("bo", 2), ("ann", 3)]
+
+
+def test_a_name_is_text_in_the_report(answers: AnswerFile) -> None:
+    page = client(Page(comparing(answers), None, None, ()))
+    for place, rater in enumerate(("![x](http://evil.example/x)", "<img src=x>", "a|b", "a\\|b`c`")):
+        assert page.post("/api/answer", json=answer(0, rater=rater, answer_id=f"{place:032x}")).is_success
+    rows = markdown(human_report(judged(answers.rows), 100, 7, None)).splitlines()
+    for name in ("!\\[x](http://evil.example/x)", "\\<img src=x>", "a\\|b", "a\\\\\\|b\\`c\\`"):
+        assert any(row.startswith(f"| {name} | 1 |") for row in rows), name
 
 
 def deleted(path: Path) -> None:

@@ -35,7 +35,8 @@ from tasks.blind.guard import Guard, hosts_of
 from tasks.blind.page import Page
 from tasks.blind.serving import config_of
 
-KEY, HOST, TALK = "the-key", "192.168.1.5:7500", "7" * 32  # TALK stands for the talk that Ann began last
+KEY, HOST = "the-key", "192.168.1.5:7500"
+TALK, NEW = "7" * 32, "1" * 32  # stand for the talk that Ann began last, and for a number that no answer or message had
 HEADERS = {
     "Host": HOST,
     "Cookie": f"_xsrf=1; rlver_blind={KEY}",
@@ -43,7 +44,35 @@ HEADERS = {
     "Sec-Fetch-Site": "same-origin",
     "Sec-Fetch-Mode": "cors",
 }
-JUDGEMENT = {"rater": "Ann", "answer_id": "2" * 32, "choice": "tie", "confidence": 1, "reason": "Because."}
+JUDGEMENT = {"rater": "Ann", "answer_id": NEW, "choice": "tie", "confidence": 1, "reason": "Because."}
+RAWS = (
+    *(f"/api/pair?rater=ann&place={place}" for place in ("9" * 5_000, "-1", "%D9%A3", "1e3", "0x1", "NaN", "+1", "%00", "0" * 60_000)),
+    *(
+        f"/api/{asked}"
+        for asked in ("pair?rater=%ED%A0%80", "pair?rater=%FF&place=0", "talk?rater=", "pair?" + "&" * 9_000, "../page.py", "%2e%2e/")
+    ),
+    *(
+        "//evil.example/",
+        "http://evil.example/",
+        "*",
+        "/page.css/",
+        f"/?key={KEY}&key=%00",
+        "/?key=" + "%" * 999,
+        "TRACE",
+        "CONNECT",
+        "PRI",
+        "é",
+    ),
+    *("chunked", "gzip, chunked", "100-continue", "websocket", "Upgrade", "close", "-5", "Transfer-Encoding: chunked\r\nContent-Length: 3"),
+    *(
+        f"{';' * 900} rlver_blind={KEY}",
+        "=;" * 900,
+        f'a="{KEY}; rlver_blind=',
+        "null",
+        "http://127.0.0.1:7500",
+        "evil.example\r\nHost: " + HOST,
+    ),
+)
 STATUS = re.compile(rb"^HTTP/1\.1 (\d{3}) ", re.MULTILINE)
 
 
@@ -67,7 +96,7 @@ DOCUMENTS: list[Any] = [
     said("/api/answer", answer(2)),
     said("/api/answer", answer(1, rater="Bo", reason="心里很难受 😀"), **{"Transfer-Encoding": "chunked"}),
     said("/api/message", message()),
-    said("/api/message", message("And then?", talk=TALK, message_id="3" * 32)),
+    said("/api/message", message("And then?", talk=TALK)),
     said("/api/verdict", {**JUDGEMENT, "talk": TALK}),
     said("/api/leave", {"rater": "Ann"}),
 ]
@@ -127,7 +156,7 @@ class Served(logging.Handler):
 
     def __init__(self, file: AnswerFile) -> None:
         super().__init__(logging.ERROR)
-        self.file, self.loop, self.state, self.failed = file, asyncio.new_event_loop(), ServerState(), list[str]()
+        self.file, self.loop, self.state, self.failed, self.asked = file, asyncio.new_event_loop(), ServerState(), list[str](), 0
         nasty: list[str | Exception] = ["x", "\ud83d", RuntimeError("\udc00\n"), "<script>\x00\u202e", "y" * 20_000]
         self.talking = talking(file, ScriptedPolicy("a", nasty), ScriptedPolicy("b", nasty[:-1]))
         page = Page(comparing(file), self.talking, None, ["a card"])
@@ -140,8 +169,10 @@ class Served(logging.Handler):
 
     def ask(self, content: bytes, at: int | None = None) -> None:
         """In two pieces, the first of which has `at` bytes. Raises AssertionError for what must not happen, and ValueError for a request that is refused."""
-        talk = self.talking.state("ann")["talk"]
-        written = self.loop.run_until_complete(self._answered(content.replace(TALK.encode(), (talk or TALK).encode()), at))
+        self.asked += 1
+        for meant, said in ((TALK, self.talking.state("ann")["talk"] or TALK), (NEW, f"{self.asked:032x}")):
+            content = content.replace(meant.encode(), said.encode())
+        written = self.loop.run_until_complete(self._answered(content, at))
         statuses = [int(status) for status in STATUS.findall(written)]
         assert not self.failed, self.failed.pop()
         assert all(status < 500 for status in statuses), f"{max(statuses)}"
@@ -212,7 +243,7 @@ def test_what_breaks_http_on_the_way_is_refused_without_a_traceback(served: Serv
 @pytest.mark.parametrize("times", [300, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_no_request_breaks_the_page(served: Served, times: int) -> None:
     pipelined = [DOCUMENTS[5:9], [DOCUMENTS[10]] * 3]
-    fuzz(mutants([*DOCUMENTS, *DOCUMENTS, *pipelined, *map(as_request, DOCUMENTS), *[CHUNKED] * 4], as_request), served.ask, times)
+    fuzz(mutants([*DOCUMENTS, *DOCUMENTS, *pipelined, *map(as_request, DOCUMENTS), *[CHUNKED] * 4], as_request, RAWS), served.ask, times)
     served.ask(as_request(DOCUMENTS[5]))
     rows = read_answers(served.file.path).rows
     assert rows == served.file.rows and {type(row) for row in rows} >= {Choice, Replied}
@@ -244,7 +275,7 @@ def test_no_request_breaks_the_process(tmp_path: Path) -> None:
                 raise ValueError("refused")
 
         before = highest_mib(process.pid)
-        fuzz(mutants(DOCUMENTS, as_request), ask, 1_000)
+        fuzz(mutants(DOCUMENTS, as_request, RAWS), ask, 1_000)
         assert highest_mib(process.pid) - before < MOST_GROWTH_MIB
         assert httpx.get(f"{url}api/pair?rater=ann", trust_env=False).is_success
         process.terminate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from components.evaluation.blind.agreement import Agreement
@@ -116,4 +117,5 @@ def _number(of: Estimated | None) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    """What somebody calls themselves, as text: no cell, link, picture or tag of Markdown."""
+    return re.sub(r"[\\|<\[`]", r"\\\g<0>", text)
