@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -13,7 +16,9 @@ import pytest
 from prefect import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType
 from prefect.client.schemas.objects import StateType
+from prefect_api import asked_with_key
 
+from tasks import servers
 from tasks.registry import Registry
 
 PAUSED = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PAUSED])))
@@ -110,3 +115,27 @@ def test_an_approval_is_void_if_another_has_become_champion_meanwhile(promotable
     name, why = pending.end()
     assert name == "Failed" and "the champion has changed while this waited" in why
     assert str(Registry(tracking_uri).champion()) == "version 1 (b)"
+
+
+@pytest.mark.slow
+def test_an_approval_reaches_a_run_through_the_key_of_its_server(
+    promotable: Path, tracking_uri: str, tmp_path: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    with servers.prefect(promotable, servers.free_port(15520)) as server, asked_with_key(promotable, server.url) as person:
+        values = {**os.environ, "PYTHONPATH": str(repository_root), "PREFECT_API_URL": f"{server.url}/api"}
+        command = (sys.executable, "-m", "flows.cli", "promote", "a", "--approval")
+        with subprocess.Popen(
+            command, cwd=promotable, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as promoting:
+            paused = {"flow_runs": {"state": {"type": {"any_": ["PAUSED"]}}}}
+            end = time.monotonic() + 180
+            while not (runs := person.post("/flow_runs/filter", json=paused).json()):
+                assert promoting.poll() is None and time.monotonic() < end, promoting.communicate()[0]
+                time.sleep(0.5)
+            answer = {"run_input": {"promote": True, "reason": "read thirty dialogues"}}
+            while person.post(f"/flow_runs/{runs[0]['id']}/resume", json=answer).json().get("status") != "ACCEPT":
+                assert time.monotonic() < end, "the form was not there"
+                time.sleep(0.5)
+            said, _ = promoting.communicate(timeout=180)
+    assert promoting.returncode == 0 and "version 1 (a) is the champion" in said, said
