@@ -46,13 +46,13 @@ def _licence(name: str, version: str) -> Licence:
 
 def kind_of(stated: str) -> Kind:
     """What a licence expression, a classifier or a free text comes to; joined by AND or a comma, the strictest counts."""
-    parts = re.split(r"\s+AND\s+|;", stated)
+    parts = re.split(r"(?<!\s)\s+AND\s+|;", stated)
     kinds = [_of_choice(part) for part in parts if part.strip()]
     return next((kind for kind in ("copyleft", "unknown") if kind in kinds), "permissive" if kinds else "unknown")
 
 
 def _of_choice(stated: str) -> Kind:
-    choices = re.split(r"\s+OR\s+", stated.strip(), flags=re.IGNORECASE)
+    choices = re.split(r"(?<!\s)\s+OR\s+", stated.strip(), flags=re.IGNORECASE)
     if any(_PERMISSIVE.search(choice) and not _COPYLEFT.search(choice) for choice in choices):
         return "permissive"
     return "copyleft" if any(_COPYLEFT.search(choice) for choice in choices) else "unknown"

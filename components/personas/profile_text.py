@@ -10,8 +10,10 @@ import re
 GENDER_OF = {"男": "m", "女": "f"}
 SHORTEST_RULE = 8  # characters; a shorter block means that the rules were cut in the wrong place
 
-_NEED_MARKER = re.compile(r"\n?#{2,}\s*隐藏主题\s*[:：]\s*\**(?P<need>.*)\Z", re.DOTALL)
-_STATED = re.compile(r"^\W*隐藏主题\W*[:：]\W*(?:\n\s*)?[^\n]*\n?", re.MULTILINE)
+_NEED_MARKER = re.compile(r"\n?(?<!#)#{2,}\s*隐藏主题\s*[:：]\s*\**(?P<need>.*)\Z", re.DOTALL)
+# Decoration from the start of a line on. It is tried from the end of a word only: from every line, blank ones would take their square.
+_DECORATED = r"(?P<kept>\A|(?<=\w)[^\w\n]*+\n)\W*+"
+_STATED = re.compile(rf"{_DECORATED}隐藏主题\W*[:：]\W*[^\n]*\n?(?:\W*+隐藏主题\W*[:：]\W*[^\n]*\n?)*")
 _STATE_HEADING = re.compile(r"^.{0,20}当前(?:的)?状态", re.MULTILINE)
 _RULES_BEGIN = re.compile(
     r"^(?:.{0,30}emotion.{0,30}|.{0,20}(?:情绪(?:状态)?(?:较)?(?:高|低|一般)|[高低]情绪).{0,20}|.{0,30}不同.{0,4}(?:状态|情绪).{0,20}"
@@ -42,7 +44,7 @@ def scene_parts(scene: str) -> tuple[str, dict[str, str]]:
     begin = _RULES_BEGIN.search(story, state.end() if state else 0)
     start = begin.start() if begin else _first_paragraph_about(story, "emotion")
     rules = story[start:]
-    return _STATED.sub("", story[:start]).rstrip(" \n#*-"), _reactions(rules) if rules else {}
+    return _STATED.sub(r"\g<kept>", story[:start]).rstrip(" \n#*-"), _reactions(rules) if rules else {}
 
 
 def _reactions(rules: str) -> dict[str, str]:
@@ -73,8 +75,8 @@ def _block(text: str) -> str:
 
 def labelled(player: str, label: str) -> str | None:
     """The value of a line `* <label>：value`, or None."""
-    match = re.search(rf"^\W*{label}\W*?[:：]\**[ \t]*(\S[^\n]*)$", player, re.MULTILINE)
-    return match.group(1).strip() if match else None
+    match = re.search(rf"{_DECORATED}{label}\W*?[:：]\**[ \t]*(?P<value>\S[^\n]*)$", player, re.MULTILINE)
+    return match["value"].strip() if match else None
 
 
 def age_of(player: str) -> int | None:

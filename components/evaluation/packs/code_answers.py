@@ -15,12 +15,12 @@ HUMANEVAL_HUB, MBPP_HUB = "openai/openai_humaneval", "google-research-datasets/m
 HUMANEVAL_FIELDS, MBPP_FIELDS = ("prompt", "test", "entry_point"), ("text", "test_list")
 HUMANEVAL_PROMPT = "Write the body of this Python function. Answer with the whole function in one code block.\n\n```python\n{prompt}```"
 MBPP_PROMPT = "{text}\n\nThe Python code must pass these tests:\n\n```python\n{tests}\n```\n\nAnswer with the code in one code block."
-_BLOCK = re.compile(r"```[ \t]*([^\n`]*?)[ \t\r]*\n(.*?)(?:```|\Z)", re.DOTALL)  # label, code
+_BLOCK = re.compile(r"```([^\n`]*+)\n(.*?)(?:```|\Z)", re.DOTALL)  # label, code; nothing in it is tried twice
 
 
 def code_of(reply: str, wanted: str = "") -> str:
     """The last code block with `wanted` in it, else the last block, else the whole reply. A block that was cut off counts as it is."""
-    found = [(label.lower(), block) for label, block in (match.groups() for match in _BLOCK.finditer(reply)) if block.strip()]
+    found = [(label.lstrip(" \t").rstrip(" \t\r").lower(), block) for label, block in (match.groups() for match in _BLOCK.finditer(reply)) if block.strip()]
     blocks = [block for label, block in found if not label or label.startswith("py")] or [block for _, block in found]
     fitting = [block for block in blocks if wanted in block]
     return (fitting or blocks or [reply])[-1]

@@ -43,7 +43,7 @@ def last_boxed(reply: str) -> str | None:
 def normalised(answer: str) -> str:
     """One spelling for answers that differ only in spacing, units, fraction macros or thousands separators."""
     text = answer.strip().strip("$").rstrip(".")
-    text = re.sub(r"\\text\{\s+[^{}]*\}\s*$|(?<=\d)\\(?:text|mathrm|mbox)\{[^{}]*\}(?:\^\{?\d\}?)?\s*$", "", text)  # a unit at the end
+    text = re.sub(r"\\text\{\s[^{}]*\}\s*$|(?<=\d)\\(?:text|mathrm|mbox)\{[^{}]*\}(?:\^\{?\d\}?)?\s*$", "", text)  # a unit at the end
     text = re.sub(r"\\(?:text|textbf|mathrm|mbox)\{([^{}]*)\}", r"\1", text)
     text = re.sub(r"\\left(?![a-z])|\\right(?![a-z])|\\[,!;: ]|\\quad|\\displaystyle|~", "", text)
     text = re.sub(r"\^\{?\\circ\}?|\\(?=[%$])|[%$]", "", text)

@@ -20,7 +20,7 @@ _IN_DIALOGUE = ("turn", "longer_than_before", "repeats_one_reply", "repeats_all_
                 "user_trails_off")  # fmt: skip
 NAMES = (*_SHAPE, *_IN_DIALOGUE, *(f"need:{need}" for need in NEEDS), *(f"class:{kind}" for kind in CLASSES))
 
-_LIST_ITEM = re.compile(r"^\s*(?:\d+[.、)]|[-*•])", re.MULTILINE)
+_LIST_ITEM = re.compile(r"^[^\S\n]*(?:\d+[.、)]|[-*•])", re.MULTILINE)
 _EMOJI = re.compile("[\U0001f001-\U0010ffff]")
 _SENTENCE_END = re.compile(r"[。！？!?.]+")
 

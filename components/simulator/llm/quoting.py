@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 OPEN, CLOSE = "<dialogue_data>", "</dialogue_data>"
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?')  # in JSON each has its end; where one had none, looking for it would take the square
 _STEERING = frozenset("<>&[]")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # Letters and marks that show nothing although their category is a visible one. U+FE0F stays: it belongs to ordinary emoji.

@@ -1,0 +1,74 @@
+"""Functions that read foreign text, each with 100 KB of hostile strings. Run as a program with the name of one, or "everything"."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from components.authoring import alike
+from components.evaluation.packs.code_answers import code_of
+from components.evaluation.packs.math_answers import is_right
+from components.evaluation.portrait import acts
+from components.personas.profile_text import labelled, scene_parts
+from components.policy.thinking import separate_thought, split_thought
+from components.printable import one_line, printable
+from components.simulator.distilled.measures import shape
+from components.simulator.distilled.ngrams import read
+from components.simulator.llm import quoting, wording
+from components.simulator.llm.json_object import json_object
+from components.simulator.scripted.reading import read_reply, words_of
+from tasks.licences import kind_of
+
+SIZE, SECONDS = 100_000, 1.0
+FELL: dict[str, tuple[Callable[[str], object], str]] = {
+    "code_of": (code_of, "```" + " " * SIZE),
+    "code_of with a label": (code_of, "```python" + "\t \r" * (SIZE // 3)),
+    "is_right": (lambda text: is_right(text, "1"), "\\boxed{\\text{" + " " * SIZE + "}"),
+    "scene_parts": (scene_parts, "#" * SIZE),
+    "scene_parts of blank lines": (scene_parts, "\n" * SIZE + "x"),
+    "labelled": (lambda text: labelled(text, "年龄"), "\n" * SIZE + "x"),
+    "shape": (shape, "\n" * SIZE + "x"),
+    "quoted": (lambda text: quoting._STRING.sub("", text), '"\\' * (SIZE // 2)),
+    "label of an answer": (wording.text_fault, " " * SIZE),
+    "licence": (kind_of, " " * SIZE),
+}
+EVERYTHING: dict[str, Callable[[str], object]] = {
+    **{name: function for name, (function, _) in FELL.items()},
+    "separate_thought": separate_thought,
+    "split_thought": lambda text: split_thought(text, thinking=True),
+    "read_reply": read_reply,
+    "words_of": words_of,
+    "words of acts": acts.words_of,
+    "words of scenarios": alike.words_of,
+    "n-grams": lambda text: read(text).pairs,
+    "json_object": json_object,
+    "quoting": lambda text: quoting.quoted({"text": text}),
+    "language of an answer": lambda text: wording.language_fault(text, "zh"),
+    "printable": printable,
+    "one_line": one_line,
+}
+HOSTILE = [
+    *("a", " ", "\n", "\t \n", "\\", '"', "```", "```\n", "<think>", "</think>", "{", "[", "{\"a\":", "\\boxed{", "\\text{", "A's ", "you ", "- 1. ", "## "),
+    *("隐藏主题", "隐藏主题：\n", "中", "…", "é", "\U0001f600", "you feel that you are right, ", "is it. ", "\x00", "\ud800", "9", "1,", "http://a:b@"),
+]  # fmt: skip
+
+
+def slowest(name: str, function: Callable[[str], object], texts: list[str]) -> None:
+    """Raises AssertionError for more than SECONDS of work."""
+    for text in texts:
+        begun = time.process_time()
+        with suppress(ValueError):  # that it is no answer may be said
+            function(text)
+        taken = time.process_time() - begun
+        assert taken <= SECONDS, f"{name} takes {taken:.1f} s for {text[:20]!r}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "everything":
+        for reader, function in EVERYTHING.items():
+            slowest(reader, function, [(piece * SIZE)[:SIZE] + end for piece in HOSTILE for end in ("", "x")])
+    else:
+        slowest(sys.argv[1], FELL[sys.argv[1]][0], [FELL[sys.argv[1]][1]])
+    sys.stdout.write("read in time\n")
