@@ -100,10 +100,10 @@ def alone_with(path: Path) -> Iterator[None]:
             raise InUse(f"process {held.read().strip() or '?'} is writing {path} now: wait for its end, or name another file") from None
         if not lock.exists() or not os.path.samestat(os.fstat(held.fileno()), lock.stat()):
             raise InUse(f"another process was writing {path} a moment ago: run the same command again")
-        held.truncate(0)
-        held.write(f"{os.getpid()}\n")
-        held.flush()
         try:
+            held.truncate(0)
+            held.write(f"{os.getpid()}\n")
+            held.flush()
             yield
         finally:
             lock.unlink(missing_ok=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import sqlite3
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.files import read_yaml
+from components.files import read_json, read_yaml
 from tasks import environment, integrity, processes
 from tasks.dvc_output import AT_WORK, HINTS, WITHOUT_LOCK, Outcome, failure, outcome
 from tasks.dvc_output import StageFailed as StageFailed
@@ -167,7 +166,7 @@ def holders(root: Path) -> set[int]:
     """The processes that DVC's own record says are at work here; some may have ended. Raises GraphError when the record is damaged."""
     path = root / ".dvc" / "tmp" / "rwlock"
     try:
-        held = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        held = read_json(path) if path.is_file() else {}
         entries = [entry for kind in ("read", "write") for entry in held.get(kind, {}).values()]
         return {int(one["pid"]) for entry in entries for one in (entry if isinstance(entry, list) else [entry])}
     except (ValueError, KeyError, TypeError, AttributeError) as error:

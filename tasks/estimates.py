@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.files import read_json, read_jsonl
 from components.settings import Settings
 from components.simulator.llm.usage import Usage, dialogue_usage
 from components.training.memory import ADAMW, FLOAT32, KNOWN, ModelShape, shape_of, training_bytes
@@ -61,8 +61,7 @@ def language_of(personas: Sequence[Path], imported: str | None) -> str:
     """The language of the first of the files that is there; without any, imported profiles are Chinese and composed personas English."""
     for path in personas:
         if path.is_file():
-            with path.open(encoding="utf-8") as lines:
-                return str(json.loads(next(lines, "{}")).get("language", "en"))
+            return str(next((row for _, row in read_jsonl(path)), {}).get("language", "en"))
     return "zh" if imported else "en"
 
 
@@ -77,7 +76,7 @@ def policy_shape(settings: Settings, folder: Path | None) -> ModelShape:
             base.hidden_size, base.layers, base.heads, 1, base.hidden_size // base.heads, 3 * base.hidden_size, base.vocab_size, tied=True
         )
     if folder is not None:
-        return shape_of(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        return shape_of(read_json(folder / "config.json"))
     if base.model in KNOWN:
         return KNOWN[base.model]
     raise ValueError(f"the size of {base.model} is not known before it is here; known are {', '.join(KNOWN)}")

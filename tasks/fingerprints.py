@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import components
-from components.files import BadFile, write_text_atomically
+from components.files import read_json, write_text_atomically
 from components.settings import Settings
 
 PACKAGE = Path(components.__file__).parent
@@ -80,10 +80,7 @@ def check_identity(work: Path, identity: Mapping[str, Any]) -> None:
 
 
 def read_record(record: Path) -> dict[str, Any]:
-    try:
-        began: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise BadFile(f"{record} is damaged ({error}); delete {record.parent} to start over") from error
+    began: dict[str, Any] = read_json(record, f"delete {record.parent} to start over")
     return began
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from components.evaluation.model_card import Facts, model_card
 from components.evaluation.promotion import Condition, Evidence
 from components.evaluation.transcripts import load_transcripts
+from components.files import read_json
 from components.settings import Settings, load_settings
 from tasks import dvc, records
 from tasks.registry import EVIDENCE
@@ -119,4 +120,4 @@ def _audit(root: Path, variant: str) -> Any:
 
 
 def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return read_json(path, "run its stage again") if path.is_file() else None

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 import math
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from components.evaluation.appraiser_card import CARD_FILES, appraiser_card
+from components.files import read_json
 from components.simulator.distilled.folder import folder_of
 from tasks.costs import costs_file
 from tasks.dvc import LockedStage
@@ -89,11 +90,11 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
     scored = under(written, "metrics")
     for file in scored:
         prefix = f"{file.path.stem}/" if len(scored) > 1 else ""
-        numbers = flat_numbers(json.loads(file.path.read_text(encoding="utf-8")))
+        numbers = flat_numbers(read_json(file.path, f"run `rlver run --only {name}` again"))
         metrics.update({prefix + quantity: value for quantity, value in numbers.items()})
     for path in stage.outputs:
         if (spent := root / costs_file(Path(path))).is_file():
-            metrics.update(flat_numbers(json.loads(spent.read_text(encoding="utf-8"))))
+            metrics.update(flat_numbers(read_json(spent, f"run `rlver run --only {name}` again")))
     parameters = effective_parameters(stage.parameters)
     if stage.seed is not None:
         parameters["seed"] = str(stage.seed)
@@ -136,7 +137,7 @@ def flat_numbers(value: Any) -> dict[str, float]:
     return {
         metric_name(name): float(leaf)
         for name, leaf in _leaves(_pairs_named(value), "/")
-        if isinstance(leaf, (int, float)) and not isinstance(leaf, bool) and math.isfinite(leaf)
+        if isinstance(leaf, (int, float)) and not isinstance(leaf, bool) and abs(leaf) <= sys.float_info.max
     }
 
 
@@ -150,7 +151,7 @@ def curve(path: Path) -> Iterator[Point]:
         axis = "step" if "step" in columns else columns[0]
         for row in rows:
             step = _number(row[axis])
-            if step is None:
+            if step is None or not math.isfinite(step):
                 continue
             for column in columns:
                 value = None if column == axis else _number(row[column])

@@ -6,7 +6,6 @@ a champion whose files are long gone from the folder.
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
 from collections.abc import Mapping
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from components.evaluation.promotion import Evidence
 from components.evaluation.transcripts import load_transcripts
-from tasks.tracking.store import EXPERIMENT, readable
+from components.files import read_json
+from tasks.tracking.store import EXPERIMENT, make_database, readable
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -56,6 +56,7 @@ class Registry:
 
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
         with readable():
+            make_database(uri)
             self._client: MlflowClient = MlflowClient(tracking_uri=uri, registry_uri=uri)
 
     def champion(self) -> Version | None:
@@ -145,4 +146,4 @@ def _version(found: ModelVersion) -> Version:
 
 
 def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return read_json(path) if path.is_file() else None

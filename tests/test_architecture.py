@@ -121,6 +121,7 @@ PLUMBING = (
     "tasks.processes",
     "tasks.progress",
     "tasks.servers",
+    "tasks.terminal",
     "tasks.stages",
 )
 

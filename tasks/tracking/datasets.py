@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from components.files import read_jsonl
 from tasks.records import File, StageRecord
 from tasks.tracking.store import Store
 
@@ -61,4 +61,4 @@ def _dataset(file: File, stage: str) -> DatasetInput:
 
 
 def _rows(file: File) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [row for _, row in read_jsonl(file.path)]

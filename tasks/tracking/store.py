@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,12 +43,32 @@ def opened(root: Path, uri: str, experiment: str = EXPERIMENT) -> Store:
 
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # every retry is a warning to it
+    make_database(uri)
     client = MlflowClient(tracking_uri=uri)
     found = client.get_experiment_by_name(experiment)
     if found is None:
         place = (root / "mlartifacts").resolve().as_uri() if uri.startswith("sqlite:") else None
         return Store(client, client.create_experiment(experiment, artifact_location=place), uri)
     return Store(client, found.experiment_id, uri)
+
+
+def make_database(uri: str) -> None:
+    """Where `uri` is a local database that is not there yet, make it beside its place and put it there whole.
+
+    MLflow makes its tables in hundreds of steps. Two processes that take them at once, or one that is killed meanwhile, would leave a file
+    that nobody can open.
+    """
+    from mlflow import MlflowClient
+
+    path = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///") or path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        made = Path(folder) / path.name
+        MlflowClient(tracking_uri=f"sqlite:///{made}").search_experiments(max_results=1)
+        with suppress(FileExistsError):  # of two that make it at once the first one's stays
+            os.link(made, path)
 
 
 @contextmanager

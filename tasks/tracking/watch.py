@@ -7,13 +7,13 @@ the training.
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from components.files import read_jsonl
 from tasks.records import metric_name
 from tasks.tracking.spool import Entry, Reading, now_ms
 
@@ -54,8 +54,7 @@ class Watch(threading.Thread):
             ours = re.fullmatch(f"{re.escape(str(self._variant))}-[0-9a-f]{{12}}", path.parts[-3])
             if not ours or path.stat().st_mtime < self._began_s:
                 continue
-            for line in path.read_text(encoding="utf-8").splitlines():
-                row = json.loads(line)
+            for _, row in read_jsonl(path):
                 for name, value in row.items():
                     key = metric_name(f"{path.stem}/{name}"), int(row["step"])
                     if name != "step" and value is not None and key not in self._seen:
