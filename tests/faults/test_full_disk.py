@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from ruamel.yaml import YAML
 from small_project import REPOSITORY, make_project, weights
 
 from components.recording import CurveFile
@@ -107,3 +108,51 @@ def test_a_training_on_a_full_disk_goes_on_when_there_is_room(size: str, until: 
     for curve in ("train", "evaluation"):
         rows, expected = (CurveFile(folder / curve).rows() for folder in (trained / "plain" / "logs", trained / "logs" / "whole"))
         assert [row["step"] for row in rows] == [row["step"] for row in expected]
+
+
+AGAIN = {
+    "base": "base --personas train.jsonl --out disk/base --metrics disk/base.json",
+    "converse": "converse --variant base --personas test.jsonl --model models/base --out disk/base.jsonl",
+    "score": "score --variant base --transcripts transcripts/base.jsonl --base transcripts/base.jsonl --personas test.jsonl --out disk/s.json",
+    "benchmark": "benchmark --variant base --model models/base --out disk/general.json",
+    "report": "report --transcripts transcripts --metrics metrics --logs logs --personas test.jsonl --out disk/reports",
+}
+
+
+@pytest.fixture(scope="module")
+def whole(trained: Path) -> Path:
+    """All further stages, with room, each into made/; what one makes lies where the next one reads."""
+    values = YAML(typ="safe").load((trained / "params.yaml").read_text(encoding="utf-8"))
+    values["benchmark"] |= {"tasks": ["rlver_tiny_choice"], "limit": 8}
+    values["evaluation"]["bootstrap_samples"] = 100
+    YAML(typ="safe").dump(values, trained / "params.yaml")
+    places = {"converse": "transcripts/base.jsonl", "score": "metrics/base/sentient.json", "benchmark": "metrics/base/general.json"}
+    for name, stage in AGAIN.items():
+        made = f"made/{name}"
+        copied = f"mkdir -p {Path(places[name]).parent} && cp {made}/*.json* {places[name]}" if name in places else "true"
+        done = inside(trained, f"mkdir -p {made} && $python -m tasks.stages.{stage.replace('disk/', f'{made}/')} && {copied}")
+        assert done.returncode == 0, done.stderr
+    return trained
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("base", "4k"), ("base", "60k"), ("converse", "4k"), ("converse", "20k"), ("score", "4k"), ("benchmark", "4k"),
+     ("report", "4k"), ("report", "200k"), ("report", "500k")],
+)  # fmt: skip
+def test_every_other_stage_on_a_full_disk_is_one_line_and_right_when_there_is_room(name: str, size: str, whole: Path) -> None:
+    stage = f"$python -m tasks.stages.{AGAIN[name]}"
+    done = inside(
+        whole,
+        f"rm -rf disk plain && mkdir disk plain && mount -t tmpfs -o size={size} none disk && echo old > disk/old; {stage} >&2; echo status $?;"
+        f"find disk -type f -name '.*'; mount -o remount,size=64m none disk; {stage} >&2 && rm -f disk/old && cp -r disk/. plain/",
+    )
+    (line,) = errors(done)
+    assert line.endswith("; is the disk full? make room, then run the same command again")
+    assert done.returncode == 0 and done.stdout == "status 1\n", "nothing half-written is left"
+    found, expected = (
+        {path.relative_to(at): path for path in sorted(at.rglob("*")) if path.is_file()} for at in (whole / "plain", whole / "made" / name)
+    )
+    assert found.keys() == expected.keys()
+    if name != "base":  # whose weights differ a little, and whose metrics hold seconds
+        assert [path.read_bytes() for path in found.values()] == [path.read_bytes() for path in expected.values()]
