@@ -25,13 +25,13 @@ SIZE, SECONDS = 100_000, 1.0
 FELL: dict[str, tuple[Callable[[str], object], str]] = {
     "code_of": (code_of, "```" + " " * SIZE),
     "code_of with a label": (code_of, "```python" + "\t \r" * (SIZE // 3)),
-    "is_right": (lambda text: is_right(text, "1"), "\\boxed{\\text{" + " " * SIZE + "}"),
+    "is_right": (lambda text: is_right(text, "1"), "\\boxed{\\text{" + " " * SIZE + "{1}}}"),
     "scene_parts": (scene_parts, "#" * SIZE),
     "scene_parts of blank lines": (scene_parts, "\n" * SIZE + "x"),
     "labelled": (lambda text: labelled(text, "年龄"), "\n" * SIZE + "x"),
     "shape": (shape, "\n" * SIZE + "x"),
     "quoted": (lambda text: quoting._STRING.sub("", text), '"\\' * (SIZE // 2)),
-    "label of an answer": (wording.text_fault, " " * SIZE),
+    "label of an answer": (wording._LABEL.search, " " * SIZE + "x"),
     "licence": (kind_of, " " * SIZE),
 }
 EVERYTHING: dict[str, Callable[[str], object]] = {
