@@ -16,6 +16,7 @@ from components.distillation.fidelity import cross_fitted, fidelity, fold_scored
 from components.distillation.learn import distilled, learn
 from components.distillation.material import Material, material
 from components.distillation.splits import Fold, hash_order, locked
+from components.evaluation.arithmetic import check_arithmetic
 from components.files import BadFile, write_json, write_text_atomically
 from components.personas.rows import read_rows
 from components.personas.schema import validate_file
@@ -85,6 +86,7 @@ def recorded(path: Path) -> list[Dialogue]:
         try:
             sage = isinstance(row.values.get("history"), list)
             found.append(dialogue_of(row.values, policy) if sage else Dialogue.model_validate(row.values))
+            check_arithmetic(found[-1])
         except ValueError as error:
             raise BadFile(
                 f"{path}:{row.line}: neither a transcript nor a recorded SAGE dialogue: {' '.join(str(error).split())}"

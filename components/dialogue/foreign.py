@@ -82,11 +82,11 @@ def _messages(messages: Sequence[Any]) -> Iterator[tuple[str, str]]:
     before: tuple[str, str] | None = None
     for number, message in enumerate(messages, start=1):
         role = message.get("role") if isinstance(message, Mapping) else None
+        if not isinstance(role, str) or role not in _ASIDE | _SPEAKERS.keys():
+            raise UnreadableRecord(f"message {number}: the role must be user or assistant, got {role!r}")
         if role in _ASIDE:
             continue
-        if role not in _SPEAKERS:
-            raise UnreadableRecord(f"message {number}: the role must be user or assistant, got {role!r}")
-        speaker, text = _SPEAKERS[str(role)], _content(message, number)
+        speaker, text = _SPEAKERS[role], _content(message, number)
         if before is not None and before[0] == speaker:
             before = speaker, f"{before[1]}\n{text}"
             continue

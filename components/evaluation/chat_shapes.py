@@ -82,7 +82,7 @@ def _messages(messages: Sequence[Any]) -> list[dict[str, str]]:
 def _role(message: Mapping[str, Any], number: int) -> str | None:
     """user or assistant; None for who speaks unseen."""
     role = next((message[name] for name in _ROLES if message.get(name) is not None), None)
-    spoken = role.strip().lower() if isinstance(role, str) else role
+    spoken = role.strip().lower() if isinstance(role, str) else ""
     if spoken in _UNSEEN:
         return None
     if spoken in _USER:

@@ -10,9 +10,11 @@ from fakes import people
 from fuzzing import as_json, as_lines, fuzz, mutants, times
 from valid_documents import CHATS, RECORDED, TRANSCRIPTS
 
+from components.dialogue.foreign import UnreadableRecord, recording_of
 from components.distillation.examples import examples
 from components.distillation.material import material
-from components.files import write_jsonl
+from components.evaluation.chat_shapes import known_shape
+from components.files import BadFile, write_jsonl
 from components.settings import Settings, load_settings
 from tasks import dialogue_commands, score_commands
 from tasks.distil_commands import recorded
@@ -100,3 +102,20 @@ def test_recordings_to_learn_from(times: int, tmp_path: Path, parameters: Settin
         material(examples(recorded(path), {}), parameters.distil)
 
     fuzz(mutants([*RECORDED, *TRANSCRIPTS], as_lines), read, times)
+
+
+@pytest.mark.parametrize("role", [{"a": 1}, ["user"], 7, None])
+def test_a_role_that_is_no_text_is_named(role: object) -> None:
+    row = {"messages": [{"role": role, "content": "Hello."}]}
+    with pytest.raises(UnreadableRecord, match=r"message 1: the role must be user or assistant, got"):
+        known_shape(row)
+    with pytest.raises(UnreadableRecord, match=r"message 1: the role must be user or assistant, got"):
+        recording_of(row, "one")
+
+
+def test_a_recording_whose_numbers_contradict_each_other_teaches_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "foreign.jsonl"
+    first, *rest = TRANSCRIPTS[0][0]["turns"]
+    write_jsonl(path, [{**TRANSCRIPTS[0][0], "turns": [{**first, "emotion": None}, *rest]}])
+    with pytest.raises(BadFile, match=r"foreign\.jsonl:1: .*turn 1 has no appraisal"):
+        recorded(path)
