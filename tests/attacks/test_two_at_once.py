@@ -133,6 +133,8 @@ def test_outputs_that_are_links_into_dvcs_cache_are_written_verified_and_mended(
     from tasks import integrity
 
     monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(toy / ".site"))
+    script = (toy / "stage.sh").read_text()
+    (toy / "stage.sh").write_text(script.replace('> "$2";', '> "$2"; echo "$1" >> "$2";'))  # no two outputs are equal
     subprocess.run((sys.executable, "-m", "dvc", "config", "cache.type", "symlink"), cwd=toy, check=True)
     for stage in ("personas", "train@a", "train@b", "report"):
         dvc.reproduce(toy, stage, lambda _: None)
