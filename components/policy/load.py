@@ -143,8 +143,9 @@ def _check_files(folder: Path) -> list[Path]:
             raise ValueError(f"config.json: {key}: {_ELSEWHERE[key]}")
         if key.endswith("attn_implementation") and "/" in str(value):
             raise ValueError(f"config.json: {key} asks for code of its own ({value}), which is never run")
-    if config.get("model_type") not in CONFIG_MAPPING_NAMES:
-        raise ValueError(f"config.json: transformers itself knows no model_type {config.get('model_type')!r}; code of a model is never run")
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in CONFIG_MAPPING_NAMES:
+        raise ValueError(f"config.json: transformers itself knows no model_type {kind!r}; code of a model is never run")
     files = _weight_files(folder)
     names = {name for file in files for name in _tensors(file)}
     for key, value in values:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from components.files import BadFile, write_bytes_atomically, write_json
+from components.files import BadFile, read_json, write_bytes_atomically, write_json
 from components.simulator.distilled import columns
 from components.simulator.distilled.calibration import Calibration
 from components.simulator.distilled.guard import PAIR_BITS, Guard, Limits
@@ -167,10 +166,7 @@ def _fits(name: str, array: np.ndarray, kind: str, *shape: int, end: int | None 
 
 def _object(path: Path) -> dict[str, Any]:
     """The JSON object in `path`. Raises BadFile."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise BadFile(f"{path}: not valid JSON: {error}") from error
+    found = read_json(path, "not a distilled appraiser, or a damaged one; distil it again")
     if not isinstance(found, dict):
         raise BadFile(f"{path}: expected a JSON object, got {type(found).__name__}")
     return found
