@@ -24,8 +24,8 @@ import httpx
 import psutil
 import pytest
 
-from tasks import environment, servers
-from tasks.serving import server as vllm
+from rlver.tasks.runtime import environment, servers
+from rlver.tasks.runtime.serving import server as vllm
 
 REPOSITORY = Path(__file__).parents[2]
 EVIL = "http://evil.example"
@@ -44,7 +44,7 @@ def wait_for(what: Callable[[], Any], seconds: float) -> Any:
 @contextmanager
 def rlver(*arguments: str, root: Path, **values: str) -> Iterator[subprocess.Popen[str]]:
     """A running `rlver`, interrupted at the end."""
-    command = (sys.executable, "-m", "flows.cli", *arguments)
+    command = (sys.executable, "-m", "rlver.flows.cli", *arguments)
     surroundings = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", **values}
     with subprocess.Popen(command, cwd=root, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
@@ -58,14 +58,14 @@ def rlver(*arguments: str, root: Path, **values: str) -> Iterator[subprocess.Pop
                 raise
 
 
-def planned(what: Any, monkeypatch: pytest.MonkeyPatch) -> servers.Planned:
+def planned(what: Any, monkeypatch: pytest.MonkeyPatch) -> servers.PlannedServer:
     """The server that would be started."""
-    seen: list[servers.Planned] = []
+    seen: list[servers.PlannedServer] = []
 
     class Seen(Exception):
         pass
 
-    def look(one: servers.Planned) -> None:
+    def look(one: servers.PlannedServer) -> None:
         seen.append(one)
         raise Seen
 
@@ -169,7 +169,7 @@ def test_the_temporary_server_of_a_flow_has_a_fresh_key_and_no_page_may_ask_it(
 
 
 def test_compose_s_servers_want_a_key_and_answer_to_their_own_address(repository_root: Path) -> None:
-    from components.files import read_yaml
+    from rlver.components.domain.files import read_yaml
 
     services = read_yaml(repository_root / "compose.yaml")["services"]
     prefect = services["prefect"]["environment"]
@@ -293,7 +293,7 @@ def test_a_server_that_does_not_take_our_key_is_told_in_one_line(toy: Path, trac
         wrong = {"PREFECT_API_URL": f"{server.url}/api", "PREFECT_API_AUTH_STRING": "rlver:of-another"}
         for command in (["run"], ["serve-deployments"], ["promote", "a"]):
             done = subprocess.run(
-                (sys.executable, "-m", "flows.cli", *command),
+                (sys.executable, "-m", "rlver.flows.cli", *command),
                 cwd=toy,
                 env={**os.environ, "PYTHONPATH": str(REPOSITORY), **wrong},
                 capture_output=True,
@@ -429,7 +429,7 @@ def test_the_guard_without_a_key_lets_no_server_start(monkeypatch: pytest.Monkey
 
 
 def test_the_policy_server_s_key_is_sent_and_never_shown(guarded: str) -> None:
-    from components.policy.policy_server import PolicyServer, PolicyServerFailed, connection
+    from rlver.components.policy.policy_server import PolicyServer, PolicyServerFailed, connection
 
     with httpx.Client(**connection(guarded, "rlver:right")) as client:
         assert client.post("/pause").status_code == 200
@@ -442,8 +442,8 @@ def test_the_policy_server_s_key_is_sent_and_never_shown(guarded: str) -> None:
 def test_real_vllm_lets_nobody_in_without_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from small_project import make_project
 
-    from tasks.serving.setup import FOLDER, NotSetUp, python_of
-    from tasks.stages import base
+    from rlver.tasks.runtime.serving.setup import FOLDER, NotSetUp, python_of
+    from rlver.tasks.stages import base
 
     try:
         python_of(REPOSITORY)
@@ -453,15 +453,12 @@ def test_real_vllm_lets_nobody_in_without_its_key(tmp_path: Path, monkeypatch: p
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     (tmp_path / FOLDER).symlink_to(REPOSITORY / FOLDER)
     params = tmp_path / "params.yaml"
-    from ruamel.yaml import YAML
-
     values = YAML(typ="safe").load(params.read_text())
     values["base"] |= {"hidden_size": 64, "heads": 2}
     YAML(typ="safe").dump(values, params)
     monkeypatch.chdir(tmp_path)
     assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
     with vllm.serving(tmp_path, vllm.Serving("models/base", 256, 4)) as server, httpx.Client(base_url=server.url, timeout=60) as page:
-        key = environment.policy_server_key(tmp_path, server.url)
         evil = {"Origin": EVIL, "Content-Type": "text/plain"}
         for path in ("/collective_rpc", "/pause", "/resume", "/update_weight_version", "/reset_prefix_cache", "/inference/v1/generate"):
             assert page.post(path, content=b"{}", headers=evil).status_code == 401, path
@@ -469,4 +466,5 @@ def test_real_vllm_lets_nobody_in_without_its_key(tmp_path: Path, monkeypatch: p
             assert page.get(path, headers={"Origin": EVIL}).status_code == 401, path
         assert page.options("/collective_rpc", headers={**PREFLIGHT, "Origin": EVIL}).status_code in REFUSED
         assert page.get("/health").status_code == 200
+        key = environment.policy_server_key(tmp_path, server.url)
         assert page.get("/v1/models", headers={"Authorization": f"Bearer {key}"}).status_code == 200
