@@ -376,7 +376,7 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     import uvicorn
 
-    monkeypatch.syspath_prepend(str(REPOSITORY / "tasks" / "serving"))
+    monkeypatch.syspath_prepend(str(Path(vllm.__file__).parent))
     monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "vllm.envs", SimpleNamespace(VLLM_API_KEY="rlver:right"))
     import guard
@@ -418,7 +418,7 @@ def test_the_guard_lets_nobody_in_without_the_key_at_any_address(guarded: str) -
 
 
 def test_the_guard_without_a_key_lets_no_server_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(REPOSITORY / "tasks" / "serving"))
+    monkeypatch.syspath_prepend(str(Path(vllm.__file__).parent))
     monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "vllm.envs", SimpleNamespace(VLLM_API_KEY=None))
     import guard
@@ -440,6 +440,7 @@ def test_the_policy_server_s_key_is_sent_and_never_shown(guarded: str) -> None:
 
 @pytest.mark.live
 def test_real_vllm_lets_nobody_in_without_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ruamel.yaml import YAML
     from small_project import make_project
 
     from rlver.tasks.runtime.serving.setup import FOLDER, NotSetUp, python_of
