@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import Persona
-from components.policy.tiny.corpus import hold
-from components.policy.tiny.supporters import mixed
-from components.simulator.emotion import EmotionRules
-from components.simulator.scripted import reading
-from components.simulator.scripted.appraiser import Exchange, Listener, appraise
-from components.simulator.scripted.effects import DIFFICULTIES
-from components.simulator.scripted.simulator import ScriptedSimulator
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.tiny.model import hold
+from rlver.components.policy.tiny.supporters import mixed
+from rlver.components.users.scripted import reading
+from rlver.components.users.scripted.appraiser import Exchange, Listener, appraise
+from rlver.components.users.scripted.effects import DIFFICULTIES
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 
 NATURAL = Path(__file__).parents[1] / "tests" / "simulator" / "natural_replies.yaml"
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")

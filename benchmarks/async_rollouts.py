@@ -22,19 +22,18 @@ from typing import Any
 
 from benchmarks.canned_policy import CannedPolicy
 from benchmarks.llm_server import counts, latency_s, running
-from components.dialogue.episode import Job
-from components.dialogue.rollouts import check_failures, hold_dialogues
-from components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest
-from components.endpoint.opening import open_endpoint
-from components.endpoint.parameters import EndpointParameters
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import Persona
-from components.policy.protocol import Policy
-from components.settings import Settings, load_settings
-from components.simulator.emotion import EmotionRules
-from components.simulator.llm.parameters import LLMUserParameters, ModelParameters
-from components.simulator.llm.simulator import LLMSimulator
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Policy
+from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest
+from rlver.components.endpoint.opening import open_endpoint
+from rlver.components.endpoint.parameters import EndpointParameters
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.rollout.episode import Job, check_failures, run_episodes
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters
+from rlver.components.users.llm.simulator import LLMSimulator
 
 LEAST_S, MOST_S = 0.2, 2.0
 USER = ModelParameters(model="user-model", temperature=0.8, top_p=1.0, max_tokens=700)
@@ -61,7 +60,7 @@ def parameters(settings: Settings, url: str, **changes: Any) -> EndpointParamete
 def policy(model: Path | None, settings: Settings, rows: int) -> Policy:
     if model is None:
         return CannedPolicy()
-    from tasks.stages.assembly import load
+    from rlver.tasks.runtime.assembly import load
 
     loaded = load(model, settings, model.name, rows).policy
     loaded.start()
@@ -84,7 +83,7 @@ async def measure(
             ]
             rules = EmotionRules(max_turns=turns)
             began_s, cpu_s = time.perf_counter(), time.process_time()
-            rollouts = await hold_dialogues(jobs, jobs[0].simulator, supporter, rules, len(jobs))  # type: ignore[arg-type]
+            rollouts = await run_episodes(jobs, jobs[0].simulator, supporter, rules, len(jobs))  # type: ignore[arg-type]
             wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
             check_failures(rollouts, 0.0)
             assert all(len(rollout.dialogue.turns) == turns for rollout in rollouts)

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from components.dialogue.transcript import Dialogue, SimulatorTag, StopReason, Turn
-from components.evaluation.audit.cheats import CHEATS, Cheat, Heard
-from components.evaluation.audit.measures import MEASURES, Kind, Measure
-from components.evaluation.transcripts import load_transcripts
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import Persona
-from components.policy.tiny.corpus import hold
-from components.policy.tiny.supporters import Moment, Move, Supporter, mixed, need_aware, random_strategy
-from components.settings import load_settings
-from components.simulator.emotion import EmotionRules
-from components.simulator.scripted.simulator import ScriptedSimulator
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.tiny.model import hold
+from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment, mixed, need_aware, random_strategy
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import load_settings
+from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, Heard
+from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind
 
 SUPPORTERS: dict[str, Supporter] = {
     "told the need": need_aware,
@@ -49,7 +49,7 @@ def talks(supporter: Supporter, personas: Sequence[Persona], difficulty: str) ->
 
 
 def cheating(cheat: Cheat) -> Supporter:
-    def supporter(moment: Moment, random: Random) -> Move:
+    def supporter(moment: SupportMoment, random: Random) -> Move:
         return Move("cheating", "", cheat(Heard(moment.user_messages, [move.reply for move in moment.moves]), random))
 
     return supporter
@@ -59,7 +59,7 @@ def measured(measure: Measure, dialogues: Sequence[Dialogue], run_words: int) ->
     """The mean of a measure; NaN where there is nothing to measure."""
     values = [value for of in measure.of(dialogues, run_words).values() for value in of]
     mean = sum(values) / len(values) if values else math.nan
-    return math.exp(mean) if measure.kind is Kind.RATIO else mean
+    return math.exp(mean) if measure.kind is MeasureKind.RATIO else mean
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from components.policy.protocol import Reply, Tokens
-from components.policy.thinking import Said
+from rlver.components.domain.protocols import Reply, Tokens
+from rlver.components.domain.thinking import Said
 
 _REPLY = Reply(
     Said(None, "That sounds hard. Tell me more about it.", well_formed=True), cut_off=False, reply_tokens=None, think_tokens=None

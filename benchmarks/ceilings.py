@@ -14,17 +14,17 @@ from functools import cache
 from itertools import combinations, product
 from random import Random
 
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import HiddenNeed, Persona, PersonaClass
-from components.policy.tiny.corpus import hold
-from components.policy.tiny.supporters import Moment, Move, Supporter, mixed, need_aware, perform, phrases, random_strategy
-from components.simulator.emotion import EmotionRules, apply_change, stop_reason
-from components.simulator.scripted.appraiser import Exchange, Listener, appraise
-from components.simulator.scripted.effects import DIFFICULTIES
-from components.simulator.scripted.patterns import GENERIC, SERVING
-from components.simulator.scripted.reading import read_reply
-from components.simulator.scripted.simulator import ScriptedSimulator
+from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
+from rlver.components.domain.persona import HiddenNeed, Persona, PersonaClass
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.tiny.model import hold
+from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment, mixed, need_aware, perform, phrases, random_strategy
+from rlver.components.users.scripted.appraiser import Exchange, Listener, appraise
+from rlver.components.users.scripted.effects import DIFFICULTIES
+from rlver.components.users.scripted.patterns import GENERIC, SERVING
+from rlver.components.users.scripted.reading import read_reply
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 
 RULES = EmotionRules()
 Acts = tuple[str, ...]  # what one reply does
@@ -77,7 +77,7 @@ def _bare(act: str) -> list[str]:
 def sequence(moves: Sequence[Acts]) -> Supporter:
     """Performs `moves` in order, the same for every user, always in words that are new in the dialogue and pick up its own."""
 
-    def supporter(moment: Moment, random: Random) -> Move:
+    def supporter(moment: SupportMoment, random: Random) -> Move:
         acts = moves[min(len(moment.moves), len(moves) - 1)]
         return Move("+".join(acts), "", " ".join(perform(act, moment, random, opening=False).reply for act in acts))
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from benchmarks.endpoint_faults import REPOSITORY, in_a_child
 from benchmarks.llm_server import counts, running
-from components.evaluation.transcripts import load_transcripts
-from components.settings import load_settings
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import load_settings
 
 
 def main() -> int:

@@ -11,12 +11,13 @@ import json
 import time
 from pathlib import Path
 
-from components.simulator.distilled import measures, ngrams
-from components.simulator.distilled.appraiser import appraisals
-from components.simulator.distilled.folder import read_folder
-from components.simulator.distilled.model import Listening, UnfamiliarUser
-from components.simulator.distilled.moment import known_from, moments_of
-from tasks.distil_commands import recorded
+from rlver.components.users.distilled import features as measures
+from rlver.components.users.distilled import ngrams
+from rlver.components.users.distilled.appraiser import appraisals
+from rlver.components.users.distilled.features import known_from, moments_of
+from rlver.components.users.distilled.folder import read_folder
+from rlver.components.users.distilled.model import Listening, UnfamiliarUser
+from rlver.tasks.studies.distil.command import recorded
 
 
 def main() -> None:

@@ -23,21 +23,21 @@ from typing import Any
 
 from benchmarks.async_rollouts import PARAMETERS, parameters, policy
 from benchmarks.llm_server import counts, key_of, running
-from components.dialogue.episode import Job
-from components.dialogue.transcript import Dialogue
-from components.endpoint.opening import Run, stored_answers
-from components.evaluation.transcripts import load_transcripts
-from components.evaluation.verification import first_difference
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.settings import load_settings
-from components.simulator.emotion import EmotionRules
-from components.simulator.llm.simulator import LLMSimulator
-from tasks.connections import Connection
-from tasks.conversing import hold_and_write
-from tasks.environment import ChatServer
-from tasks.progress import DialogueProgress
-from tasks.stages.assembly import Conversation
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.endpoint.opening import EndpointRun, stored_answers
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.replay.verification import first_difference
+from rlver.components.rollout.episode import Job
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import load_settings
+from rlver.components.users.llm.simulator import LLMSimulator
+from rlver.tasks.runtime.assembly import Conversation
+from rlver.tasks.runtime.connections import Connection
+from rlver.tasks.runtime.conversing import hold_and_write
+from rlver.tasks.runtime.environment import ChatServer
+from rlver.tasks.runtime.progress import DialogueProgress
 
 REPOSITORY = Path(__file__).parents[1]
 MAX_FAILURE_RATE = 0.05
@@ -55,7 +55,9 @@ def hold(url: str, folder: Path, dialogues: int, turns: int, concurrency: int | 
     at_once, numbers = (QUICK["concurrency"], QUICK) if concurrency is None else (concurrency, {})
     supporter = policy(model, settings, at_once)
     server = ChatServer(url, "URL", "KEY", lambda: None)
-    connection = Connection(parameters(settings, url, **numbers), server, ["user-model"], folder / "answers.db", False, Run("bench"))
+    connection = Connection(
+        parameters(settings, url, **numbers), server, ["user-model"], folder / "answers.db", False, EndpointRun("bench")
+    )
     user = LLMSimulator(connection, "vanilla", PARAMETERS, settings.simulator.emotion_start)
     rules = EmotionRules(max_turns=turns)
     talk = Conversation(user, supporter, rules, at_once, connection)
@@ -117,7 +119,7 @@ def _stored(path: Path) -> set[str]:
 def _from_bad_answers(held: list[Dialogue], folder: Path, dialogues: int) -> int:
     """Dialogues with a text that no good answer has, or that are not what the stored answers give."""
     people = {job.persona.persona_id: job.persona for job in jobs(dialogues)}
-    with stored_answers(folder / "answers.db", Run("check")) as endpoint:
+    with stored_answers(folder / "answers.db", EndpointRun("check")) as endpoint:
         user = LLMSimulator(endpoint, "vanilla", PARAMETERS, EmotionRules().start)
         return sum(not _is_good(dialogue) or first_difference(dialogue, people, lambda _: user) is not None for dialogue in held)
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from components.evaluation import statistics
-from components.evaluation.noninferiority import ALPHA, Outcome, non_inferiority
-from components.evaluation.statistics import Interval, paired_scores, paired_shares
+from rlver.components.ability.noninferiority import ALPHA, LossOutcome, non_inferiority
+from rlver.components.scoring import statistics
+from rlver.components.scoring.statistics import Interval, paired_scores, paired_shares
 
 SAMPLES = 2000
 EMOTIONS, DIFFERENCES = Interval(0.0, 100.0), Interval(-100.0, 100.0)
@@ -175,7 +175,7 @@ def _any_differs(tests: dict[str, statistics.Paired]) -> bool:
     return min(statistics.holm({name: statistics.p_differs(test) for name, test in tests.items()}).values()) <= ALPHA
 
 
-def verdicts(loss: float, tasks: int, items: int, margin: float, random: Random, flips: float = 0.05) -> set[Outcome]:
+def verdicts(loss: float, tasks: int, items: int, margin: float, random: Random, flips: float = 0.05) -> set[LossOutcome]:
     """Of a policy that has truly lost `loss` on each of `tasks` tasks; `flips` of the items flip either way besides."""
     paired = {
         str(task): paired_shares(list(random.choice([1.0, 0.0, -1.0], p=[flips, 1 - 2 * flips - loss, flips + loss], size=items)))
@@ -187,9 +187,11 @@ def verdicts(loss: float, tasks: int, items: int, margin: float, random: Random,
 FALSE_ALARMS: dict[str, Callable[[Random], bool]] = {
     "a comparison finds a difference between two runs of one policy (4 tests, Holm)": false_alarm_in_a_comparison,
     "a breakdown finds one among 8 hidden needs (8 tests, Holm)": false_alarm_among_needs,
-    "a policy exactly at the margin passes on any of 3 tasks (247 items, Holm)": lambda r: Outcome.PASS in verdicts(0.05, 3, 247, 0.05, r),
-    "a policy that lost nothing fails on any of 3 tasks (247 items, Holm)": lambda r: Outcome.FAIL in verdicts(0.0, 3, 247, 0.05, r),
-    "a policy exactly at the margin fails (5,000 items)": lambda r: Outcome.FAIL in verdicts(0.05, 1, 5000, 0.05, r),
+    "a policy exactly at the margin passes on any of 3 tasks (247 items, Holm)": lambda r: (
+        LossOutcome.PASS in verdicts(0.05, 3, 247, 0.05, r)
+    ),
+    "a policy that lost nothing fails on any of 3 tasks (247 items, Holm)": lambda r: LossOutcome.FAIL in verdicts(0.0, 3, 247, 0.05, r),
+    "a policy exactly at the margin fails (5,000 items)": lambda r: LossOutcome.FAIL in verdicts(0.05, 1, 5000, 0.05, r),
 }
 
 

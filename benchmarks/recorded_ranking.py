@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from tasks.distil_commands import recorded
+from rlver.tasks.studies.distil.command import recorded
 
 DRAWS, SEED = 2000, 0
 

@@ -18,13 +18,13 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.chromium import Chromium, installed
-from components.dialogue.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
-from components.evaluation.report.bare import material_of
-from components.evaluation.report.embedding import unpack
-from components.evaluation.report.panels.panel import Run
-from components.evaluation.report.render import write_report
-from components.files import write_jsonl
-from components.personas.persona import HiddenNeed
+from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.persona import HiddenNeed
+from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
+from rlver.components.report.dialogues import unpack
+from rlver.components.report.material import material_of
+from rlver.components.report.page import write_report
+from rlver.components.report.panels.panel import ReportRun
 
 VARIANTS, PERSONAS, REPEATS, TURNS, LOADS = 16, 100, 3, 10, 7
 MOST_MEGABYTES, MOST_SECONDS = 15.0, 2.0
@@ -49,7 +49,7 @@ def main() -> int:
         began = time.perf_counter()
         material = material_of(paths, paths[0].stem, {}, BOOTSTRAP_SAMPLES, 7)
         read = time.perf_counter()
-        write_report(material, Run(7, 0.05, None, is_bare=True), root / "report")
+        write_report(material, ReportRun(7, 0.05, None, is_bare=True), root / "report")
         built = time.perf_counter()
         page, empty = root / "report" / "index.html", root / "empty.html"
         empty.write_text("<!doctype html><title>empty</title><html data-ready=true>", encoding="utf-8")

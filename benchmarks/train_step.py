@@ -24,18 +24,17 @@ from datasets import Dataset
 from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from components.dialogue.episode import Job, Rollout
-from components.dialogue.rollouts import hold_dialogues
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import Persona
-from components.policy.load import load_policy
-from components.policy.sampler import Sample, SampleRequest
-from components.policy.token_policy import TokenPolicy
-from components.reward.emotion_reward import emotion_reward
-from components.settings import Settings, load_settings
-from components.training.build import UpdateParameters, build_trainer
-from tasks.stages.assembly import Conversation, conversation
+from rlver.components.domain.emotion import emotion_reward
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.load import load_policy
+from rlver.components.policy.sampler import Sample, SampleRequest
+from rlver.components.policy.token_policy import TokenPolicy
+from rlver.components.rollout.episode import Job, Rollout, run_episodes
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.components.training.build import UpdateParameters, build_trainer
+from rlver.tasks.runtime.assembly import Conversation, conversation
 
 
 @dataclass
@@ -117,7 +116,7 @@ class Side:
         if isinstance(talk.policy, TokenPolicy) and isinstance(talk.policy.sampler, GenerateSampler):
             talk.policy.sampler.open_dialogues = len(jobs)
         talk.policy.start()
-        held = asyncio.run(hold_dialogues(jobs, talk.simulator, talk.policy, talk.rules, len(jobs)))
+        held = asyncio.run(run_episodes(jobs, talk.simulator, talk.policy, talk.rules, len(jobs)))
         self.rollouts.append(time.perf_counter() - began)
         self.tokens.append(sum(len(rollout.completion_ids) for rollout in held))
         return held

@@ -20,17 +20,16 @@ from statistics import median
 import psutil
 
 from benchmarks.train_step import ours
-from components.dialogue.episode import Job, Rollout
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import Persona
-from components.policy.load import load_policy
-from components.policy.weights import write_weights
-from components.settings import load_settings
-from tasks.environment import project_root
-from tasks.serving.server import Serving, serving
-from tasks.stages.assembly import Conversation, conversation
-from tasks.stages.policy_speaks import over_http
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.load import load_policy
+from rlver.components.policy.policy_server import write_weights
+from rlver.components.rollout.episode import Job, Rollout
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.runtime.assembly import Conversation, conversation, over_http
+from rlver.tasks.runtime.environment import project_root
+from rlver.tasks.runtime.serving.server import Serving, serving
 
 
 @dataclass

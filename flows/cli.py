@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 
-from components.printable import one_line
-from flows.commands import (
+from rlver.components.domain.printable import one_line
+from rlver.flows.commands import (
     audit,
     blind,
     dialogues,
@@ -34,8 +34,8 @@ from flows.commands import (
     simulator,
     upkeep,
 )
-from tasks import environment, processes
-from tasks.terminal import printable_output
+from rlver.tasks.runtime import environment, processes
+from rlver.tasks.runtime.terminal import printable_output
 
 INTERRUPTED = 130
 

@@ -20,14 +20,15 @@ from prefect.events import DeploymentEventTrigger
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import EventTrigger, Posture, ResourceSpecification
 
-from components.files import read_yaml
-from flows.evaluate import evaluate
-from flows.promote import promote
-from flows.reproduce import reproduce
-from flows.slots import prepare_slots
-from flows.sweep import sweep
-from tasks import dvc, environment, experiments, servers
-from tasks.environment import shown
+from rlver.components.domain.files import read_yaml
+from rlver.flows.evaluate import evaluate
+from rlver.flows.promote import promote
+from rlver.flows.reproduce import reproduce
+from rlver.flows.slots import prepare_slots
+from rlver.flows.sweep import sweep
+from rlver.tasks.graph import dvc, experiments
+from rlver.tasks.runtime import environment, servers
+from rlver.tasks.runtime.environment import shown
 
 LANDED = "rlver.personas.landed"
 PERSONAS = "rlver.personas"

@@ -13,9 +13,10 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed, Failed
 from pydantic import Field
 
-from flows.slots import gpu_slot, prepare_slots
-from tasks import environment, processes, score_commands
-from tasks.policies import OPENAI, VLLM
+from rlver.flows.slots import gpu_slot, prepare_slots
+from rlver.tasks.commands import scores as score_commands
+from rlver.tasks.runtime import environment, processes
+from rlver.tasks.runtime.policies import OPENAI, VLLM
 
 Difficulty = Literal["vanilla", "challenging"]
 PERSONAS = Path("data/personas/test.jsonl")
@@ -47,7 +48,7 @@ def evaluate(
         said.append(line)
         get_run_logger().info("%s", line)
 
-    command = [sys.executable, "-m", "flows.cli", "converse", *options, "-o", str(out)]
+    command = [sys.executable, "-m", "rlver.flows.cli", "converse", *options, "-o", str(out)]
     gpus = 0 if policy.startswith((OPENAI, VLLM)) else prepare_slots(where.prefect_api_url)
     with gpu_slot("converse", gpus):
         status = processes.run(command, root, environment.for_child(), listen)

@@ -14,11 +14,12 @@ from prefect.states import Completed, Failed
 from prefect.transactions import Transaction, get_transaction, transaction
 from pydantic import Field
 
-from components.evaluation.promotion import Condition, conditions, table
-from tasks import dvc, environment, promotion
-from tasks.promotion import Candidate
-from tasks.registry import Registry, RegistryError, Version
-from tasks.tracking import TrackingUnavailable
+from rlver.tasks.graph import dvc
+from rlver.tasks.runtime import environment
+from rlver.tasks.tracking import TrackingUnavailable
+from rlver.tasks.tracking import registry as promotion
+from rlver.tasks.tracking.promotion import Condition, conditions, table
+from rlver.tasks.tracking.registry import Candidate, Registry, RegistryError, Version
 
 APPROVAL_HOURS = 72
 

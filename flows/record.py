@@ -12,13 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from components.sections import TrackingSettings
-from components.settings import SettingsError, load_settings
-from tasks import dvc, records
-from tasks.environment import Addresses
-from tasks.tracking import MlflowRecorder, TrackingUnavailable
-from tasks.tracking.sender import Sender
-from tasks.tracking.watch import Watch
+from rlver.components.settings.sections import TrackingSettings
+from rlver.components.settings.settings import SettingsError, load_settings
+from rlver.tasks.graph import dvc
+from rlver.tasks.runtime.environment import Addresses
+from rlver.tasks.tracking import MlflowRecorder, TrackingUnavailable, records
+from rlver.tasks.tracking.recorder import Sender
+from rlver.tasks.tracking.watch import StageWatch
 
 PATIENCE_S = 10.0  # for an answer; who has not answered once in this time is not waited for again
 LAST_WAIT_S, INTERRUPTED_WAIT_S = 120.0, 3.0
@@ -34,7 +34,7 @@ class Provenance:
         self._root, self._logger, self._warned, self._patient = root, logger, False, True
         self._recorder = MlflowRecorder(root, where.tracking_uri, options.log_models, tags, options.traces)
         self._sender = Sender(self._recorder)
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[str, StageWatch] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +55,7 @@ class Provenance:
     def begins(self, stage: str) -> None:
         """A stage starts to work: it is watched from now on."""
         try:
-            self._watches[stage] = Watch(self._root, self._recorder.begin(stage))
+            self._watches[stage] = StageWatch(self._root, self._recorder.begin(stage))
             self._watches[stage].start()
         except (OSError, ValueError) as error:
             self._warn(stage, error)
@@ -94,7 +94,7 @@ class Provenance:
             return "; its result is on its way to MLflow"
         return f"; its result is in MLflow run {run}" if run else ""
 
-    def _finish(self, stage: str, watch: Watch | None) -> None:
+    def _finish(self, stage: str, watch: StageWatch | None) -> None:
         lock = dvc.locked(self._root)
         if stage in lock:
             self._recorder.finish(watch.entry if watch else self._recorder.begin(stage), records.read(self._root, stage, lock))

@@ -15,12 +15,14 @@ from prefect.context import FlowRunContext
 from prefect.states import Completed, Failed
 from pydantic import Field
 
-from components.settings import SettingsError
-from flows.record import Provenance
-from flows.slots import prepare_slots
-from flows.walk import Sharing, Walk, Walked
-from tasks import dvc, environment, results, selection
-from tasks.planned import refuse_impossible
+from rlver.components.settings.settings import SettingsError
+from rlver.flows.record import Provenance
+from rlver.flows.slots import prepare_slots
+from rlver.flows.walk import Sharing, Walk, Walked
+from rlver.tasks.graph import dvc, selection
+from rlver.tasks.graph.estimates import refuse_impossible
+from rlver.tasks.runtime import environment
+from rlver.tasks.tracking import results
 
 
 @flow(name="reproduce", validate_parameters=True, persist_result=False, log_prints=False)

@@ -11,7 +11,7 @@ import contextlib
 from prefect import get_client
 from prefect.concurrency.sync import concurrency
 
-from tasks import environment
+from rlver.tasks.runtime import environment
 
 GPU_SLOT = "rlver-gpu"
 GPU_STAGES = frozenset({"base", "train", "converse", "benchmark"})

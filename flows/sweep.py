@@ -6,9 +6,10 @@ from prefect import State, flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed, Failed
 
-from components.files import BadFile
-from flows.slots import gpu_slot, prepare_slots
-from tasks import environment, experiments
+from rlver.components.domain.files import BadFile
+from rlver.flows.slots import gpu_slot, prepare_slots
+from rlver.tasks.graph import experiments
+from rlver.tasks.runtime import environment
 
 
 @flow(name="sweep", validate_parameters=True, persist_result=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.dialogue.transcript import Appraisal, Dialogue, SimulatorTag, StopReason, Turn
-from components.evaluation.promotion import Evidence
+from rlver.components.domain.transcript import Appraisal, Dialogue, SimulatorTag, StopReason, Turn
+from rlver.tasks.tracking.promotion import PromotionEvidence
 
 SIMULATOR = SimulatorTag(kind="scripted", difficulty="vanilla", version="1")
 
@@ -52,5 +52,5 @@ ALARMED = {
 }
 
 
-def evidence(name: str, gains: list[int], right: int = 100, audit: dict[str, Any] | None = CLEAN) -> Evidence:
-    return Evidence(name, dialogues(name, gains), general(right), audit)
+def evidence(name: str, gains: list[int], right: int = 100, audit: dict[str, Any] | None = CLEAN) -> PromotionEvidence:
+    return PromotionEvidence(name, dialogues(name, gains), general(right), audit)

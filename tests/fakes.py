@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from components.dialogue.episode import Job
-from components.dialogue.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import Persona
-from components.policy.sampler import Sample, SampleRequest
-from components.policy.token_policy import Speaking, TokenPolicy
-from components.simulator.emotion import EmotionRules
-from components.simulator.protocol import SimulatorUnavailable, Utterance
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import SimulatorUnavailable, Utterance
+from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.sampler import Sample, SampleRequest
+from rlver.components.policy.token_policy import Speaking, TokenPolicy
+from rlver.components.rollout.episode import Job
 
 END, USER, ASSISTANT, NEWLINE = 0, 1, 2, 10
 TAG = SimulatorTag(kind="fake", difficulty="vanilla", version="1")
@@ -176,13 +176,13 @@ REPLIES = (
 
 def scripted_dialogues(count: int = 8, difficulty: str = "vanilla") -> list[Dialogue]:
     """Dialogues of the real scripted user, one with each test persona, with replies that go well and badly."""
-    from components.dialogue.rollouts import hold_dialogues
-    from components.simulator.scripted.simulator import ScriptedSimulator
+    from rlver.components.rollout.episode import run_episodes
+    from rlver.components.users.scripted.simulator import ScriptedSimulator
 
     jobs = [Job(f"p/{persona.persona_id}/3", persona, 3) for persona in people()[1][:count]]
     order = {job.dialogue_id: number for number, job in enumerate(jobs)}
     sampler = FakeSampler(lambda name, turn: REPLIES[(turn + order[name]) % len(REPLIES)])
     speaking = Speaking(policy="p", thinking=False, strip_thoughts=False, max_reply_tokens=200, max_context_tokens=100_000)
     policy = TokenPolicy(sampler, LetterChat(), speaking)
-    coroutine = hold_dialogues(jobs, ScriptedSimulator(difficulty), policy, EmotionRules(), 8)
+    coroutine = run_episodes(jobs, ScriptedSimulator(difficulty), policy, EmotionRules(), 8)
     return [rollout.dialogue for rollout in asyncio.run(coroutine)]

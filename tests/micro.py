@@ -13,7 +13,7 @@ SENTENCES = [
 
 @cache
 def micro_tokenizer() -> Any:
-    from components.policy.tiny.model import train_tokenizer
+    from rlver.components.policy.tiny.model import train_tokenizer
 
     return train_tokenizer(SENTENCES * 3, vocab_size=400)
 
@@ -22,7 +22,7 @@ def micro_model(layers: int = 1, seed: int = 1, scale: float = 1.0) -> Any:
     """Random weights; a larger scale makes the next token less of a toss-up."""
     import torch
 
-    from components.policy.tiny.model import new_model
+    from rlver.components.policy.tiny.model import new_model
 
     made = new_model(micro_tokenizer(), hidden_size=32, layers=layers, heads=2, max_positions=1536, seed=seed)
     with torch.no_grad():

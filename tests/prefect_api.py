@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from tasks import environment
+from rlver.tasks.runtime import environment
 
 
 def asked_with_key(root: Path, url: str) -> httpx.Client:

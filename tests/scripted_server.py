@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.loopback import Connections, Request
-from components.endpoint.chat import ChatRequest, Message
-from components.endpoint.parameters import EndpointParameters
-from components.endpoint.prices import Price
+from rlver.components.endpoint.chat import ChatRequest, Message
+from rlver.components.endpoint.parameters import EndpointParameters, Price
 
 MODEL = "model-a"
 KEY = "sk-secret-0123456789abcdef"

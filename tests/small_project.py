@@ -11,8 +11,8 @@ import torch
 from fakes import people
 from ruamel.yaml import YAML
 
-from components.files import write_jsonl
-from components.policy.load import load_policy
+from rlver.components.domain.files import write_jsonl
+from rlver.components.policy.load import load_policy
 
 REPOSITORY = Path(__file__).parents[1]
 SMALL: dict[str, dict[str, Any]] = {
@@ -49,7 +49,7 @@ def train_arguments(name: str, variant: str = "v") -> list[str]:
 def start_training(root: Path, environment: dict[str, str], name: str) -> subprocess.Popen[bytes]:
     """The stage `train` in a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tasks.stages.train", *train_arguments(name)],
+        [sys.executable, "-m", "rlver.tasks.stages.train", *train_arguments(name)],
         cwd=root,
         env={**environment, "PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.DEVNULL,

@@ -10,18 +10,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import grimp
 import pytest
 from ruamel.yaml import YAML
 
-from components.settings import load_settings
-from tasks import dvc
+from benchmarks import house
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.graph import dvc
 
 
-def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
-    script = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command as run; run()"
-    command = (sys.executable, "-c", script, "--no-cache", "--config", "pyproject.toml")
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+def lint_imports(root: Path, repository: Path) -> subprocess.CompletedProcess[str]:
+    command = ("sh", str(repository / ".ci" / "import-contracts"), sys.executable, str(root))
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def sources(root: Path) -> list[Path]:
@@ -37,33 +36,32 @@ def stages(root: Path) -> list[tuple[str, dict[str, Any]]]:
         for pipeline in ("dvc.yaml", "paper/dvc.yaml", "recipes/dvc.yaml")
         for stage in YAML(typ="safe").load((root / pipeline).read_text())["stages"].values()
     ]
-    found = [(re.findall(r"-m tasks\.stages\.(\w+)", str(stage["cmd"]))[0], stage) for stage in described]
+    found = [(re.findall(r"-m rlver\.tasks\.stages\.(\w+)", str(stage["cmd"]))[0], stage) for stage in described]
     assert len(found) > 10
     return found
 
 
 def test_the_import_contracts_hold(repository_root: Path) -> None:
-    done = lint_imports(repository_root)
+    done = lint_imports(repository_root, repository_root)
     assert done.returncode == 0, done.stdout
 
 
 def test_the_import_contracts_can_break(repository_root: Path, tmp_path: Path) -> None:
     """A contract that never breaks proves nothing: one forbidden import for each."""
-    for name in ("components", "tasks", "flows"):
-        shutil.copytree(repository_root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.yaml", "*.html", "*.j2"))
+    shutil.copytree(repository_root / "rlver", tmp_path / "rlver", ignore=shutil.ignore_patterns("__pycache__", "*.yaml", "*.html", "*.j2"))
     shutil.copy(repository_root / "pyproject.toml", tmp_path)
     for path, line in (
-        ("components/files.py", "import tasks.files_of_others"),
-        ("components/reward/__init__.py", "import torch"),
-        ("components/endpoint/__init__.py", "import components.settings"),
-        ("components/settings.py", "import mlflow"),
+        ("components/domain/files.py", "import rlver.tasks.files_of_others"),
+        ("components/domain/emotion.py", "import torch"),
+        ("components/endpoint/__init__.py", "import rlver.components.settings"),
+        ("components/settings/settings.py", "import mlflow"),
         ("tasks/stages/score.py", "import prefect"),
-        ("tasks/results.py", "import dvc, lm_eval, trl"),
+        ("tasks/runtime/policies.py", "import dvc, lm_eval, trl, rlver.tasks.commands.chat"),
     ):
-        with (tmp_path / path).open("a") as file:
+        with (tmp_path / "rlver" / path).open("a") as file:
             file.write(f"\n{line}\n")
-    (tmp_path / "tasks" / "files_of_others.py").touch()
-    broken = re.findall(r"^(.+) BROKEN$", lint_imports(tmp_path).stdout, flags=re.MULTILINE)
+    (tmp_path / "rlver" / "tasks" / "files_of_others.py").touch()
+    broken = re.findall(r"^(.+) BROKEN$", lint_imports(tmp_path, repository_root).stdout, flags=re.MULTILINE)
     contracts = re.findall(r'^name = "(.+)"$', (repository_root / "pyproject.toml").read_text(), flags=re.MULTILINE)
     assert sorted(broken) == sorted(name for name in contracts if name != "rlver")
 
@@ -76,7 +74,7 @@ def test_the_environment_is_read_in_one_place(repository_root: Path) -> None:
             imported = isinstance(node, ast.ImportFrom) and node.module == "os" and {"environ", "getenv"} & {one.name for one in node.names}
             if imported or (named and isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv", "putenv"}):
                 readers.add(path.relative_to(repository_root).as_posix())
-    assert readers == {"tasks/environment.py"}
+    assert readers == {"tasks/runtime/environment.py"}
 
 
 def test_every_overlay_loads(repository_root: Path) -> None:
@@ -97,43 +95,26 @@ def test_the_graph_loads_and_names_only_what_exists(repository_root: Path) -> No
     assert code and all((repository_root / dep).exists() for dep in code), sorted(code)
 
 
-# Code that carries values without deciding them: files, settings, the transcript format, the reading of validated personas, and a
-# language model's answers (what is asked, and how an answer is read, stands in the simulator).
-CARRIERS = (
-    "components.endpoint",
-    "components.evaluation.audit.parameters",
-    "components.files",
-    "components.overlays",
-    "components.sections",
-    "components.settings",
-    "components.distillation.parameters",
-    "components.recording",
-    "components.dialogue.transcript",
-    "components.personas",
-    "components.printable",
-)
-PLUMBING = (
-    "tasks.checkpoints",
-    "tasks.connections",
-    "tasks.costs",
-    "tasks.environment",
-    "tasks.fingerprints",
-    "tasks.processes",
-    "tasks.progress",
-    "tasks.servers",
-    "tasks.terminal",
-    "tasks.stages",
+# Code that carries values without deciding them: settings, and a language model's answers (what is asked, and how an answer is read, stands
+# in the user).
+CARRIERS = ("rlver.components.endpoint", "rlver.components.settings")
+PLUMBING = tuple(
+    f"rlver.tasks.runtime.{name}"
+    for name in ("checkpoints", "connections", "environment", "fingerprints", "processes", "progress", "servers", "stage", "terminal")
 )
 
 
 def test_every_stage_depends_on_all_code_that_can_change_its_output(repository_root: Path) -> None:
     """What a stage imports, directly or not, is among its dependencies: else a change there leaves a stale result."""
-    graph = grimp.build_graph("tasks", "components")
+    graph = house.imported(repository_root)
     missing = []
     for name, stage in stages(repository_root):
-        modules = {f"tasks.stages.{name}", *graph.find_upstream_modules(f"tasks.stages.{name}")} - {"components", *PLUMBING}
-        carriers = [carrier for carrier in CARRIERS if (name, carrier) != ("personas", "components.personas")]
-        used = {module.replace(".", "/") for module in modules if not any(f"{module}.".startswith(f"{carrier}.") for carrier in carriers)}
+        modules = house.closure({f"rlver.tasks.stages.{name}"}, graph) - set(PLUMBING)
+        used = {
+            module.removeprefix("rlver.").replace(".", "/")
+            for module in modules
+            if not any(f"{module}.".startswith(f"{carrier}.") for carrier in CARRIERS) and not house.is_package(module, repository_root)
+        }
         covered = {path for path in used for dep in stage["deps"] if f"{path}/".startswith(f"{dep.removesuffix('.py')}/")}
         missing += [f"{name}: {path}" for path in sorted(used - covered)]
     assert not missing, "add to deps in dvc.yaml"
@@ -154,7 +135,7 @@ def test_ci_runs_exactly_make_test(repository_root: Path) -> None:
 
 
 def test_the_readme_names_only_commands_that_exist(repository_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from flows.cli import main
+    from rlver.flows.cli import main
 
     text = (repository_root / "README.md").read_text()
     targets = set(re.findall(r"^(?:\$ )?make ([a-z]+)", text, flags=re.MULTILINE))

@@ -13,7 +13,7 @@ import typer
 from documents import rlver_commands, section, shell_blocks
 from ruamel.yaml import YAML
 
-from flows.cli import app
+from rlver.flows.cli import app
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "site"))
 import command_line

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.licences import kind_of, of_locked
+from rlver.tasks.commands.licences import kind_of, of_locked
 
 
 @pytest.mark.parametrize(

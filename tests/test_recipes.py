@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from components.overlays import overlays_of
-from components.settings import SettingsError, load_settings
-from flows.cli import main
-from tasks import dry_run, dvc, selection
-from tasks.dry_run import Machine
+from rlver.components.settings.overlays import overlays_of
+from rlver.components.settings.settings import SettingsError, load_settings
+from rlver.flows.cli import main
+from rlver.tasks.graph import dry_run, dvc, selection
+from rlver.tasks.graph.dry_run import Machine
 
 ROOT = Path(__file__).parents[1]
 PARTS = {path.stem for path in (ROOT / "params" / "recipes").glob("*.yaml")} - {"common"}

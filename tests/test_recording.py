@@ -6,7 +6,7 @@ import csv
 import json
 from pathlib import Path
 
-from components.recording import CurveFile
+from rlver.components.training.curves import CurveFile
 
 
 def rows(path: Path) -> list[dict[str, object]]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from scripted_server import Asked, Reply, ask, good, parameters, serving
 
-from components.endpoint.chat import EndpointError
-from components.endpoint.opening import open_endpoint
-from tasks import environment, servers
+from rlver.components.endpoint.chat import EndpointError
+from rlver.components.endpoint.opening import open_endpoint
+from rlver.tasks.runtime import environment, servers
 
 
 def test_a_redirect_takes_the_key_nowhere(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_hostile_text_is_cleaned_of_passwords_in_no_time() -> None:
 def test_a_tracker_that_is_away_does_not_tell_its_password() -> None:
     from mlflow.exceptions import MlflowException
 
-    from tasks.tracking.store import TrackingUnavailable, readable
+    from rlver.tasks.tracking.store import TrackingUnavailable, readable
 
     with pytest.raises(TrackingUnavailable) as error, readable():
         raise MlflowException("API request to http://me:pass@host/api failed")
@@ -54,12 +54,12 @@ def test_a_tracker_that_is_away_does_not_tell_its_password() -> None:
 
 
 def test_no_address_of_a_database_is_in_a_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned: list[servers.Planned] = []
+    planned: list[servers.PlannedServer] = []
 
     class Seen(Exception):
         pass
 
-    def look(one: servers.Planned) -> None:
+    def look(one: servers.PlannedServer) -> None:
         planned.append(one)
         raise Seen
 

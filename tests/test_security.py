@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from components.files import write_jsonl, write_text_atomically
-from components.overlays import SettingsError
-from components.printable import one_line, printable
-from components.settings import Settings, load_settings
-from flows.cli import main
-from tasks import processes
-from tasks.chat import Terminal
-from tasks.stages import run_stage
+from rlver.components.domain.files import write_jsonl, write_text_atomically
+from rlver.components.domain.printable import one_line, printable
+from rlver.components.settings.overlays import SettingsError
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.flows.cli import main
+from rlver.tasks.commands.chat import Terminal
+from rlver.tasks.runtime import processes
+from rlver.tasks.runtime.stage import run_stage
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b31m\x08\x7f\r\u202eevil"
 PICKLES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "jsonpickle"}
@@ -171,8 +171,8 @@ def test_a_variant_cannot_leave_its_folder(name: str, repository_root: Path, tmp
 
 
 def test_ids_of_imported_dialogues_are_in_the_report_and_in_no_path(tmp_path: Path) -> None:
-    from components.evaluation.report.loading import load_material
-    from components.evaluation.report.render import Run, write_report
+    from rlver.components.report.material import load_material
+    from rlver.components.report.page import Run, write_report
 
     sys.path.insert(0, str(Path(__file__).parent / "evaluation" / "report"))
     try:
@@ -215,7 +215,7 @@ def test_an_error_is_one_printable_line_whatever_is_in_it(capsys: pytest.Capture
         raise ValueError(f"persona\nINFO all is well {ESCAPES}")
 
     assert run_stage(fail) == 1
-    monkeypatch.setattr("flows.cli.app", lambda *_, **__: fail())
+    monkeypatch.setattr("rlver.flows.cli.app", lambda *_, **__: fail())
     assert main(["doctor"]) == 1
     for line in capsys.readouterr().err.splitlines():
         assert line.startswith("error: persona INFO all is well") and line == printable(line)
@@ -242,7 +242,7 @@ def test_what_is_written_is_as_private_as_its_owner_wants(tmp_path: Path) -> Non
 
 
 def test_env_is_for_its_owner_only(tmp_path: Path) -> None:
-    from tasks.doctor import _secrets
+    from rlver.tasks.commands.doctor import _secrets
 
     file = tmp_path / ".env"
     assert _secrets(file).good

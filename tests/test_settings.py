@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from components.settings import Settings, SettingsError, digest_of, load_settings
+from rlver.components.settings.settings import Settings, SettingsError, digest_of, load_settings
 
 ROOT = Path(__file__).parents[1]
 OVERLAYS = sorted(path.stem for path in (ROOT / "params").glob("*.yaml"))

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.dialogue.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
-from tasks import records
-from tasks.dvc import LockedStage
+from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
+from rlver.tasks.graph.dvc import LockedStage
+from rlver.tasks.tracking import records
 
 DATA, MODEL, LOGS, TALKS, SCORES = ("a" * 32, "b" * 32 + ".dir", "c" * 32 + ".dir", "d" * 32, "e" * 32)
 

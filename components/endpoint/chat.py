@@ -1,14 +1,22 @@
 """One question to a language model behind an OpenAI-compatible endpoint, its answer, and the ways in which asking fails.
 
 An answer that arrived need not be whole: `finish_reason` says whether it was cut off (`length`) or withheld (`content_filter`).
+
+What went wrong at the endpoint: whether another attempt may help, and one line that says what to do.
+
+The key of an endpoint: sent in one header, and taken out of everything that the server says.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+import reprlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
+from urllib.parse import quote
 
 
 @dataclass(frozen=True)
@@ -88,3 +96,158 @@ class ChatEndpoint(Protocol):
     """Answers a request or raises EndpointError."""
 
     async def chat(self, request: ChatRequest) -> ChatAnswer: ...
+
+
+# Shorter ones ("EMPTY", "token-abc123") are placeholders for local servers; looking for them would damage honest answers.
+_SECRET_CHARACTERS = 16
+HIDDEN = "[key]"
+
+
+class Key:
+    """Reads the key when it is needed and holds it nowhere; `variable` is the name that messages may show."""
+
+    def __init__(self, read: Callable[[], str | None], variable: str) -> None:
+        self._read = read
+        self.variable = variable
+
+    def __repr__(self) -> str:
+        return f"Key({self.variable})"
+
+    @property
+    def is_set(self) -> bool:
+        return bool((self._read() or "").strip())
+
+    def authorization(self) -> str | None:
+        """The header's value; None without a key. Raises EndpointRefused for a key that no header can carry."""
+        value = (self._read() or "").strip()
+        if not value:
+            return None
+        if not re.fullmatch(r"[\x21-\x7e]+", value):
+            raise EndpointRefused(f"the key in {self.variable} has spaces, line breaks or letters outside ASCII: set it again")
+        return f"Bearer {value}"
+
+    def hide(self, text: str) -> str:
+        """`text` without the key."""
+        value = (self._read() or "").strip()
+        for form in {value, quote(value, safe="")} - {""}:
+            text = re.sub(re.escape(form), HIDDEN, text, flags=re.IGNORECASE)
+        return text
+
+    def hide_secret(self, text: str) -> str:
+        """The same where an answer is not to be damaged: only if the key is long enough to be a secret."""
+        return text if len((self._read() or "").strip()) < _SECRET_CHARACTERS else self.hide(text)
+
+
+_RETRIED = {408, 409, 425, 429}  # and all from 500 on
+_GATEWAY = {408, 502, 504}  # somebody gave up waiting; the model may have answered and the answer may be billed
+_QUOTED_CHARACTERS = 200
+_REPR = reprlib.Repr()  # repr() itself fails on lists that are nested deep
+_REPR.maxstring = _REPR.maxother = 2 * _QUOTED_CHARACTERS
+
+
+class Hiccup(Exception):
+    """One attempt failed in a way that another may not; never leaves this package."""
+
+    def __init__(
+        self,
+        kind: str,
+        what: str,
+        advice: str,
+        *,
+        pause_s: float | None = None,
+        may_have_cost: bool = False,
+        server_is_well: bool = False,
+    ) -> None:
+        super().__init__(what)
+        self.kind = kind  # an identifier, counted by the ledger
+        self.what = what
+        self.advice = advice
+        self.pause_s = pause_s  # asked for by the server
+        self.may_have_cost = may_have_cost
+        self.server_is_well = server_is_well
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a fault happened, for its message."""
+
+    url: str
+    model: str
+    key: Key
+
+
+def fault_of(status: int, body: Any, pause_s: float | None, place: Place) -> Hiccup | EndpointRefused:
+    """The fault behind an HTTP status other than 200. `body` is the decoded JSON or None; `pause_s` is its Retry-After."""
+    said, code = complaint(body, place.key)
+    quoted = f": {said}" if said else ""
+    if code == "insufficient_quota" or status == 402:
+        return EndpointRefused(f"{place.url}: no credit left (HTTP {status}){quoted}; top up the account: answered calls are kept")
+    if status in _RETRIED or status >= 500:
+        advice = (
+            "lower requests_per_minute, tokens_per_minute or concurrency"
+            if status == 429
+            else "the server has trouble: try again later, answered calls are kept"
+        )
+        return Hiccup(f"http_{status}", f"HTTP {status}{quoted}", advice, pause_s=pause_s, may_have_cost=status in _GATEWAY)
+    if status not in {401, 403} and (refused := _fault_of_request(said, code, place)):
+        return RequestRefused(f"{place.url}: {refused}")
+    if refused := _fault_of_all(status, said, code, place):
+        return EndpointRefused(f"{place.url}: {refused}")
+    return RequestRefused(f"{place.url}: the request was refused (HTTP {status}){quoted}; check the parameters of {place.model!r}")
+
+
+def _fault_of_request(said: str, code: str, place: Place) -> str | None:
+    quoted = f": {said}" if said else ""
+    words = f"{code} {said}".lower()
+    if re.search(r"context.?length|context window|maximum (?:model |input )?length|max_model_len|too many tokens|too long", words):
+        return f"too long for {place.model!r}{quoted}; shorten the conversation, lower max_tokens or serve a longer context"
+    if re.search(r"content.?filter|content.?policy|content management|content exists risk|safety system", words):
+        return f"the content was refused{quoted}; change the prompt or ask another model"
+    return None
+
+
+def _fault_of_all(status: int, said: str, code: str, place: Place) -> str | None:
+    quoted = f": {said}" if said else ""
+    if status == 401:
+        if not place.key.is_set:
+            return f"a key is needed (HTTP 401): set {place.key.variable}"
+        return f"the key was not accepted (HTTP 401): check {place.key.variable}"
+    if status == 403:
+        return f"not allowed (HTTP 403){quoted}; may the key in {place.key.variable} use {place.model!r}?"
+    if re.search(
+        r"\bmodel\b.*(?:not exist|not found|not a valid)|model_not_found|unknown model|no such model|invalid model",
+        f"{code} {said}".lower(),
+    ):
+        return f"unknown model {place.model!r}{quoted}; GET {place.url}/models lists the models"
+    if status == 404 or 300 <= status < 400:
+        return f"no chat endpoint here (HTTP {status}){quoted}; check the address, which usually ends in /v1"
+    return None
+
+
+def complaint(body: Any, key: Key) -> tuple[str, str]:
+    """The server's message, one printable line without the key, and its error code; empty where there is none."""
+    error = body.get("error", body) if isinstance(body, Mapping) else None
+    if isinstance(error, str):
+        return one_line(error, key), ""
+    if not isinstance(error, Mapping):
+        return "", ""
+    said = error.get("message") or error.get("detail") or ""
+    return one_line(said, key), one_line(error.get("code") or "", key)
+
+
+def one_line(said: Any, key: Key) -> str:
+    """The beginning of what a server said, without the key and as one printable line. Of lists and objects only the outer levels."""
+    text = said if isinstance(said, str) else _REPR.repr(said)
+    line = " ".join("".join(c if c.isprintable() else " " for c in key.hide(text)).split())
+    return line if len(line) <= _QUOTED_CHARACTERS else f"{line[:_QUOTED_CHARACTERS]}…"
+
+
+def retry_after_s(headers: Mapping[str, str], now_s: float) -> float | None:
+    """Seconds that a Retry-After header (a number of seconds, or an HTTP date) asks to wait from `now_s`, a Unix time; None without one."""
+    value = headers.get("retry-after", "").strip()
+    if re.fullmatch(r"\d+(?:\.\d+)?", value):
+        return float(value)
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now_s)
+    except (ValueError, OverflowError):
+        return None

@@ -2,22 +2,123 @@
 
 A call is entered with the most that it can cost, and corrected when its cost is known. What is never corrected (the process was killed,
 the answer never came, or came broken) stays at its most: `money` is what is known to be spent, `money_at_most` what may have been.
+
+One SQLite file with all answers and all calls, shared by processes, whole after a kill at any moment.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import sqlite3
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
+from urllib.parse import quote
 
-from components.endpoint.chat import BudgetExceeded, ChatAnswer, ChatRequest, EndpointRefused
-from components.endpoint.database import Database
-from components.endpoint.faults import Hiccup
-from components.endpoint.prices import Price, money_at_most
+from rlver.components.domain.files import BadFile
+from rlver.components.endpoint.chat import BudgetExceeded, ChatAnswer, ChatRequest, EndpointRefused, Hiccup
+from rlver.components.endpoint.parameters import Price, money_at_most
+
+_VERSION = 2  # of the tables, and of what the digest of a request covers
+_BUSY_TIMEOUT_S = 30.0
+_TABLES = (
+    "CREATE TABLE answers (digest TEXT PRIMARY KEY, request TEXT NOT NULL, answer TEXT NOT NULL)",
+    "CREATE TABLE calls (id INTEGER PRIMARY KEY, run TEXT NOT NULL, model TEXT NOT NULL, outcome TEXT NOT NULL, is_retry INTEGER NOT NULL,"
+    " tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, seconds REAL, money REAL, money_at_most REAL NOT NULL)",
+    "CREATE INDEX calls_of_run ON calls (run)",
+    "CREATE TABLE spending (money_at_most REAL NOT NULL)",  # one row: the sum over calls
+    "INSERT INTO spending VALUES (0.0)",
+    f"PRAGMA user_version = {_VERSION}",
+)
+
+
+class Database:
+    """A connection with our tables. Errors of SQLite become BadFile, which names the file and says what to do."""
+
+    def __init__(self, connection: sqlite3.Connection, name: str) -> None:
+        self._connection = connection
+        self.name = name
+
+    @contextmanager
+    def writing(self) -> Generator[sqlite3.Connection, None, None]:
+        """One transaction: all of it or nothing, and nobody else writes in between."""
+        with self.reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Generator[sqlite3.Connection, None, None]:
+        try:
+            yield self._connection
+        except sqlite3.Error as error:
+            raise BadFile(f"{self.name}: {error}; is the disk full, or the file on a network drive or damaged?") from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def open_database(path: Path) -> Database:
+    """Open `path` for reading and writing; made where there is none. Raises BadFile for anything but our file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return _opened(str(path), str(path))
+
+
+def open_for_replay(path: Path) -> Database:
+    """Open `path` for reading only: not a byte of it changes. Raises BadFile when it is missing or not ours."""
+    if not path.is_file():
+        raise BadFile(f"{path}: no such file, so there is nothing to replay; run once without replay to record it")
+    # Without a write-ahead log nobody has it open, and an immutable file needs no lock files beside it.
+    mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
+    return _opened(f"file:{quote(str(path.absolute()))}?{mode}", str(path), is_read_only=True)
+
+
+def memory_database() -> Database:
+    """Tables that live as long as the process."""
+    return _opened(":memory:", "memory")
+
+
+def _opened(address: str, name: str, *, is_read_only: bool = False) -> Database:
+    connection = sqlite3.connect(address, timeout=_BUSY_TIMEOUT_S, isolation_level=None, uri=is_read_only)
+    database = Database(connection, name)
+    try:
+        with database.reading():
+            has_tables = _has_tables(connection, name)
+            if is_read_only and not has_tables:
+                raise BadFile(f"{name}: empty, so there is nothing to replay")
+            if not is_read_only:
+                with suppress(sqlite3.OperationalError):  # locked: another process makes the same switch, which lasts
+                    connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+        if not has_tables:
+            with database.writing():
+                for statement in () if _has_tables(connection, name) else _TABLES:
+                    connection.execute(statement)
+    except BaseException:
+        connection.close()
+        raise
+    return database
+
+
+def _has_tables(connection: sqlite3.Connection, name: str) -> bool:
+    """False for a new file; raises BadFile for another program's file, or that of another version."""
+    # In this order: another process may make the tables, and with them the version, in between.
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        return False
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != _VERSION:
+        raise BadFile(f"{name}: not a file of answers of version {_VERSION} (it says {version}); name another file")
+    return True
+
 
 _BEGUN, _ANSWERED, _CACHED, _REFUSED = "begun", "answered", "cached", "refused"
 _TOTALS = f"""SELECT
@@ -48,7 +149,7 @@ class Ledger:
             raise self._exceeded(request, at_most)
 
     @contextmanager
-    def call(self, request: ChatRequest, *, is_retry: bool) -> Generator[Entry, None, None]:
+    def call(self, request: ChatRequest, *, is_retry: bool) -> Generator[LedgerEntry, None, None]:
         """Make one call inside. Raises BudgetExceeded, before it is made, when its worst case does not fit into the budget."""
         entry = self._begun(request, is_retry)
         try:
@@ -101,13 +202,13 @@ class Ledger:
             rows = connection.execute(query, (*run, _ANSWERED)).fetchall()
         return {model: [seconds for _, seconds in group] for model, group in groupby(rows, key=itemgetter(0))}
 
-    def _begun(self, request: ChatRequest, is_retry: bool) -> Entry:
+    def _begun(self, request: ChatRequest, is_retry: bool) -> LedgerEntry:
         at_most = self._worst_case(request)
         with self._database.writing() as connection:
             if not connection.execute(_RESERVE, {"worst": at_most, "budget": self._budget}).rowcount:
                 raise self._exceeded(request, at_most)
             number = connection.execute(_INSERT, (self._run, request.model, _BEGUN, is_retry, at_most)).lastrowid
-        return Entry(self._database, number or 0, self._prices.get(request.model), at_most)
+        return LedgerEntry(self._database, number or 0, self._prices.get(request.model), at_most)
 
     def _worst_case(self, request: ChatRequest) -> float:
         at_most = money_at_most(request, self._prices)
@@ -127,7 +228,7 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """A call that was begun."""
 
     database: Database

@@ -10,23 +10,18 @@ from difflib import get_close_matches
 from pathlib import Path
 from uuid import uuid4
 
-from components.endpoint.answers import Answers
-from components.endpoint.chat import BudgetExceeded, EndpointRefused, EndpointUnavailable
-from components.endpoint.client import json_or_none, open_http
-from components.endpoint.database import Database, memory_database, open_database, open_for_replay
-from components.endpoint.faults import Hiccup, one_line
-from components.endpoint.key import Key
-from components.endpoint.ledger import Ledger
-from components.endpoint.parameters import EndpointParameters
-from components.endpoint.recorded import RecordedEndpoint
-from components.endpoint.retries import RetryingEndpoint
-from components.endpoint.wire import Dialect
+from rlver.components.endpoint.answers import Answers, RecordedEndpoint
+from rlver.components.endpoint.chat import BudgetExceeded, EndpointRefused, EndpointUnavailable, Hiccup, Key, one_line
+from rlver.components.endpoint.client import Dialect, json_or_none, open_http
+from rlver.components.endpoint.ledger import Database, Ledger, memory_database, open_database, open_for_replay
+from rlver.components.endpoint.parameters import EndpointParameters
+from rlver.components.endpoint.retries import RetryingEndpoint
 
 _COMPARED = 1000  # models of a server's list, for one that it does not have
 
 
 @dataclass(frozen=True)
-class Run:
+class EndpointRun:
     """What several openings of an endpoint have in common, when they serve one run. `name` marks its calls in the file."""
 
     name: str
@@ -40,7 +35,7 @@ async def open_endpoint(
     key: Callable[[], str | None],
     cache_path: Path,
     replay: bool,
-    run: Run | None = None,
+    run: EndpointRun | None = None,
     unix_time: Callable[[], float] = time.time,
 ) -> AsyncGenerator[RecordedEndpoint, None]:
     """Yields a ChatEndpoint with a `ledger`. `key` returns the API key, or None where the server needs none.
@@ -49,7 +44,7 @@ async def open_endpoint(
     read and nothing else is asked: a request that it does not hold raises NotRecorded. Raises BadFile when the file cannot be used.
     `run`: the run that this opening belongs to, by default one of its own.
     """
-    run = run or Run(uuid4().hex)
+    run = run or EndpointRun(uuid4().hex)
     if replay:
         with stored_answers(cache_path, run) as endpoint:
             yield endpoint
@@ -69,14 +64,14 @@ async def open_endpoint(
 
 
 @contextmanager
-def stored_answers(cache_path: Path, run: Run) -> Generator[RecordedEndpoint, None, None]:
+def stored_answers(cache_path: Path, run: EndpointRun) -> Generator[RecordedEndpoint, None, None]:
     """Answers what is stored and raises NotRecorded for all else. Raises BadFile when there is no such file."""
     with closing(open_for_replay(cache_path)) as recorded:
         yield RecordedEndpoint(Answers(recorded), Ledger(run.replayed, {}, None, run.name), upstream=None)
 
 
 @contextmanager
-def open_ledger(parameters: EndpointParameters, cache_path: Path, replay: bool, run: Run) -> Generator[Ledger, None, None]:
+def open_ledger(parameters: EndpointParameters, cache_path: Path, replay: bool, run: EndpointRun) -> Generator[Ledger, None, None]:
     """What `run` has cost so far, while no endpoint is open."""
     if replay:
         yield Ledger(run.replayed, {}, None, run.name)

@@ -1,21 +1,24 @@
 """The one place where a call is tried again: with exponential back-off, full jitter, and an end.
 
 Every attempt passes the same gates: a free slot, the rate caps, the breaker, the budget.
+
+Stops asking a server that answers nothing: a circuit breaker.
+
+How fast an endpoint may be asked: requests and tokens a minute, and pauses that the server asks for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
-from components.endpoint.breaker import Breaker
-from components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointRefused, EndpointUnavailable
-from components.endpoint.faults import Hiccup
-from components.endpoint.ledger import Ledger
-from components.endpoint.limits import Pace
-from components.endpoint.parameters import EndpointParameters
-from components.endpoint.prices import tokens_in_at_most
+from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointRefused, EndpointUnavailable, Hiccup
+from rlver.components.endpoint.ledger import Ledger
+from rlver.components.endpoint.parameters import EndpointParameters, tokens_in_at_most
 
 logger = logging.getLogger(__name__)
 
@@ -91,3 +94,141 @@ class RetryingEndpoint:
             return answer
         finally:
             self._slots.release()
+
+
+class Breaker:
+    def __init__(self, url: str, failures: int, cool_down_s: float) -> None:
+        self._url = url
+        self._limit = failures
+        self._cool_down_s = cool_down_s
+        self._in_a_row = 0
+        self._open_until_s: float | None = None  # of the loop's clock; None while closed
+        self._is_probing = False
+        self._last = ""
+        self._waiting: set[asyncio.Timeout] = set()
+
+    def check(self) -> None:
+        """Raise EndpointUnavailable unless a call may be made now."""
+        if self._open_until_s is None:
+            return
+        left_s = self._open_until_s - asyncio.get_running_loop().time()
+        if left_s > 0 or self._is_probing:
+            raise self._unavailable()
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncGenerator[None, None]:
+        """Wait inside for anything but the server; EndpointUnavailable ends the wait when the breaker opens."""
+        self.check()
+        try:
+            async with asyncio.timeout(None) as deadline:
+                self._waiting.add(deadline)
+                try:
+                    yield
+                finally:
+                    self._waiting.discard(deadline)
+        except TimeoutError:
+            raise self._unavailable() from None
+
+    @contextmanager
+    def call(self) -> Generator[None, None, None]:
+        """Make one call inside; how it ends moves the breaker. Raises EndpointUnavailable while it is open."""
+        self.check()
+        is_probe = self._open_until_s is not None
+        self._is_probing = self._is_probing or is_probe
+        counted = self._in_a_row
+        try:
+            yield
+        except Hiccup as hiccup:
+            if hiccup.server_is_well:
+                self._close()
+            elif counted == self._in_a_row:
+                self._count(hiccup)
+            raise
+        except EndpointRefused:
+            self._close()
+            raise
+        else:
+            self._close()
+        finally:
+            if is_probe:
+                self._is_probing = False
+
+    def _unavailable(self) -> EndpointUnavailable:
+        return EndpointUnavailable(
+            f"{self._url}: not asked any more for {self._cool_down_s:g} s after {self._in_a_row} failures in a row, the last: {self._last}"
+        )
+
+    def _close(self) -> None:
+        self._in_a_row = 0
+        self._open_until_s = None
+
+    def _count(self, hiccup: Hiccup) -> None:
+        self._in_a_row += 1
+        self._last = f"{hiccup.what}; {hiccup.advice}"
+        if self._in_a_row < self._limit:
+            return
+        now_s = asyncio.get_running_loop().time()
+        self._open_until_s = now_s + self._cool_down_s
+        waiting, self._waiting = self._waiting, set()
+        for deadline in waiting:
+            deadline.reschedule(now_s)
+
+
+_BURST = 0.1
+
+
+class Bucket:
+    """A level that calls draw down and time fills up. Times are seconds of any one clock."""
+
+    def __init__(self, capacity: float, per_second: float) -> None:
+        self._capacity = capacity
+        self._per_second = per_second
+        self._level = capacity
+        self._at_s = 0.0
+
+    @classmethod
+    def unlimited(cls) -> Bucket:
+        return cls(math.inf, 0.0)
+
+    def wait_s(self, amount: float, now_s: float) -> float:
+        """How long until `amount` may be taken. More than the capacity may be taken when full, and is owed."""
+        self._level = min(self._capacity, self._level + (now_s - self._at_s) * self._per_second)
+        self._at_s = now_s
+        missing = min(amount, self._capacity) - self._level
+        return missing / self._per_second if missing > 1e-9 else 0.0
+
+    def take(self, amount: float) -> None:
+        """A negative amount gives back."""
+        self._level = min(self._capacity, self._level - amount)
+
+
+class Pace:
+    """Lets callers pass in the order they came, as fast as the caps allow."""
+
+    def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
+        self._requests = Bucket.unlimited() if requests_per_minute is None else Bucket(1, requests_per_minute / 60)
+        self._tokens = (
+            Bucket.unlimited() if tokens_per_minute is None else Bucket(_BURST * tokens_per_minute, (1 - _BURST) * tokens_per_minute / 60)
+        )
+        self._not_before_s = 0.0
+        self._turn = asyncio.Lock()
+
+    async def wait(self, tokens: int) -> None:
+        """Return when a request of about `tokens` tokens, in and out, may be sent."""
+        clock = asyncio.get_running_loop().time
+        async with self._turn:
+            while (wait_s := self._wait_s(tokens, clock())) > 0:
+                await asyncio.sleep(wait_s)
+            self._requests.take(1)
+            self._tokens.take(tokens)
+
+    def settle(self, expected_tokens: int, used_tokens: int) -> None:
+        """Replace what `wait` took for a request by what it used."""
+        self._tokens.take(used_tokens - expected_tokens)
+
+    def hold(self, pause_s: float) -> None:
+        """Let nobody pass for `pause_s` seconds: the server asked for it."""
+        self._not_before_s = max(self._not_before_s, asyncio.get_running_loop().time() + pause_s)
+
+    def _wait_s(self, tokens: int, now_s: float) -> float:
+        return max(self._not_before_s - now_s, self._requests.wait_s(1, now_s), self._tokens.wait_s(tokens, now_s))

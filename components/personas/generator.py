@@ -13,10 +13,7 @@ import string
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from components.personas.library import Library, Scenario
-from components.personas.needs import WORDS
-from components.personas.people import CLASSES, STYLES, TEST_SHARE, TRAITS, jobs_for, people_of, stable_hash
-from components.personas.persona import (
+from rlver.components.domain.persona import (
     SPEAKING_STYLES,
     TRAITS_OF_CLASS,
     HiddenNeed,
@@ -26,7 +23,9 @@ from components.personas.persona import (
     Story,
     TimelineEvent,
 )
-from components.personas.reactions import reactions
+from rlver.components.personas.library import Library, Scenario
+from rlver.components.personas.needs import WORDS
+from rlver.components.personas.people import CLASSES, STYLES, TEST_SHARE, TRAITS, jobs_for, people_of, reactions, stable_hash
 
 GENERATOR = "rlver-library/1"
 EARLIEST_TALK = datetime.date(2024, 1, 1)

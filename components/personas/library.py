@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from components.files import BadFile, load_yaml
-from components.personas.needs import stated_need
+from rlver.components.domain.files import BadFile, load_yaml
+from rlver.components.personas.needs import stated_need
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from components.personas.persona import HiddenNeed
+from rlver.components.domain.persona import HiddenNeed
 
 
 class NeedWords(NamedTuple):

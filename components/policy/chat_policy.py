@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointUnavailable, Message, NotRecorded, RequestRefused
-from components.policy.protocol import PolicyUnavailable, Reply, Tokens, turn_seed
-from components.policy.thinking import Said, separate_thought
+from rlver.components.domain.protocols import PolicyUnavailable, Reply, Tokens, turn_seed
+from rlver.components.domain.thinking import Said, separate_thought
+from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointUnavailable, Message, NotRecorded, RequestRefused
 
 _SEEDS = 2**31  # some servers take no larger seed
 

@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.utils import logging
 
-from components.policy.chat import ChatFormat
+from rlver.components.policy.chat import ChatFormat
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per loaded or saved folder would drown the stage's own progress
 logging.get_logger("transformers.modeling_utils").addFilter(lambda record: record.levelno >= logging.ERROR)  # its warnings are errors here
@@ -31,6 +31,7 @@ WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_HEADER = 16 * 2**20  # bytes of the JSON that begins a safetensors file; a shard of the largest models has half of one of these MiB
 MOST_JSON = {"tokenizer.json": 64 * 2**20, INDEX: 32 * 2**20}  # bytes; of every other JSON file MOST_OTHER_JSON
 MOST_OTHER_JSON = 4 * 2**20
+MOST_TEMPLATE = 2**16  # characters of a chat template, which is rendered at every turn; the longest have a third of it
 _DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _ELSEWHERE = {  # keys of config.json that make transformers read or run something else than the folder's plain weights
@@ -219,6 +220,8 @@ def _refuse_other_tokens(tokenizer: Any, embeddings: int) -> None:
 def _must_chat(path: Path | str, tokenizer: Any) -> None:
     if not tokenizer.chat_template:
         raise ValueError(f"{path}: the tokenizer has no chat template, so this is no chat model; take its Instruct or Chat version")
+    if len(str(tokenizer.chat_template)) > MOST_TEMPLATE:
+        raise ValueError(f"{path}: the chat template has more than {MOST_TEMPLATE} characters, which no chat model needs; take another copy")
     try:
         ChatFormat(tokenizer, "Be kind.").start("Hello")
     except Exception as error:  # a template is a program, and the tokenizer may be one that cannot read it

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from components.policy.protocol import ContextFull, Reply, Tokens, turn_seed
-from components.policy.sampler import NotFinite, PolicySampler, SampleRequest
-from components.policy.thinking import CLOSE, Said, split_thought
+from rlver.components.domain.protocols import ContextFull, Reply, Tokens, turn_seed
+from rlver.components.domain.thinking import CLOSE, Said, split_thought
+from rlver.components.policy.sampler import NotFinite, PolicySampler, SampleRequest
 
 
 class Chat(Protocol):
-    """Conversation ↔ token ids; see components.policy.chat.ChatFormat."""
+    """Conversation ↔ token ids; see rlver.components.policy.chat.ChatFormat."""
 
     @property
     def end_of_turn(self) -> int: ...

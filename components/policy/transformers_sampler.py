@@ -16,9 +16,8 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from components.policy.attention import GROUPED, attention
-from components.policy.row_cache import RowCache
-from components.policy.sampler import Sample, SampleRequest
+from rlver.components.policy.attention import GROUPED, RowCache, attention
+from rlver.components.policy.sampler import Sample, SampleRequest
 
 READ_AT_ONCE = 32_768  # tokens of one forward pass, padding included: bounds its memory, whatever the number of dialogues
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import httpx
 
-from components.endpoint.bodies import UnusableBody, WholeResponse, read
-from components.policy.policy_server import (
+from rlver.components.endpoint.bodies import UnusableBody, WholeResponse, read
+from rlver.components.policy.policy_server import (
     MOST_BYTES,
     PolicyServer,
     PolicyServerFailed,
@@ -30,7 +30,7 @@ from components.policy.policy_server import (
     shown,
     unavailable,
 )
-from components.policy.sampler import Sample, SampleRequest
+from rlver.components.policy.sampler import Sample, SampleRequest
 
 GENERATE = "/inference/v1/generate"
 ATTEMPTS = 4

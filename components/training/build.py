@@ -13,12 +13,12 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig
 
-from components.dialogue.episode import Rollout
-from components.training import processes
-from components.training.adapters import lora
-from components.training.dialogue_trainer import DialogueTrainer, Rollouts
-from components.training.grpo import DialogueGRPOTrainer
-from components.training.ppo import CriticParameters, DialoguePPOTrainer, PPOConfig
+from rlver.components.rollout.episode import Rollout
+from rlver.components.training import processes
+from rlver.components.training.dialogue_trainer import DialogueTrainer, Rollouts
+from rlver.components.training.grpo import DialogueGRPOTrainer
+from rlver.components.training.ppo import CriticParameters, DialoguePPOTrainer, PPOConfig
+from rlver.components.training.token_scores import lora
 
 
 @dataclass(frozen=True)

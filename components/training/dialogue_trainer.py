@@ -3,6 +3,8 @@
 This file and its two kinds, grpo.py and ppo.py, are the only ones that touch TRL.
 TRL's `rollout_func` is the only hook that can express a user's turns. What is relied on is held by tests/training/test_trl_contract.py:
 prompts arrive already repeated, `env_mask` 1 means policy token, a reward of None is left out, `_compute_loss` takes advantages (B, T).
+
+Every turn of a dialogue as a row of its own, for policies whose earlier thoughts are not in their context any more.
 """
 
 from __future__ import annotations
@@ -17,12 +19,11 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from trl import GRPOTrainer
 
-from components.dialogue.episode import Rollout
-from components.policy.load import refuse_not_finite
-from components.policy.weights import refuse_other_checkpoint
-from components.training.processes import rank
-from components.training.token_scores import TokenScores, add_token_scores
-from components.training.turn_rows import turn_rows
+from rlver.components.policy.load import refuse_not_finite
+from rlver.components.policy.policy_server import refuse_other_checkpoint
+from rlver.components.rollout.episode import Rollout
+from rlver.components.training.processes import rank
+from rlver.components.training.token_scores import TokenScores, add_token_scores
 
 # The persona ids of this process (already repeated per group) and the optimiser step -> the rollouts of all processes, in their order.
 Rollouts = Callable[[Sequence[str], int], list[Rollout]]
@@ -30,7 +31,7 @@ MEANS_OVER_TOKENS = {"entropy", "kl", "clip_ratio/region_mean"}  # of what TRL l
 
 
 @dataclass(frozen=True)
-class Marks:
+class TokenMasks:
     """Of every completion token (B, T): is it the policy's, in which turn was it said, does it stay in the context of later turns?"""
 
     policy: torch.Tensor
@@ -48,7 +49,7 @@ class DialogueTrainer(GRPOTrainer):
         self.rollout_rows: list[dict[str, Any]] = []
         self.all_rollouts: list[Rollout] = []  # of the last step, in all processes
         self.own = slice(0)  # which of them are this process's
-        self.marks = Marks(*torch.zeros(3, 0, 0))  # of the rows TRL is about to ask the log-probabilities of
+        self.marks = TokenMasks(*torch.zeros(3, 0, 0))  # of the rows TRL is about to ask the log-probabilities of
         self.log_probs = torch.zeros(0, 0)  # of the rows it asked last
         self.state_values: torch.Tensor | None = None  # of those rows, where there is a critic
         super().__init__(rollout_func=self._roll_out, reward_funcs=[_reward], **arguments)
@@ -71,7 +72,7 @@ class DialogueTrainer(GRPOTrainer):
         self.own = slice(rank() * len(rows), (rank() + 1) * len(rows))
         rollouts = self.all_rollouts[self.own]
         trainable = [_trainable(rollout) or [0] for rollout in rollouts]
-        self.marks = Marks(
+        self.marks = TokenMasks(
             *(
                 pad_sequence([torch.tensor(row) for row in rows_of], batch_first=True, padding_value=padding).to(self.accelerator.device)
                 for rows_of, padding in (
@@ -137,7 +138,7 @@ class DialogueTrainer(GRPOTrainer):
         return tokens
 
     def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        self.marks = Marks(inputs["completion_mask"] * inputs["tool_mask"], inputs["turn"], inputs["stays"])
+        self.marks = TokenMasks(inputs["completion_mask"] * inputs["tool_mask"], inputs["turn"], inputs["stays"])
         loss: torch.Tensor = super()._compute_loss(model, inputs)  # type: ignore[no-untyped-call]
         learns = self.marks.policy.bool()
         if not self.over_processes(learns.sum()):  # TRL's mean over no token is 0, which would pass for a policy without entropy
@@ -208,3 +209,45 @@ def _trainable(rollout: Rollout) -> list[int]:
 
 def _reward(prompts: Any, completions: Any, emotion_reward: list[float | None], **_: Any) -> list[float | None]:
     return emotion_reward
+
+
+@dataclass(frozen=True)
+class TurnRows:
+    """input_ids, attention_mask and policy_mask (N, S), right-padded; `place` (N, S) says where in the flattened dialogues a token is."""
+
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    policy_mask: torch.Tensor
+    place: torch.Tensor
+
+    def put_back(self, score_NS: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+        """Scores of tokens 1..S-1 of the rows, (N, S - 1), as scores (B, T) of the dialogues' tokens 0..T-1, given `shape` (B, T)."""
+        spoken = self.policy_mask[:, 1:].bool()
+        flat = score_NS.new_zeros(shape.numel()).index_put((self.place[:, 1:][spoken],), score_NS[spoken])
+        return flat.view(shape)
+
+
+def turn_rows(
+    input_ids: torch.Tensor, attention_mask: torch.Tensor, policy_mask: torch.Tensor, turn: torch.Tensor, stays: torch.Tensor
+) -> TurnRows:
+    """All arguments (B, T): a row for every turn the policy speaks in, made of that turn and of what stays of those before.
+
+    A dialogue without a policy token keeps a row, so that every process has something to differentiate.
+    """
+    width = input_ids.shape[1]
+    places, owns = [], []
+    for row in range(len(input_ids)):
+        real, spoken = attention_mask[row].bool(), policy_mask[row].bool()
+        for number in sorted(set(turn[row][spoken].tolist())) or [0]:
+            of_turn = real & ((turn[row] == number) | ((turn[row] < number) & stays[row].bool()))
+            place = of_turn.nonzero().flatten()
+            places.append(place + row * width)
+            owns.append((spoken & (turn[row] == number))[place])
+    place = pad_sequence(places, batch_first=True)
+    lengths = torch.tensor([len(one) for one in places], device=place.device)
+    return TurnRows(
+        input_ids=input_ids.flatten()[place],
+        attention_mask=(torch.arange(place.shape[1], device=place.device)[None] < lengths[:, None]).to(attention_mask.dtype),
+        policy_mask=pad_sequence(owns, batch_first=True).to(policy_mask.dtype),
+        place=place,
+    )

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from components.training.advantages import group_advantages, silent_groups, turn_advantages
-from components.training.dialogue_trainer import DialogueTrainer, emotions_before
+from rlver.components.training.advantages import group_advantages, silent_groups, turn_advantages
+from rlver.components.training.dialogue_trainer import DialogueTrainer, emotions_before
 
 
 class DialogueGRPOTrainer(DialogueTrainer):

@@ -1,16 +1,21 @@
-"""Watching a training run: one row of measures per step, held-out checks, and the guard that stops a run gone wrong."""
+"""Watching a training run: one row of measures per step, held-out checks, and the guard that stops a run gone wrong.
+
+What a batch of rollouts is summed up to, in training logs and held-out checks alike.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from transformers import TrainerCallback
 
-from components.recording import Recorder
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.rollout.episode import Rollout
+from rlver.components.training.curves import Recorder
 
 _FROM_TRL = {
     "loss": "loss",
@@ -32,7 +37,7 @@ class TrainingDiverged(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class TrainingLimits:
     """What a policy must stay within at every step; see `train` in params.yaml."""
 
     min_entropy: float  # nats per token
@@ -68,7 +73,7 @@ class Limits:
         return None
 
 
-class Watch(TrainerCallback):
+class TrainingWatch(TrainerCallback):
     """Records every step, calls `check` every `evaluate_every` steps and at the end, stops a policy that is beyond its `limits`.
 
     `measures` gives the measures of the last batch of rollouts, `check` those of the held-out personas.
@@ -81,7 +86,7 @@ class Watch(TrainerCallback):
         measures: Callable[[], Mapping[str, float]],
         check: Callable[[int], Mapping[str, float]],
         evaluate_every: int,
-        limits: Limits,
+        limits: TrainingLimits,
         show: Callable[[str], None],
     ) -> None:
         self.steps, self.checks = steps, checks
@@ -127,3 +132,46 @@ class Watch(TrainerCallback):
         row = self.check(step)
         self.checks.record(step, row)
         self.show(f"held-out personas at step {step}: emotion {row['emotion_mean']:.1f}, success {row['success_rate']:.0%}")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def right_acts(dialogue: Dialogue) -> list[bool]:
+    """For every turn after the first cue: did the reply serve the hidden need? Empty where nobody says so."""
+    cued, right = False, []
+    for turn in dialogue.turns if dialogue.simulator.names_acts else ():
+        cued = cued or bool(turn.cue)
+        if cued and turn.appraisal is not None:
+            right.append(any(evidence.what == "serves_need" for evidence in turn.appraisal.evidence))
+    return right
+
+
+def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, float]:
+    """Emotion, success, failure and behaviour over the scorable dialogues; shares in 0..1, NaN where nothing could be scored."""
+    scored = [rollout for rollout in rollouts if rollout.dialogue.emotion_final is not None]
+    finals = [float(rollout.dialogue.emotion_final or 0) for rollout in scored]
+    turns = [turn for rollout in scored for turn in rollout.dialogue.turns]
+    # an LLM user gives no evidence, so nobody counts repetitions
+    explained = [
+        turn.appraisal.evidence
+        for rollout in scored
+        if rollout.dialogue.simulator.names_acts
+        for turn in rollout.dialogue.turns
+        if turn.appraisal
+    ]
+    return {
+        "n": float(len(scored)),
+        "failed_dialogues": float(len(rollouts) - len(scored)),
+        "emotion_mean": _mean(finals),
+        "success_rate": _mean([final >= ceiling for final in finals]),
+        "failure_rate": _mean([final < floor for final in finals]),
+        "turns_mean": _mean([len(rollout.dialogue.turns) for rollout in scored]),
+        "right_act_rate": _mean([right for rollout in scored for right in right_acts(rollout.dialogue)]),
+        "repeat_rate": _mean([any(e.what == "repeats" for e in evidence) for evidence in explained]) if any(explained) else math.nan,
+        "cut_off_rate": sum(rollout.cut_off for rollout in scored) / len(turns) if turns else math.nan,
+        "malformed_rate": _mean([not rollout.well_formed for rollout in scored]),
+        "reply_tokens": _mean([turn.reply_tokens or 0 for turn in turns]),
+        "think_tokens": _mean([turn.think_tokens or 0 for turn in turns]),
+    }

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from flows.cli import app
+from rlver.flows.cli import app
 
 
 def page() -> str:

@@ -6,15 +6,15 @@ import argparse
 import datetime
 from pathlib import Path
 
-from components.files import write_jsonl
-from components.personas.generator import background_of, story_of
-from components.personas.library import load_library
-from components.personas.needs import WORDS
-from components.personas.persona import HiddenNeed, Persona, PersonaClass
-from components.personas.reactions import reactions
+from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.persona import HiddenNeed, Persona, PersonaClass
+from rlver.components.personas.generator import background_of, story_of
+from rlver.components.personas.library import load_library
+from rlver.components.personas.needs import WORDS
+from rlver.components.personas.people import reactions
 
 NAME, OTHER = "Mara", "Ines"
-TRAITS = ("insecure", "modest", "calm")  # three of those that components/personas/persona.py allows for the class
+TRAITS = ("insecure", "modest", "calm")  # three of those that components/domain/persona.py allows for the class
 PORTRAIT = f"{NAME} Holt is a woman of 27 and a librarian. {NAME} speaks plainly and takes a while to trust people."
 
 

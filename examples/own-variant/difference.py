@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from components.settings import load_settings
+from rlver.components.settings.settings import load_settings
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any], above: str = "") -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import endpoints, outputs
+from rlver.flows.commands import endpoints, outputs
 
 TEST_PERSONAS = Path("data/personas/test.jsonl")
 
@@ -35,7 +35,7 @@ def audit(
 ) -> None:
     """Look for the known ways to game the reward; exit status 1 when a limit of `audit` in params.yaml is clearly broken."""
     endpoints.use(budget, replay)
-    from tasks.audit_command import audit_files
+    from rlver.tasks.studies.audit.command import audit_files
 
     text, is_clean = audit_files(policies, base, log, second, personas, probe_personas if probe else None, out, params)
     typer.echo(text)

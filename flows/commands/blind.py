@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from flows.commands import endpoints, outputs
+from rlver.flows.commands import endpoints, outputs
 
 PARAMS = Path("params.yaml")
 
@@ -95,7 +95,7 @@ def report(
     params: Params = PARAMS,
 ) -> None:
     """Who is preferred, how far people agree, and whether the simulator's emotion says the same; all with 95% intervals."""
-    from tasks.blind import commands
+    from rlver.tasks.studies.blind import command as commands
 
     typer.echo(commands.report(answers, transcripts or [], out, track, params, lambda line: typer.echo(line, err=True)))
 
@@ -113,7 +113,7 @@ def _hold_open(
     params: Path,
 ) -> None:
     endpoints.use(budget, False)
-    from tasks.blind import commands
+    from rlver.tasks.studies.blind import command as commands
 
     names = None if raters is None else [name for name in raters.split(",") if name.strip()]
     try:

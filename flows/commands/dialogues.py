@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import endpoints, outputs
+from rlver.flows.commands import endpoints, outputs
 
 PARAMS = Path("params.yaml")
 TEST_PERSONAS = Path("data/personas/test.jsonl")
@@ -57,7 +57,7 @@ def converse(
 ) -> None:
     """Let a policy talk with simulated users, and write what was said and felt; after Ctrl-C, run it again to go on."""
     endpoints.use(budget, replay)
-    from tasks import dialogue_commands
+    from rlver.tasks.commands import dialogues as dialogue_commands
 
     typer.echo(dialogue_commands.converse(policy, personas, out, simulator, difficulty, limit, repeats, variant, params))
 
@@ -74,7 +74,7 @@ def appraise(
     params: Params = PARAMS,
 ) -> None:
     """Appraise every reply of recorded dialogues anew, and fill in emotions and reasons."""
-    from tasks import dialogue_commands
+    from rlver.tasks.commands import dialogues as dialogue_commands
 
     typer.echo(dialogue_commands.appraise(transcripts, appraiser, out, personas, difficulty, params, skip))
 
@@ -92,7 +92,7 @@ def verify(
 
     Of a run's folder every transcript, with its own personas, parameters and answers: a line a file."""
     if transcripts.is_dir():
-        from tasks.folder_verification import verify_folder
+        from rlver.tasks.commands.verification import verify_folder
 
         good = True
         for line, derived in verify_folder(transcripts):
@@ -101,7 +101,7 @@ def verify(
         if not good:
             raise typer.Exit(1)
         return
-    from tasks import dialogue_commands
+    from rlver.tasks.commands import dialogues as dialogue_commands
 
     typer.echo(dialogue_commands.verify(transcripts, personas, variant, params, appraiser))
 
@@ -115,11 +115,11 @@ def import_(
 ) -> None:
     """Bring dialogues or profiles of another project into this project's formats; nothing is written when any row is bad."""
     if kind is Source.RLVER:
-        from flows.commands import personas
+        from rlver.flows.commands import personas
 
         personas.import_(file, out, split)
     else:
-        from tasks import dialogue_commands
+        from rlver.tasks.commands import dialogues as dialogue_commands
 
         typer.echo(dialogue_commands.import_sage(file, out, policy))
 
@@ -139,6 +139,6 @@ def chat(
     params: Params = PARAMS,
 ) -> None:
     """Talk to a model, or be the supporter of a simulated user."""
-    from tasks.chat import chat as talk
+    from rlver.tasks.commands.chat import chat as talk
 
     talk(policy, side.value, persona, personas, variant, seed, params)

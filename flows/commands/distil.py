@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import endpoints, outputs
+from rlver.flows.commands import endpoints, outputs
 
 PARAMS = Path("params.yaml")
 
@@ -25,14 +25,14 @@ def register(app: typer.Typer) -> None:
 
 def distil(transcripts: Recorded, out: Folder, personas: Personas = None, params: Params = PARAMS) -> None:
     """Learn an appraiser from recorded dialogues with any user; tests it first on personas and models that it has not seen."""
-    from tasks import distil_commands
+    from rlver.tasks.studies.distil import command as distil_commands
 
     typer.echo(distil_commands.distil(transcripts, out, personas, params))
 
 
 def fidelity(transcripts: Recorded, out: Folder, personas: Personas = None, params: Params = PARAMS) -> None:
     """How far learned appraisers agree with the recorded users, by cross-fitting over personas and policy models (long)."""
-    from tasks import distil_commands
+    from rlver.tasks.studies.distil import command as distil_commands
 
     typer.echo(distil_commands.cross_fit(transcripts, out, personas, params))
 
@@ -50,6 +50,6 @@ def ask_unsure(
 ) -> None:
     """Let the LLM user appraise the dialogues that a distilled appraiser is least sure of, within a budget."""
     endpoints.use(budget, replay)
-    from tasks import distil_active
+    from rlver.tasks.studies.distil import doubts as distil_active
 
     typer.echo(distil_active.ask_unsure(transcripts, appraiser, replies, personas, out, variant, params))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tasks import environment
+from rlver.tasks.runtime import environment
 
 Budget = Annotated[
     float | None, typer.Option("--budget", metavar="MONEY", min=0, help="Stop before the calls to a chat endpoint could cost more in all.")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import outputs
-from flows.commands.dialogues import PARAMS, TEST_PERSONAS, Params, Personas, Variant
+from rlver.flows.commands import outputs
+from rlver.flows.commands.dialogues import PARAMS, TEST_PERSONAS, Params, Personas, Variant
 
 
 def register(app: typer.Typer) -> None:
@@ -24,6 +24,6 @@ def latency(
     params: Params = PARAMS,
 ) -> None:
     """Time the replies of a policy on this machine, one person at a time: seconds and tokens, and what of them is thinking."""
-    from tasks.latency import measure_latency
+    from rlver.tasks.studies.latency.latency import measure_latency
 
     typer.echo(measure_latency(policy, personas, limit, variant, out, params))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tasks import environment
+from rlver.tasks.runtime import environment
 
 
 def register(app: typer.Typer) -> None:
@@ -18,7 +18,7 @@ def licences(
     every: Annotated[bool, typer.Option("--all", help="List the permissive ones too.")] = False,
 ) -> None:
     """List the licences of the locked packages that ask for more than a mention, and those that nobody knows."""
-    from tasks.licences import of_locked
+    from rlver.tasks.commands.licences import of_locked
 
     found = of_locked(environment.project_root() / "constraints.txt")
     for one in found:

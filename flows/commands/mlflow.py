@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tasks import environment
+from rlver.tasks.runtime import environment
 
 app = typer.Typer(no_args_is_help=True, help="Send runs that MLflow has missed; show transcripts as sessions of traces.")
 
@@ -17,7 +17,7 @@ def sync() -> None:
     """Send what waits in spool/, and log results on disk that no run holds yet."""
     root = environment.project_root()
     where = environment.prepare(root)
-    from tasks.tracking import commands
+    from rlver.tasks.tracking import reports as commands
 
     typer.echo(commands.sync(root, where.tracking_uri))
 
@@ -30,7 +30,7 @@ def trace(
     """Log dialogues as MLflow sessions: a trace a turn, with the appraisal of every reply."""
     root = environment.project_root()
     where = environment.prepare(root)
-    from tasks.tracking import commands
+    from rlver.tasks.tracking import reports as commands
 
     for line in commands.trace(root, where.tracking_uri, transcripts, limit):
         typer.echo(line)

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 import typer
 
-from components.files import STANDARD_OUTPUT, BadFile, target_of
+from rlver.components.domain.files import STANDARD_OUTPUT, BadFile, target_of
 
 FILE = "FILE"
 FILE_OR_STREAM = "FILE|-"  # `-`: standard output, and what is said otherwise goes to standard error

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from components.printable import one_line
-from flows.commands import endpoints, outputs
+from rlver.components.domain.printable import one_line
+from rlver.flows.commands import endpoints, outputs
 
 Backend = Literal["library", "llm"]
 Split = Literal["train", "test"]
@@ -40,7 +40,7 @@ def generate(
         return
     if model or apart_from or replay or budget is not None or language != "en":
         raise ValueError("--language, --model, --apart-from, --replay and --budget are for --backend llm")
-    from tasks import persona_commands
+    from rlver.tasks.commands import personas as persona_commands
 
     written = {out: persona_commands.compose_one(out, split, count, seed)} if count else persona_commands.generate(out, train, test, seed)
     for path, number in written.items():
@@ -60,9 +60,9 @@ def _write_by_model(
 ) -> None:
     if count is None:
         raise ValueError("--backend llm writes one file: say how many personas with --count")
-    from components.authoring.parameters import Order
-    from components.settings import load_settings
-    from tasks.authoring import write_personas
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.studies.authoring.asking import Order
+    from rlver.tasks.studies.authoring.command import write_personas
 
     endpoints.use(budget, replay)
     report = write_personas(out, Order(language, split, count, seed), load_settings(Path("params.yaml")), model, apart_from)
@@ -78,8 +78,8 @@ def import_(
     split: Annotated[str, typer.Option(help="The split the personas belong to: train or test.")] = "train",
 ) -> None:
     """Bring foreign persona profiles into this project's schema; nothing is written when any row is bad."""
-    from components.personas.rows import InvalidPersonas
-    from tasks.persona_commands import import_personas
+    from rlver.components.personas.schema import InvalidPersonas
+    from rlver.tasks.commands.personas import import_personas
 
     try:
         typer.echo(f"{out}: {import_personas(source, out, split)} personas")
@@ -92,7 +92,7 @@ def import_(
 @app.command()
 def validate(files: Annotated[list[Path], typer.Argument(help="Persona files (JSONL).")]) -> None:
     """Check every row of persona files; every problem is shown with file, line, field and reason."""
-    from tasks.persona_commands import validate as check
+    from rlver.tasks.commands.personas import validate as check
 
     good = True
     for path in files:
@@ -108,9 +108,9 @@ def validate(files: Annotated[list[Path], typer.Argument(help="Persona files (JS
 @app.command()
 def landed(file: Annotated[Path, typer.Argument(help="The persona file that has arrived.")]) -> None:
     """Announce new persona data: starts the deployment that waits for it (see `rlver serve-deployments`)."""
-    from tasks import environment
+    from rlver.tasks.runtime import environment
 
     environment.require_prefect_server(environment.project_root())
-    from flows.deployments import LANDED, personas_landed
+    from rlver.flows.deployments import LANDED, personas_landed
 
     typer.echo(f"emitted {LANDED} for {file} (MD5 {personas_landed(file)})")

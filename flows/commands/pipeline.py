@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import endpoints, outputs
-from tasks import environment
+from rlver.flows.commands import endpoints, outputs
+from rlver.tasks.runtime import environment
 
 PAPER = "paper/dvc.yaml"
 PAPER_REPORT = f"{PAPER}:paper_report"
@@ -60,11 +60,11 @@ def run(
 
     import httpx
 
-    from tasks import servers
+    from rlver.tasks.runtime import servers
 
     servers.must_let_us_in(where.prefect_api_url)
 
-    from flows.reproduce import reproduce
+    from rlver.flows.reproduce import reproduce
 
     try:
         state = reproduce(_split(only), _split(variants), jobs=jobs, stage_hours=stage_hours, return_state=True)
@@ -80,7 +80,7 @@ def run(
 
 
 def _look_ahead(root: Path, only: list[str] | None, variants: list[str] | None) -> None:
-    from tasks.dry_run import look_ahead
+    from rlver.tasks.graph.dry_run import look_ahead
 
     told = look_ahead(root, only, variants)
     typer.echo("\n".join(told.lines))
@@ -104,7 +104,7 @@ def report(
 ) -> None:
     """Rebuild the pipeline's report if it is out of date; or make one of any transcripts. Say where it is."""
     if transcripts:
-        from tasks.report_commands import report as report_of
+        from rlver.tasks.commands.reports import report as report_of
 
         typer.echo(f"report: {report_of(transcripts, base, personas, robustness, out, params)}")
         return
@@ -113,12 +113,13 @@ def report(
     if robustness:
         if paper:
             raise ValueError("--robustness is for the pipeline's report or one of transcripts, not for the paper's")
-        from tasks.report_commands import report_with_robustness
+        from rlver.tasks.commands.reports import report_with_robustness
 
         typer.echo(f"report: {report_with_robustness(environment.project_root(), robustness, out, typer.echo)}")
         return
 
-    from tasks import dvc, results
+    from rlver.tasks.graph import dvc
+    from rlver.tasks.tracking import results
 
     root = environment.project_root()
     name, stage = ("paper", PAPER_REPORT) if paper else ("report", "report")
@@ -130,7 +131,7 @@ def report(
 
 def _say_what_is_stale(root: Path) -> None:
     """The report of the paper run takes what is there: it must not pass for what the files would give now."""
-    from tasks import dvc
+    from rlver.tasks.graph import dvc
 
     if not (root / "paper" / "transcripts").is_dir():
         raise ValueError("nothing of the paper run is there yet: run `rlver run --variants all`")
@@ -145,7 +146,7 @@ def _split(values: list[str] | None) -> list[str] | None:
 
 
 def _say_where_to_look(root: Path) -> None:
-    from tasks import results
+    from rlver.tasks.tracking import results
 
     if table := results.table(root):
         typer.echo(f"\n{table}")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from flows.commands import endpoints, outputs
+from rlver.flows.commands import endpoints, outputs
 
 Params = Annotated[Path, typer.Option("--params", help="The parameter file.")]
 Out = Annotated[Path | None, outputs.out("Also write everything to this JSON file.", outputs.FILE_OR_STREAM)]
@@ -27,7 +27,7 @@ def portrait(
     params: Params = PARAMS,
 ) -> None:
     """Estimate capabilities, cognition, strategies, acceptance and behaviour from transcripts alone, side by side, with 95% intervals."""
-    from tasks.judging import portraits
+    from rlver.tasks.studies.judge.command import portraits
 
     typer.echo(portraits(files, out, params))
 
@@ -44,7 +44,7 @@ def judge(
     params: Params = PARAMS,
 ) -> None:
     """Mark the five capabilities of every dialogue from 1 to 5, and place the policy on the cognition map."""
-    from tasks import judging
+    from rlver.tasks.studies.judge import command as judging
 
     if backend == "acts":
         if model or replay or budget is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tasks import environment
+from rlver.tasks.runtime import environment
 
 
 def register(app: typer.Typer) -> None:
@@ -24,11 +24,11 @@ def promote(
     if approval:
         environment.require_prefect_server(root)
 
-    from tasks import servers
+    from rlver.tasks.runtime import servers
 
     servers.must_let_us_in(environment.prepare(root).prefect_api_url)
 
-    from flows.promote import promote as flow
+    from rlver.flows.promote import promote as flow
 
     state = flow(variant, approval=approval, only_judge=dry_run, return_state=True)
     if not state.is_completed():
@@ -40,7 +40,7 @@ def rollback() -> None:
     """Give the champion's place back to the one before it."""
     root = environment.project_root()
 
-    from tasks.registry import Registry
+    from rlver.tasks.tracking.registry import Registry
 
     withdrawn, champion = Registry(environment.prepare(root).tracking_uri).roll_back()
     typer.echo(f"{champion} is the champion again; {withdrawn} no longer is")

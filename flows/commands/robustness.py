@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import endpoints, outputs
-from flows.commands.dialogues import PARAMS, TEST_PERSONAS, Difficulty, Params, Personas, Variant
+from rlver.flows.commands import endpoints, outputs
+from rlver.flows.commands.dialogues import PARAMS, TEST_PERSONAS, Difficulty, Params, Personas, Variant
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +49,7 @@ def robustness(
     """Let policies talk with the same users in other words, with other stories, and see what is left of the score; exit 1 when a shift
     could not be measured. Finished shifts are kept: run it again to go on."""
     endpoints.use(budget, replay)
-    from tasks.robustness import robustness as measure
+    from rlver.tasks.studies.robustness.command import robustness as measure
 
     text, complete = measure(policy, _split(shifts), second_opinion or [], personas, limit, repeats, difficulty, transcripts, out, params)
     typer.echo(f"{text}\n\n{out}")
@@ -73,7 +73,7 @@ def consistency(
 ) -> None:
     """Ask an appraiser about the same replies again: as they are, in a reordered context, about the same person in other words."""
     endpoints.use(budget, replay)
-    from tasks.consistency import examine
+    from rlver.tasks.studies.consistency.command import examine
 
     typer.echo(examine(transcripts, appraiser, times, personas, limit, out, variant, params))
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import outputs
+from rlver.flows.commands import outputs
 
 PARAMS = Path("params.yaml")
 
@@ -25,7 +25,7 @@ def score(
     params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = PARAMS,
 ) -> None:
     """Score a transcript file: mean final emotion, success and failure rates, with 95% confidence intervals."""
-    from tasks.score_commands import score as measure
+    from rlver.tasks.commands.scores import score as measure
 
     typer.echo(measure(transcripts, base, personas, out, params))
 
@@ -38,6 +38,6 @@ def compare(
     params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = PARAMS,
 ) -> None:
     """Put policies on a leaderboard with 95% intervals; of two, also the paired differences on the personas they share, b minus a."""
-    from tasks.score_commands import compare as contrast
+    from rlver.tasks.commands.scores import compare as contrast
 
     typer.echo(contrast(files, published, params))

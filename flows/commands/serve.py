@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tasks import environment
+from rlver.tasks.runtime import environment
 
 app = typer.Typer(name="serve", no_args_is_help=True, help="A vLLM server for rollouts: make its environment, start, stop, ask it.")
 
@@ -20,7 +20,7 @@ def setup(
     """Make vLLM's own environment (.venv-vllm), as its lock file says."""
     import shutil
 
-    from tasks.serving.setup import FOLDER, Kind, set_up
+    from rlver.tasks.runtime.serving.setup import FOLDER, Kind, set_up
 
     root = environment.project_root()
     environment.prepare(root)
@@ -37,8 +37,8 @@ def start(
     port: Annotated[int | None, typer.Option(help="Loopback port; another free one is taken if it is in use. Default: 7400.")] = None,
 ) -> None:
     """Serve a policy on this machine until Ctrl-C or `rlver serve stop`."""
-    from components.settings import load_settings
-    from tasks.serving import server
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.serving import server
 
     root = environment.project_root()
     environment.prepare(root)
@@ -64,7 +64,7 @@ def start(
 @app.command()
 def stop() -> None:
     """Stop the server that `rlver serve start` started."""
-    from tasks.serving import server
+    from rlver.tasks.runtime.serving import server
 
     url = server.stop(environment.project_root())
     typer.echo(f"stopped {url}" if url else "nothing to stop")
@@ -73,8 +73,8 @@ def stop() -> None:
 @app.command()
 def status() -> None:
     """Ask the server (RLVER_POLICY_SERVER_URL, else the one that was started here) how it is; exit 1 unless it could serve."""
-    from components.policy.policy_server import PolicyServer
-    from tasks.serving import server
+    from rlver.components.policy.policy_server import PolicyServer
+    from rlver.tasks.runtime.serving import server
 
     root = environment.project_root()
     environment.prepare(root)
@@ -83,6 +83,8 @@ def status() -> None:
         raise ValueError("no policy server: RLVER_POLICY_SERVER_URL is not set and `rlver serve start` is not running")
     asked = PolicyServer(str(url), environment.policy_server_key(root, str(url)))
     version, paused = asked.version(), asked.is_paused()
-    typer.echo(f"{environment.shown(str(url))}  weights: {version}  {'PAUSED: somebody is giving it weights, or died while doing so' if paused else 'answers'}")
+    typer.echo(
+        f"{environment.shown(str(url))}  weights: {version}  {'PAUSED: somebody is giving it weights, or died while doing so' if paused else 'answers'}"
+    )
     if paused:
         raise typer.Exit(1)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tasks import environment
+from rlver.tasks.runtime import environment
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +19,7 @@ def ui(
     prefect_port: Annotated[int, typer.Option(help="Port for Prefect; another free one is taken if it is in use.")] = 4280,
 ) -> None:
     """Start the web pages of MLflow (numbers) and Prefect (runs) on this machine, and stop them on Ctrl-C."""
-    from tasks import servers
+    from rlver.tasks.runtime import servers
 
     root = environment.project_root()
     where = environment.prepare(root)
@@ -37,6 +37,6 @@ def serve_deployments() -> None:
     environment.prepare(root)
     environment.require_prefect_server(root)
 
-    from flows import deployments
+    from rlver.flows import deployments
 
     deployments.serve_deployments(root)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands import endpoints
+from rlver.flows.commands import endpoints
 
 app = typer.Typer(no_args_is_help=True, help="Examine the simulated users.", rich_markup_mode=None)
 
@@ -26,7 +26,7 @@ def calibrate(
 
     Of LLM users, who mark no cues, there is strategy acceptance only."""
     endpoints.use(budget, replay)
-    from tasks import calibration
+    from rlver.tasks.studies.calibration import calibration
 
     figures = calibration.calibrate(model, personas, dialogues, params, variant)
     typer.echo(calibration.table(figures))
@@ -44,7 +44,7 @@ def acts(
     params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = Path("params.yaml"),
 ) -> None:
     """Measure how well the scripted user recognises what a reply does: precision, recall and F1 of every dialogue act."""
-    from tasks import act_labels
+    from rlver.tasks.studies.acts import command as act_labels
 
     styles = act_labels.labelled(labels or [])
     typer.echo(act_labels.report(styles, params))

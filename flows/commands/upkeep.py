@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tasks import environment
+from rlver.tasks.runtime import environment
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +20,7 @@ def doctor(
     model: Annotated[Path, typer.Option(help="--live: the policy to compare with, of the kind that is served.")] = Path("models/base"),
 ) -> None:
     """Check versions, disk, memory, GPU, folders, locks, servers and endpoints; every problem comes with what to do."""
-    from tasks.doctor import examine, examine_live
+    from rlver.tasks.commands.doctor import examine, examine_live
 
     root = environment.project_root()
     environment.prepare(root)
@@ -40,7 +40,7 @@ def clean(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
 ) -> None:
     """Remove what can be made again: checkpoints of unfinished trainings, unfinished dialogues, caches. Shows it first and asks."""
-    from tasks.clean import removable, remove
+    from rlver.tasks.commands.clean import removable, remove
 
     root = environment.project_root()
     items = removable(root)

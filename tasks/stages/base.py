@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.files import write_json
-from components.personas.persona import Persona
-from components.personas.schema import validate_file
-from components.settings import Settings, load_settings
-from tasks.stages import run_stage
+from rlver.components.domain.files import write_json
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.schema import validate_file
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.tasks.runtime.stage import run_stage
 
 WORLD_IN_FIRST_LESSON = 0.8  # share of the small world's sentences
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _take_over(name: str, out: Path) -> dict[str, Any]:
-    from components.policy.load import load_policy, save_policy
+    from rlver.components.policy.load import load_policy, save_policy
 
     model, tokenizer = load_policy(name)
     save_policy(model, tokenizer, out)
@@ -50,17 +50,15 @@ def _take_over(name: str, out: Path) -> dict[str, Any]:
 def _warm_start(settings: Settings, personas: Sequence[Persona], out: Path) -> dict[str, Any]:
     from statistics import mean
 
-    from components.evaluation.packs.small_world import build, training_sentences
-    from components.policy.load import save_policy
-    from components.policy.tiny.corpus import CorpusDialogue, corpus, said
-    from components.policy.tiny.model import new_model, train_tokenizer
-    from components.policy.tiny.supporters import mixed
-    from components.policy.tiny.warm_start import encode_dialogue, encode_reply, encode_text, warm_start
-    from components.simulator.scripted.simulator import ScriptedSimulator
-    from tasks.stages.assembly import emotion_rules
+    from rlver.components.policy.load import save_policy
+    from rlver.components.policy.tiny.model import CorpusDialogue, corpus, new_model, said, train_tokenizer
+    from rlver.components.policy.tiny.small_world import build, training_sentences
+    from rlver.components.policy.tiny.supporters import mixed
+    from rlver.components.policy.tiny.warm_start import encode_dialogue, encode_reply, encode_text, warm_start
+    from rlver.components.users.scripted.simulator import ScriptedSimulator
 
     base = settings.base
-    simulator, rules = ScriptedSimulator(settings.simulator.difficulty), emotion_rules(settings)
+    simulator, rules = ScriptedSimulator(settings.simulator.difficulty), settings.simulator.rules
 
     def dialogues_of(follow_share: float, count: int, seed: int) -> list[CorpusDialogue]:
         return list(corpus(personas, mixed(follow_share), simulator, rules, count, base.direct_share, seed))

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.evaluation.general import run_tasks
-from components.files import write_json
-from components.settings import digest_of, load_settings
-from tasks.stages import run_stage
+from rlver.components.ability.general import run_tasks
+from rlver.components.domain.files import write_json
+from rlver.components.settings.settings import digest_of, load_settings
+from rlver.tasks.runtime.stage import run_stage
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the tasks of settings.benchmark on one model."""
-    parser = argparse.ArgumentParser(prog="python -m tasks.stages.benchmark", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m rlver.tasks.stages.benchmark", description=__doc__)
     parser.add_argument("--variant", required=True)
     parser.add_argument("--model", type=Path, required=True, help="folder of a model in Hugging Face format")
     parser.add_argument("--out", type=Path, required=True)

@@ -7,17 +7,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.files import BadFile
-from components.personas.schema import validate_file
-from components.settings import load_settings
-from tasks.costs import write_costs
-from tasks.stages import run_stage
+from rlver.components.domain.files import BadFile
+from rlver.components.personas.schema import validate_file
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.runtime.stage import run_stage, write_costs
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    from tasks.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
-    from tasks.progress import DialogueProgress
-    from tasks.stages.policy_speaks import opened
+    from rlver.tasks.runtime.assembly import opened
+    from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
+    from rlver.tasks.runtime.progress import DialogueProgress
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--variant", required=True)

@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from components.evaluation.paper.material import load_paper_run, read_failures
-from components.evaluation.paper.render import Numbers, write_paper_report
-from components.evaluation.paper.runs import Run, kind_of
-from components.files import BadFile, read_yaml
-from components.settings import load_settings
-from tasks.stages import run_stage
+from rlver.components.domain.files import BadFile, read_yaml
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.runtime.stage import run_stage
+from rlver.tasks.studies.paper.material import PlannedPolicy, kind_of, load_paper_run, read_failures
+from rlver.tasks.studies.paper.page import Numbers, write_paper_report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tasks.stages.paper_report", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m rlver.tasks.stages.paper_report", description=__doc__)
     parser.add_argument("--runs", type=Path, required=True, help="the table of policies")
     parser.add_argument("--transcripts", type=Path, required=True, help="folder of <run>/<user>.jsonl")
     parser.add_argument("--metrics", type=Path, required=True, help="folder of <run>/<user>.json and <run>/general.json")
@@ -37,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def read_runs(path: Path, params: Path) -> list[Run]:
+def read_runs(path: Path, params: Path) -> list[PlannedPolicy]:
     """The policies of the table, bases first, then by name, each with the kind that its parameters make it.
 
     Raises BadFile for a line that lacks something, and for a policy of the root pipeline under a seed that is not that of params.yaml.
@@ -53,13 +52,13 @@ def read_runs(path: Path, params: Path) -> list[Run]:
     return sorted(runs, key=lambda run: (not run.is_base, run.name))
 
 
-def _run(path: Path, name: str, row: Any, params: Path) -> Run:
+def _run(path: Path, name: str, row: Any, params: Path) -> PlannedPolicy:
     try:
         variant, seed, base, model = row["variant"], int(row["seed"]), row["base"], Path(row["model"])
     except (KeyError, TypeError, ValueError) as error:
         raise BadFile(f"{path}: {name} needs variant, seed, base and model ({error})") from error
     kind = kind_of(load_settings(params, variant), is_base=name == base)
-    return Run(name, kind, seed, base, model.parent.parent / "logs" / model.name)
+    return PlannedPolicy(name, kind, seed, base, model.parent.parent / "logs" / model.name)
 
 
 if __name__ == "__main__":

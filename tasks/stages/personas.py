@@ -7,17 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.files import write_json
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.settings import load_settings
-from tasks.personas import load_split, write_split
-from tasks.stages import run_stage
+from rlver.components.domain.files import write_json
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.runtime.personas import load_split, write_split
+from rlver.tasks.runtime.stage import run_stage
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write both splits or neither; an imported file takes the place of the generated split."""
-    parser = argparse.ArgumentParser(prog="python -m tasks.stages.personas", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m rlver.tasks.stages.personas", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for train.jsonl and test.jsonl")
     parser.add_argument("--metrics", type=Path, required=True)
     parser.add_argument("--variant", help="whose overlays say which personas")

@@ -7,21 +7,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.evaluation.appraiser_card import with_card
-from components.evaluation.report.loading import load_material, with_robustness
-from components.evaluation.report.over_training import with_portraits
-from components.evaluation.report.panels.panel import Run
-from components.evaluation.report.render import write_report
-from components.files import write_json
-from components.personas.schema import validate_file
-from components.settings import load_settings
-from tasks.audited import with_audits
-from tasks.stages import run_stage
+from rlver.components.domain.files import write_json
+from rlver.components.personas.schema import validate_file
+from rlver.components.report.material import load_material, with_robustness
+from rlver.components.report.page import write_report
+from rlver.components.report.panels.appraiser import with_card
+from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.portraits import with_portraits
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.runtime.stage import run_stage
+from rlver.tasks.studies.audit.command import with_audits
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make the report of whatever variants have transcripts."""
-    parser = argparse.ArgumentParser(prog="python -m tasks.stages.report", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m rlver.tasks.stages.report", description=__doc__)
     parser.add_argument("--transcripts", type=Path, required=True, help="folder of <variant>.jsonl")
     parser.add_argument("--metrics", type=Path, required=True, help="folder of <variant>/<kind>.json: sentient, general and more")
     parser.add_argument("--logs", type=Path, required=True, help="folder of <variant>/train.csv, evaluation.csv and held_out/")
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.robustness:
         material = with_robustness(material, args.robustness)
     material = with_card(material, settings.simulator.appraiser)
-    write_report(material, Run(settings.seed, settings.benchmark.margin, model), args.out)
+    write_report(material, ReportRun(settings.seed, settings.benchmark.margin, model), args.out)
     write_json(args.out / "audit.json", {variant.name: variant.metrics["audit"] for variant in material.variants})
     return 0
 

@@ -7,19 +7,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.evaluation.portrait.whole import portrait
-from components.evaluation.sentient import sentient_metrics
-from components.evaluation.transcripts import load_transcripts, uncollected
-from components.files import BadFile, read_jsonl, write_json
-from components.settings import digest_of, load_settings
-from components.simulator.emotion import EmotionRules
-from tasks.stages import run_stage
+from rlver.components.domain.files import BadFile, read_jsonl, write_json
+from rlver.components.rollout.transcripts import load_transcripts, uncollected
+from rlver.components.scoring.portrait import portrait
+from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.settings.settings import digest_of, load_settings
+from rlver.tasks.runtime.stage import run_stage
 
 
 @uncollected()
 def main(argv: Sequence[str] | None = None) -> int:
     """Score one variant; the base itself has no paired difference."""
-    parser = argparse.ArgumentParser(prog="python -m tasks.stages.score", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m rlver.tasks.stages.score", description=__doc__)
     parser.add_argument("--variant", required=True)
     parser.add_argument("--transcripts", type=Path, required=True)
     parser.add_argument("--base", type=Path, required=True, help="transcripts of the base policy on the same personas")
@@ -30,8 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     settings = load_settings(args.params, args.variant, difficulty=args.difficulty)
-    simulator = settings.simulator
-    rules = EmotionRules(simulator.emotion_start, simulator.emotion_ceiling, simulator.emotion_floor, simulator.max_turns)
+    rules = settings.simulator.rules
     dialogues = load_transcripts(args.transcripts, rules)
     is_base = args.transcripts.resolve() == args.base.resolve()
     metrics = sentient_metrics(

@@ -16,22 +16,19 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import NoReturn
 
-from components.dialogue.episode import Job, Rollout
-from components.dialogue.rollouts import check_failures
-from components.files import BadFile, write_jsonl
-from components.personas.schema import validate_file
-from components.recording import CurveFile
-from components.reward.emotion_reward import emotion_reward
-from components.settings import Settings, digest_of, load_settings
-from components.simulator.protocol import Simulator
-from components.training import processes
-from components.training.curriculum import Curriculum
-from components.training.measures import measure
-from components.training.order import hold_out, persona_order
-from tasks.costs import write_costs
-from tasks.fingerprints import check_identity, half_done, training_identity
-from tasks.stages import run_stage
-from tasks.stages.policy_speaks import over_http, policy_server
+from rlver.components.domain.emotion import emotion_reward
+from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.domain.protocols import Simulator
+from rlver.components.personas.schema import validate_file
+from rlver.components.rollout.episode import Job, Rollout, check_failures
+from rlver.components.settings.settings import Settings, digest_of, load_settings
+from rlver.components.training import processes
+from rlver.components.training.curriculum import Curriculum, hold_out, persona_order
+from rlver.components.training.curves import CurveFile
+from rlver.components.training.watch import measure
+from rlver.tasks.runtime.assembly import over_http, policy_server
+from rlver.tasks.runtime.fingerprints import check_identity, half_done, training_identity
+from rlver.tasks.runtime.stage import run_stage, write_costs
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if settings.train.processes > 1 and not processes.launched():
         _become_several(settings.train.processes, list(sys.argv[1:] if argv is None else argv))
     processes.join()
-    from tasks.checkpoints import alone_in
+    from rlver.tasks.runtime.checkpoints import alone_in
 
     if settings.rollout.sampler == "vllm" and processes.count() > 1:
         raise ValueError("rollout.sampler: vllm goes with one process; start it without torchrun, or use transformers")
@@ -69,18 +66,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _become_several(count: int, arguments: list[str]) -> NoReturn:
     """Go on as torchrun with `count` processes, which a signal to this one reaches."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
-    os.execv(sys.executable, [*torchrun, "-m", "--", "tasks.stages.train", *arguments])
+    os.execv(sys.executable, [*torchrun, "-m", "--", "rlver.tasks.stages.train", *arguments])
 
 
 def train(settings: Settings, variant: str, personas_file: Path, base: Path, out: Path, work: Path, server: str | None = None) -> None:
     """`server` is the address of a vLLM server that speaks for the policy; None: the model itself does."""
-    from components.policy.load import check_context, load_policy, save_policy
-    from components.policy.weights import write_weights
-    from components.training.adapters import merged
-    from components.training.build import UpdateParameters, build_trainer
-    from components.training.watch import Limits, Watch
-    from tasks.checkpoints import LeavesWhenAsked, last_whole, step_of
-    from tasks.stages.assembly import conversation
+    from rlver.components.policy.load import check_context, load_policy, save_policy
+    from rlver.components.policy.policy_server import write_weights
+    from rlver.components.training.build import UpdateParameters, build_trainer
+    from rlver.components.training.token_scores import merged
+    from rlver.components.training.watch import TrainingLimits, TrainingWatch
+    from rlver.tasks.runtime.assembly import conversation
+    from rlver.tasks.runtime.checkpoints import LeavesWhenAsked, last_whole, step_of
 
     parameters, rules = settings.train, settings.simulator
     personas = {persona.persona_id: persona for persona in validate_file(personas_file)}
@@ -152,13 +149,13 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         ),
         rollouts=rollouts,
         callbacks=[
-            Watch(
+            TrainingWatch(
                 steps,
                 checks,
                 measures=lambda: measure(last, rules.emotion_ceiling, rules.emotion_floor) | curriculum.row(),
                 check=check,
                 evaluate_every=parameters.evaluate_every * parameters.updates_per_batch,
-                limits=Limits(
+                limits=TrainingLimits(
                     parameters.min_entropy,
                     parameters.max_repeat_rate,
                     parameters.max_cut_off_rate,

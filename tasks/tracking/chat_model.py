@@ -12,9 +12,9 @@ from typing import Any
 import mlflow
 import torch
 
-from components.policy.chat import ChatFormat
-from components.policy.load import load_policy
-from components.policy.thinking import split_thought, system_prompt
+from rlver.components.domain.thinking import split_thought, system_prompt
+from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.load import load_policy
 
 
 class DialoguePolicy(mlflow.pyfunc.PythonModel):  # type: ignore[misc, name-defined]

@@ -1,21 +1,26 @@
 """What the run of a stage that ended well holds besides its curves: parameters, metrics, data sets, models, artifacts, figures, dialogues.
 
 All of it can be sent again without doubling anything, because sending may break off anywhere and starts anew.
+
+The report's figures of one stage: learning curves of what was trained, trajectories of the emotion of what was said.
+
+Personas in MLflow: as data sets of the runs that read or wrote them, and the test personas as an evaluation dataset, by their MD5.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tasks import records
-from tasks.records import File, StageRecord
-from tasks.tracking import datasets, figures, models, prompts, traces
-from tasks.tracking.models import LogModels as LogModels
-from tasks.tracking.spool import stamp
-from tasks.tracking.store import Store
+from rlver.components.domain.files import read_jsonl
+from rlver.tasks.tracking import models, prompts, records, traces
+from rlver.tasks.tracking.models import LogModels as LogModels
+from rlver.tasks.tracking.records import File, StageRecord, kind
+from rlver.tasks.tracking.spool import stamp
+from rlver.tasks.tracking.store import Store
 
 SAMPLE_TABLE = "transcripts/sample.json"
 
@@ -31,7 +36,7 @@ def fill(store: Store, run: str, record: StageRecord, stamps: Mapping[str, str],
     if replaced:
         client.set_tag(run, "replaced_since", ", ".join(replaced)[:5000])
     used = models.link(store, run, here, log_models)
-    datasets.link(store, run, here)
+    link(store, run, here)
     prompts.link(store, run, record)
     own = next((model for model in used if model.name == record.variant), None)
     began = client.get_run(run).info.start_time
@@ -46,7 +51,7 @@ def fill(store: Store, run: str, record: StageRecord, stamps: Mapping[str, str],
             client.log_artifacts(run, str(file.path), file.name)
         else:
             client.log_artifact(run, str(file.path), file.name.rpartition("/")[0] or None)
-    for name, figure in figures.of(here):
+    for name, figure in of(here):
         client.log_figure(run, figure, f"figures/{name}.png")
     _log_samples(store, run, here.transcripts)
     for file in here.transcripts:
@@ -88,3 +93,80 @@ def _rows(dialogue: dict[str, Any]) -> list[list[Any]]:
         ]
         for number, turn in enumerate(dialogue.get("turns", ()), start=1)
     ]
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def of(record: StageRecord) -> Iterator[tuple[str, Figure]]:
+    """(name, figure) of everything in a record that can be drawn."""
+    from rlver.components.report.curves import learning_curve, training_health, trajectories
+    from rlver.components.report.material import Material, Variant, read_curve
+    from rlver.components.rollout.transcripts import load_transcripts
+
+    name = record.variant or record.name
+    for file in record.artifacts:
+        if kind(file.name) == "logs" and file.path.is_dir():
+            curves = read_curve(file.path / "train.csv"), read_curve(file.path / "evaluation.csv")
+            trained = Material((Variant(name, False, (), {}, *curves),), {})
+            yield from ((drawn.name, drawn.figure) for draw in (learning_curve, training_health) if (drawn := draw(trained)))
+    for file in record.transcripts:
+        said = Material((Variant(name, False, tuple(load_transcripts(file.path)), {}, None, None),), {})
+        if drawn := trajectories(said):
+            yield (drawn.name if len(record.transcripts) == 1 else f"{drawn.name} {file.path.stem}"), drawn.figure
+
+
+if TYPE_CHECKING:
+    from mlflow.entities import DatasetInput, EvaluationDataset
+
+TEST = "test"  # the stem of the file with the personas of the benchmark
+
+
+def link(store: Store, run: str, record: StageRecord) -> None:
+    """Tie a run to the persona files that it read or wrote; what it wrote for tests becomes an evaluation dataset."""
+    inputs = [_dataset(file, record.name) for file in (*record.datasets, *record.datasets_read)]
+    if inputs:
+        store.client.log_inputs(run, datasets=inputs)
+    for file in record.datasets:
+        if file.path.stem == TEST:
+            dataset = register(store, file)
+            store.client.set_tag(run, f"evaluation_dataset/{file.path.stem}", dataset.name)
+
+
+def register(store: Store, file: File) -> EvaluationDataset:
+    """The evaluation dataset of these personas, one record each, made if there is none of this MD5 yet."""
+    import mlflow
+
+    name = f"personas {file.path.stem} {file.md5[:8]}"
+    found = store.client.search_datasets([store.experiment], filter_string=f"name = '{name}'")
+    dataset = found[0] if found else store.client.create_dataset(name, store.experiment, {"md5": file.md5, "dvc_path": file.name})
+    mlflow.set_tracking_uri(store.uri)  # merge_records knows no client
+    dataset.merge_records([_record(row) for row in _data_set_rows(file)])
+    return dataset
+
+
+def _record(row: dict[str, Any]) -> dict[str, Any]:
+    """Who speaks and what about is the input; what they want without saying so is what a policy is expected to find out."""
+    hidden = ("hidden_need", "need_text")
+    return {
+        "inputs": {name: value for name, value in row.items() if name not in hidden},
+        "expectations": {name: row[name] for name in hidden if name in row},
+    }
+
+
+def _dataset(file: File, stage: str) -> DatasetInput:
+    import pandas
+    from mlflow.data.pandas_dataset import from_pandas
+    from mlflow.entities import DatasetInput, InputTag
+
+    flat = [{key: value for key, value in row.items() if isinstance(value, (str, int, float, bool))} for row in _data_set_rows(file)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # hints about model signatures
+        dataset = from_pandas(pandas.DataFrame(flat), source=str(file.path), name=f"personas {file.path.stem}", digest=file.md5[:32])
+        entity = dataset._to_mlflow_entity()
+    return DatasetInput(entity, tags=[InputTag("mlflow.data.context", stage), InputTag("md5", file.md5)])
+
+
+def _data_set_rows(file: File) -> list[dict[str, Any]]:
+    return [row for _, row in read_jsonl(file.path)]

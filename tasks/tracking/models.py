@@ -15,16 +15,24 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import components
-from tasks.records import File, StageRecord
-from tasks.tracking.store import Store
+from rlver import components
+from rlver.tasks.tracking.records import File, StageRecord
+from rlver.tasks.tracking.store import Store
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
     from mlflow.models import ModelSignature
 
 LogModels = Literal["full", "reference"]
-_CODE = ("__init__.py", "policy/__init__.py", "policy/chat.py", "policy/load.py", "policy/thinking.py", "policy/prompts")
+_CODE = (
+    "__init__.py",
+    "domain/__init__.py",
+    "domain/thinking.py",
+    "domain/prompts",
+    "policy/__init__.py",
+    "policy/chat.py",
+    "policy/load.py",
+)
 _LIBRARIES = ("mlflow", "torch", "transformers", "safetensors", "jinja2")
 
 
@@ -87,7 +95,7 @@ def save_without_weights(folder: Path, model_id: str | None, config: dict[str, A
     with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         for name in _CODE:
-            target = Path(place) / "components" / name
+            target = Path(place) / "rlver" / "components" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             copy = shutil.copytree if (own / name).is_dir() else shutil.copyfile
             copy(own / name, target)
@@ -97,7 +105,7 @@ def save_without_weights(folder: Path, model_id: str | None, config: dict[str, A
             path=str(folder),
             python_model=str(Path(__file__).with_name("chat_model.py")),
             artifacts={"policy": str(weights)},
-            code_paths=[str(Path(place) / "components")],
+            code_paths=[str(Path(place) / "rlver")],
             model_config=config,
             signature=chat_signature(),
             pip_requirements=[f"{name}=={version(name).partition('+')[0]}" for name in _LIBRARIES],

@@ -6,11 +6,11 @@ import hashlib
 import json
 from importlib.resources import files
 
-from tasks.records import StageRecord
-from tasks.tracking.store import Store
+from rlver.tasks.tracking.records import StageRecord
+from rlver.tasks.tracking.store import Store
 
 LINKED = "mlflow.linkedPrompts"  # the tag behind the prompts that a run's page lists
-_ROLES = {"policy": "components.policy", "user": "components.simulator.llm"}
+_ROLES = {"policy": "rlver.components.domain", "user": "rlver.components.users.llm"}
 
 
 def link(store: Store, run: str, record: StageRecord) -> None:

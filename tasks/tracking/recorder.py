@@ -2,23 +2,28 @@
 
 Who waits for MLflow decides the caller: `begin`, `add`, `finish` and `close` only write files; `send` talks to MLflow and may fail at any
 point, and whatever it could not send is sent by the next call, in this process or another.
+
+The one thread of a pipeline run that talks to MLflow, so that nothing else waits for it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import queue
 import re
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
-from tasks import records
-from tasks.records import StageRecord
-from tasks.tracking.filling import LogModels, fill
-from tasks.tracking.spool import PIPELINE, End, Entry, Reading, Spool, now_ms, stamp
-from tasks.tracking.store import Store, TrackingUnavailable, opened, readable
+from rlver.tasks.tracking import records
+from rlver.tasks.tracking.filling import LogModels, fill
+from rlver.tasks.tracking.records import StageRecord
+from rlver.tasks.tracking.spool import PIPELINE, End, Spool, SpoolEntry, SpoolReading, now_ms, stamp
+from rlver.tasks.tracking.store import Store, TrackingUnavailable, opened, readable
 
 HEADLINES = re.compile(r"([^/]+/)?(emotion_mean|success_rate|failure_rate)")  # the first part: the file, of a stage that writes several
 BATCH = 1000  # metrics a call, MLflow's limit
@@ -34,7 +39,7 @@ class MlflowRecorder:
         self.root, self.uri, self.log_models, self.tags, self.traces = root, uri, log_models, tags or {}, traces
         self.spool = Spool(spool_folder(root, uri))
         self.runs: dict[str, str] = {}  # of what was sent: entry -> MLflow run
-        self._pipeline: Entry | None = None
+        self._pipeline: SpoolEntry | None = None
         self._store: Store | None = None
         self.failed = self._kept = False
 
@@ -55,7 +60,7 @@ class MlflowRecorder:
 
     # On disk only.
 
-    def begin(self, stage: str) -> Entry:
+    def begin(self, stage: str) -> SpoolEntry:
         """A stage starts to work."""
         git = _git_tags(self.root)
         if self._pipeline is None:
@@ -67,15 +72,15 @@ class MlflowRecorder:
         tags = {"stage": stage, "stage_group": group, **({"variant": variant} if variant else {}), **git, **self._common_tags()}
         return self.spool.begin(stage, self._pipeline.identity, tags)
 
-    def finish(self, entry: Entry, record: StageRecord) -> None:
+    def finish(self, entry: SpoolEntry, record: StageRecord) -> None:
         """A stage has ended well. Of its curves, what the spool has already keeps the time at which it was seen."""
         self._kept = True
         seen = {(reading.name, reading.step) for reading, _ in entry.readings()}
         now = now_ms()
-        entry.add(Reading(point.name, point.step, point.value, now) for point in record.curves if (point.name, point.step) not in seen)
+        entry.add(SpoolReading(point.name, point.step, point.value, now) for point in record.curves if (point.name, point.step) not in seen)
         if self._pipeline and record.variant:
             headlines = [(name, value) for name, value in record.metrics.items() if HEADLINES.fullmatch(name)]
-            self._pipeline.add(Reading(f"{record.variant}/{name}", 0, value, now) for name, value in headlines)
+            self._pipeline.add(SpoolReading(f"{record.variant}/{name}", 0, value, now) for name, value in headlines)
         seed = record.parameters.get("seed")
         tags = {
             "outputs": record.digest,
@@ -86,12 +91,12 @@ class MlflowRecorder:
         stamps = {file.name: stamp(file.path) for files in StageRecord.FILES for file in getattr(record, files)}
         entry.close(End("FINISHED", now, tags, record, stamps))
 
-    def fail(self, entry: Entry, reason: str, status: str = "FAILED") -> None:
+    def fail(self, entry: SpoolEntry, reason: str, status: str = "FAILED") -> None:
         """A stage has failed or was killed: what it measured until then stays."""
         self.failed = self._kept = True
         entry.close(End(status, now_ms(), {"failure": reason[:500]}, None))
 
-    def forget(self, entry: Entry) -> None:
+    def forget(self, entry: SpoolEntry) -> None:
         """A stage did not run after all."""
         entry.close(End("FINISHED", now_ms(), {}, None, forget=True))
 
@@ -145,7 +150,7 @@ class MlflowRecorder:
             if troubles:
                 raise troubles[0]
 
-    def _send(self, entry: Entry) -> None:
+    def _send(self, entry: SpoolEntry) -> None:
         if entry.abandoned:
             last = max((reading.at_ms for reading, _ in entry.readings()), default=entry.head.began_ms)
             entry.close(End("KILLED", last, {}, None))
@@ -169,14 +174,14 @@ class MlflowRecorder:
             self._drop_doubles(store, entry, run)
             entry.remove()
 
-    def _run(self, store: Store, entry: Entry) -> str:
+    def _run(self, store: Store, entry: SpoolEntry) -> str:
         """The run of an entry: the one it became, one that was made just before a crash, or a new one, under that of its pipeline."""
         run, upto = entry.sent
         run = run or next((one.info.run_id for one in store.runs(f"tags.spool = '{entry.identity}'")), None)
         if run is None:
             head, tags = entry.head, {}
             if head.parent:
-                tags["mlflow.parentRunId"] = self.runs.get(head.parent) or self._run(store, Entry(self.spool.folder / head.parent))
+                tags["mlflow.parentRunId"] = self.runs.get(head.parent) or self._run(store, SpoolEntry(self.spool.folder / head.parent))
             tags |= {**head.tags, "spool": entry.identity}
             run = str(store.client.create_run(store.experiment, start_time=head.began_ms, run_name=head.name, tags=tags).info.run_id)
         if entry.exists:
@@ -184,7 +189,7 @@ class MlflowRecorder:
         self.runs[entry.identity] = run
         return run
 
-    def _drop_doubles(self, store: Store, entry: Entry, run: str) -> None:
+    def _drop_doubles(self, store: Store, entry: SpoolEntry, run: str) -> None:
         """MLflow's client asks again when an answer is lost, so one entry may have become two runs."""
         for other in store.runs(f"tags.spool = '{entry.identity}'"):
             if other.info.run_id != run:
@@ -210,7 +215,7 @@ def spool_folder(root: Path, uri: str) -> Path:
     return root / "spool" / hashlib.sha256(uri.encode()).hexdigest()[:8]
 
 
-def _log_readings(store: Store, run: str, readings: Iterable[Reading]) -> None:
+def _log_readings(store: Store, run: str, readings: Iterable[SpoolReading]) -> None:
     from mlflow.entities import Metric
 
     store.client.log_batch(run, metrics=[Metric(one.name, one.value, one.at_ms, one.step) for one in readings])
@@ -222,9 +227,60 @@ def _git_tags(root: Path) -> Mapping[str, str]:
 
 
 def _lock_hash(root: Path) -> str:
-    from tasks.dvc import GraphError, lock_hash
+    from rlver.tasks.graph.dvc import GraphError, lock_hash
 
     try:
         return lock_hash(root) or "none"
     except GraphError:  # another DVC holds the files, a push for an hour perhaps; no result waits for a tag
         return "unknown"
+
+
+SEND_EVERY_S = 5.0
+BACK_OFF_S = 30.0  # after a failure, unless something is asked
+
+T = TypeVar("T")
+
+
+class Sender(threading.Thread):
+    """Sends what is in the spool every few seconds, and answers questions in between, until `stop`. A process that ends does not wait for it."""
+
+    def __init__(self, recorder: MlflowRecorder) -> None:
+        super().__init__(name="MLflow sender", daemon=True)
+        self.trouble: Exception | None = None  # of the last attempt
+        self._recorder, self._stopped = recorder, False
+        self._questions: queue.Queue[tuple[Callable[[], Any], Future[Any]]] = queue.Queue()
+
+    def ask(self, question: Callable[[], T]) -> Future[T]:
+        """The answer to come. What is in the spool goes first, so that a run that was not sent yet is not logged twice."""
+
+        def after_sending() -> T:
+            self._recorder.send()
+            return question()
+
+        answer: Future[T] = Future()
+        self._questions.put((after_sending, answer))
+        if not self.is_alive():
+            self.start()
+        return answer
+
+    def stop(self) -> None:
+        """End after what is under way; it does not wait for that."""
+        self._stopped = True
+        self._questions.put((lambda: None, Future()))
+
+    def run(self) -> None:
+        while not self._stopped:
+            try:
+                question, answer = self._questions.get(timeout=BACK_OFF_S if self.trouble else SEND_EVERY_S)
+            except queue.Empty:
+                question, answer = self._recorder.send, Future()
+            try:
+                answer.set_result(question())
+            except (TrackingUnavailable, ValueError, OSError) as error:
+                self.trouble = error
+                answer.set_exception(error)
+            except Exception as error:  # whoever waits must hear of it, whatever it is; a run does not end by it
+                self.trouble = TrackingUnavailable(f"MLflow: {type(error).__name__}: {error}")
+                answer.set_exception(self.trouble)
+            else:
+                self.trouble = None

@@ -1,11 +1,20 @@
-"""What was made outside the graph, such as a comparison by people, as a run of its own."""
+"""What was made outside the graph, such as a comparison by people, as a run of its own.
+
+What `rlver mlflow` does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tasks.tracking.store import opened, readable
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.graph import dvc
+from rlver.tasks.runtime.environment import shown
+from rlver.tasks.tracking import records
+from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
+from rlver.tasks.tracking.store import opened, readable
+from rlver.tasks.tracking.traces import log_file
 
 
 def log_report(
@@ -31,3 +40,26 @@ def log_report(
             store.client.log_artifact(run, str(file))
         store.client.set_terminated(run)
         return run
+
+
+def sync(root: Path, uri: str) -> str:
+    """Send what MLflow has missed: the spool, and results on disk that no run holds; one line about it. Raises TrackingUnavailable."""
+    options = load_settings(root / "params.yaml").tracking
+    with MlflowRecorder(root, uri, options.log_models, traces=options.traces) as recorder:
+        waiting = len(recorder.spool.entries())
+        recorder.send()
+        lock = dvc.locked(root)
+        before = len(recorder.runs)
+        stages = [records.read(root, stage, lock) for stage in lock]
+        log_pipeline(recorder, [stage for stage in stages if not recorder.spool.has(stage.name, stage.digest)])
+        added = len(recorder.runs) - before
+    left = len(recorder.spool.entries())
+    return f"MLflow {shown(uri)}: {waiting} runs were waiting, {left} still are; {added} runs added for results that none held"
+
+
+def trace(root: Path, uri: str, transcripts: Sequence[Path], most: int | None) -> Iterator[str]:
+    """Log transcript files as sessions of traces, a line each. Raises BadFile and TrackingUnavailable."""
+    with readable():
+        store = opened(root, uri)
+        for path in transcripts:
+            yield f"{path}: {len(log_file(store, path, run=None, most=most))} dialogues are sessions of the experiment's traces"

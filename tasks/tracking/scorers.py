@@ -11,17 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.dialogue.foreign import recording_of
-from components.dialogue.transcript import Dialogue
-from components.evaluation.reappraisal import reappraise
-from components.evaluation.sentient import right_act_rate
-from components.evaluation.strategies import frequencies
-from components.personas.persona import Persona
-from components.personas.schema import validate_file
-from components.policy.thinking import CLOSE, OPEN
-from components.settings import load_settings
-from tasks.dialogue_commands import rules_of
-from tasks.tracking.traces import dialogue_of, in_order
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.thinking import CLOSE, OPEN
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.formats.foreign import recording_of
+from rlver.components.personas.schema import validate_file
+from rlver.components.replay.reappraisal import reappraise
+from rlver.components.scoring.acts import frequencies
+from rlver.components.scoring.sentient import right_act_rate
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.tracking.traces import dialogue_of, in_order
 
 if TYPE_CHECKING:
     from mlflow.entities import Feedback, Trace
@@ -36,7 +35,7 @@ def dialogue_scorers(params: Path, personas: Path | None = None, difficulty: str
     from mlflow.genai.scorers import scorer
 
     settings = load_settings(params, difficulty=difficulty)
-    rules = rules_of(settings)
+    rules = settings.simulator.rules
     people = {persona.persona_id: persona for persona in validate_file(personas)} if personas else {}
 
     def appraised(session: Sequence[Trace]) -> Dialogue:

@@ -21,13 +21,13 @@ from uuid import uuid4
 
 import psutil
 
-from components.files import BadFile, write_json
-from tasks.records import File, StageRecord
+from rlver.components.domain.files import BadFile, write_json
+from rlver.tasks.tracking.records import File, StageRecord
 
 PIPELINE = "pipeline"
 
 
-class Reading(NamedTuple):
+class SpoolReading(NamedTuple):
     """One value of a metric; `at_ms` is the time of the measurement, in milliseconds since 1970."""
 
     name: str
@@ -37,7 +37,7 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Head:
+class SpoolHead:
     """What is known of a run when it begins. `parent`: the entry of its pipeline run; `process`: who writes it (pid, start time)."""
 
     name: str
@@ -59,7 +59,7 @@ class End:
     forget: bool = False
 
 
-class Entry:
+class SpoolEntry:
     """One run in the spool. One process writes it; any process may send it, one at a time."""
 
     def __init__(self, folder: Path) -> None:
@@ -74,10 +74,10 @@ class Entry:
         return (self.folder / "head.json").is_file()
 
     @property
-    def head(self) -> Head:
+    def head(self) -> SpoolHead:
         with self._of_this_version():
             values = _read(self.folder / "head.json")
-            return Head(**{**values, "process": tuple(values["process"])})
+            return SpoolHead(**{**values, "process": tuple(values["process"])})
 
     @property
     def end(self) -> End | None:
@@ -108,7 +108,7 @@ class Entry:
             gone = True
         return gone and not (self.folder / "end.json").is_file()  # looked at last: it may have ended it and gone meanwhile
 
-    def add(self, readings: Iterable[Reading]) -> None:
+    def add(self, readings: Iterable[SpoolReading]) -> None:
         text = "".join(json.dumps(reading) + "\n" for reading in readings)
         if text:
             with (self.folder / "points.jsonl").open("a+b") as file:
@@ -120,7 +120,7 @@ class Entry:
         values = asdict(replace(end, record=None))
         write_json(self.folder / "end.json", {**values, "record": _plain(end.record) if end.record else None})
 
-    def readings(self, start: int = 0) -> Iterator[tuple[Reading, int]]:
+    def readings(self, start: int = 0) -> Iterator[tuple[SpoolReading, int]]:
         """The readings from byte `start` on, each with the byte after it. A line that is still being written is left for later."""
         path = self.folder / "points.jsonl"
         if not path.is_file():
@@ -132,7 +132,7 @@ class Entry:
                     return
                 start += len(line)
                 try:
-                    reading = Reading(*json.loads(line))
+                    reading = SpoolReading(*json.loads(line))
                 except (ValueError, TypeError):  # a write that broke off, on a full disk
                     continue
                 yield reading, start
@@ -161,17 +161,17 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, name: str, parent: str | None, tags: Mapping[str, str]) -> Entry:
+    def begin(self, name: str, parent: str | None, tags: Mapping[str, str]) -> SpoolEntry:
         """A new entry; entries sort by the time they began."""
-        entry = Entry(self.folder / f"{datetime.now(UTC).timestamp():020.6f}-{uuid4().hex[:8]}")
+        entry = SpoolEntry(self.folder / f"{datetime.now(UTC).timestamp():020.6f}-{uuid4().hex[:8]}")
         process = (os.getpid(), psutil.Process().create_time())
-        write_json(entry.folder / "head.json", asdict(Head(name, parent, dict(tags), now_ms(), process)))
+        write_json(entry.folder / "head.json", asdict(SpoolHead(name, parent, dict(tags), now_ms(), process)))
         return entry
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SpoolEntry]:
         """All entries, in the order in which they began: a pipeline run before its stages."""
         found = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
-        return [entry for path in found if (entry := Entry(path)).exists]
+        return [entry for path in found if (entry := SpoolEntry(path)).exists]
 
     def has(self, name: str, outputs: str) -> bool:
         """Whether a run of this name with these outputs waits to be sent."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.environment import shown
+from rlver.tasks.runtime.environment import shown
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -14,9 +14,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.dialogue.transcript import Appraisal, Dialogue, Turn
-from components.evaluation.transcripts import load_transcripts
-from tasks.tracking.store import Store
+from rlver.components.domain.transcript import Appraisal, Dialogue, Turn
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.tasks.tracking.store import Store
 
 if TYPE_CHECKING:
     from mlflow.entities import Feedback, Span, Trace

@@ -13,19 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from components.files import read_jsonl
-from tasks.records import metric_name
-from tasks.tracking.spool import Entry, Reading, now_ms
+from rlver.components.domain.files import read_jsonl
+from rlver.tasks.tracking.records import metric_name
+from rlver.tasks.tracking.spool import SpoolEntry, SpoolReading, now_ms
 
 LOOK_EVERY_S = 5.0
 LOAD_EVERY = 2  # looks
 SCRATCH = "scratch"
 
 
-class Watch(threading.Thread):
+class StageWatch(threading.Thread):
     """Watches one stage from `start` to `stop`."""
 
-    def __init__(self, root: Path, entry: Entry, every_s: float = LOOK_EVERY_S) -> None:
+    def __init__(self, root: Path, entry: SpoolEntry, every_s: float = LOOK_EVERY_S) -> None:
         super().__init__(name=f"watch {entry.identity}", daemon=True)
         self._root, self.entry, self._every_s = root, entry, every_s
         self._stopped = threading.Event()
@@ -48,7 +48,7 @@ class Watch(threading.Thread):
             except OSError:  # a full disk is the stage's own trouble, and it will say so
                 return
 
-    def _new_rows(self) -> Iterator[Reading]:
+    def _new_rows(self) -> Iterator[SpoolReading]:
         """Rows that were not there before, of curves that somebody has written to since the stage began."""
         for path in sorted((self._root / SCRATCH).glob(f"{self._variant}-*/curves/*.jsonl")):
             ours = re.fullmatch(f"{re.escape(str(self._variant))}-[0-9a-f]{{12}}", path.parts[-3])
@@ -59,10 +59,10 @@ class Watch(threading.Thread):
                     key = metric_name(f"{path.stem}/{name}"), int(row["step"])
                     if name != "step" and value is not None and key not in self._seen:
                         self._seen.add(key)
-                        yield Reading(*key, float(value), now_ms())
+                        yield SpoolReading(*key, float(value), now_ms())
 
 
-def machine_load() -> Iterator[list[Reading]]:
+def machine_load() -> Iterator[list[SpoolReading]]:
     """What MLflow's own monitors measure (processor, memory, disk, network, GPUs), under the names that its pages know."""
     from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
     from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
@@ -78,7 +78,9 @@ def machine_load() -> Iterator[list[Reading]]:
         readings = []
         for monitor in monitors:
             monitor.collect_metrics()
-            readings += [Reading(f"system/{name}", step, float(value), now_ms()) for name, value in monitor.aggregate_metrics().items()]
+            readings += [
+                SpoolReading(f"system/{name}", step, float(value), now_ms()) for name, value in monitor.aggregate_metrics().items()
+            ]
             monitor.clear_metrics()
         yield readings
         step += 1

@@ -18,7 +18,7 @@ EMBEDDINGS = "model.embed_tokens.weight"
 
 
 def policy_in(folder: Path, layers: int = 1) -> Path:
-    from components.policy.load import save_policy
+    from rlver.components.policy.load import save_policy
 
     save_policy(micro_model(layers=layers, scale=6.0), micro_tokenizer(), folder)
     return folder
@@ -49,13 +49,11 @@ def with_overflow(folder: Path) -> Path:
 
 def appraiser_in(folder: Path) -> Path:
     """A learned appraiser with as little in it as there can be: sixteen buckets, one tree."""
-    from components.simulator.distilled import columns
-    from components.simulator.distilled.calibration import Calibration
-    from components.simulator.distilled.folder import write_folder
-    from components.simulator.distilled.guard import PAIR_BITS, Guard, Limits
-    from components.simulator.distilled.heads import Head
-    from components.simulator.distilled.model import Distilled
-    from components.simulator.distilled.trees import Trees
+    from rlver.components.users.distilled import features as columns
+    from rlver.components.users.distilled.folder import write_folder
+    from rlver.components.users.distilled.guard import PAIR_BITS, Guard, GuardLimits
+    from rlver.components.users.distilled.heads import Calibration, Head, Trees
+    from rlver.components.users.distilled.model import Distilled
 
     def head(targets: int) -> Head:
         return Head(np.full((1, 16, targets), 0.5, np.float16), np.zeros((1, targets), np.float32))
@@ -68,7 +66,7 @@ def appraiser_in(folder: Path) -> Path:
     pairs = np.full((1 << PAIR_BITS) // 8, 255, np.uint8)
     model = Distilled(
         digest="", reply_head=head(2), user_head=head(3), by_words=tree, by_emotion=tree, words_calibration=curve, emotion_calibration=curve,
-        guard=Guard(pairs, pairs, Limits(200, 0.1, 0.1, 1.0, 0.1, 0.9)), usual=np.zeros(len(columns.names(1))),
+        guard=Guard(pairs, pairs, GuardLimits(200, 0.1, 0.1, 1.0, 0.1, 0.9)), usual=np.zeros(len(columns.names(1))),
     )  # fmt: skip
     digest = write_folder(model, folder, {})
     figure = {"value": 0.5, "ci95": [0.4, 0.6]}
@@ -84,9 +82,9 @@ def appraiser_in(folder: Path) -> Path:
 
 def appraise_once(folder: Path) -> int:
     """The change that the appraiser in `folder` gives one plain reply."""
-    from components.simulator.distilled.appraiser import Appraiser
-    from components.simulator.distilled.folder import read_folder
-    from components.simulator.distilled.moment import Known
+    from rlver.components.users.distilled.appraiser import DistilledAppraiser
+    from rlver.components.users.distilled.features import Known
+    from rlver.components.users.distilled.folder import read_folder
 
-    appraiser = Appraiser(read_folder(folder), Known())
+    appraiser = DistilledAppraiser(read_folder(folder), Known())
     return appraiser.appraise("My sister left without a word.", "I am so sorry, that sounds hard.").change

@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.printable import one_line
+from rlver.components.domain.printable import one_line
 
 MOST_CPU_S = 1.0
 MOST_GROWTH_MIB = 200

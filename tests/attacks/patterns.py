@@ -21,9 +21,9 @@ from typing import Any
 
 from re import _constants, _parser  # type: ignore[attr-defined]  # isort: skip
 
-from components.endpoint import faults
-from components.personas import profile_text
-from components.simulator.scripted import reading
+from rlver.components.endpoint import chat as faults
+from rlver.components.personas import profiles as profile_text
+from rlver.components.users.scripted import reading
 
 SIZE = 100_000
 SECONDS = 1.0
@@ -31,19 +31,19 @@ USES = {"match", "fullmatch", "search", "finditer", "findall", "split", "sub", "
 
 # Patterns that functions put together: an example each, as it comes in use.
 BUILT = {
-    "components/endpoint/key.py": [r"sk\-secret"],
-    "components/personas/profile_text.py": [rf"{profile_text._DECORATED}年龄\W*?[:：]\**[ \t]*(?P<value>\S[^\n]*)$"],
+    "components/endpoint/chat.py": [r"sk\-secret"],
+    "components/personas/profiles.py": [rf"{profile_text._DECORATED}年龄\W*?[:：]\**[ \t]*(?P<value>\S[^\n]*)$"],
     "tasks/tracking/watch.py": [r"vanilla\-grpo-[0-9a-f]{12}"],
 }
 # Files whose patterns read our own text only, and why that is so.
 OURS = {
-    "components/evaluation/report/ink.py": "SVG that matplotlib wrote; foreign names in it are escaped, and short",
+    "components/report/ink.py": "SVG that matplotlib wrote; foreign names in it are escaped, and short",
 }
 # Patterns that are given the beginning of a text only: (file, name or function), and how many characters.
 BOUNDED = {
-    ("components/endpoint/faults.py", "_fault_of_all"): 2 * faults._QUOTED_CHARACTERS + 3,
-    ("components/simulator/scripted/reading.py", "of"): reading._READ_CHARACTERS,
-    ("components/simulator/scripted/reading.py", "_REPORTED"): reading._READ_CHARACTERS,
+    ("components/endpoint/chat.py", "_fault_of_all"): 2 * faults._QUOTED_CHARACTERS + 3,
+    ("components/users/scripted/reading.py", "of"): reading._READ_CHARACTERS,
+    ("components/users/scripted/reading.py", "_REPORTED"): reading._READ_CHARACTERS,
 }
 
 

@@ -7,19 +7,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from components.authoring import alike
-from components.evaluation.packs.code_answers import code_of
-from components.evaluation.packs.math_answers import is_right
-from components.evaluation.portrait import acts
-from components.personas.profile_text import labelled, scene_parts
-from components.policy.thinking import separate_thought, split_thought
-from components.printable import one_line, printable
-from components.simulator.distilled.measures import shape
-from components.simulator.distilled.ngrams import read
-from components.simulator.llm import quoting, wording
-from components.simulator.llm.json_object import json_object
-from components.simulator.scripted.reading import read_reply, words_of
-from tasks.licences import kind_of
+from rlver.components.ability.answers import code_of, is_right
+from rlver.components.domain.printable import one_line, printable
+from rlver.components.domain.thinking import separate_thought, split_thought
+from rlver.components.personas.profiles import labelled, scene_parts
+from rlver.components.scoring import acts
+from rlver.components.users.distilled.features import shape
+from rlver.components.users.distilled.ngrams import read
+from rlver.components.users.llm import answers as wording
+from rlver.components.users.llm import prompts as quoting
+from rlver.components.users.llm.answers import json_object
+from rlver.components.users.scripted.reading import read_reply, words_of
+from rlver.tasks.commands.licences import kind_of
+from rlver.tasks.studies.authoring import originals as alike
 
 SIZE, SECONDS = 100_000, 1.0
 FELL: dict[str, tuple[Callable[[str], object], str]] = {

@@ -27,19 +27,18 @@ from blind_page import FIRST, HOST, SECOND, ScriptedPolicy, answer, client, mess
 from blind_server import ROOT, server
 from blind_study import both, comparing
 
-from components.evaluation.blind.answers import Choice, Replied, Said, TalkBegun, Verdict, read_answers
-from components.evaluation.blind.judgements import judged
-from components.evaluation.blind.pairs import pairs_of
-from components.evaluation.blind.report import human_report
-from components.evaluation.blind.wording import markdown
-from components.files import BadFile, write_jsonl
-from components.policy.protocol import Reply
-from tasks.blind.answer_file import AnswerFile, NotSaved
-from tasks.blind.comparing import Comparing, study_of
-from tasks.blind.guard import Guard, hosts_of
-from tasks.blind.page import Page
-from tasks.blind.talking import NoSuchTalk
-from tasks.transcript_files import read_transcripts
+from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.domain.protocols import Reply
+from rlver.tasks.runtime.appraisers import read_transcripts
+from rlver.tasks.studies.blind.answer_file import AnswerFile, NotSaved
+from rlver.tasks.studies.blind.answers import Choice, PersonSaid, Replied, TalkBegun, Verdict, read_answers
+from rlver.tasks.studies.blind.comparing import Comparing, study_of
+from rlver.tasks.studies.blind.guard import PageGuard, hosts_of
+from rlver.tasks.studies.blind.page import Page
+from rlver.tasks.studies.blind.pairs import pairs_of
+from rlver.tasks.studies.blind.report import human_report, judged
+from rlver.tasks.studies.blind.talking import NoSuchTalk
+from rlver.tasks.studies.blind.wording import markdown
 
 HALF = "\ud83d"  # of an emoji: what a text that was cut in the middle of one ends with
 
@@ -98,7 +97,7 @@ def test_pages_on_two_ports_of_one_address_keep_their_keys_apart(answers: Answer
     jar: dict[str, str] = {}
     asked = Page(comparing(answers), None, None, ())
     for port, key in ((7500, "the-key"), (7501, "another")):
-        opened = TestClient(Guard(asked.app(), hosts_of("192.168.1.5", port), key), base_url=f"http://192.168.1.5:{port}")
+        opened = TestClient(PageGuard(asked.app(), hosts_of("192.168.1.5", port), key), base_url=f"http://192.168.1.5:{port}")
         jar |= dict(opened.get("/", params={"key": key}).cookies)
     sent = "; ".join(f"{name}={value}" for name, value in jar.items())
     assert client(asked, "192.168.1.5", "the-key").get("/api/start", headers={"cookie": sent}).is_success
@@ -135,7 +134,7 @@ def test_blanks_are_no_message(answers: AnswerFile) -> None:
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
-def asgi(guarded: Guard, receive: Receive, patience_s: float) -> int:
+def asgi(guarded: PageGuard, receive: Receive, patience_s: float) -> int:
     """The status of a request whose body comes from `receive`."""
     told: list[int] = []
     headers = [(b"host", b"127.0.0.1:7500"), (b"content-type", b"application/json")]
@@ -156,18 +155,18 @@ def test_a_body_in_thirty_thousand_pieces_is_read_in_no_time(answers: AnswerFile
         return {"type": "http.request", "body": pieces.pop(0) if len(pieces) % 2 else pieces.pop(), "more_body": bool(pieces)}
 
     begun = time.process_time()
-    assert asgi(Guard(Page(comparing(answers), None, None, ()).app(), hosts_of("127.0.0.1", 7500), None), receive, 60) == 200
+    assert asgi(PageGuard(Page(comparing(answers), None, None, ()).app(), hosts_of("127.0.0.1", 7500), None), receive, 60) == 200
     assert time.process_time() - begun < 1
 
 
 def test_a_body_that_never_ends_is_not_waited_for(answers: AnswerFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.blind.guard.PATIENCE_S", 0.1, raising=False)
+    monkeypatch.setattr("rlver.tasks.studies.blind.guard.PATIENCE_S", 0.1, raising=False)
 
     async def receive() -> dict[str, Any]:
         await asyncio.sleep(60)
         return {}
 
-    assert asgi(Guard(Page(comparing(answers), None, None, ()).app(), hosts_of("127.0.0.1", 7500), None), receive, 1) == 408
+    assert asgi(PageGuard(Page(comparing(answers), None, None, ()).app(), hosts_of("127.0.0.1", 7500), None), receive, 1) == 408
 
 
 @pytest.mark.slow
@@ -251,7 +250,7 @@ def test_half_a_character_in_a_request_is_replaced(answers: AnswerFile) -> None:
     assert asked.post("/api/verdict", content=json.dumps(verdict), headers=sent).is_success
     rows = read_answers(answers.path).rows
     assert [(row.rater, row.reason) for row in rows if isinstance(row, Choice | Verdict)] == [("ann�", "warm�"), ("ann�", "�")]
-    assert [row.text for row in rows if isinstance(row, Said)] == a.heard == ["Hm�"]
+    assert [row.text for row in rows if isinstance(row, PersonSaid)] == a.heard == ["Hm�"]
 
 
 def test_half_a_character_in_a_reply_is_replaced(answers: AnswerFile) -> None:
@@ -344,7 +343,7 @@ def test_other_words_under_the_same_number_are_not_dropped_in_silence(answers: A
 
 
 def test_a_talk_does_not_grow_without_end(answers: AnswerFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.blind.talking.MOST_MESSAGES", 2, raising=False)
+    monkeypatch.setattr("rlver.tasks.studies.blind.talking.MOST_MESSAGES", 2, raising=False)
     talk = client(Page(None, talking(answers, ScriptedPolicy("a", ["x"]), ScriptedPolicy("b", ["y"])), None, ()))
     state = talk.post("/api/message", json=message()).json()
     told = [talk.post("/api/message", json=message(talk=state["talk"], message_id=f"{number:032x}")).status_code for number in (1, 2)]
@@ -486,7 +485,7 @@ def test_what_is_no_file_is_no_file_of_answers(device: str) -> None:
 @pytest.mark.parametrize("command", [("blind", "report"), ("blind", "one.jsonl", "other.jsonl", "--answers")])
 def test_a_pipe_in_the_place_of_answers_is_refused_and_not_waited_for(project: Path, command: tuple[str, ...]) -> None:
     os.mkfifo(project / "pipe")
-    line = (sys.executable, "-m", "flows.cli", *command, "pipe")
+    line = (sys.executable, "-m", "rlver.flows.cli", *command, "pipe")
     told = subprocess.run(line, cwd=project, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=20)
     assert told.returncode == 1 and "error: pipe: not a regular file" in told.stderr and "Traceback" not in told.stderr
 

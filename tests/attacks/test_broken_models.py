@@ -29,7 +29,7 @@ from micro import micro_model, micro_tokenizer
 from safetensors.torch import load_file, save_file
 from small_project import make_project
 
-from components.policy.load import load_policy
+from rlver.components.policy.load import load_policy
 
 INDEX = f"{WEIGHTS}.index.json"
 
@@ -81,7 +81,7 @@ def adapters(folder: Path) -> None:
     """LoRA adapters in a folder whose weights are somebody else's: transformers follows adapter_config.json to that base."""
     from peft import get_peft_model
 
-    from components.training.adapters import lora
+    from rlver.components.training.token_scores import lora
 
     base = policy_in(folder.parent / "elsewhere")
     get_peft_model(micro_model(seed=9), lora(2)).save_pretrained(folder)
@@ -113,6 +113,8 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "quantised": (lambda folder: with_config(folder, quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True}), "quantised"),
     "a tokenizer with more tokens": (more_tokens, "the tokenizer's ids go to 427, the model has 388 embeddings"),
+    "a chat template without end": (lambda folder: (folder / "chat_template.jinja").write_text("a" * 70_000), "more than 65536 characters"),
+    "a chat template that fails": (lambda folder: (folder / "chat_template.jinja").write_text("{{ 1 / 0 }}"), "the chat template does not work"),
     "shards outside the folder": (outside, "beside it, got '../elsewhere.safetensors'"),
     "pickled shards": (pickled_shards, "beside it, got 'b.bin'"),
     "a shard is missing": (lambda folder: sharded(folder, lambda file: f"no-{file}"), "no-a.safetensors is missing"),
@@ -157,7 +159,7 @@ def test_a_broken_snapshot_of_the_hub_is_refused_like_a_folder(policy: Path, tmp
 
 
 def test_converse_gives_no_score_to_a_policy_that_lacks_a_tensor(policy: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from flows.cli import main
+    from rlver.flows.cli import main
 
     assert main(["converse", "--policy", str(without_a_tensor(policy)), "--personas", "test.jsonl", "-o", "out.jsonl", "--limit", "1"]) == 1
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line]
@@ -169,7 +171,7 @@ def test_converse_gives_no_score_to_a_policy_that_lacks_a_tensor(policy: Path, p
 def test_converse_ends_where_logits_are_not_finite(
     temperature: float, policy: Path, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flows.cli import main
+    from rlver.flows.cli import main
 
     (project / "params" / "v.yaml").write_text(f"policy: {{thinking: false, temperature: {temperature}}}\n")
     assert (
@@ -198,7 +200,7 @@ def test_converse_ends_where_logits_are_not_finite(
 def test_chat_ends_where_logits_are_not_finite(policy: Path, project: Path) -> None:
     import io
 
-    from tasks.chat import Terminal, chat
+    from rlver.tasks.commands.chat import Terminal, chat
 
     said = io.StringIO()
     with pytest.raises(RuntimeError, match="logits are not finite"):
@@ -206,7 +208,8 @@ def test_chat_ends_where_logits_are_not_finite(policy: Path, project: Path) -> N
 
 
 def test_the_stage_base_takes_over_no_broken_model(policy: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tasks.stages import base, run_stage
+    from rlver.tasks.runtime.stage import run_stage
+    from rlver.tasks.stages import base
 
     (project / "params" / "v.yaml").write_text(f"base: {{kind: model, model: {without_a_tensor(policy)}}}\n")
     assert run_stage(lambda: base.main(["--variant", "v", "--out", "models/base", "--metrics", "base.json"])) == 1
@@ -214,7 +217,8 @@ def test_the_stage_base_takes_over_no_broken_model(policy: Path, project: Path, 
 
 
 def test_the_stage_train_starts_from_no_broken_model(policy: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tasks.stages import run_stage, train
+    from rlver.tasks.runtime.stage import run_stage
+    from rlver.tasks.stages import train
 
     shutil.copytree(without_a_tensor(policy), project / "models" / "base")
     options = ["--variant", "v", "--personas", "train.jsonl", "--base", "models/base", "--out", "models/v", "--logs", "logs/v"]
@@ -224,7 +228,7 @@ def test_the_stage_train_starts_from_no_broken_model(policy: Path, project: Path
 
 @pytest.mark.parametrize(("damage", "said"), [(without_a_tensor, UP), (with_overflow, "logits are not finite")])
 def test_the_benchmark_gives_no_score_to_a_broken_model(damage: Callable[[Path], Path], said: str, policy: Path) -> None:
-    from components.evaluation.general import run_tasks
+    from rlver.components.ability.general import run_tasks
 
     damage(policy)
     for task in ("rlver_tiny_choice", "rlver_math500:sample"):
@@ -233,7 +237,7 @@ def test_the_benchmark_gives_no_score_to_a_broken_model(damage: Callable[[Path],
 
 
 def test_the_benchmark_unpickles_nothing(policy: Path) -> None:
-    from components.evaluation.general import run_tasks
+    from rlver.components.ability.general import run_tasks
 
     torch.save(load_file(policy / WEIGHTS), policy / "pytorch_model.bin")
     (policy / WEIGHTS).unlink()
@@ -242,8 +246,8 @@ def test_the_benchmark_unpickles_nothing(policy: Path) -> None:
 
 
 def test_a_server_is_not_started_with_a_policy_that_lacks_a_tensor(policy: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from components.settings import load_settings
-    from tasks.stages import policy_speaks
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime import assembly as policy_speaks
 
     settings = load_settings(project / "params.yaml", "v")
     settings = settings.model_copy(update={"rollout": settings.rollout.model_copy(update={"sampler": "vllm"})})
@@ -252,8 +256,8 @@ def test_a_server_is_not_started_with_a_policy_that_lacks_a_tensor(policy: Path,
 
 
 def test_a_server_whose_log_probabilities_are_no_numbers_gives_no_reply() -> None:
-    from components.policy.policy_server import PolicyServerFailed
-    from components.policy.vllm_sampler import parse_sample
+    from rlver.components.policy.policy_server import PolicyServerFailed
+    from rlver.components.policy.vllm_sampler import parse_sample
 
     choice = {
         "token_ids": [5, 6],
@@ -333,7 +337,7 @@ BROKEN_APPRAISERS: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize("name", BROKEN_APPRAISERS)
 def test_a_broken_appraiser_is_one_line_and_no_change(name: str, tmp_path: Path) -> None:
-    from components.files import BadFile
+    from rlver.components.domain.files import BadFile
 
     folder = appraiser_in(tmp_path / "appraiser")
     damage, said = BROKEN_APPRAISERS[name]
@@ -345,8 +349,8 @@ def test_a_broken_appraiser_is_one_line_and_no_change(name: str, tmp_path: Path)
 
 @pytest.mark.parametrize("card", ["[]", '{"splits": 3}', "[" * 100_000, '{"appraiser": "APPRAISER", "splits": {"a": null}}', "\x00"])
 def test_a_broken_fidelity_card_is_one_line(card: str, tmp_path: Path) -> None:
-    from components.files import BadFile
-    from components.simulator.distilled.folder import fidelity_of, read_folder
+    from rlver.components.domain.files import BadFile
+    from rlver.components.users.distilled.folder import fidelity_of, read_folder
 
     folder = appraiser_in(tmp_path / "appraiser")
     assert appraise_once(folder) and fidelity_of(folder)["held_out_dialogues"] == 3

@@ -27,21 +27,21 @@ from fakes import people
 from ruamel.yaml import YAML
 from scripted_server import KEY, Asked, Reply, answer_to, ask, good, key, parameters, serving, serving_beside
 
-from components.authoring.answers import Unusable, read_person
-from components.authoring.language import language_of
-from components.endpoint.answers import digest_of
-from components.endpoint.chat import ChatAnswer, EndpointError, EndpointRefused, EndpointUnavailable
-from components.endpoint.opening import check_endpoint, open_endpoint
-from components.evaluation.transcripts import load_transcripts
-from components.files import write_jsonl
-from components.policy.policy_server import PolicyServer, PolicyServerFailed, PolicyServerUnavailable
-from components.policy.vllm_sampler import VllmSampler
-from components.settings import load_settings
-from flows.cli import main
-from tasks import environment
-from tasks.chat import Terminal
-from tasks.connections import to_user
-from tasks.policies import refuse_served
+from rlver.components.domain.files import write_jsonl
+from rlver.components.endpoint.answers import digest_of
+from rlver.components.endpoint.chat import ChatAnswer, EndpointError, EndpointRefused, EndpointUnavailable
+from rlver.components.endpoint.opening import check_endpoint, open_endpoint
+from rlver.components.policy.policy_server import PolicyServer, PolicyServerFailed, PolicyServerUnavailable
+from rlver.components.policy.vllm_sampler import VllmSampler
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import load_settings
+from rlver.flows.cli import main
+from rlver.tasks.commands.chat import Terminal
+from rlver.tasks.runtime import environment
+from rlver.tasks.runtime.connections import to_user
+from rlver.tasks.runtime.policies import refuse_served
+from rlver.tasks.studies.authoring.answers import Unusable, read_person
+from rlver.tasks.studies.authoring.language import language_of
 
 MODEL = "model-a"
 HALF, REPLACED = "\ud83d", "\ufffd"
@@ -297,7 +297,7 @@ def chat_process(url: str | None, given: bytes, encoding: str, *arguments: str) 
     surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONIOENCODING": encoding}
     if url:
         surroundings["RLVER_POLICY_URL"] = url
-    command = [sys.executable, "-m", "flows.cli", "chat", *arguments]
+    command = [sys.executable, "-m", "rlver.flows.cli", "chat", *arguments]
     return subprocess.run(command, input=given, env=surroundings, capture_output=True, timeout=120, check=False)
 
 

@@ -20,9 +20,9 @@ import typer
 from fakes import people, scripted_dialogues
 from ruamel.yaml import YAML
 
-from components.evaluation.transcripts import load_transcripts
-from components.files import BadFile, read_jsonl, read_yaml, write_json, write_jsonl, write_text_atomically
-from flows.cli import app, main
+from rlver.components.domain.files import BadFile, read_jsonl, read_yaml, write_json, write_jsonl, write_text_atomically
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.flows.cli import app, main
 
 REPOSITORY = Path(__file__).parents[2]
 SURROUNDINGS = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
@@ -37,7 +37,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def rlver(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = (sys.executable, "-m", "flows.cli", *arguments)
+    command = (sys.executable, "-m", "rlver.flows.cli", *arguments)
     return subprocess.run(command, cwd=folder, env=SURROUNDINGS, capture_output=True, text=True, check=False)
 
 
@@ -234,7 +234,7 @@ def test_every_command_with_an_output_looks_at_it_first() -> None:
 
 HOLD = """
 import pathlib, sys, time
-from components.files import alone_with
+from rlver.components.domain.files import alone_with
 with alone_with(pathlib.Path("out.jsonl")):
     print("held", flush=True)
     time.sleep(600)
@@ -242,7 +242,7 @@ with alone_with(pathlib.Path("out.jsonl")):
 
 
 def test_who_writes_is_alone_until_its_process_ends_even_by_kill_9(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from components.files import InUse, alone_with
+    from rlver.components.domain.files import InUse, alone_with
 
     monkeypatch.chdir(tmp_path)
     holder = subprocess.Popen((sys.executable, "-c", HOLD), env=SURROUNDINGS, stdout=subprocess.PIPE, text=True)
@@ -279,11 +279,11 @@ def test_two_converse_into_one_file_do_not_mix(project: Path) -> None:
     """The second ends in one line and touches nothing; after `kill -9` of the first, the same command goes on with what it had."""
     from micro import micro_model, micro_tokenizer
 
-    from components.policy.load import save_policy
+    from rlver.components.policy.load import save_policy
 
     save_policy(micro_model(scale=2.0), micro_tokenizer(), project / "micro")
     hold = ["converse", "--policy", "micro", "-o", "out.jsonl", "--personas", "data/personas/train.jsonl", "--repeats", "40"]
-    first = subprocess.Popen((sys.executable, "-m", "flows.cli", *hold), cwd=project, env=SURROUNDINGS, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen((sys.executable, "-m", "rlver.flows.cli", *hold), cwd=project, env=SURROUNDINGS, stderr=subprocess.DEVNULL)
     partial, end = project / "out.jsonl.partial", time.monotonic() + 120
     try:
         while not partial.exists() or partial.read_bytes().count(b"\n") < 3:
@@ -336,24 +336,24 @@ def test_a_line_that_cannot_be_read_is_named_with_its_file_and_what_to_do(
 
 
 def test_numbers_of_metrics_that_no_tracker_holds_are_left_out() -> None:
-    from tasks.records import flat_numbers
+    from rlver.tasks.tracking.records import flat_numbers
 
     assert flat_numbers({"huge": 10**400, "endless": float("inf"), "none": float("nan"), "pair": [1, 10**400]}) == {"pair/lo": 1.0}
 
 
 def test_a_line_separator_inside_a_text_ends_no_row(tmp_path: Path) -> None:
     """JSON lines end at line feeds, and Python's `splitlines` at eight more characters."""
-    from tasks.records import File
-    from tasks.tracking import datasets
+    from rlver.tasks.tracking import filling as datasets
+    from rlver.tasks.tracking.records import File
 
     rows = [{"persona_id": "a", "portrait": "one\u2028two\x85three\x1cfour"}]
     write_jsonl(tmp_path / "train.jsonl", rows)
-    assert datasets._rows(File(tmp_path / "train.jsonl", "data/personas/train.jsonl", "0" * 32)) == rows
+    assert datasets._data_set_rows(File(tmp_path / "train.jsonl", "data/personas/train.jsonl", "0" * 32)) == rows
 
 
 @pytest.mark.parametrize("bad", BAD_LINES)
 def test_metrics_that_cannot_be_read_are_named_with_what_makes_them(bad: str, tmp_path: Path) -> None:
-    from tasks import results
+    from rlver.tasks.tracking import results
 
     (tmp_path / "metrics" / "base").mkdir(parents=True)
     (tmp_path / "metrics" / "base" / "sentient.json").write_bytes(BAD_LINES[bad])

@@ -16,16 +16,16 @@ from fuzzing import as_json, fuzz, mutants, times
 from profiles import profile, write_profiles
 from scripted_server import ask, key, parameters
 
-from components.authoring.answers import read_person
-from components.authoring.asking import Unusable
-from components.authoring.language import language_of
-from components.endpoint.chat import ChatEndpoint
-from components.endpoint.opening import open_endpoint
-from components.evaluation.judge.questions import read_marks
-from components.personas.importers import import_profiles
-from components.personas.persona import Persona
-from components.simulator.llm.answers import UnparsableAnswer, read_appraisal, read_combined, read_opening, read_speech
-from components.simulator.llm.quoting import quoted, said
+from rlver.components.domain.persona import Persona
+from rlver.components.endpoint.chat import ChatEndpoint
+from rlver.components.endpoint.opening import open_endpoint
+from rlver.components.personas.profiles import import_profiles
+from rlver.components.users.llm.answers import UnparsableAnswer, read_appraisal, read_combined, read_opening, read_speech
+from rlver.components.users.llm.prompts import quoted, said
+from rlver.tasks.studies.authoring.answers import read_person
+from rlver.tasks.studies.authoring.asking import Unusable
+from rlver.tasks.studies.authoring.language import language_of
+from rlver.tasks.studies.judge.judging import read_marks
 
 APPRAISAL = {"content": "They ask what happened.", "target": "It misses me.", "activity": "Hm.", "feeling": "Still sad.", "change": -2}
 SPEECH = {"thinking": "I go on.", "draft": "Well.", "message": "Well, my sister did not call.", "wants_to_end": False}

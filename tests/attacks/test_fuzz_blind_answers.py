@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from fuzzing import as_lines, fuzz, mutants, times
 
-from components.evaluation.blind.answers import Choice, Replied, Row, Said, Spoken, Study, StudyPair, TalkBegun, Verdict, read_answers
-from components.settings import Settings, load_settings
-from tasks.blind import commands
-from tasks.blind.answer_file import AnswerFile
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.tasks.studies.blind import command as commands
+from rlver.tasks.studies.blind.answer_file import AnswerFile
+from rlver.tasks.studies.blind.answers import Choice, PersonSaid, Replied, Row, Spoken, Study, StudyPair, TalkBegun, Verdict
 
 ROOT = Path(__file__).parents[2]
 AT = "2026-01-01T00:00:00+00:00"
@@ -36,7 +36,7 @@ ROWS: tuple[Row, ...] = (
         for pair in PAIRS
     ),
     TalkBegun(at=AT, rater="ann", talk_id="t", a="one", b="other", left="b"),
-    Said(at=AT, talk_id="t", message_id="m", text="Hello"),
+    PersonSaid(at=AT, talk_id="t", message_id="m", text="Hello"),
     Replied(at=AT, talk_id="t", message_id="m", a=Spoken(reply="Hi"), b=Spoken(reply=None, error="no answer")),
     Verdict(at=AT, answer_id="v", rater="ann", preference="tie", confidence=1, talk_id="t"),
 )

@@ -27,13 +27,13 @@ from blind_page import ScriptedPolicy, answer, message, talking
 from blind_server import server
 from blind_study import both, comparing
 
-from components.evaluation.blind.answers import Choice, Replied, Verdict, read_answers
-from components.evaluation.blind.judgements import judged
-from components.files import write_jsonl
-from tasks.blind.answer_file import AnswerFile
-from tasks.blind.guard import Guard, hosts_of
-from tasks.blind.page import Page
-from tasks.blind.serving import config_of
+from rlver.components.domain.files import write_jsonl
+from rlver.tasks.studies.blind.answer_file import AnswerFile
+from rlver.tasks.studies.blind.answers import Choice, Replied, Verdict, read_answers
+from rlver.tasks.studies.blind.command import config_of
+from rlver.tasks.studies.blind.guard import PageGuard, hosts_of
+from rlver.tasks.studies.blind.page import Page
+from rlver.tasks.studies.blind.report import judged
 
 KEY, HOST = "the-key", "192.168.1.5:7500"
 TALK, NEW = "7" * 32, "1" * 32  # stand for the talk that Ann began last, and for a number that no answer or message had
@@ -160,7 +160,7 @@ class Served(logging.Handler):
         nasty: list[str | Exception] = ["x", "\ud83d", RuntimeError("\udc00\n"), "<script>\x00\u202e", "y" * 20_000]
         self.talking = talking(file, ScriptedPolicy("a", nasty), ScriptedPolicy("b", nasty[:-1]))
         page = Page(comparing(file), self.talking, None, ["a card"])
-        self.config: uvicorn.Config = config_of(Guard(page.app(), hosts_of("192.168.1.5", 7500), KEY), "192.168.1.5", 7500)
+        self.config: uvicorn.Config = config_of(PageGuard(page.app(), hosts_of("192.168.1.5", 7500), KEY), "192.168.1.5", 7500)
         self.config.load()
         logging.getLogger("uvicorn.error").addHandler(self)
 

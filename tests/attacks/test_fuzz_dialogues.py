@@ -10,14 +10,14 @@ from fakes import people
 from fuzzing import as_json, as_lines, fuzz, mutants, times
 from valid_documents import CHATS, RECORDED, TRANSCRIPTS
 
-from components.dialogue.foreign import UnreadableRecord, recording_of
-from components.distillation.examples import examples
-from components.distillation.material import material
-from components.evaluation.chat_shapes import known_shape
-from components.files import BadFile, write_jsonl
-from components.settings import Settings, load_settings
-from tasks import dialogue_commands, score_commands
-from tasks.distil_commands import recorded
+from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.formats.chats import known_shape
+from rlver.components.formats.foreign import UnreadableChat, recording_of
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.tasks.commands import dialogues as dialogue_commands
+from rlver.tasks.commands import scores as score_commands
+from rlver.tasks.studies.distil.command import recorded
+from rlver.tasks.studies.distil.examples import examples, material
 
 ROOT = Path(__file__).parents[2]
 
@@ -107,9 +107,9 @@ def test_recordings_to_learn_from(times: int, tmp_path: Path, parameters: Settin
 @pytest.mark.parametrize("role", [{"a": 1}, ["user"], 7, None])
 def test_a_role_that_is_no_text_is_named(role: object) -> None:
     row = {"messages": [{"role": role, "content": "Hello."}]}
-    with pytest.raises(UnreadableRecord, match=r"message 1: the role must be user or assistant, got"):
+    with pytest.raises(UnreadableChat, match=r"message 1: the role must be user or assistant, got"):
         known_shape(row)
-    with pytest.raises(UnreadableRecord, match=r"message 1: the role must be user or assistant, got"):
+    with pytest.raises(UnreadableChat, match=r"message 1: the role must be user or assistant, got"):
         recording_of(row, "one")
 
 

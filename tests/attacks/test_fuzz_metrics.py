@@ -10,16 +10,16 @@ import pytest
 from fuzzing import as_json, as_lines, fuzz, mutants, times
 from valid_documents import TRANSCRIPTS
 
-from components.evaluation.audit.training_log import read_log
-from components.evaluation.portrait.whole import portrait
-from components.evaluation.report.loading import Material, load_material, with_robustness
-from components.evaluation.report.panels.panel import Run
-from components.evaluation.report.render import all_tables, write_report
-from components.evaluation.sentient import sentient_metrics
-from components.evaluation.transcripts import load_transcripts
-from components.files import write_json, write_jsonl
-from components.recording import CurveFile
-from tasks import results
+from rlver.components.domain.files import write_json, write_jsonl
+from rlver.components.report.material import Material, load_material, with_robustness
+from rlver.components.report.page import all_tables, write_report
+from rlver.components.report.panels.panel import ReportRun
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.scoring.portrait import portrait
+from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.training.curves import CurveFile
+from rlver.tasks.studies.audit.checks import read_log
+from rlver.tasks.tracking import results
 
 TASK = {"metric": "acc", "higher_is_better": True, "value": 0.5, "ci95": [0.0, 1.0], "n": 2, "margin": 0.05,
         "items": [{"doc": "0", "prompt": "a", "score": 1.0}, {"doc": "1", "prompt": "b", "score": 0.0}]}  # fmt: skip
@@ -40,7 +40,7 @@ ROBUSTNESS: dict[str, Any] = {
     "second_opinions": [],
 }
 CURVE = [{"step": step, "emotion_mean": 30.0 + step, "reply_tokens": 9.5, "entropy": 2.0, "kl": None} for step in range(1, 8)]
-RUN = Run(7, 0.02, None)
+RUN = ReportRun(7, 0.02, None)
 
 
 def a_run(root: Path) -> dict[str, Any]:

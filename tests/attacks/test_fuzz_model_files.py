@@ -16,12 +16,12 @@ from fuzzing import as_json, fuzz, mutants, times
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from components.policy import load
-from components.policy.chat import ChatFormat
-from components.policy.load import load_policy
-from components.policy.sampler import SampleRequest
-from components.policy.transformers_sampler import TransformersSampler
-from components.simulator.distilled.folder import ARRAYS, CARD, FACTS, fidelity_of, read_folder
+from rlver.components.policy import load
+from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.load import load_policy
+from rlver.components.policy.sampler import SampleRequest
+from rlver.components.policy.transformers_sampler import TransformersSampler
+from rlver.components.users.distilled.folder import ARRAYS, CARD, FACTS, fidelity_of, read_folder
 
 INDEX = f"{WEIGHTS}.index.json"
 # What a reader of headers may take for a size, a place, a kind or an architecture.
@@ -121,7 +121,7 @@ def test_learned_appraisers(file: str, times: int, tmp_path: Path) -> None:
 
 @times
 def test_the_shape_of_a_model_for_its_memory(times: int, policy: Path) -> None:
-    from components.training.memory import shape_of
+    from rlver.components.training.memory import shape_of
 
     inputs, put = mutated(policy / "config.json")
 

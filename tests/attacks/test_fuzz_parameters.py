@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from fuzzing import as_json, fuzz, mutants, times
 
-from components.evaluation.act_detection import load_labels
-from components.files import read_yaml
-from components.personas.library import load_library
-from components.settings import SettingsError, load_settings
-from flows.cli import main
-from tasks.act_labels import mistakes
-from tasks.environment import chat_server, policy_server_url, prepare
+from rlver.components.domain.files import read_yaml
+from rlver.components.personas.library import load_library
+from rlver.components.settings.settings import SettingsError, load_settings
+from rlver.flows.cli import main
+from rlver.tasks.runtime.environment import chat_server, policy_server_url, prepare
+from rlver.tasks.studies.acts.command import mistakes
+from rlver.tasks.studies.acts.detection import load_labels
 
 ROOT = Path(__file__).parents[2]
 LAUGHS = "a: &a [l, l]\n" + "".join(

@@ -11,12 +11,12 @@ from fakes import people
 from fuzzing import MOST_GROWTH_MIB, Memory, as_lines, fuzz, mutants, times
 from profiles import profile
 
-from components.evaluation.chat_files import read_chats
-from components.files import BadFile
-from components.personas.importers import import_profiles
-from components.personas.schema import validate_file
-from components.simulator.llm.portrait import persona_text
-from tasks.distil_commands import recorded
+from rlver.components.domain.files import BadFile
+from rlver.components.formats.chats import read_chats
+from rlver.components.personas.profiles import import_profiles
+from rlver.components.personas.schema import validate_file
+from rlver.components.users.llm.prompts import persona_text
+from rlver.tasks.studies.distil.command import recorded
 
 PERSONAS = [[persona.model_dump(mode="json") for persona in people()[1][:2]], [people()[1][2].model_dump(mode="json")]]
 PROFILES = [[profile(), profile(id="two", first_talk="你好，最近睡不好。", topic="家人")], [profile(id="three", main_cha="被动型")]]

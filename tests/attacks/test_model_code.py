@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from components.evaluation.packs import sandbox
-from components.evaluation.packs.code_answers import humaneval_program, mbpp_program
-from components.evaluation.packs.sandbox import ends_well
+from rlver.components.ability import sandbox
+from rlver.components.ability.answers import humaneval_program, mbpp_program
+from rlver.components.ability.sandbox import ends_well
 
 IS_ROOT = os.geteuid() == 0
 ROOT_ONLY = pytest.mark.skipif(not IS_ROOT, reason="only root can become nobody")
@@ -28,7 +28,7 @@ PAIRS: dict[str, Any] = {"text": "Sum.", "test_setup_code": "", "test_list": ["a
 # Runs a program in a process of its own, with little memory: what would stop the benchmark ends this process, or its time is over.
 TRY = (
     "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30));"
-    "from components.evaluation.packs.sandbox import ends_well; print(ends_well(sys.stdin.read(), 5.0))"
+    "from rlver.components.ability.sandbox import ends_well; print(ends_well(sys.stdin.read(), 5.0))"
 )
 
 

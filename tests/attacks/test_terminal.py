@@ -21,8 +21,8 @@ import typer
 from fakes import people, scripted_dialogues
 from ruamel.yaml import YAML
 
-from components.files import write_json, write_jsonl
-from flows.cli import app, main
+from rlver.components.domain.files import write_json, write_jsonl
+from rlver.flows.cli import app, main
 
 REPOSITORY = Path(__file__).parents[2]
 # Title, clear the screen, colour (C1), clipboard, end of the line above, backspace, delete, right to left, isolate, line separator.
@@ -131,7 +131,7 @@ def test_a_command_that_forgets_it_is_no_way_out(
         logging.getLogger("careless").warning(HOSTILE)
         raise ValueError(HOSTILE)
 
-    monkeypatch.setattr("flows.cli.app", careless)
+    monkeypatch.setattr("rlver.flows.cli.app", careless)
     monkeypatch.setenv("RLVER_DEBUG", "1")
     assert main(["tomorrow"]) == 1
     shown = capsys.readouterr()
@@ -140,7 +140,7 @@ def test_a_command_that_forgets_it_is_no_way_out(
 
 
 def test_a_stage_is_no_way_out_either(capsys: pytest.CaptureFixture[str]) -> None:
-    from tasks.stages import run_stage
+    from rlver.tasks.runtime.stage import run_stage
 
     def stage() -> int:
         print(HOSTILE)
@@ -175,7 +175,7 @@ def on_a_terminal(script: str) -> str:
 
 def test_on_a_terminal_bars_still_draw_and_names_in_them_do_not() -> None:
     said = on_a_terminal(
-        "import sys\nfrom tqdm import tqdm\nfrom tasks.progress import Steps\nfrom tasks.stages import run_stage\n"
+        "import sys\nfrom tqdm import tqdm\nfrom rlver.tasks.runtime.progress import Steps\nfrom rlver.tasks.runtime.stage import run_stage\n"
         f"def stage():\n    steps = Steps(2, 'judged {HOSTILE.encode('unicode_escape').decode()}')\n    steps.step(), steps.step()\n"
         f"    for _ in tqdm(range(2), desc='loading{HOSTILE.encode('unicode_escape').decode()}'): pass\n    return 0\n"
         "sys.exit(run_stage(stage))"
@@ -187,7 +187,7 @@ def test_on_a_terminal_bars_still_draw_and_names_in_them_do_not() -> None:
 def test_bytes_that_no_encoding_holds_are_shown_by_their_number(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", [dialogue.model_dump(mode="json") for dialogue in scripted_dialogues()])
     (tmp_path / "params.yaml").write_text((REPOSITORY / "params.yaml").read_text())
-    command = (sys.executable, "-m", "flows.cli", "score", os.fsencode(tmp_path / "no\udcff\udc9bsuch.jsonl"))
+    command = (sys.executable, "-m", "rlver.flows.cli", "score", os.fsencode(tmp_path / "no\udcff\udc9bsuch.jsonl"))
     surroundings = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, cwd=tmp_path, env=surroundings, capture_output=True, check=False)
     said = done.stderr.decode("ascii")
@@ -198,4 +198,4 @@ def test_bytes_that_no_encoding_holds_are_shown_by_their_number(tmp_path: Path) 
 def test_every_command_is_run_by_main_alone() -> None:
     """A console script or test that called `app` itself would go past what `main` sets up."""
     entry = re.search(r'^rlver = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), flags=re.MULTILINE)
-    assert entry is not None and entry[1] == "flows.cli:main" and app is not None
+    assert entry is not None and entry[1] == "rlver.flows.cli:main" and app is not None

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from tasks import dvc
+from rlver.tasks.graph import dvc
 
 pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).parents[2]
 OPEN = """
 import pathlib, sys
-from tasks.tracking.store import opened
+from rlver.tasks.tracking.store import opened
 print(opened(pathlib.Path.cwd(), sys.argv[1]).experiment)
 """
 CLOCK = r"""
@@ -105,7 +105,7 @@ ALL = [(name, "FINISHED") for name in ("personas", "pipeline", "report", "train@
 def test_two_runs_at_once_run_every_stage_once_and_record_it(toy: Path) -> None:
     for stage in ("personas", "train-a", "train-b", "report"):
         (toy / f"sleep-{stage}").write_text("1")
-    both = [start(toy, "-m", "flows.cli", "run") for _ in range(2)]
+    both = [start(toy, "-m", "rlver.flows.cli", "run") for _ in range(2)]
     said = [one.communicate(timeout=550)[0] for one in both]
     assert [one.returncode for one in both] == [0, 0], "\n".join(said)
     assert sorted((toy / "ran.log").read_text().split()) == ["personas", "report", "train-a", "train-b"] and dvc.changed(toy) == {}
@@ -119,7 +119,7 @@ def test_a_clock_that_goes_back_in_the_middle_of_a_run_changes_nothing(toy: Path
     source, library = toy.parent / "clock.c", toy.parent / "clock.so"
     source.write_text(CLOCK)
     subprocess.run((compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"), check=True)
-    run = start(toy, "-m", "flows.cli", "run", LD_PRELOAD=str(library), CLOCK_BACK=str(toy / "ran.log"))
+    run = start(toy, "-m", "rlver.flows.cli", "run", LD_PRELOAD=str(library), CLOCK_BACK=str(toy / "ran.log"))
     said = run.communicate(timeout=550)[0]
     assert run.returncode == 0 and "4 of 4 stages ran: personas, train@a, train@b, report" in said, said
     hours = {int(line[:2]) for line in said.splitlines() if line[2:3] == ":" and " | " in line}
@@ -129,8 +129,8 @@ def test_a_clock_that_goes_back_in_the_middle_of_a_run_changes_nothing(toy: Path
 
 def test_outputs_that_are_links_into_dvcs_cache_are_written_verified_and_mended(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`cache.type: symlink`, as people with large models and a small disk have it."""
-    from components.files import write_text_atomically
-    from tasks import integrity
+    from rlver.components.domain.files import write_text_atomically
+    from rlver.tasks.graph import lock as integrity
 
     monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(toy / ".site"))
     script = (toy / "stage.sh").read_text()

@@ -6,10 +6,10 @@ from typing import Any
 
 from fakes import REPLIES, people
 
-from components.dialogue.foreign import Recording
-from components.dialogue.transcript import Dialogue, Turn
-from components.evaluation.reappraisal import reappraise
-from components.simulator.emotion import EmotionRules
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.formats.foreign import Recording
+from rlver.components.replay.reappraisal import reappraise
 
 
 def appraised(number: int) -> Dialogue:

@@ -20,10 +20,10 @@ from author import author, base
 from ruamel.yaml import YAML
 from scripted_server import MODEL, Asked, Reply, Script, Server, good, serving
 
-from components.personas.schema import validate_file
-from flows.cli import main
-from tasks.personas import load_split
-from tasks.stages import personas as stage
+from rlver.components.personas.schema import validate_file
+from rlver.flows.cli import main
+from rlver.tasks.runtime.personas import load_split
+from rlver.tasks.stages import personas as stage
 
 ROOT = Path(__file__).parents[2]
 
@@ -122,7 +122,7 @@ def test_after_a_kill_no_answered_question_is_paid_again_and_the_file_is_the_sam
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     unfinished = project / "new.unfinished.jsonl"
     with server_of(slow_at_the_end) as server:
-        command = [sys.executable, "-m", "flows.cli", *GENERATE]
+        command = [sys.executable, "-m", "rlver.flows.cli", *GENERATE]
         process = subprocess.Popen(command, cwd=project, env={**environment, "RLVER_USER_URL": server.url}, stderr=subprocess.DEVNULL)
         until = time.monotonic() + 240
         while not unfinished.exists() and time.monotonic() < until:

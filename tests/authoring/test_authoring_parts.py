@@ -8,20 +8,20 @@ from importlib.resources import files
 
 import pytest
 
-from components.authoring import chinese
-from components.authoring.alike import KnownTexts
-from components.authoring.casting import beginning, parts
-from components.authoring.language import LANGUAGES, language_of, names_of, sparks_of
-from components.authoring.parameters import Order, WriterParameters
-from components.authoring.questions import PROMPTS
-from components.personas.library import load_library
-from components.personas.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, PersonaClass
+from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, PersonaClass
+from rlver.components.personas.library import load_library
+from rlver.tasks.studies.authoring import chinese
+from rlver.tasks.studies.authoring.asking import Order, WriterParameters
+from rlver.tasks.studies.authoring.casting import beginning, parts
+from rlver.tasks.studies.authoring.language import LANGUAGES, language_of, names_of, sparks_of
+from rlver.tasks.studies.authoring.originals import KnownTexts
+from rlver.tasks.studies.authoring.questions import PROMPTS
 
 HAN = re.compile("[\u4e00-\u9fff]")
 
 
 def test_every_prompt_exists_in_both_languages_with_the_same_places() -> None:
-    names = {file.name for file in files("components.authoring").joinpath("prompts").iterdir()}
+    names = {file.name for file in files("rlver.tasks.studies.authoring").joinpath("prompts").iterdir()}
     stems = {name.rsplit(".", 3)[0] for name in names}
     assert names == {f"{stem}.{code}.{PROMPTS.version}.txt" for stem in stems for code in LANGUAGES} and len(stems) == 6
     for stem in stems:

@@ -14,20 +14,19 @@ import pytest
 from author import MoodyAuthor, author, base, name_of, person, says, scenario, title, writes
 from scripted_server import MODEL, Asked, Reply, Script, Server, good, key, parameters, serving
 
-from components.authoring.asking import Unwritten
-from components.authoring.casting import beginning
-from components.authoring.parameters import Order, WriterParameters
-from components.authoring.questions import PROMPTS
-from components.authoring.writer import Writer, Written
-from components.endpoint.opening import open_endpoint
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.needs import stated_need
-from components.personas.persona import HiddenNeed, Persona
-from components.personas.schema import validate_personas
-from components.personas.split import labelled_split
-from components.simulator.llm.portrait import NEED_NAMES
-from components.simulator.scripted.simulator import ScriptedSimulator
+from rlver.components.domain.persona import HiddenNeed, Persona
+from rlver.components.endpoint.opening import open_endpoint
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.personas.needs import stated_need
+from rlver.components.personas.schema import validate_personas
+from rlver.components.personas.split import labelled_split
+from rlver.components.users.llm.prompts import NEED_NAMES
+from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.tasks.studies.authoring.asking import Order, Unwritten, WriterParameters
+from rlver.tasks.studies.authoring.casting import beginning
+from rlver.tasks.studies.authoring.questions import PROMPTS
+from rlver.tasks.studies.authoring.writer import Writer, Written
 
 NUMBERS = WriterParameters(
     model=MODEL, temperature=1.0, top_p=0.95, scenario_max_tokens=4000, persona_max_tokens=1200, max_repairs=3, personas_per_scenario=8,

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from fakes import ASSISTANT, END, NEWLINE, RULES, SPEAKING, TAG, USER, FakeSampler, FakeUser, LetterChat, job
 
-from components.dialogue.episode import Rollout, hold_dialogue
-from components.dialogue.transcript import StopReason
-from components.policy.protocol import turn_seed
-from components.policy.token_policy import Speaking, TokenPolicy
+from rlver.components.domain.protocols import turn_seed
+from rlver.components.domain.transcript import StopReason
+from rlver.components.policy.token_policy import Speaking, TokenPolicy
+from rlver.components.rollout.episode import Rollout, run_episode
 
 
 def hold(user: FakeUser, sampler: FakeSampler | None = None, speaking: Speaking = SPEAKING) -> Rollout:
-    return asyncio.run(hold_dialogue(job(0), user, TAG, TokenPolicy(sampler or FakeSampler(), LetterChat(), speaking), RULES))
+    return asyncio.run(run_episode(job(0), user, TAG, TokenPolicy(sampler or FakeSampler(), LetterChat(), speaking), RULES))
 
 
 def says(*texts: str) -> FakeSampler:
@@ -38,7 +38,7 @@ def test_the_first_prompt_is_in_the_language_of_the_persona() -> None:
 
     one = job(0)
     one = replace(one, persona=one.persona.model_copy(update={"language": "zh"}))
-    rollout = asyncio.run(hold_dialogue(one, FakeUser("U", [1] * 4), TAG, TokenPolicy(says(*"abcd"), Asked(), SPEAKING), RULES))
+    rollout = asyncio.run(run_episode(one, FakeUser("U", [1] * 4), TAG, TokenPolicy(says(*"abcd"), Asked(), SPEAKING), RULES))
     assert rollout.prompt_ids[:2] == tuple(map(ord, "zh"))
 
 
@@ -138,7 +138,7 @@ def test_ceiling_and_floor_end_a_dialogue_at_once_and_nobody_is_asked_to_speak_a
         ([-10, -10, -10], replace(RULES, floor=21), StopReason.EMOTION_FLOOR),
     ):
         user = FakeUser("U", changes)
-        rollout = asyncio.run(hold_dialogue(job(0), user, TAG, TokenPolicy(FakeSampler(), LetterChat(), SPEAKING), rules))
+        rollout = asyncio.run(run_episode(job(0), user, TAG, TokenPolicy(FakeSampler(), LetterChat(), SPEAKING), rules))
         assert rollout.dialogue.stop_reason is stop and len(rollout.dialogue.turns) == 2
         assert len(user.emotions) == 1
 

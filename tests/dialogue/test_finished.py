@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fakes import a_dialogue
 
-from components.dialogue.finished import FinishedDialogues
+from rlver.components.rollout.transcripts import FinishedDialogues
 
 
 def test_a_rerun_finds_what_was_finished(tmp_path: Path) -> None:

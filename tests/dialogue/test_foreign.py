@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from fakes import a_dialogue
 
-from components.dialogue.foreign import UnreadableRecord, recording_of
-from components.policy.thinking import separate_thought
+from rlver.components.domain.thinking import separate_thought
+from rlver.components.formats.foreign import UnreadableChat, recording_of
 
 
 def test_turns_alone_are_enough() -> None:
@@ -99,5 +99,5 @@ def test_a_thought_in_front_of_a_reply_is_split_off(text: str, parts: tuple[str 
     ],
 )
 def test_what_is_no_dialogue_is_refused_with_the_reason(row: dict[str, Any], message: str) -> None:
-    with pytest.raises(UnreadableRecord, match=message):
+    with pytest.raises(UnreadableChat, match=message):
         recording_of(row, "n")

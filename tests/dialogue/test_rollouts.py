@@ -8,11 +8,10 @@ from collections.abc import Callable
 import pytest
 from fakes import RULES, SPEAKING, FakeSampler, FakeSimulator, FakeUser, LetterChat, a_dialogue, job
 
-from components.dialogue.episode import Job, Rollout
-from components.dialogue.rollouts import TooManyFailures, check_failed, check_failures, hold_dialogues
-from components.dialogue.transcript import StopReason
-from components.personas.persona import Persona
-from components.policy.token_policy import TokenPolicy
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import StopReason
+from rlver.components.policy.token_policy import TokenPolicy
+from rlver.components.rollout.episode import Job, Rollout, TooManyFailures, check_failed, check_failures, run_episodes
 
 
 def hold(
@@ -24,7 +23,7 @@ def hold(
 ) -> tuple[list[Rollout], FakeSimulator]:
     simulator = FakeSimulator(user_of)
     policy = TokenPolicy(sampler or FakeSampler(), LetterChat(), SPEAKING)
-    coroutine = hold_dialogues(jobs, simulator, policy, RULES, concurrency, on_finished)
+    coroutine = run_episodes(jobs, simulator, policy, RULES, concurrency, on_finished)
     return asyncio.run(coroutine), simulator
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from fakes import a_dialogue
 
-from components.dialogue.sage import UnreadableRecord, dialogue_of, has_unjudged_reply
-from components.dialogue.transcript import Dialogue, StopReason
-from components.evaluation.arithmetic import check_arithmetic
-from components.evaluation.report.published import SAGE_PERSONAS, SAGE_TABLE_3, PublishedRow
-from components.evaluation.transcripts import load_transcripts
-from flows.cli import main
+from rlver.components.domain.emotion import check_arithmetic
+from rlver.components.domain.transcript import Dialogue, StopReason
+from rlver.components.formats.sage import UnreadableRecord, dialogue_of, has_unjudged_reply
+from rlver.components.report.wording import SAGE_PERSONAS, SAGE_TABLE_3, PublishedRow
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.flows.cli import main
 
 RECORDED = Path(__file__).parents[2] / ".." / "shared" / "data" / "sage"
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from distillation_settings import small_parameters
 
-from components.dialogue.transcript import Dialogue, Turn
-from components.evaluation.reappraisal import Listener, appraisals_of
-from components.files import write_jsonl
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import Persona
-from components.policy.tiny.corpus import hold
-from components.policy.tiny.supporters import mixed
-from components.simulator.emotion import EmotionRules, apply_change, stop_reason
-from components.simulator.scripted.simulator import ScriptedSimulator
+from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
+from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.tiny.model import hold
+from rlver.components.policy.tiny.supporters import mixed
+from rlver.components.replay.reappraisal import Listener, appraisals_of
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 
 SUPPORTERS = {"poor": 0.15, "fair": 0.45, "good": 0.75}
 
@@ -62,7 +62,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, recordings: list[Dialogue]
 @pytest.fixture(scope="session")
 def appraiser(project: Path) -> Path:
     """The folder that `rlver distil` wrote."""
-    from tasks.distil_commands import distil
+    from rlver.tasks.studies.distil.command import distil
 
     distil([project / "recorded.jsonl"], project / "appraiser", project / "personas.jsonl", project / "params.yaml")
     return project / "appraiser"

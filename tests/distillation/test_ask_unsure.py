@@ -11,14 +11,14 @@ from distillation_settings import change
 from scripted_server import Reply, good, serving_beside
 
 from benchmarks.llm_server import counts, running
-from components.dialogue.transcript import Dialogue
-from components.distillation.doubts import Doubt, doubts, within
-from components.distillation.examples import examples
-from components.evaluation.transcripts import load_transcripts
-from components.files import read_jsonl, write_jsonl
-from components.personas.persona import Persona
-from components.simulator.distilled.folder import read_folder
-from flows.cli import main
+from rlver.components.domain.files import read_jsonl, write_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.users.distilled.folder import read_folder
+from rlver.flows.cli import main
+from rlver.tasks.studies.distil.doubts import Doubt, doubts, within
+from rlver.tasks.studies.distil.examples import examples
 
 MOST = 24
 MODELS = Reply(body=b'{"data": [{"id": "user-model"}]}')

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from components.dialogue.transcript import Dialogue
-from components.personas.persona import Persona
-from components.simulator.distilled.appraiser import Appraiser, appraisals
-from components.simulator.distilled.folder import ARRAYS, read_folder
-from components.simulator.distilled.moment import known_of
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.users.distilled.appraiser import DistilledAppraiser, appraisals
+from rlver.components.users.distilled.features import known_of
+from rlver.components.users.distilled.folder import ARRAYS, read_folder
 
 
 def test_it_agrees_with_the_user_it_was_learned_from_on_personas_and_policies_it_has_not_seen(appraiser: Path) -> None:
@@ -57,7 +57,7 @@ def test_every_change_has_reasons_that_stand_in_the_texts(appraiser: Path, recor
 
 def test_a_span_is_worth_what_its_weights_say(appraiser: Path, recordings: list[Dialogue]) -> None:
     """The worth of all units and the constants add up to the reading of the whole text."""
-    from components.simulator.distilled.ngrams import read
+    from rlver.components.users.distilled.ngrams import read
 
     head, need = read_folder(appraiser).reply_head, recordings[0].hidden_need
     text = read(recordings[0].turns[0].assistant)
@@ -66,16 +66,16 @@ def test_a_span_is_worth_what_its_weights_say(appraiser: Path, recordings: list[
 
 
 def test_an_appraiser_of_other_languages_abstains(appraiser: Path, people: list[Persona]) -> None:
-    from components.simulator.distilled.model import UnfamiliarUser
+    from rlver.components.users.distilled.model import UnfamiliarUser
 
     with pytest.raises(UnfamiliarUser, match="at least"):
-        Appraiser(read_folder(appraiser), known_of(people[0])).appraise(
+        DistilledAppraiser(read_folder(appraiser), known_of(people[0])).appraise(
             "最近有些事搞得我头大，他那个态度，真让我摸不着头脑。", "Tell me more about it."
         )
 
 
 def test_the_folder_is_small_and_a_damaged_one_is_refused(appraiser: Path, tmp_path: Path) -> None:
-    from components.files import BadFile
+    from rlver.components.domain.files import BadFile
 
     assert sum(path.stat().st_size for path in appraiser.iterdir()) < 50e6
     with pytest.raises(BadFile, match="rlver distil"):
@@ -89,8 +89,8 @@ def test_the_folder_is_small_and_a_damaged_one_is_refused(appraiser: Path, tmp_p
 def test_the_trees_taken_out_of_scikit_learn_predict_as_it_does() -> None:
     from ruamel.yaml import YAML
 
-    from components.distillation.boosting import _arrays, _fitted
-    from components.distillation.parameters import DistilParameters
+    from rlver.components.settings.study_sections import DistilParameters
+    from rlver.tasks.studies.distil.learn import _arrays, _fitted
 
     values = YAML(typ="safe").load((Path(__file__).parents[2] / "params.yaml").read_text(encoding="utf-8"))["distil"]
     random = np.random.default_rng(0)

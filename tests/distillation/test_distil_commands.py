@@ -10,19 +10,18 @@ from pathlib import Path
 import pytest
 from fakes import REPLIES, FakeSampler, LetterChat
 
-from components.dialogue.episode import Job
-from components.dialogue.rollouts import hold_dialogues
-from components.dialogue.transcript import Dialogue
-from components.evaluation.transcripts import load_transcripts
-from components.evaluation.verification import first_difference
-from components.files import write_jsonl
-from components.personas.persona import Persona
-from components.policy.token_policy import Speaking, TokenPolicy
-from components.settings import load_settings
-from components.simulator.distilled.simulator import DistilledSimulator
-from components.simulator.emotion import EmotionRules
-from flows.cli import main
-from tasks.stages.assembly import simulator
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.policy.token_policy import Speaking, TokenPolicy
+from rlver.components.replay.verification import first_difference
+from rlver.components.rollout.episode import Job, run_episodes
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import load_settings
+from rlver.components.users.distilled.appraiser import DistilledSimulator
+from rlver.flows.cli import main
+from rlver.tasks.runtime.assembly import simulator
 
 
 def test_what_it_appraised_can_be_verified_and_a_changed_point_is_found(
@@ -68,7 +67,7 @@ def test_scripted_speakers_feel_as_it_says_and_can_be_verified(project: Path, ap
     jobs = [Job(f"d{number}", persona, number) for number, persona in enumerate(people[:4])]
     speaking = Speaking(policy="p", thinking=False, strip_thoughts=False, max_reply_tokens=200, max_context_tokens=100_000)
     policy = TokenPolicy(FakeSampler(lambda name, turn: REPLIES[(turn + int(name[1])) % len(REPLIES)]), LetterChat(), speaking)
-    rollouts = asyncio.run(hold_dialogues(jobs, user, policy, EmotionRules(), 4))
+    rollouts = asyncio.run(run_episodes(jobs, user, policy, EmotionRules(), 4))
     of = {persona.persona_id: persona for persona in people}
     for rollout in rollouts:
         assert rollout.dialogue.failure is None
@@ -77,8 +76,8 @@ def test_scripted_speakers_feel_as_it_says_and_can_be_verified(project: Path, ap
 
 
 def test_a_result_carries_the_figures_of_its_appraiser_and_no_other_s(appraiser: Path, tmp_path: Path) -> None:
-    from components.files import BadFile
-    from components.simulator.distilled.folder import fidelity_of
+    from rlver.components.domain.files import BadFile
+    from rlver.components.users.distilled.folder import fidelity_of
 
     figures = fidelity_of(appraiser)
     assert figures["held_out_dialogues"] == 20 and 0.3 < figures["teacher_forced_r"] <= 1
@@ -92,7 +91,7 @@ def test_a_result_carries_the_figures_of_its_appraiser_and_no_other_s(appraiser:
 def test_cross_fitting_scores_every_dialogue_by_what_saw_neither_its_persona_nor_its_policy(
     project: Path, recordings: list[Dialogue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from components.distillation.splits import cross_folds
+    from rlver.tasks.studies.distil.examples import cross_folds
 
     folds = list(cross_folds(recordings, 4, 9))
     assert sorted(number for fold in folds for number in fold.scored) == list(range(len(recordings)))

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from components.dialogue.transcript import Dialogue
-from components.personas.persona import Persona
-from components.simulator.distilled.appraiser import Appraiser
-from components.simulator.distilled.folder import read_folder
-from components.simulator.distilled.moment import known_of
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.users.distilled.appraiser import DistilledAppraiser
+from rlver.components.users.distilled.features import known_of
+from rlver.components.users.distilled.folder import read_folder
 
 WORDS = "fault blame guilt sorry courage proud hurt pain sides perspective listen share advice step reason motive empathy understand admire"
 
@@ -52,7 +52,7 @@ def test_a_reply_that_is_none_gets_the_worst_change(name: str, appraiser: Path, 
     assert worst < 0
     for persona in people[:10]:
         assert persona.first_line is not None
-        appraisal = Appraiser(model, known_of(persona)).appraise(persona.first_line, GAMES[name](random))
+        appraisal = DistilledAppraiser(model, known_of(persona)).appraise(persona.first_line, GAMES[name](random))
         assert appraisal.change == worst
         assert appraisal.evidence[0].points == worst and "no reply to the user" in appraisal.content
 
@@ -63,7 +63,7 @@ def test_a_winner_wins_once(appraiser: Path, recordings: list[Dialogue], people:
     tried = 0
     for dialogue in recordings:
         first = dialogue.turns[0]
-        follower = Appraiser(model, of[dialogue.persona_id])
+        follower = DistilledAppraiser(model, of[dialogue.persona_id])
         if follower.appraise(first.user, first.assistant).change <= 0:
             continue
         tried += 1
@@ -73,7 +73,7 @@ def test_a_winner_wins_once(appraiser: Path, recordings: list[Dialogue], people:
 
 
 def test_recorded_replies_are_hardly_ever_taken_for_games(appraiser: Path, recordings: list[Dialogue]) -> None:
-    from components.simulator.distilled.ngrams import read
+    from rlver.components.users.distilled.ngrams import read
 
     guard = read_folder(appraiser).guard
     taken = [

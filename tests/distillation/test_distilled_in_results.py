@@ -12,20 +12,18 @@ import pytest
 from distillation_settings import change
 from fakes import REPLIES, FakeSampler, LetterChat
 
-from components.dialogue.episode import Job
-from components.dialogue.rollouts import hold_dialogues
-from components.dialogue.transcript import Dialogue
-from components.evaluation.appraiser_card import appraiser_card
-from components.files import BadFile, write_jsonl
-from components.personas.persona import Persona
-from components.policy.token_policy import Speaking, TokenPolicy
-from components.settings import load_settings
-from components.simulator.emotion import EmotionRules
-from tasks import records
-from tasks.dvc import LockedStage
-from tasks.report_commands import report
-from tasks.stages.assembly import simulator
-from tasks.tracking import MlflowRecorder, log_pipeline
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.policy.token_policy import Speaking, TokenPolicy
+from rlver.components.report.panels.appraiser import appraiser_card
+from rlver.components.rollout.episode import Job, run_episodes
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.commands.reports import report
+from rlver.tasks.graph.dvc import LockedStage
+from rlver.tasks.runtime.assembly import simulator
+from rlver.tasks.tracking import MlflowRecorder, log_pipeline, records
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +36,7 @@ def felt(project: Path, appraiser: Path, people: list[Persona]) -> list[Dialogue
     speaking = Speaking(policy="base", thinking=False, strip_thoughts=False, max_reply_tokens=200, max_context_tokens=100_000)
     policy = TokenPolicy(FakeSampler(lambda name, turn: REPLIES[(turn + int(name[1])) % len(REPLIES)]), LetterChat(), speaking)
     jobs = [Job(f"d{number}", persona, number) for number, persona in enumerate(people[:4])]
-    return [rollout.dialogue for rollout in asyncio.run(hold_dialogues(jobs, user, policy, EmotionRules(), 4))]
+    return [rollout.dialogue for rollout in asyncio.run(run_episodes(jobs, user, policy, EmotionRules(), 4))]
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from micro import micro_model, micro_tokenizer
 from scripted_server import Asked, Reply, Server, good, serving_beside
 from small_project import make_project
 
-from components.dialogue.transcript import Dialogue
-from components.evaluation.transcripts import load_transcripts
-from components.files import write_jsonl
-from components.personas.persona import Persona
-from components.policy.load import save_policy
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.policy.load import save_policy
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.flows.cli import main
 
 MODEL = {"model": "user-model"}
 CONVERSE = ["converse", "--policy", "models/base", "--personas", "test.jsonl", "--variant", "v", "-o", "a.jsonl"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from distillation_settings import small_parameters
 
-from components.dialogue.transcript import Dialogue
-from components.evaluation.transcripts import load_transcripts
-from flows.cli import main
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.flows.cli import main
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scripted_server import ask, key, parameters
 
-from components.endpoint.opening import open_endpoint
+from rlver.components.endpoint.opening import open_endpoint
 
 
 async def main(url: str, path: Path, questions: int) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from scripted_server import Asked, Reply, Server, answer_to, ask, error, good, key, parameters, serving
 
-from components.endpoint.answers import digest_of
-from components.endpoint.chat import ChatAnswer, ChatRequest, EndpointUnavailable, Message, NotRecorded
-from components.endpoint.database import open_database
-from components.endpoint.opening import open_endpoint
-from components.files import BadFile
+from rlver.components.domain.files import BadFile
+from rlver.components.endpoint.answers import digest_of
+from rlver.components.endpoint.chat import ChatAnswer, ChatRequest, EndpointUnavailable, Message, NotRecorded
+from rlver.components.endpoint.ledger import open_database
+from rlver.components.endpoint.opening import open_endpoint
 
 NOWHERE = "http://127.0.0.1:9/v1"
 

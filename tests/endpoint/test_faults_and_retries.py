@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from scripted_server import KEY, MODEL, Asked, Reply, Script, Server, answer_to, ask, error, good, key, parameters, serving
 
-from components.endpoint.chat import ChatAnswer, ChatRequest, EndpointError, EndpointRefused, EndpointUnavailable
-from components.endpoint.faults import retry_after_s
-from components.endpoint.opening import check_endpoint, open_endpoint
-from components.endpoint.recorded import RecordedEndpoint
+from rlver.components.endpoint.answers import RecordedEndpoint
+from rlver.components.endpoint.chat import ChatAnswer, ChatRequest, EndpointError, EndpointRefused, EndpointUnavailable, retry_after_s
+from rlver.components.endpoint.opening import check_endpoint, open_endpoint
 
 SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}, "required": ["change"]}
 

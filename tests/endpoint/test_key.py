@@ -14,9 +14,8 @@ from urllib.parse import quote
 import pytest
 from scripted_server import Asked, Reply, answer_to, ask, error, good, key, parameters, serving
 
-from components.endpoint.chat import ChatAnswer, EndpointError, EndpointRefused
-from components.endpoint.key import HIDDEN, Key
-from components.endpoint.opening import check_endpoint, open_endpoint
+from rlver.components.endpoint.chat import HIDDEN, ChatAnswer, EndpointError, EndpointRefused, Key
+from rlver.components.endpoint.opening import check_endpoint, open_endpoint
 
 SECRET = "sk-Very+Secret/0123456789abcdef"
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from scripted_server import Asked, Reply, Script, Server, ask, error, good, key, parameters, serving
 
-from components.endpoint.chat import BudgetExceeded, EndpointError, EndpointRefused, EndpointUnavailable
-from components.endpoint.ledger import percentile
-from components.endpoint.opening import open_endpoint
-from components.endpoint.prices import Price, money_at_most, tokens_in_at_most
+from rlver.components.endpoint.chat import BudgetExceeded, EndpointError, EndpointRefused, EndpointUnavailable
+from rlver.components.endpoint.ledger import percentile
+from rlver.components.endpoint.opening import open_endpoint
+from rlver.components.endpoint.parameters import Price, money_at_most, tokens_in_at_most
 
 ANSWER = 120e-6
 

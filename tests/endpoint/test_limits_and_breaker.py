@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from scripted_server import Asked, Reply, Script, Server, answer_to, ask, error, good, key, parameters, serving
 
-from components.endpoint.chat import EndpointUnavailable
-from components.endpoint.limits import Bucket, Pace
-from components.endpoint.opening import open_endpoint
-from components.endpoint.recorded import RecordedEndpoint
+from rlver.components.endpoint.answers import RecordedEndpoint
+from rlver.components.endpoint.chat import EndpointUnavailable
+from rlver.components.endpoint.opening import open_endpoint
+from rlver.components.endpoint.retries import Bucket, Pace
 
 SPAN_S = 60.0
 

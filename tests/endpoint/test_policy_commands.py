@@ -14,10 +14,10 @@ from fakes import REPLIES, people
 from ruamel.yaml import YAML
 from scripted_server import KEY, Asked, Reply, Script, error, serving_beside
 
-from components.evaluation.transcripts import load_transcripts
-from components.files import write_jsonl
-from components.settings import SettingsError, load_settings
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import SettingsError, load_settings
+from rlver.flows.cli import main
 
 MODEL = "org/thinker-1"
 QUICK = {"attempts": 2, "answer_timeout_s": 20.0, "backoff_first_s": 0.01, "backoff_most_s": 0.02}
@@ -63,7 +63,18 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_any_chat_model_is_held_scored_replayed_and_put_on_the_leaderboard(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = [sys.executable, "-m", "flows.cli", "converse", "--policy", f"openai:{MODEL}", "--simulator", "scripted", "--repeats", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "rlver.flows.cli",
+        "converse",
+        "--policy",
+        f"openai:{MODEL}",
+        "--simulator",
+        "scripted",
+        "--repeats",
+        "2",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "RLVER_POLICY_KEY": KEY}
     with serving_beside(thinker) as server:
         environment["RLVER_POLICY_URL"] = server.url

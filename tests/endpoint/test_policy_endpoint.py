@@ -12,13 +12,13 @@ import pytest
 from fakes import TAG, FakeUser, job
 from scripted_server import MODEL, Asked, Reply, Server, error, key, parameters, serving
 
-from components.dialogue.episode import Rollout, hold_dialogue
-from components.dialogue.transcript import StopReason
-from components.endpoint.chat import EndpointRefused
-from components.endpoint.opening import open_endpoint
-from components.policy.chat_policy import ChatPolicy
-from components.policy.protocol import turn_seed
-from components.simulator.emotion import EmotionRules
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.protocols import turn_seed
+from rlver.components.domain.transcript import StopReason
+from rlver.components.endpoint.chat import EndpointRefused
+from rlver.components.endpoint.opening import open_endpoint
+from rlver.components.policy.chat_policy import ChatPolicy
+from rlver.components.rollout.episode import Rollout, run_episode
 
 RULES = EmotionRules(start=40, ceiling=100, floor=10, max_turns=3)
 Says = Callable[[int], Reply]  # by turn from 0
@@ -44,7 +44,7 @@ def hold(
             open_endpoint(parameters(server.url), key, path / "policy.db", replay) as endpoint,
         ):
             policy = ChatPolicy(endpoint, MODEL, {"en": "Be kind."}, thinking, strip, temperature=0.3, top_p=0.9, max_reply_tokens=50)
-            return await hold_dialogue(job(0), user, TAG, policy, RULES), server
+            return await run_episode(job(0), user, TAG, policy, RULES), server
 
     rollout, server = asyncio.run(run())
     return rollout, user, server
@@ -152,7 +152,7 @@ def test_a_server_that_takes_no_seed_is_asked_without(tmp_path: Path) -> None:
     async def run() -> tuple[Rollout, Server]:
         async with serving(script) as server, open_endpoint(parameters(server.url), key, tmp_path / "policy.db", False) as endpoint:
             policy = ChatPolicy(endpoint, MODEL, {"en": "Be kind."}, False, False, 0.3, 0.9, 50)
-            return await hold_dialogue(job(0), FakeUser("U", [5] * 3), TAG, policy, RULES), server
+            return await run_episode(job(0), FakeUser("U", [5] * 3), TAG, policy, RULES), server
 
     rollout, server = asyncio.run(run())
     assert rollout.dialogue.failure is None and len(server.asked) == 4

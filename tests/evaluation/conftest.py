@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.dialogue.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
+from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
 
 SIMULATOR = SimulatorTag(kind="scripted", difficulty="vanilla", version="1")
 

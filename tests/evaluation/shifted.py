@@ -8,16 +8,14 @@ from dataclasses import dataclass
 
 from fakes import people
 
-from components.dialogue.episode import Job
-from components.dialogue.rollouts import hold_dialogues
-from components.dialogue.transcript import Dialogue
-from components.evaluation.shifts.cues import cues_of
-from components.personas.persona import HiddenNeed, Persona
-from components.policy.protocol import Reply, Tokens
-from components.policy.thinking import Said
-from components.simulator import scripted
-from components.simulator.emotion import EmotionRules
-from components.simulator.protocol import Simulator, Utterance
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import HiddenNeed, Persona
+from rlver.components.domain.protocols import Reply, Simulator, Tokens, Utterance
+from rlver.components.domain.thinking import Said
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.rollout.episode import Job, run_episodes
+from rlver.components.users import scripted
+from rlver.components.users.shifts.words import cues_of
 
 SERVING = {
     HiddenNeed.NOT_AT_FAULT: ["None of this is your fault.", "You did nothing wrong.", "You had no way of knowing."],
@@ -72,7 +70,7 @@ class KnowingSession:
 
 def held_with(user: Simulator, personas: Iterable[Persona], seed: int = 7) -> list[Dialogue]:
     jobs = [Job(f"knows/{persona.persona_id}/{seed}", persona, seed) for persona in personas]
-    return [rollout.dialogue for rollout in asyncio.run(hold_dialogues(jobs, user, KnowsTrainingCues(), EmotionRules(), 16))]
+    return [rollout.dialogue for rollout in asyncio.run(run_episodes(jobs, user, KnowsTrainingCues(), EmotionRules(), 16))]
 
 
 def monologue(user: Simulator, persona: Persona, messages: int = 8, emotion: int = 50) -> list[Utterance]:

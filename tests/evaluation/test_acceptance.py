@@ -14,18 +14,18 @@ from random import Random
 import pytest
 from fakes import a_dialogue
 
-from components.dialogue.transcript import Dialogue, Turn
-from components.evaluation.acceptance import PUBLISHED, dominating_strategy, need_expression, strategy_acceptance
-from components.files import read_jsonl
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import Persona
-from components.policy.tiny.corpus import hold
-from components.policy.tiny.supporters import Moment, Move
-from components.simulator.emotion import EmotionRules
-from components.simulator.scripted import speaker
-from components.simulator.scripted.effects import DIFFICULTIES
-from components.simulator.scripted.simulator import ScriptedSimulator
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.files import read_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.tiny.model import hold
+from rlver.components.policy.tiny.supporters import Move, SupportMoment
+from rlver.components.users.scripted import simulator as speaker
+from rlver.components.users.scripted.effects import DIFFICULTIES
+from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.tasks.studies.calibration.calibration import PUBLISHED, dominating_strategy, need_expression, strategy_acceptance
 
 RECORDED = Path(__file__).with_name("base_replies.jsonl")
 TOLERANCE = 0.03
@@ -133,7 +133,7 @@ def test_the_users_let_their_need_show_as_often_as_published(difficulty: str, pe
 def replayed(persona: Persona, seed: int, replies: Sequence[str]) -> Dialogue:
     """What a vanilla user says and feels when it hears `replies` in order, until it leaves."""
 
-    def supporter(moment: Moment, random: Random) -> Move:
+    def supporter(moment: SupportMoment, random: Random) -> Move:
         return Move("recorded", "", replies[len(moment.moves)])
 
     rules = EmotionRules(max_turns=len(replies))

@@ -9,16 +9,29 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from components.evaluation import act_detection
-from components.evaluation.act_consequences import HURTS, NOTHING, POLITE, SERVES, consequences
-from components.evaluation.act_detection import ACTS, EVERY, KINDS, MEAN, Detection, LabelledReply, detection, load_labels
-from components.evaluation.statistics import Interval
-from components.files import BadFile
-from components.policy.tiny.supporters import phrases
-from components.simulator.scripted.effects import DIFFICULTIES
-from components.simulator.scripted.reading import Reading, Sentence
-from flows.cli import main
-from tasks.act_labels import labelled
+from rlver.components.domain.files import BadFile
+from rlver.components.policy.tiny.supporters import phrases
+from rlver.components.scoring.statistics import Interval
+from rlver.components.users.scripted.effects import DIFFICULTIES
+from rlver.components.users.scripted.reading import Reading, Sentence
+from rlver.flows.cli import main
+from rlver.tasks.studies.acts import detection as act_detection
+from rlver.tasks.studies.acts.command import labelled
+from rlver.tasks.studies.acts.detection import (
+    ACTS,
+    EVERY,
+    HURTS,
+    KINDS,
+    MEAN,
+    NOTHING,
+    POLITE,
+    SERVES,
+    Detection,
+    LabelledReply,
+    consequences,
+    detection,
+    load_labels,
+)
 
 FEWEST = {"plain": {"serving": 15, "polite": 14, "harmful": 10}, "careful": {"serving": 15, "polite": 9, "harmful": 8}}
 # Lower bounds, some points below what was measured, so that a detector may be improved and must not get worse.

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.dialogue.transcript import Dialogue, StopReason
-from components.evaluation.arithmetic import ImpossibleDialogue, check_arithmetic, check_stops
-from components.simulator.emotion import EmotionRules
+from rlver.components.domain.emotion import EmotionRules, ImpossibleDialogue, check_arithmetic, check_stops
+from rlver.components.domain.transcript import Dialogue, StopReason
 
 RULES = EmotionRules(start=40, ceiling=100, floor=10, max_turns=3)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.stages import benchmark, run_stage
+from rlver.tasks.runtime.stage import run_stage
+from rlver.tasks.stages import benchmark
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.evaluation.capability import NotComparable, compare_general
+from rlver.components.ability.noninferiority import NotComparable, compare_general
 
 
 def measured(

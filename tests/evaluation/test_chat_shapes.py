@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from components.dialogue.foreign import UnreadableRecord, recording_of
-from components.evaluation.chat_files import read_chats
-from components.evaluation.chat_shapes import known_shape
-from components.files import BadFile
+from rlver.components.domain.files import BadFile
+from rlver.components.formats.chats import known_shape, read_chats
+from rlver.components.formats.foreign import UnreadableChat, recording_of
 
 ASKED, REPLIED = "My boss shouted at me today.", "That sounds hard. Tell me more."
 MESSAGES = [{"role": "user", "content": ASKED}, {"role": "assistant", "content": REPLIED}]
@@ -82,7 +81,7 @@ def test_an_id_is_any_number_or_text_under_a_usual_name(row: dict[str, Any], ide
     ],
 )
 def test_what_is_no_chat_is_refused_in_words(row: Any, message: str) -> None:
-    with pytest.raises(UnreadableRecord, match=message):
+    with pytest.raises(UnreadableChat, match=message):
         recording_of(known_shape(row), "chat/1")
 
 

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from components.evaluation import general
-from components.evaluation.general import BenchmarkError, run_tasks
-from components.evaluation.packs import sandbox
-from components.evaluation.packs.code_answers import code_of, humaneval_program, mbpp_program
-from components.evaluation.packs.sandbox import ends_well
-from components.files import BadFile, write_jsonl
+from rlver.components.ability import general, sandbox
+from rlver.components.ability.answers import code_of, humaneval_program, mbpp_program
+from rlver.components.ability.general import BenchmarkError, run_tasks
+from rlver.components.ability.sandbox import ends_well
+from rlver.components.domain.files import BadFile, write_jsonl
 
 TWICE = {
     "prompt": 'import math\n\n\ndef half(x):\n    return x / 2\n\n\ndef twice(x):\n    """Twice x."""\n',

@@ -11,16 +11,24 @@ from pathlib import Path
 import pytest
 from fakes import people, scripted_dialogues
 
-from components.dialogue.transcript import Dialogue
-from components.endpoint.chat import ChatRequest
-from components.evaluation.appraisers import Appraiser, LLMAppraiser, ScriptedAppraiser
-from components.evaluation.consistency import AGAIN, PARAPHRASED, REORDERED, Asking, Consistency, ask_again, consistency
-from components.evaluation.paraphrase import paraphrased
-from components.personas.persona import Persona
-from components.simulator.llm.portrait import persona_text
-from components.simulator.llm.simulator import LLMSimulator
-from components.simulator.protocol import SimulatorUnavailable
-from components.simulator.scripted.appraiser import Exchange
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import SimulatorUnavailable
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.endpoint.chat import ChatRequest
+from rlver.components.replay.opinions import Appraiser, LLMAppraiser, ScriptedAppraiser
+from rlver.components.users.llm.prompts import persona_text
+from rlver.components.users.llm.simulator import LLMSimulator
+from rlver.components.users.scripted.appraiser import Exchange
+from rlver.tasks.studies.consistency.consistency import (
+    AGAIN,
+    PARAPHRASED,
+    REORDERED,
+    Asking,
+    Consistency,
+    ask_again,
+    consistency,
+    paraphrased,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulator" / "llm"))
 from scripted_endpoint import TWO_CALLS, ScriptedEndpoint, usual

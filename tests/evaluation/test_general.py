@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from components.evaluation import general
-from components.evaluation.capability import compare_general
-from components.evaluation.general import BenchmarkError, run_tasks
-from components.evaluation.packs import small_world
-from components.evaluation.packs import tasks as packs
-from components.files import BadFile, write_jsonl
+from rlver.components.ability import general
+from rlver.components.ability import tasks as packs
+from rlver.components.ability.general import BenchmarkError, run_tasks
+from rlver.components.ability.noninferiority import compare_general
+from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.policy.tiny import small_world
 
 
 @pytest.fixture(scope="module")

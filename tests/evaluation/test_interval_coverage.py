@@ -19,8 +19,8 @@ from benchmarks.interval_coverage import (
     true_mean,
     verdicts,
 )
-from components.evaluation.noninferiority import ALPHA, Outcome
-from components.evaluation.statistics import Interval
+from rlver.components.ability.noninferiority import ALPHA, LossOutcome
+from rlver.components.scoring.statistics import Interval
 
 EXPERIMENTS = 1000
 
@@ -60,16 +60,16 @@ def test_the_truth_of_a_world_is_the_mean_of_what_it_draws(world: str) -> None:
 @pytest.mark.parametrize(
     ("loss", "items", "margin", "expected"),
     [
-        (0.06, 5000, 0.05, Outcome.FAIL),  # standard error .34 points: at least 5.4 lost
-        (0.06, 247, 0.02, Outcome.FAIL),  # 1.5 points: at least 3.5 lost
-        (0.06, 247, 0.05, Outcome.INCONCLUSIVE),  # 6 lost and at least 5 lost cannot be told apart by 247 items
-        (0.0, 247, 0.05, Outcome.PASS),
-        (0.0, 5000, 0.05, Outcome.PASS),
-        (0.06, 20, 0.05, Outcome.INCONCLUSIVE),
-        (0.0, 20, 0.05, Outcome.INCONCLUSIVE),
+        (0.06, 5000, 0.05, LossOutcome.FAIL),  # standard error .34 points: at least 5.4 lost
+        (0.06, 247, 0.02, LossOutcome.FAIL),  # 1.5 points: at least 3.5 lost
+        (0.06, 247, 0.05, LossOutcome.INCONCLUSIVE),  # 6 lost and at least 5 lost cannot be told apart by 247 items
+        (0.0, 247, 0.05, LossOutcome.PASS),
+        (0.0, 5000, 0.05, LossOutcome.PASS),
+        (0.06, 20, 0.05, LossOutcome.INCONCLUSIVE),
+        (0.0, 20, 0.05, LossOutcome.INCONCLUSIVE),
     ],
 )
-def test_planted_losses_get_the_verdict_that_the_items_can_carry(loss: float, items: int, margin: float, expected: Outcome) -> None:
+def test_planted_losses_get_the_verdict_that_the_items_can_carry(loss: float, items: int, margin: float, expected: LossOutcome) -> None:
     """Of 200 measurements at least three in four say so."""
     random = np.random.default_rng(2)
     said = [verdicts(loss, 1, items, margin, random, flips=0.0) for _ in range(200)]

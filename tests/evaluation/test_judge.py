@@ -15,14 +15,13 @@ from ruamel.yaml import YAML
 sys.path.insert(0, str(Path(__file__).parents[1] / "endpoint"))
 from scripted_server import KEY, MODEL, Asked, Reply, good, serving_beside
 
-from components.dialogue.transcript import Dialogue
-from components.endpoint.chat import BudgetExceeded, ChatAnswer, ChatRequest, EndpointUnavailable
-from components.evaluation.judge.judging import judge, summary
-from components.evaluation.judge.questions import PROMPTS, JudgeParameters, Marks, language_of, question, read_marks
-from components.files import write_jsonl
-from components.simulator.llm.answers import UnparsableAnswer
-from components.simulator.llm.quoting import CLOSE, OPEN
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.endpoint.chat import BudgetExceeded, ChatAnswer, ChatRequest, EndpointUnavailable
+from rlver.components.users.llm.answers import UnparsableAnswer
+from rlver.components.users.llm.prompts import CLOSE, OPEN
+from rlver.flows.cli import main
+from rlver.tasks.studies.judge.judging import PROMPTS, JudgeParameters, Marks, judge, language_of, question, read_marks, summary
 
 PARAMETERS = JudgeParameters(model=MODEL, temperature=0.0, top_p=1.0, max_tokens=800, max_repairs=2, max_quoted_characters=200)
 FIVE = {"empathic_depth": 4, "core_insight": 3, "solution_crafting": 2, "dialogue_guidance": 3, "style_adaptability": 3}

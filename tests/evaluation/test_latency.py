@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.evaluation.latency import NO_TOKENS, Timed, TimedPolicy, latency
-from components.policy.protocol import Reply, Tokens
-from components.policy.thinking import Said
+from rlver.components.domain.protocols import Reply, Tokens
+from rlver.components.domain.thinking import Said
+from rlver.tasks.studies.latency.latency import NO_TOKENS, Timed, TimedPolicy, latency
 
 
 class Slow:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.dialogue.transcript import Evidence, SimulatorTag
-from components.evaluation.leaderboard import compare
+from rlver.components.domain.transcript import Evidence, SimulatorTag
+from rlver.components.scoring.leaderboard import compare
 
 RIGHT = (Evidence(step="target", what="serves_need"),)
 

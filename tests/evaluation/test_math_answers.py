@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from components.evaluation.packs.math_answers import SAMPLE, is_right, last_boxed, load_problems, normalised
-from components.files import BadFile, write_jsonl
+from rlver.components.ability.answers import SAMPLE, is_right, last_boxed, load_problems, normalised
+from rlver.components.domain.files import BadFile, write_jsonl
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.evaluation.noninferiority import Outcome, holm, non_inferiority
-from components.evaluation.statistics import Paired, paired_shares
+from rlver.components.ability.noninferiority import LossOutcome, holm, non_inferiority
+from rlver.components.scoring.statistics import Paired, paired_shares
 
 
 def verdict(difference: float, standard_error: float, margin: float = 0.05, n: int = 500):
@@ -16,17 +16,17 @@ def verdict(difference: float, standard_error: float, margin: float = 0.05, n: i
 @pytest.mark.parametrize(
     ("difference", "standard_error", "outcome"),
     [
-        (0.00, 0.02, Outcome.PASS),  # lower bound 0 - 1.645 x 0.02 = -0.033, above -0.05
-        (-0.02, 0.02, Outcome.INCONCLUSIVE),  # -0.053 .. +0.013: both sides of -0.05 possible
-        (-0.06, 0.02, Outcome.INCONCLUSIVE),  # seen below the margin, but the upper bound is -0.027
-        (-0.10, 0.02, Outcome.FAIL),  # upper bound -0.067, below -0.05
-        (0.30, 0.30, Outcome.INCONCLUSIVE),  # far better, but nothing is known: lower bound -0.19
-        (0.00, 0.00, Outcome.PASS),
-        (-0.06, 0.00, Outcome.FAIL),
-        (-0.05, 0.00, Outcome.INCONCLUSIVE),  # exactly at the margin
+        (0.00, 0.02, LossOutcome.PASS),  # lower bound 0 - 1.645 x 0.02 = -0.033, above -0.05
+        (-0.02, 0.02, LossOutcome.INCONCLUSIVE),  # -0.053 .. +0.013: both sides of -0.05 possible
+        (-0.06, 0.02, LossOutcome.INCONCLUSIVE),  # seen below the margin, but the upper bound is -0.027
+        (-0.10, 0.02, LossOutcome.FAIL),  # upper bound -0.067, below -0.05
+        (0.30, 0.30, LossOutcome.INCONCLUSIVE),  # far better, but nothing is known: lower bound -0.19
+        (0.00, 0.00, LossOutcome.PASS),
+        (-0.06, 0.00, LossOutcome.FAIL),
+        (-0.05, 0.00, LossOutcome.INCONCLUSIVE),  # exactly at the margin
     ],
 )
-def test_three_outcomes(difference: float, standard_error: float, outcome: Outcome):
+def test_three_outcomes(difference: float, standard_error: float, outcome: LossOutcome):
     assert verdict(difference, standard_error).outcome is outcome
 
 
@@ -37,8 +37,8 @@ def test_bounds_are_one_sided():
 
 
 def test_a_handful_of_items_proves_nothing_even_when_all_are_equal():
-    assert verdict(0.0, 0.0, n=29).outcome is Outcome.INCONCLUSIVE
-    assert verdict(-0.5, 0.0, n=29).outcome is Outcome.INCONCLUSIVE
+    assert verdict(0.0, 0.0, n=29).outcome is LossOutcome.INCONCLUSIVE
+    assert verdict(-0.5, 0.0, n=29).outcome is LossOutcome.INCONCLUSIVE
 
 
 def test_holm_multiplies_the_smallest_most_and_stays_monotone():
@@ -57,9 +57,9 @@ def test_holm_never_makes_a_p_value_smaller_nor_changes_the_order(p_values: dict
 
 def test_a_second_task_raises_the_bar_of_the_first():
     borderline = Paired(-0.015, 0.02, 500)  # z = 1.75, p = .040
-    assert non_inferiority({"a": borderline}, {"a": 0.05})["a"].outcome is Outcome.PASS
+    assert non_inferiority({"a": borderline}, {"a": 0.05})["a"].outcome is LossOutcome.PASS
     both = non_inferiority({"a": borderline, "b": Paired(-0.015, 0.02, 500)}, {"a": 0.05, "b": 0.05})
-    assert {result.outcome for result in both.values()} == {Outcome.INCONCLUSIVE}
+    assert {result.outcome for result in both.values()} == {LossOutcome.INCONCLUSIVE}
     assert both["a"].p_not_worse == pytest.approx(0.0801, abs=1e-3)
 
 
@@ -75,5 +75,5 @@ def test_a_policy_exactly_at_the_margin_passes_about_one_time_in_twenty():
     for _ in range(1000):
         # 250 items: 5 points more losses than wins, the others stay
         differences = random.choice([1.0, 0.0, -1.0], p=[0.05, 0.85, 0.10], size=250)
-        passed += non_inferiority({"t": paired_shares(list(differences))}, {"t": 0.05})["t"].outcome is Outcome.PASS
+        passed += non_inferiority({"t": paired_shares(list(differences))}, {"t": 0.05})["t"].outcome is LossOutcome.PASS
     assert 0.02 <= passed / 1000 <= 0.08

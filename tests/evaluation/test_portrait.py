@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from components.dialogue.transcript import Dialogue, Evidence, Turn
-from components.evaluation.portrait import acts, behaviour, capabilities, cognition
-from components.evaluation.portrait.acts import Act
-from components.evaluation.portrait.whole import portrait
-from components.evaluation.strategies import STRATEGIES
-from components.simulator.scripted.harm import HARMFUL
-from components.simulator.scripted.patterns import GENERIC, SERVING
+from rlver.components.domain.transcript import Dialogue, Evidence, Turn
+from rlver.components.scoring import acts, behaviour, capabilities
+from rlver.components.scoring import capabilities as cognition
+from rlver.components.scoring.acts import STRATEGIES, Act
+from rlver.components.scoring.portrait import portrait
+from rlver.components.users.scripted.patterns import GENERIC, SERVING
+from rlver.components.users.scripted.reading import HARMFUL
 
 
 def reply(*what: str, found: Sequence[str] = (), change: int = 0, grounded: bool = False, cued: bool | None = True) -> Act:

@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 from evidence import ALARMED, evidence
 
-from components.evaluation.promotion import Evidence, conditions, table
+from rlver.tasks.tracking.promotion import PromotionEvidence, conditions, table
 
 BETTER, SAME = [5, 6, 7, 8] * 10, [1, 2, 3, 4] * 10
 
 
-def unmet(candidate: Evidence, champion: Evidence) -> dict[str, str]:
+def unmet(candidate: PromotionEvidence, champion: PromotionEvidence) -> dict[str, str]:
     return {c.name: c.finding for c in conditions(candidate, champion, 0.05, 500, 7) if not c.met}
 
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from components.evaluation.rank_agreement import over_dialogues, over_policies
-from components.evaluation.statistics import Interval
+from rlver.components.scoring.statistics import Interval
+from rlver.tasks.studies.robustness.robustness import over_dialogues, over_policies
 
 SAMPLES = 400
 

@@ -8,12 +8,12 @@ import random
 import pytest
 from shifted import held_with, unseen_people
 
-from components.dialogue.transcript import Dialogue
-from components.evaluation.appraisers import ScriptedAppraiser, final_emotions
-from components.evaluation.robustness import rows, second_opinion, sign_flip_p
-from components.evaluation.shifts.catalogue import UNSHIFTED, users
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.replay.opinions import ScriptedAppraiser, final_emotions
+from rlver.components.users.shifts.users import UNSHIFTED, users
+from rlver.tasks.studies.robustness.robustness import rows, second_opinion, sign_flip_p
 
 SAMPLES = 2000
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from components.files import write_jsonl
-from tasks.stages import run_stage, score
+from rlver.components.domain.files import write_jsonl
+from rlver.tasks.runtime.stage import run_stage
+from rlver.tasks.stages import score
 
 ROOT = Path(__file__).parents[2]
 

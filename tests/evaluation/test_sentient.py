@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from components.dialogue.transcript import Evidence, SimulatorTag, StopReason
-from components.evaluation.sentient import right_act_rate, sentient_metrics
+from rlver.components.domain.transcript import Evidence, SimulatorTag, StopReason
+from rlver.components.scoring.sentient import right_act_rate, sentient_metrics
 
 RIGHT = (Evidence(step="target", what="serves_need"),)
 WRONG = (Evidence(step="content", what="advice"), Evidence(step="target", what="misses"))

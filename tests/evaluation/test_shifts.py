@@ -8,23 +8,22 @@ import json
 import pytest
 from shifted import held_with, monologue, unseen_people
 
-from components.dialogue.foreign import recording_of
-from components.dialogue.transcript import Dialogue, SimulatorTag
-from components.evaluation.reappraisal import reappraise
-from components.evaluation.shifts.catalogue import SHIFTS, UNSHIFTED, UnknownVersion, user_of, users
-from components.evaluation.shifts.cues import cues_of
-from components.evaluation.shifts.persons import with_a_training_story, with_training_names
-from components.evaluation.shifts.simulator import ShiftedUser
-from components.evaluation.verification import NotRederivable, first_difference
-from components.personas.generator import split_scenarios
-from components.personas.library import load_library
-from components.personas.needs import stated_need
-from components.personas.people import people_of
-from components.personas.persona import HiddenNeed, Persona
-from components.simulator import scripted
-from components.simulator.emotion import EmotionRules
-from components.simulator.scripted.reading import content_of, words_of
-from components.simulator.scripted.simulator import VERSION
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import HiddenNeed, Persona
+from rlver.components.domain.transcript import Dialogue, SimulatorTag
+from rlver.components.formats.foreign import recording_of
+from rlver.components.personas.generator import split_scenarios
+from rlver.components.personas.library import load_library
+from rlver.components.personas.needs import stated_need
+from rlver.components.personas.people import people_of
+from rlver.components.replay.reappraisal import reappraise
+from rlver.components.replay.verification import NotRederivable, first_difference
+from rlver.components.users import scripted
+from rlver.components.users.scripted.reading import content_of, words_of
+from rlver.components.users.scripted.simulator import VERSION
+from rlver.components.users.shifts.persons import with_a_training_story, with_training_names
+from rlver.components.users.shifts.users import SHIFTS, UNSHIFTED, ShiftedUser, UnknownVersion, user_of, users
+from rlver.components.users.shifts.words import cues_of
 
 USERS = users("vanilla")
 TAGS = [shift.tag for shift in SHIFTS]
@@ -118,7 +117,7 @@ def own_cues(package: str, persona: Persona) -> list[str]:
 
 
 def test_the_second_cues_share_no_wording_with_those_of_training() -> None:
-    known, unseen = cues_of(scripted.__name__), cues_of("components.evaluation.shifts")
+    known, unseen = cues_of(scripted.__name__), cues_of("rlver.components.users.shifts")
     assert set(unseen) == set(HiddenNeed)
     sentences = [cue for cues in unseen.values() for cue in cues]
     assert len(set(sentences)) == len(sentences) == 8 * 16
@@ -140,7 +139,7 @@ def test_every_cue_is_exchanged_and_none_is_left() -> None:
     for persona in unseen_people():
         for one in monologue(USERS["unseen-cues-1"], persona):
             assert not any(cue in one.text for cue in own_cues(scripted.__name__, persona))
-            assert one.cue == any(cue in one.text for cue in own_cues("components.evaluation.shifts", persona))
+            assert one.cue == any(cue in one.text for cue in own_cues("rlver.components.users.shifts", persona))
 
 
 def test_familiar_names_are_those_of_training_in_the_same_story() -> None:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from components.evaluation.packs import small_world
-from components.evaluation.packs.facts import NUMBERS, RELATIONS
-from components.files import read_jsonl
+from rlver.components.domain.files import read_jsonl
+from rlver.components.policy.tiny import small_world
+from rlver.components.policy.tiny.facts import NUMBERS, RELATIONS
 
 
 def rows(path: Path) -> list[dict]:

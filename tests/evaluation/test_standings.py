@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from components.dialogue.transcript import SimulatorTag
-from components.evaluation.standings import Standing, standing
+from rlver.components.domain.transcript import SimulatorTag
+from rlver.components.scoring.leaderboard import Standing, standing
 
 
 def test_a_row_has_an_interval_for_everything_it_says(dialogue, failed):

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from components.evaluation import statistics
-from components.evaluation.statistics import Interval
+from rlver.components.scoring import statistics
+from rlver.components.scoring.statistics import Interval
 
 RANGE = Interval(0.0, 100.0)
 

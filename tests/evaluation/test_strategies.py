@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.dialogue.transcript import Evidence
-from components.evaluation.strategies import strategies
+from rlver.components.domain.transcript import Evidence
+from rlver.components.scoring.acts import strategies
 
 
 def content(*acts: str) -> tuple[Evidence, ...]:

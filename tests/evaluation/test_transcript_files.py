@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from components.evaluation.transcripts import load_transcripts
-from components.files import BadFile, write_jsonl
-from components.simulator.emotion import EmotionRules
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.rollout.transcripts import load_transcripts
 
 
 def rows(*dialogues) -> list[dict]:

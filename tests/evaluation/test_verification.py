@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 from fakes import REPLIES, people, scripted_dialogues
 
-from components.dialogue.foreign import Recording, recording_of
-from components.dialogue.transcript import Dialogue, SimulatorTag, StopReason
-from components.evaluation.arithmetic import check_arithmetic
-from components.evaluation.reappraisal import BLIND, INFORMED, UnreadableLanguage, listener_of, reappraise
-from components.evaluation.verification import NotRederivable, first_difference
-from components.personas.persona import HiddenNeed, Persona
-from components.simulator.emotion import EmotionRules
-from components.simulator.scripted.appraiser import Listener
-from components.simulator.scripted.simulator import VERSION
+from rlver.components.domain.emotion import EmotionRules, check_arithmetic
+from rlver.components.domain.persona import HiddenNeed, Persona
+from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason
+from rlver.components.formats.foreign import Recording, recording_of
+from rlver.components.replay.reappraisal import BLIND, INFORMED, UnreadableLanguage, listener_of, reappraise
+from rlver.components.replay.verification import NotRederivable, first_difference
+from rlver.components.users.scripted.appraiser import Listener
+from rlver.components.users.scripted.simulator import VERSION
 
 RULES = EmotionRules()
 

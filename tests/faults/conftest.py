@@ -7,7 +7,7 @@ import time
 import pytest
 from whole_project import Undisturbed, make_whole_project, outputs, running
 
-from tasks import dvc
+from rlver.tasks.graph import dvc
 
 
 @pytest.fixture(scope="session")

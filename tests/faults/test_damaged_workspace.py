@@ -15,7 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tasks import dvc, integrity
+from rlver.tasks.graph import dvc
+from rlver.tasks.graph import lock as integrity
 
 pytestmark = pytest.mark.slow
 LINES = "".join(f"{number}\n" for number in range(2000))
@@ -85,7 +86,7 @@ def test_the_md5_of_files_and_folders_is_dvcs_own(made: Path) -> None:
 def test_dvc_trusts_a_damaged_cache_and_what_came_of_it_is_noticed_and_mended(made: Path) -> None:
     cut_cache(made)
     shutil.rmtree(made / "data")
-    assert repro(made).returncode == 0 and not is_right(made), "were this DVC's own care, tasks/integrity.py could go"
+    assert repro(made).returncode == 0 and not is_right(made), "were this DVC's own care, tasks/graph/lock.py could go"
     lock = dvc.locked(made)
     assert [integrity.mend(made, lock[name].outputs) for name in ("file", "folder")] == [["data/file.txt"], ["data/folder"]]
     assert all(
@@ -194,7 +195,7 @@ def test_two_runs_at_once_in_one_folder_end_in_one_right_result(made: Path) -> N
 
 
 def test_metrics_that_were_cut_off_are_one_line_with_what_to_do(made: Path) -> None:
-    from tasks import results
+    from rlver.tasks.tracking import results
 
     scores: dict[str, Any] = {"n": 8, "emotion_mean": 13.3, "emotion_ci95": [11, 15.5], "success_rate": 0.02, "failure_rate": 0.76}
     path = made / "metrics" / "base" / "sentient.json"

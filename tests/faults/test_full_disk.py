@@ -15,7 +15,7 @@ import torch
 from ruamel.yaml import YAML
 from small_project import REPOSITORY, make_project, weights
 
-from components.recording import CurveFile
+from rlver.components.training.curves import CurveFile
 
 NAMESPACE = ("unshare", "--map-root-user", "--mount")
 
@@ -43,7 +43,7 @@ def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 def test_personas_on_a_full_disk_leave_nothing_and_come_whole_when_there_is_room(tmp_path: Path) -> None:
     make_project(tmp_path)
-    stage = "$python -m tasks.stages.personas --out disk/personas --metrics disk/personas.json"
+    stage = "$python -m rlver.tasks.stages.personas --out disk/personas --metrics disk/personas.json"
     done = inside(
         tmp_path,
         f"mkdir disk plain && mount -t tmpfs -o size=64k none disk && {stage}; echo status $?; find disk -type f;"
@@ -59,13 +59,13 @@ def test_personas_on_a_full_disk_leave_nothing_and_come_whole_when_there_is_room
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     make_project(tmp_path)
-    stage = "$python -m tasks.stages.personas --out disk/personas --metrics disk/personas.json"
+    stage = "$python -m rlver.tasks.stages.personas --out disk/personas --metrics disk/personas.json"
     done = inside(tmp_path, f"mkdir disk && mount -t tmpfs -o ro none disk && {stage}; echo status $?; find disk -type f")
     (line,) = errors(done)
     assert "Read-only file system" in line and "disk/personas" in line and done.stdout == "status 1\n"
 
 
-TRAIN = "$python -m tasks.stages.train --variant v --personas train.jsonl --base models/base"
+TRAIN = "$python -m rlver.tasks.stages.train --variant v --personas train.jsonl --base models/base"
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training of two steps with a checkpoint after each, that had room."""
     root = tmp_path_factory.mktemp("room")
     make_project(root)
-    base = "$python -m tasks.stages.base --personas train.jsonl --out models/base --metrics metrics/base.json"
+    base = "$python -m rlver.tasks.stages.base --personas train.jsonl --out models/base --metrics metrics/base.json"
     done = inside(root, f"{base} && {TRAIN} --out models/whole --logs logs/whole --scratch scratch")
     assert done.returncode == 0, done.stderr
     return root
@@ -130,7 +130,7 @@ def whole(trained: Path) -> Path:
     for name, stage in AGAIN.items():
         made = f"made/{name}"
         copied = f"mkdir -p {Path(places[name]).parent} && cp {made}/*.json* {places[name]}" if name in places else "true"
-        done = inside(trained, f"mkdir -p {made} && $python -m tasks.stages.{stage.replace('disk/', f'{made}/')} && {copied}")
+        done = inside(trained, f"mkdir -p {made} && $python -m rlver.tasks.runtime.stage.{stage.replace('disk/', f'{made}/')} && {copied}")
         assert done.returncode == 0, done.stderr
     return trained
 
@@ -141,7 +141,7 @@ def whole(trained: Path) -> Path:
      ("report", "4k"), ("report", "200k"), ("report", "500k")],
 )  # fmt: skip
 def test_every_other_stage_on_a_full_disk_is_one_line_and_right_when_there_is_room(name: str, size: str, whole: Path) -> None:
-    stage = f"$python -m tasks.stages.{AGAIN[name]}"
+    stage = f"$python -m rlver.tasks.runtime.stage.{AGAIN[name]}"
     done = inside(
         whole,
         f"rm -rf disk plain && mkdir disk plain && mount -t tmpfs -o size={size} none disk && echo old > disk/old; {stage} >&2; echo status $?;"

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import pytest
 from whole_project import STAGES, Undisturbed, assert_same, outputs, remove_outputs, running, start, succeed
 
-from tasks import dvc
+from rlver.tasks.graph import dvc
 
 KILLS = 3  # in each stage
 pytestmark = pytest.mark.slow

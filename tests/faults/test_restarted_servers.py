@@ -16,7 +16,7 @@ import pytest
 from prefect_api import asked_with_key
 from whole_project import REPOSITORY
 
-from tasks import servers
+from rlver.tasks.runtime import servers
 
 pytestmark = pytest.mark.slow
 STAGES = ["personas", "train-a", "train-b", "report"]
@@ -32,7 +32,7 @@ def slow_second_stage(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @contextmanager
 def started(root: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """`rlver run`, in the middle of its second stage."""
-    command = (sys.executable, "-m", "flows.cli", "run")
+    command = (sys.executable, "-m", "rlver.flows.cli", "run")
     values = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", **environment}
     with subprocess.Popen(command, cwd=root, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
@@ -77,7 +77,7 @@ def test_without_the_prefect_server_that_it_began_with_a_run_ends_in_one_line_an
     done = ran(toy)
     assert done == STAGES[: len(done)] and "train-a" in done, "the stage under way is done, and its result kept"
     rest = subprocess.run(
-        (sys.executable, "-m", "flows.cli", "run"),
+        (sys.executable, "-m", "rlver.flows.cli", "run"),
         cwd=toy,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,

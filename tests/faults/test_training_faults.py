@@ -16,9 +16,10 @@ import pytest
 import torch
 from small_project import REPOSITORY, make_project, start_training, train_arguments, weights
 
-from components.recording import CurveFile
-from tasks.checkpoints import LEAVE_S, alone_in, last_whole
-from tasks.stages import base, run_stage, train
+from rlver.components.training.curves import CurveFile
+from rlver.tasks.runtime.checkpoints import LEAVE_S, alone_in, last_whole
+from rlver.tasks.runtime.stage import run_stage
+from rlver.tasks.stages import base, train
 
 pytestmark = pytest.mark.slow
 ALLOWED_S = 10.0
@@ -88,7 +89,7 @@ def test_a_training_that_is_asked_to_leave_saves_its_last_step_and_is_gone_withi
 
 
 def test_a_step_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks import checkpoints
+    from rlver.tasks.runtime import checkpoints
 
     monkeypatch.setattr(checkpoints, "LEAVE_S", 0.2)
     leaves = checkpoints.LeavesWhenAsked(updates_per_batch=1)
@@ -223,9 +224,7 @@ def test_a_hidden_file_of_a_killed_write_is_no_result(project: Path) -> None:
 
 
 def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
-    script = (
-        "import sys, os; from pathlib import Path; from tasks.checkpoints import alone_in\nwith alone_in(Path(sys.argv[1])): os._exit(9)"
-    )
+    script = "import sys, os; from pathlib import Path; from rlver.tasks.runtime.checkpoints import alone_in\nwith alone_in(Path(sys.argv[1])): os._exit(9)"
     surroundings = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     assert subprocess.run((sys.executable, "-c", script, str(tmp_path)), env=surroundings, check=False).returncode == 9
     with alone_in(tmp_path), pytest.raises(ValueError, match="another training is at work"), alone_in(tmp_path):

@@ -18,7 +18,7 @@ import torch
 from ruamel.yaml import YAML
 from small_project import SMALL, weights
 
-from tasks import dvc
+from rlver.tasks.graph import dvc
 
 REPOSITORY = Path(__file__).parents[2]
 NUMBERS: dict[str, dict[str, Any]] = {

@@ -14,10 +14,10 @@ import pytest
 from evidence import CLEAN, dialogues, general
 from ruamel.yaml import YAML
 
-from components.evaluation.sentient import sentient_metrics
-from components.files import write_json, write_jsonl
-from tasks import dvc, records
-from tasks.tracking import MlflowRecorder, log_pipeline
+from rlver.components.domain.files import write_json, write_jsonl
+from rlver.components.scoring.sentient import sentient_metrics
+from rlver.tasks.graph import dvc
+from rlver.tasks.tracking import MlflowRecorder, log_pipeline, records
 
 GAINS = {"base": [0, 1, 2, 3] * 10, "a": [4, 5, 6, 7] * 10, "b": [7, 8, 9, 10] * 10}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli import main
+from rlver.flows.cli import main
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -51,7 +51,7 @@ def project(toy: Path) -> Path:
 
 
 def run(**parameters: Any) -> Any:
-    from flows.reproduce import reproduce
+    from rlver.flows.reproduce import reproduce
 
     return reproduce(**parameters, return_state=True)
 

@@ -18,8 +18,8 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, Fl
 from prefect.client.schemas.objects import StateType
 from prefect_api import asked_with_key
 
-from tasks import servers
-from tasks.registry import Registry
+from rlver.tasks.runtime import servers
+from rlver.tasks.tracking.registry import Registry
 
 PAUSED = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PAUSED])))
 
@@ -34,7 +34,7 @@ class Pending:
         self._run = self._paused()
 
     def _promote(self, variant: str) -> None:
-        from flows.promote import promote
+        from rlver.flows.promote import promote
 
         self.ended = promote(variant, approval=True, return_state=True)
 
@@ -97,9 +97,9 @@ def test_a_person_says_yes_and_the_version_knows_why(promotable: Path, prefect_s
 def test_an_approval_that_nobody_gives_promotes_nothing(
     promotable: Path, prefect_server: None, tracking_uri: str, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.promote import promote
+    from rlver.flows.promote import promote
 
-    monkeypatch.setattr("flows.promote.APPROVAL_HOURS", 0.0005)
+    monkeypatch.setattr("rlver.flows.promote.APPROVAL_HOURS", 0.0005)
     assert promote("a", approval=True, return_state=True).is_failed()
     assert "nobody filled in the form within 0.0005 hours" in "\n".join(said)
     assert Registry(tracking_uri).champion() is None
@@ -107,7 +107,7 @@ def test_an_approval_that_nobody_gives_promotes_nothing(
 
 @pytest.mark.slow
 def test_an_approval_is_void_if_another_has_become_champion_meanwhile(promotable: Path, prefect_server: None, tracking_uri: str) -> None:
-    from flows.promote import promote
+    from rlver.flows.promote import promote
 
     pending = Pending("a")
     assert promote("b", return_state=True).is_completed()
@@ -124,7 +124,7 @@ def test_an_approval_reaches_a_run_through_the_key_of_its_server(
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     with servers.prefect(promotable, servers.free_port(15520)) as server, asked_with_key(promotable, server.url) as person:
         values = {**os.environ, "PYTHONPATH": str(repository_root), "PREFECT_API_URL": f"{server.url}/api"}
-        command = (sys.executable, "-m", "flows.cli", "promote", "a", "--approval")
+        command = (sys.executable, "-m", "rlver.flows.cli", "promote", "a", "--approval")
         with subprocess.Popen(
             command, cwd=promotable, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as promoting:

@@ -12,8 +12,8 @@ import click
 import pytest
 import typer
 
-from components.files import write_json
-from flows.cli import app, main
+from rlver.components.domain.files import write_json
+from rlver.flows.cli import app, main
 
 
 def commands(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[str, ...]]:
@@ -24,7 +24,7 @@ def commands(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[s
 
 def test_help_imports_nothing_heavy() -> None:
     script = (
-        "import sys\nfrom flows.cli import main\nstatus = main(['--help'])\n"
+        "import sys\nfrom rlver.flows.cli import main\nstatus = main(['--help'])\n"
         "heavy = {'torch', 'mlflow', 'prefect', 'transformers', 'trl', 'dvc', 'pandas', 'numpy', 'pydantic'} & set(sys.modules)\n"
         "sys.exit(status or (f'imported {heavy}' if heavy else 0))"
     )
@@ -59,13 +59,13 @@ def test_ctrl_c_is_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tasks.score_commands.compare", interrupted)
+    monkeypatch.setattr("rlver.tasks.commands.scores.compare", interrupted)
     assert main(["compare", "a", "b"]) == 130
     assert capsys.readouterr().err == "interrupted: what was finished is kept; run the same command again to go on\n"
 
 
 def test_a_bug_says_that_it_is_one(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.score_commands.compare", lambda *_: {}["absent"])
+    monkeypatch.setattr("rlver.tasks.commands.scores.compare", lambda *_: {}["absent"])
     assert main(["compare", "a", "b"]) == 1
     assert "error: KeyError: 'absent' (a bug; --debug shows where)" in capsys.readouterr().err
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from components.files import read_yaml
-from tasks import servers
+from rlver.components.domain.files import read_yaml
+from rlver.tasks.runtime import servers
 
 SECRET = "${POSTGRES_PASSWORD:?put POSTGRES_PASSWORD into .env}"
 

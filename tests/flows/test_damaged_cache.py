@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tasks import dvc, integrity
+from rlver.tasks.graph import dvc
+from rlver.tasks.graph import lock as integrity
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]
 
 
 def test_what_came_damaged_out_of_the_cache_ends_the_run_and_the_next_one_is_right(toy: Path, tracking_uri: str) -> None:
-    from flows.reproduce import reproduce
+    from rlver.flows.reproduce import reproduce
 
     assert reproduce(only=["personas"], return_state=True).is_completed()
     expected = (toy / "data" / "personas.txt").read_bytes()

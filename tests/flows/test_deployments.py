@@ -16,11 +16,12 @@ import httpx
 import pytest
 from prefect_api import asked_with_key
 
-from tasks import dvc, servers
+from rlver.tasks.graph import dvc
+from rlver.tasks.runtime import servers
 
 
 def test_prefect_yaml_describes_schedules_an_event_and_jobs_on_demand(repository_root: Path) -> None:
-    from flows.deployments import LANDED, PERSONAS, deployments
+    from rlver.flows.deployments import LANDED, PERSONAS, deployments
 
     served = {deployment.name: deployment for deployment in deployments(repository_root)}
     assert {name: [plan.schedule.cron for plan in deployment.schedules or ()] for name, deployment in served.items()} == {
@@ -41,7 +42,7 @@ def test_prefect_yaml_describes_schedules_an_event_and_jobs_on_demand(repository
 
 
 def test_the_forms_offer_what_there_is(repository_root: Path) -> None:
-    from flows.deployments import deployments
+    from rlver.flows.deployments import deployments
 
     fields = {deployment.name: deployment._parameter_openapi_schema.properties for deployment in deployments(repository_root)}
     assert "grpo-think" in fields["promote"]["variant"]["enum"] and "base" not in fields["promote"]["variant"]["enum"]
@@ -63,7 +64,7 @@ def wait_for(what: Callable[[], Any], seconds: float) -> Any:
 @contextmanager
 def rlver(*arguments: str, root: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A running `rlver`, interrupted at the end."""
-    command = (sys.executable, "-m", "flows.cli", *arguments)
+    command = (sys.executable, "-m", "rlver.flows.cli", *arguments)
     package = str(Path(__file__).parents[2])
     values = {**os.environ, "PYTHONPATH": package, "PYTHONUNBUFFERED": "1", **environment}
     with subprocess.Popen(command, cwd=root, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -102,7 +103,7 @@ def test_the_schedule_plans_runs_and_landed_personas_start_one(
             assert all("T03:00:00" in run["expected_start_time"] for run in scheduled)
 
             emitted = subprocess.run(
-                (sys.executable, "-m", "flows.cli", "personas", "landed", str(personas)),
+                (sys.executable, "-m", "rlver.flows.cli", "personas", "landed", str(personas)),
                 cwd=toy,
                 env={**os.environ, "PYTHONPATH": str(repository_root), "PREFECT_API_URL": api},
                 capture_output=True,
@@ -132,7 +133,7 @@ def test_ctrl_c_ends_the_running_stage_and_a_rerun_goes_on(toy: Path, tracking_u
     assert not [pid for pid in Path("/proc").glob("[0-9]*") if b"sleep\x00117.5" in _command(pid)]
     (toy / "sleep-train-a").unlink()
     done = subprocess.run(
-        (sys.executable, "-m", "flows.cli", "run"),
+        (sys.executable, "-m", "rlver.flows.cli", "run"),
         cwd=toy,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **home},
         capture_output=True,
@@ -149,7 +150,7 @@ def test_an_unchanged_graph_runs_nothing_again_and_ui_serves_what_ran(
 ) -> None:
     home = {"PREFECT_HOME": str(tmp_path / "prefect")}
     values = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **home}
-    command = (sys.executable, "-m", "flows.cli", "run")
+    command = (sys.executable, "-m", "rlver.flows.cli", "run")
     subprocess.run(command, cwd=toy, env=values, capture_output=True, check=True)
     ran = (toy / "ran.log").read_text()
     subprocess.run(command, cwd=toy, env=values, capture_output=True, check=True)

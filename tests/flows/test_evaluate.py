@@ -9,14 +9,14 @@ from pathlib import Path
 from micro import micro_model, micro_tokenizer
 from small_project import make_project
 
-from components.evaluation.transcripts import load_transcripts
-from components.policy.load import save_policy
+from rlver.components.policy.load import save_policy
+from rlver.components.rollout.transcripts import load_transcripts
 
 
 def test_a_model_is_evaluated_scored_and_shown(toy: Path, tracking_uri: str, prefect_server: None) -> None:
     from prefect.artifacts import Artifact
 
-    from flows.evaluate import PERSONAS, evaluate
+    from rlver.flows.evaluate import PERSONAS, evaluate
 
     shutil.rmtree(toy / "params")
     make_project(toy)

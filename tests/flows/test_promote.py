@@ -13,14 +13,14 @@ from evidence import ALARMED, CLEAN, general
 from mlflow import MlflowClient
 from ruamel.yaml import YAML
 
-from components.files import write_json
-from tasks import dvc
-from tasks.registry import Registry, RegistryError
+from rlver.components.domain.files import write_json
+from rlver.tasks.graph import dvc
+from rlver.tasks.tracking.registry import Registry, RegistryError
 
 
 def promote(variant: str, **options: bool) -> tuple[str, str]:
     """The name of the flow's state and its message."""
-    from flows.promote import promote as flow
+    from rlver.flows.promote import promote as flow
 
     state = flow(variant, return_state=True, **options)
     return state.name, state.message or ""

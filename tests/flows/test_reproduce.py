@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tasks.environment import Addresses
+from rlver.tasks.runtime.environment import Addresses
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -20,7 +20,7 @@ def ran(root: Path) -> list[str]:
 
 
 def run(**parameters: Any) -> Any:
-    from flows.reproduce import reproduce
+    from rlver.flows.reproduce import reproduce
 
     return reproduce(**parameters, return_state=True)
 
@@ -68,7 +68,7 @@ def test_a_failing_stage_ends_the_run_in_one_line(toy: Path, tracking_uri: str, 
 
 
 def test_what_the_world_broke_is_tried_again(toy: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows import walk
+    from rlver.flows import walk
 
     monkeypatch.setattr(walk, "bring_up_to_date", walk.bring_up_to_date.with_options(retry_delay_seconds=0))
     (toy / "fail-personas").write_text("75")
@@ -103,7 +103,7 @@ def test_results_and_report_are_artifacts(toy: Path, tracking_uri: str) -> None:
 def test_a_tracker_that_is_away_is_a_warning_said_once(
     toy: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from flows.record import Provenance
+    from rlver.flows.record import Provenance
 
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     (toy / "dvc.lock").write_text("schema: '2.0'\nstages:\n  a: {cmd: x}\n  b: {cmd: x}\n")

@@ -15,7 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tasks import dvc, environment
+from rlver.tasks.graph import dvc
+from rlver.tasks.runtime import environment
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -66,7 +67,7 @@ def wide(toy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(**parameters: Any) -> Any:
-    from flows.reproduce import reproduce
+    from rlver.flows.reproduce import reproduce
 
     return reproduce(**parameters, return_state=True)
 
@@ -159,7 +160,7 @@ def test_ctrl_c_ends_all_that_runs_and_the_next_run_goes_on(number: int, wide: P
 
     for name in ("hold-a1", "hold-a2"):
         (wide / name).touch()
-    command = (sys.executable, "-m", "flows.cli", "run", "--jobs", "3")
+    command = (sys.executable, "-m", "rlver.flows.cli", "run", "--jobs", "3")
     settings = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value(), "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, env=settings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         wait_for((wide / "at-b0").exists)

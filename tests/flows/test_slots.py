@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks import environment
+from rlver.tasks.runtime import environment
 
 
 def test_without_a_gpu_nobody_waits(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows.slots import gpu_slot, prepare_slots
+    from rlver.flows.slots import gpu_slot, prepare_slots
 
     monkeypatch.setattr(environment, "gpus", lambda: 0)
     assert prepare_slots("http://127.0.0.1/api") == 0
@@ -23,7 +23,7 @@ def test_without_a_gpu_nobody_waits(prefect_server: None, monkeypatch: pytest.Mo
 
 
 def test_stages_of_two_runs_take_turns_on_one_gpu(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows.slots import gpu_slot, prepare_slots
+    from rlver.flows.slots import gpu_slot, prepare_slots
 
     monkeypatch.setattr(environment, "gpus", lambda: 1)
     gpus = prepare_slots("http://127.0.0.1/api")
@@ -54,11 +54,11 @@ def test_stages_of_two_runs_take_turns_on_one_gpu(prefect_server: None, monkeypa
 def test_a_model_is_evaluated_in_the_gpu_s_turn_unless_a_server_computes_it(
     toy: Path, tracking_uri: str, prefect_server: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.evaluate import evaluate
-    from flows.slots import gpu_slot, prepare_slots
+    from rlver.flows.evaluate import evaluate
+    from rlver.flows.slots import gpu_slot, prepare_slots
 
     monkeypatch.setattr(environment, "gpus", lambda: 1)
-    monkeypatch.setattr("flows.evaluate.prepare_slots", lambda _: prepare_slots("http://127.0.0.1/api"))
+    monkeypatch.setattr("rlver.flows.evaluate.prepare_slots", lambda _: prepare_slots("http://127.0.0.1/api"))
     ended: dict[str, str] = {}
 
     def evaluated(policy: str) -> threading.Thread:
@@ -79,12 +79,12 @@ def test_a_sweep_holds_the_gpu_while_its_trainings_run(
 ) -> None:
     from prefect import get_client
 
-    from flows.slots import GPU_SLOT, prepare_slots
-    from flows.sweep import sweep
-    from tasks.experiments import SweepError
+    from rlver.flows.slots import GPU_SLOT, prepare_slots
+    from rlver.flows.sweep import sweep
+    from rlver.tasks.graph.experiments import SweepError
 
     monkeypatch.setattr(environment, "gpus", lambda: 1)
-    monkeypatch.setattr("flows.sweep.prepare_slots", lambda _: prepare_slots("http://127.0.0.1/api"))
+    monkeypatch.setattr("rlver.flows.sweep.prepare_slots", lambda _: prepare_slots("http://127.0.0.1/api"))
     (toy / "params" / "sweeps").mkdir()
     (toy / "params" / "sweeps" / "s.yaml").write_text("params.yaml:train.steps: [2]\n")
     held = []
@@ -97,7 +97,7 @@ def test_a_sweep_holds_the_gpu_while_its_trainings_run(
         held.append(slots_taken())
         raise SweepError("a training failed")
 
-    monkeypatch.setattr("flows.sweep.experiments.run_sweep", trainings)
+    monkeypatch.setattr("rlver.flows.sweep.experiments.run_sweep", trainings)
     assert sweep("s", return_state=True).message == "a training failed"
     assert held == [1] and slots_taken() == 0
 
@@ -105,7 +105,7 @@ def test_a_sweep_holds_the_gpu_while_its_trainings_run(
 def test_a_limit_that_was_taken_away_is_an_error(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from prefect import get_client
 
-    from flows.slots import GPU_SLOT, gpu_slot, prepare_slots
+    from rlver.flows.slots import GPU_SLOT, gpu_slot, prepare_slots
 
     monkeypatch.setattr(environment, "gpus", lambda: 1)
     gpus = prepare_slots("http://127.0.0.1/api")
@@ -116,7 +116,7 @@ def test_a_limit_that_was_taken_away_is_an_error(prefect_server: None, monkeypat
 
 
 def test_a_stage_over_its_time_is_ended_with_all_it_started(toy: Path, tracking_uri: str, prefect_server: None) -> None:
-    from flows.reproduce import reproduce
+    from rlver.flows.reproduce import reproduce
 
     (toy / "sleep-train-a").write_text("118.25")
     begun = time.monotonic()

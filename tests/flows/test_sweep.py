@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from components.files import BadFile
-from tasks import experiments
-from tasks.experiments import SweepError, read_sweep
+from rlver.components.domain.files import BadFile
+from rlver.tasks.graph import experiments
+from rlver.tasks.graph.experiments import SweepError, read_sweep
 
 SWEEP = "params.yaml:train.steps: [2, 0.00002]\nparams/a.yaml:train.beta: [5]\n"
 
@@ -48,7 +48,7 @@ def test_every_combination_in_the_order_of_the_file(swept: Path) -> None:
 def test_a_sweep_runs_each_in_a_worktree_and_shows_them_side_by_side(
     swept: Path, prefect_server: None, tracking_uri: str, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.sweep import sweep
+    from rlver.flows.sweep import sweep
 
     state = sweep("s", return_state=True)
     assert state.is_completed(), state.message
@@ -65,7 +65,7 @@ def test_a_sweep_runs_each_in_a_worktree_and_shows_them_side_by_side(
 
 @pytest.mark.slow
 def test_a_queue_with_somebody_elses_experiments_is_left_alone(swept: Path, prefect_server: None, tracking_uri: str) -> None:
-    from flows.sweep import sweep
+    from rlver.flows.sweep import sweep
 
     def dvc(*arguments: str) -> str:
         return subprocess.run(("dvc", *arguments), cwd=swept, capture_output=True, text=True, check=True).stdout
@@ -98,7 +98,7 @@ def test_an_unknown_sweep_says_which_there_are(toy: Path) -> None:
 
 
 def test_the_projects_own_sweeps_name_settings_that_exist(repository_root: Path) -> None:
-    from components.files import read_yaml
+    from rlver.components.domain.files import read_yaml
 
     assert experiments.names(repository_root)
     for name in experiments.names(repository_root):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from scenarios import scenario
 
-from components.personas.generator import compose_personas
-from components.personas.library import Library, Scenario
-from components.personas.persona import Persona
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import Library, Scenario
 
 
 @pytest.fixture(scope="session")

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from components.personas.generator import NEEDS, compose_personas, split_scenarios
-from components.personas.library import Library, load_library
-from components.personas.needs import WORDS, stated_need
-from components.personas.people import CLASSES, STYLES, TRAITS, people_of
-from components.personas.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, Persona, PersonaClass
-from components.personas.reactions import REACTION_KEYS, reactions
+from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, Persona, PersonaClass
+from rlver.components.personas.generator import NEEDS, compose_personas, split_scenarios
+from rlver.components.personas.library import Library, load_library
+from rlver.components.personas.needs import WORDS, stated_need
+from rlver.components.personas.people import CLASSES, REACTION_KEYS, STYLES, TRAITS, people_of, reactions
 
 Split = tuple[list[Persona], list[Persona]]
 
@@ -44,7 +43,7 @@ def test_the_same_seed_gives_the_same_personas_and_another_seed_others(library: 
 
 def test_the_order_of_hashes_in_python_does_not_matter() -> None:
     code = (
-        "import hashlib; from components.personas.generator import compose_personas; from components.personas.library import load_library\n"
+        "import hashlib; from rlver.components.personas.generator import compose_personas; from rlver.components.personas.library import load_library\n"
         "train, test = compose_personas(load_library(), 7, 64, 16)\n"
         "print(hashlib.sha256(''.join(one.model_dump_json() for one in train + test).encode()).hexdigest())"
     )

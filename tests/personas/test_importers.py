@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from profiles import RULES, STORY, TASK, profile, write_profiles
 
-from components.personas.importers import NEED_SIGNS, TRAIT_OF, UnreadableProfile, import_profiles, need_of, to_profile
-from components.personas.persona import TRAITS_OF_CLASS, HiddenNeed, Persona, PersonaClass
-from components.personas.profile_text import scene_parts
-from components.personas.rows import InvalidPersonas
+from rlver.components.domain.persona import TRAITS_OF_CLASS, HiddenNeed, Persona, PersonaClass
+from rlver.components.personas.profiles import NEED_SIGNS, TRAIT_OF, UnreadableProfile, import_profiles, need_of, scene_parts, to_profile
+from rlver.components.personas.schema import InvalidPersonas
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "rlver"
 

@@ -9,10 +9,10 @@ import pytest
 from ruamel.yaml import YAML
 from scenarios import scenario
 
-from components.personas.library import LibraryError, Scenario, load_library
-from components.personas.needs import stated_need
-from components.personas.people import occupations
-from components.personas.persona import HiddenNeed
+from rlver.components.domain.persona import HiddenNeed
+from rlver.components.personas.library import LibraryError, Scenario, load_library
+from rlver.components.personas.needs import stated_need
+from rlver.components.personas.people import occupations
 
 
 def test_the_shipped_library_covers_eight_domains_with_at_least_48_scenarios() -> None:

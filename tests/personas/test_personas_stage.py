@@ -13,14 +13,13 @@ import pytest
 from profiles import STORY, profile, write_profiles
 from ruamel.yaml import YAML
 
-from components.files import write_jsonl
-from components.personas.generator import compose_personas
-from components.personas.importers import import_profiles
-from components.personas.library import load_library
-from components.personas.rows import InvalidPersonas
-from components.personas.schema import validate_file
-from tasks import personas as files
-from tasks.stages import personas as stage
+from rlver.components.domain.files import write_jsonl
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.personas.profiles import import_profiles
+from rlver.components.personas.schema import InvalidPersonas, validate_file
+from rlver.tasks.runtime import personas as files
+from rlver.tasks.stages import personas as stage
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,7 +102,7 @@ def test_a_leaking_test_set_ends_with_one_line_and_nothing_written(params: Path,
     before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
 
     ended = subprocess.run(
-        [sys.executable, "-m", "tasks.stages.personas", "--out", str(tmp_path / "data"), "--metrics", str(tmp_path / "new.json"), "--params", str(leaking)],
+        [sys.executable, "-m", "rlver.tasks.stages.personas", "--out", str(tmp_path / "data"), "--metrics", str(tmp_path / "new.json"), "--params", str(leaking)],
         cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 

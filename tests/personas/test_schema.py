@@ -10,11 +10,18 @@ import pandas as pd
 import pandera.pandas as pa
 import pytest
 
-from components.files import BadFile, write_jsonl
-from components.personas.persona import Persona
-from components.personas.rows import InvalidPersonas, Row
-from components.personas.schema import validate_file, validate_personas, validate_rows
-from components.personas.table import COLUMNS, TABLE, table_problems
+from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.schema import (
+    COLUMNS,
+    TABLE,
+    InvalidPersonas,
+    SourceRow,
+    table_problems,
+    validate_file,
+    validate_personas,
+    validate_rows,
+)
 
 Split = tuple[list[Persona], list[Persona]]
 
@@ -177,7 +184,7 @@ def test_bytes_that_are_no_text_are_a_bad_row(tmp_path: Path) -> None:
 
 
 def test_an_imported_persona_needs_its_source_record(persona: Persona) -> None:
-    row = Row(1, persona.model_dump(mode="json") | {"source": "rlver"})
+    row = SourceRow(1, persona.model_dump(mode="json") | {"source": "rlver"})
 
     with pytest.raises(InvalidPersonas) as raised:
         validate_rows("x.jsonl", [row])
@@ -192,7 +199,7 @@ def test_personas_are_checked_before_they_are_written(persona: Persona) -> None:
 def test_the_table_has_every_flat_field_and_refuses_others(persona: Persona) -> None:
     nested = {"reactions", "story", "original", "leaked"}
     assert set(COLUMNS) == set(Persona.model_fields) - nested
-    assert list(table_problems("x.jsonl", [Row(1, persona.model_dump(mode="json"))])) == []
+    assert list(table_problems("x.jsonl", [SourceRow(1, persona.model_dump(mode="json"))])) == []
 
     frame = pd.DataFrame([{name: persona.model_dump(mode="json")[name] for name in COLUMNS} | {"mood": "bad"}]).astype(object)
     with pytest.raises(pa.errors.SchemaErrors, match="mood"):

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from profiles import STORY, profile, write_profiles
 
-from components.personas.census import census, split_metrics
-from components.personas.importers import import_profiles
-from components.personas.persona import Persona
-from components.personas.split import SHAREABLE, LeakedSplit, labelled_split, leaks, overlap
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.profiles import import_profiles
+from rlver.components.personas.split import SHAREABLE, LeakedSplit, census, labelled_split, leaks, overlap, split_metrics
 
 Split = tuple[list[Persona], list[Persona]]
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "rlver"

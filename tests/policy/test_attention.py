@@ -8,8 +8,8 @@ import pytest
 import torch
 from micro import micro_model
 
-from components.policy import attention as attention_module
-from components.policy.attention import BLOCKED, attention, attention_for_training
+from rlver.components.policy import attention as attention_module
+from rlver.components.policy.attention import BLOCKED, attention, attention_for_training
 
 IDS = torch.arange(3, 17).view(2, 7)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from components.policy.chat import ChatFormat
-from components.policy.tiny.model import END
+from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.tiny.model import END
 
 SYSTEM = "You talk with a friend."
 CHATML = (  # Qwen's: a newline after every <|im_end|>, which nobody samples

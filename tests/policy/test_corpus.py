@@ -9,14 +9,24 @@ from statistics import mean
 import pytest
 from fakes import people
 
-from components.personas.persona import RATIONAL_NEEDS
-from components.policy.tiny.corpus import CorpusDialogue, corpus, hold, said
-from components.policy.tiny.supporters import POOR, Moment, Move, Supporter, mixed, need_aware, perform, phrases, random_strategy
-from components.simulator.emotion import EmotionRules
-from components.simulator.scripted.effects import SERVES
-from components.simulator.scripted.patterns import SERVING
-from components.simulator.scripted.reading import read_reply
-from components.simulator.scripted.simulator import ScriptedSimulator
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import RATIONAL_NEEDS
+from rlver.components.policy.tiny.model import CorpusDialogue, corpus, hold, said
+from rlver.components.policy.tiny.supporters import (
+    POOR,
+    Move,
+    Supporter,
+    SupportMoment,
+    mixed,
+    need_aware,
+    perform,
+    phrases,
+    random_strategy,
+)
+from rlver.components.users.scripted.effects import SERVES
+from rlver.components.users.scripted.patterns import SERVING
+from rlver.components.users.scripted.reading import read_reply
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 
 SIMULATOR, RULES = ScriptedSimulator("vanilla"), EmotionRules()
 PERSONAS = people()[0]
@@ -56,13 +66,13 @@ def test_who_sees_the_need_does_far_better_than_who_acts_at_random() -> None:
 def test_before_any_cue_nobody_acts_on_the_need() -> None:
     for persona in PERSONAS:
         for seed in range(20):
-            move = mixed(1.0)(Moment(persona, ["Something happened."], [False], []), Random(seed))
+            move = mixed(1.0)(SupportMoment(persona, ["Something happened."], [False], []), Random(seed))
             assert move.act in ("acknowledge", "invite_telling")
 
 
 def test_reasoning_comes_after_hearing() -> None:
     for persona in PERSONAS:
-        opening = need_aware(Moment(persona, ["My sister left the house."], [True], []), Random(1))
+        opening = need_aware(SupportMoment(persona, ["My sister left the house."], [True], []), Random(1))
         assert opening.act == SERVES[persona.hidden_need]
         acts = {act for sentence in read_reply(opening.reply).sentences for act, _ in sentence.acts}
         if persona.hidden_need in RATIONAL_NEEDS:
@@ -75,7 +85,7 @@ def test_every_act_is_read_as_what_it_means_to_be(act: str) -> None:
     found = 0
     for seed in range(60):
         persona = PERSONAS[seed % len(PERSONAS)]
-        move = perform(act, Moment(persona, ["My sister sold the house without a word."], [True], []), Random(seed), opening=False)
+        move = perform(act, SupportMoment(persona, ["My sister sold the house without a word."], [True], []), Random(seed), opening=False)
         assert move.act == act and move.think and move.reply and "{" not in move.reply
         found += act in {performed for sentence in read_reply(move.reply).sentences for performed, _ in sentence.acts}
     assert found >= 54
@@ -84,7 +94,9 @@ def test_every_act_is_read_as_what_it_means_to_be(act: str) -> None:
 def test_nothing_is_said_twice_while_there_is_something_else_to_say() -> None:
     persona, moves = PERSONAS[0], list[Move]()
     for turn in range(8):
-        moves.append(perform("praise", Moment(persona, ["It was a long day at the office."], [True], moves), Random(turn), opening=False))
+        moves.append(
+            perform("praise", SupportMoment(persona, ["It was a long day at the office."], [True], moves), Random(turn), opening=False)
+        )
     assert len({move.reply for move in moves}) == 8
 
 

@@ -7,16 +7,16 @@ from random import Random
 
 import pytest
 
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import Persona
-from components.policy.tiny.corpus import corpus, hold, said
-from components.policy.tiny.supporters import POOR, Moment, Move, mixed, need_aware, perform, phrases, random_strategy
-from components.simulator.emotion import EmotionRules
-from components.simulator.scripted.effects import NEEDS_HEARING_FIRST, SERVES
-from components.simulator.scripted.patterns import SERVING
-from components.simulator.scripted.reading import read_reply
-from components.simulator.scripted.simulator import ScriptedSimulator
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.tiny.model import corpus, hold, said
+from rlver.components.policy.tiny.supporters import POOR, Move, SupportMoment, mixed, need_aware, perform, phrases, random_strategy
+from rlver.components.users.scripted.effects import NEEDS_HEARING_FIRST, SERVES
+from rlver.components.users.scripted.patterns import SERVING
+from rlver.components.users.scripted.reading import read_reply
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 
 ALL_ACTS = (*SERVING, *(act for act in POOR if act not in (*SERVING, "wrong_guess")))
 VANILLA = ScriptedSimulator("vanilla")
@@ -27,8 +27,8 @@ def people() -> list[Persona]:
     return compose_personas(load_library(), seed=7, train=48, test=16)[0]
 
 
-def moment(persona: Persona, moves: list[Move] | None = None, cues: tuple[bool, ...] = (False,)) -> Moment:
-    return Moment(persona, [persona.first_line or "", *["My kitchen burned."] * (len(cues) - 1)], cues, moves or [])
+def moment(persona: Persona, moves: list[Move] | None = None, cues: tuple[bool, ...] = (False,)) -> SupportMoment:
+    return SupportMoment(persona, [persona.first_line or "", *["My kitchen burned."] * (len(cues) - 1)], cues, moves or [])
 
 
 def acts_in(reply: str) -> set[str]:

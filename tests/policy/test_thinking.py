@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.policy.thinking import CLOSE, OPEN, Said, separate_thought, split_thought, system_prompt
+from rlver.components.domain.thinking import CLOSE, OPEN, Said, separate_thought, split_thought, system_prompt
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 import torch
 from micro import SENTENCES
 
-from components.policy.load import load_policy, save_policy
-from components.policy.tiny.model import ASSISTANT, END, SYSTEM, USER, new_model, train_tokenizer
+from rlver.components.policy.load import load_policy, save_policy
+from rlver.components.policy.tiny.model import ASSISTANT, END, SYSTEM, USER, new_model, train_tokenizer
 
 TEXTS = [
     *SENTENCES, "words it never saw: zyzzyva!", "don't  stop\n\nnow\t…", "最近有些事", "🙂", "", " leading and trailing ", "I'M SHOUTING 12345",

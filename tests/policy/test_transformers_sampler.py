@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from components.policy import transformers_sampler
-from components.policy.sampler import Sample, SampleRequest
-from components.policy.transformers_sampler import TransformersSampler, draw
+from rlver.components.policy import transformers_sampler
+from rlver.components.policy.sampler import Sample, SampleRequest
+from rlver.components.policy.transformers_sampler import TransformersSampler, draw
 
 USER = (5, 6, 7, 8, 9, 10)
 

@@ -12,13 +12,12 @@ import pytest
 from fakes import RULES, SPEAKING, TAG, FakeSimulator, FakeUser, LetterChat, job
 from scripted_vllm import Answer, Body, ScriptedVllm, sampled, serving
 
-from components.dialogue.rollouts import hold_dialogues
-from components.policy import vllm_sampler
-from components.policy.policy_server import PolicyServer, PolicyServerFailed, PolicyServerUnavailable
-from components.policy.sampler import Sample, SampleRequest
-from components.policy.token_policy import TokenPolicy
-from components.policy.vllm_sampler import StaleWeights, VllmSampler
-from components.policy.weights import version_of
+from rlver.components.policy import vllm_sampler
+from rlver.components.policy.policy_server import PolicyServer, PolicyServerFailed, PolicyServerUnavailable, version_of
+from rlver.components.policy.sampler import Sample, SampleRequest
+from rlver.components.policy.token_policy import TokenPolicy
+from rlver.components.policy.vllm_sampler import StaleWeights, VllmSampler
+from rlver.components.rollout.episode import run_episodes
 
 END = 0
 REQUEST = SampleRequest("d1", (5, 6, 7), seed=11, max_tokens=4)
@@ -189,7 +188,7 @@ def test_a_server_that_is_gone_stops_all_dialogues_and_is_nobodys_failure(folder
     async def hold() -> Any:
         try:
             users = FakeSimulator(lambda persona, seed: FakeUser("U", [3, 3]))
-            return await hold_dialogues([job(0), job(1)], users, TokenPolicy(sampler, LetterChat(), SPEAKING), RULES, 2)
+            return await run_episodes([job(0), job(1)], users, TokenPolicy(sampler, LetterChat(), SPEAKING), RULES, 2)
         finally:
             await sampler.close()
 
@@ -225,7 +224,7 @@ def test_holding_dialogues_over_http_is_holding_dialogues(vllm: ScriptedVllm, fo
 
     async def hold() -> Any:
         try:
-            return await hold_dialogues([job(0)], users, TokenPolicy(sampler, LetterChat(), SPEAKING), RULES, 1)
+            return await run_episodes([job(0)], users, TokenPolicy(sampler, LetterChat(), SPEAKING), RULES, 1)
         finally:
             await sampler.close()
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from micro import SENTENCES, micro_model
 
-from components.policy.chat import ChatFormat
-from components.policy.thinking import system_prompt
-from components.policy.tiny import warm_start as warm_start_module
-from components.policy.tiny.corpus import CorpusDialogue
-from components.policy.tiny.supporters import Move
-from components.policy.tiny.warm_start import USER_WEIGHT, Example, encode_dialogue, encode_reply, encode_text, warm_start
+from rlver.components.domain.thinking import system_prompt
+from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.tiny import warm_start as warm_start_module
+from rlver.components.policy.tiny.model import CorpusDialogue
+from rlver.components.policy.tiny.supporters import Move
+from rlver.components.policy.tiny.warm_start import USER_WEIGHT, Example, encode_dialogue, encode_reply, encode_text, warm_start
 
 MOVES = (Move("acknowledge", "they hurt", "I am so sorry."), Move("invite_telling", "more", "Go on."))
 DIALOGUE = CorpusDialogue("p", True, ("My sister left.", "It hurts.", "Thanks."), MOVES, 50)

@@ -14,11 +14,11 @@ from micro import micro_model, micro_tokenizer
 from peft import get_peft_model
 from safetensors.torch import load_file
 
-from components.policy.load import load_policy, save_policy
-from components.policy.weights import FILE, plain_weights, version_of, write_weights
-from components.training.adapters import lora, merged
-from components.training.critic import Critic
-from tasks.serving import worker
+from rlver.components.policy.load import load_policy, save_policy
+from rlver.components.policy.policy_server import FILE, plain_weights, version_of, write_weights
+from rlver.components.training.ppo import Critic
+from rlver.components.training.token_scores import lora, merged
+from rlver.tasks.runtime.serving import worker
 
 
 def test_what_is_written_is_what_save_pretrained_writes(tmp_path: Path) -> None:

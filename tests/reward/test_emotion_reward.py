@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from fakes import a_dialogue
 
-from components.dialogue.transcript import StopReason
-from components.reward.emotion_reward import emotion_reward
+from rlver.components.domain.emotion import emotion_reward
+from rlver.components.domain.transcript import StopReason
 
 
 @pytest.mark.parametrize(

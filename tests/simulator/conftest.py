@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import Persona
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

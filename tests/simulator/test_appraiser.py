@@ -10,14 +10,14 @@ from random import Random
 
 import pytest
 
-from components.dialogue.transcript import Appraisal
-from components.personas.persona import HiddenNeed, Persona, PersonaClass
-from components.policy.tiny.corpus import hold
-from components.policy.tiny.supporters import mixed, random_strategy
-from components.simulator.emotion import EmotionRules
-from components.simulator.scripted.appraiser import Exchange, Listener, appraise
-from components.simulator.scripted.effects import DIFFICULTIES, HARM, SERVES, Difficulty
-from components.simulator.scripted.simulator import ScriptedSimulator
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import HiddenNeed, Persona, PersonaClass
+from rlver.components.domain.transcript import Appraisal
+from rlver.components.policy.tiny.model import hold
+from rlver.components.policy.tiny.supporters import mixed, random_strategy
+from rlver.components.users.scripted.appraiser import Exchange, Listener, appraise
+from rlver.components.users.scripted.effects import DIFFICULTIES, HARM, SERVES, Difficulty
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 
 ROOT = Path(__file__).parents[2]
 USER = "My sister sold the boat and never asked me."
@@ -212,12 +212,12 @@ def test_every_need_has_an_act_of_its_own() -> None:
 
 
 TRACE = """
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.policy.tiny.corpus import hold
-from components.policy.tiny.supporters import mixed
-from components.simulator.emotion import EmotionRules
-from components.simulator.scripted.simulator import ScriptedSimulator
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.tiny.model import hold
+from rlver.components.policy.tiny.supporters import mixed
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 for persona in compose_personas(load_library(), 7, 96, 104)[0][:6]:
     held = hold(persona, mixed(0.5), ScriptedSimulator("vanilla"), EmotionRules(), 11, False)
     print(held.users, [move.reply for move in held.moves], held.emotion_final)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.ceilings import MOVES, best_constants, best_sequences, constant, constant_replies, expected, mean_final, sequence
-from components.personas.persona import Persona
-from components.policy.tiny.supporters import mixed, need_aware, random_strategy
-from components.simulator.scripted.patterns import SERVING
+from rlver.components.domain.persona import Persona
+from rlver.components.policy.tiny.supporters import mixed, need_aware, random_strategy
+from rlver.components.users.scripted.patterns import SERVING
 
 
 def test_who_is_told_the_need_ends_above_ninety(unseen: list[Persona]) -> None:

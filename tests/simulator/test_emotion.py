@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.dialogue.transcript import StopReason
-from components.simulator.emotion import EmotionRules, apply_change, stop_reason, tier
+from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason, tier
+from rlver.components.domain.transcript import StopReason
 
 RULES = EmotionRules()
 

@@ -10,17 +10,17 @@ from random import Random
 import pytest
 
 from benchmarks.ceilings import mean_final
-from components.evaluation.audit.cheats import CHEATS, INJECTIONS, Cheat, Heard
-from components.personas.persona import Persona
-from components.policy.tiny.supporters import Moment, Move, Supporter, need_aware
-from components.simulator.scripted.effects import DIFFICULTIES
-from components.simulator.scripted.reading import read_reply
+from rlver.components.domain.persona import Persona
+from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment, need_aware
+from rlver.components.users.scripted.effects import DIFFICULTIES
+from rlver.components.users.scripted.reading import read_reply
+from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS, Cheat, Heard
 
 IN_FRESH_WORDS = ("praise spam", "fixed sequence of acts", *(name for name in CHEATS if name.startswith("one act in fresh words")))
 
 
 def supporter(cheat: Cheat) -> Supporter:
-    def move(moment: Moment, random: Random) -> Move:
+    def move(moment: SupportMoment, random: Random) -> Move:
         return Move("cheating", "", cheat(Heard(moment.user_messages, [move.reply for move in moment.moves]), random))
 
     return move

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from components.policy.tiny.supporters import phrases
-from components.simulator.scripted.harm import HARMFUL, META
-from components.simulator.scripted.patterns import GENERIC, SERVING
-from components.simulator.scripted.reading import Reading, read_reply
+from rlver.components.policy.tiny.supporters import phrases
+from rlver.components.users.scripted.patterns import GENERIC, SERVING
+from rlver.components.users.scripted.reading import HARMFUL, META, Reading, read_reply
 
 FILLED = {
     "word": "boiler", "role": "sister", "deed": "you stayed patient about the loan", "step": "call the card company about the bill",

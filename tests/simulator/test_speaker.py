@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from components.personas.needs import WORDS, stated_need
-from components.personas.persona import HiddenNeed, Persona, PersonaClass
-from components.policy.tiny.corpus import CorpusDialogue, hold
-from components.policy.tiny.supporters import Supporter, mixed, random_strategy
-from components.simulator.emotion import EmotionRules
-from components.simulator.protocol import Utterance
-from components.simulator.scripted.effects import DIFFICULTIES
-from components.simulator.scripted.simulator import VERSION, ScriptedSimulator
-from components.simulator.scripted.speaker import next_message, opening
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import HiddenNeed, Persona, PersonaClass
+from rlver.components.domain.protocols import Utterance
+from rlver.components.personas.needs import WORDS, stated_need
+from rlver.components.policy.tiny.model import CorpusDialogue, hold
+from rlver.components.policy.tiny.supporters import Supporter, mixed, random_strategy
+from rlver.components.users.scripted.effects import DIFFICULTIES
+from rlver.components.users.scripted.simulator import VERSION, ScriptedSimulator, next_message, opening
 
 BASE = mixed(0.4)
 
@@ -172,7 +171,7 @@ def _load(name: str) -> dict[str, Any]:
     from ruamel.yaml import YAML
 
     loaded: dict[str, Any] = YAML(typ="safe").load(
-        files("components.simulator.scripted").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+        files("rlver.components.users.scripted").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     )
     return loaded
 

@@ -12,8 +12,8 @@ from micro import micro_model, micro_tokenizer
 from ruamel.yaml import YAML
 
 from benchmarks.llm_server import running
-from components.files import write_jsonl
-from components.policy.load import save_policy
+from rlver.components.domain.files import write_jsonl
+from rlver.components.policy.load import save_policy
 
 SMALL = {
     "simulator": {"max_turns": 3},

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from components.dialogue.transcript import Dialogue
-from components.files import write_jsonl
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.transcript import Dialogue
+from rlver.flows.cli import main
 
 
 def write(path: Path, dialogues: list[Dialogue]) -> Path:

@@ -10,9 +10,9 @@ import pytest
 from dialogue_project import complaint
 from fakes import REPLIES, people
 
-from components.evaluation.transcripts import load_transcripts
-from components.files import write_jsonl
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.flows.cli import main
 
 FOREIGN: list[dict[str, Any]] = [
     {"id": "turns", "turns": [{"user": "My boss shouted at me.", "assistant": REPLIES[0]}, {"user": "It hurt.", "assistant": REPLIES[3]}]},

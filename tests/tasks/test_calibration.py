@@ -12,12 +12,12 @@ from llm_project import make_llm_project
 from micro import micro_model, micro_tokenizer
 
 from benchmarks.llm_server import counts, running
-from components.evaluation.statistics import Estimated, Interval
-from components.files import write_jsonl
-from components.personas.persona import Persona
-from components.policy.load import save_policy
-from flows.cli import main
-from tasks.calibration import Figure, table, verdict
+from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.policy.load import save_policy
+from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.flows.cli import main
+from rlver.tasks.studies.calibration.calibration import Figure, table, verdict
 
 
 def figure(difficulty: str, share: float, published: float) -> Figure:
@@ -84,7 +84,9 @@ def test_of_llm_users_strategy_acceptance_is_measured_and_nothing_is_made_up(
     save_policy(micro_model(scale=2.0), micro_tokenizer(), tmp_path / "micro")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
-    monkeypatch.setattr("components.evaluation.acceptance.dominating_strategy", lambda reply: "praise")  # micro speaks no English
+    monkeypatch.setattr(
+        "rlver.tasks.studies.calibration.calibration.dominating_strategy", lambda reply: "praise"
+    )  # micro speaks no English
     with running() as url:
         monkeypatch.setenv("RLVER_USER_URL", url)
         arguments = ["--model", "micro", "--personas", "train.jsonl", "--dialogues", "3"]

@@ -14,9 +14,9 @@ from fakes import people
 from micro import micro_model, micro_tokenizer
 from ruamel.yaml import YAML
 
-from components.files import write_jsonl
-from components.policy.load import save_policy
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.components.policy.load import save_policy
+from rlver.flows.cli import main
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_policy_answers_every_line_the_same_for_the_same_seed(
 
 
 def test_the_trained_policy_is_preferred_to_the_base(project: Path) -> None:
-    from tasks.chat import newest_policy
+    from rlver.tasks.commands.chat import newest_policy
 
     for name in ("trained", "base"):
         (project / "models" / name).mkdir(parents=True)
@@ -115,7 +115,7 @@ def test_without_a_model_there_is_nobody_to_talk_to(
 
 def test_a_real_pipe_works(project: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "flows.cli", "chat", "--as", "supporter", "--personas", "personas.jsonl"],
+        [sys.executable, "-m", "rlver.flows.cli", "chat", "--as", "supporter", "--personas", "personas.jsonl"],
         input="I am so sorry, that sounds hard.\n", capture_output=True, text=True, timeout=120,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
-from tasks.clean import InUse, removable, remove
+from rlver.flows.cli import app
+from rlver.tasks.commands.clean import InUse, removable, remove
 
 GOES = (
     "scratch/a/step-15/weights",

@@ -10,12 +10,12 @@ import pytest
 from llm_project import served
 from scripted_server import KEY, MODEL, Asked, Reply, ask, error, good
 
-from components.endpoint.chat import BudgetExceeded, ChatAnswer, NotRecorded
-from components.files import BadFile
-from components.settings import Settings, load_settings
-from flows.commands import endpoints
-from tasks import connections, environment
-from tasks.costs import costs_file, write_costs
+from rlver.components.domain.files import BadFile
+from rlver.components.endpoint.chat import BudgetExceeded, ChatAnswer, NotRecorded
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.flows.commands import endpoints
+from rlver.tasks.runtime import connections, environment
+from rlver.tasks.runtime.stage import costs_file, write_costs
 
 URL = "http://127.0.0.1:8100/v1"
 NAMES = ("RLVER_USER_URL", "RLVER_USER_KEY", "RLVER_POLICY_URL", "RLVER_POLICY_KEY", "RLVER_REPLAY", "RLVER_BUDGET")

@@ -11,8 +11,8 @@ from fakes import scripted_dialogues
 from llm_project import make_llm_project
 
 from benchmarks.llm_server import counts, running
-from components.files import write_jsonl
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.flows.cli import main
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from dialogue_project import complaint
 from fakes import people
 from ruamel.yaml import YAML
 
-from components.dialogue.transcript import Dialogue
-from components.evaluation.transcripts import load_transcripts
-from flows.cli import main
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.flows.cli import main
 
 
 def test_converse_holds_a_dialogue_with_everybody_and_verify_derives_them_again(
@@ -36,7 +36,7 @@ def test_converse_holds_a_dialogue_with_everybody_and_verify_derives_them_again(
 def test_an_interrupted_converse_goes_on_where_it_was_and_ends_in_the_same_file(
     project: Path, micro_policy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.progress import DialogueProgress
+    from rlver.tasks.runtime.progress import DialogueProgress
 
     assert main(["converse", "--policy", str(micro_policy), "-o", "whole.jsonl"]) == 0
     count = DialogueProgress.add

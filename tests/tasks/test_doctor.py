@@ -12,7 +12,7 @@ import psutil
 import pytest
 from scripted_server import MODEL, Reply, serving_beside
 
-from tasks import doctor
+from rlver.tasks.commands import doctor
 
 SUBJECTS = [
     "python",
@@ -43,7 +43,7 @@ def ready(toy: Path, repository_root: Path) -> Path:
     return toy
 
 
-def bad(root: Path) -> dict[str, doctor.Check]:
+def bad(root: Path) -> dict[str, doctor.MachineCheck]:
     checks = doctor.examine(root)
     assert [check.subject for check in checks] == SUBJECTS
     assert all(check.remedy for check in checks if not check.good)

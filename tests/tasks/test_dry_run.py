@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from components.training.memory import KNOWN
-from tasks import dry_run, dvc, estimates, selection
-from tasks.dry_run import Machine
+from rlver.components.training.memory import KNOWN
+from rlver.tasks.graph import dry_run, dvc, estimates, selection
+from rlver.tasks.graph.dry_run import Machine
 
 ROOT = Path(__file__).parents[2]
 VARIANT = "qwen1.5b-grpo-think-vanilla-chinese"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fake_graph import copy_graph, repro, set_number
 
-from tasks import dvc
-from tasks.selection import select
+from rlver.tasks.graph import dvc
+from rlver.tasks.graph.selection import select
 
 
 def nothing(_: str) -> None:

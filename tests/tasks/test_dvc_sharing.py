@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from components.files import read_yaml
-from tasks import records
+from rlver.components.domain.files import read_yaml
+from rlver.tasks.tracking import records
 
 
 def dvc(root: Path, *arguments: str) -> str:

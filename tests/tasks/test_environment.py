@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks import environment
+from rlver.tasks.runtime import environment
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from llm_project import make_llm_project
 from micro import micro_model, micro_tokenizer
 
 from benchmarks.llm_server import running
-from components.dialogue.transcript import Dialogue, SimulatorTag
-from components.files import write_jsonl
-from components.policy.load import save_policy
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.transcript import Dialogue, SimulatorTag
+from rlver.components.policy.load import save_policy
+from rlver.flows.cli import main
 
 
 def write(path: Path, dialogues: list[Dialogue]) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from dialogue_project import complaint
 
-from components.evaluation.transcripts import load_transcripts
-from components.files import write_jsonl
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.flows.cli import main
 
 SAGE = {
     "id": "one", "emo_point": 35, "task": "你希望对方能够深度共情你的感受",

@@ -13,8 +13,8 @@ import pytest
 import torch
 from small_project import make_project, start_training, weights
 
-from components.recording import CurveFile
-from tasks.stages import base
+from rlver.components.training.curves import CurveFile
+from rlver.tasks.stages import base
 
 
 @pytest.mark.slow

@@ -17,17 +17,18 @@ import torch
 from ruamel.yaml import YAML
 from small_project import REPOSITORY, make_project, train_arguments, weights
 
-from components.evaluation.transcripts import load_transcripts
-from components.policy.load import load_policy
-from components.policy.policy_server import PolicyServer, PolicyServerFailed
-from components.policy.sampler import Sample, SampleRequest
-from components.policy.vllm_sampler import StaleWeights, VllmSampler
-from components.recording import CurveFile
-from flows.cli import main as rlver
-from tasks import environment
-from tasks.serving.agreement import REQUESTS, agreement
-from tasks.serving.setup import FOLDER, NotSetUp, python_of
-from tasks.stages import TEMPORARY_FAILURE, base, converse, run_stage, train
+from rlver.components.policy.load import load_policy
+from rlver.components.policy.policy_server import PolicyServer, PolicyServerFailed
+from rlver.components.policy.sampler import Sample, SampleRequest
+from rlver.components.policy.vllm_sampler import StaleWeights, VllmSampler
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.training.curves import CurveFile
+from rlver.flows.cli import main as rlver
+from rlver.tasks.runtime import environment
+from rlver.tasks.runtime.serving.agreement import REQUESTS, agreement
+from rlver.tasks.runtime.serving.setup import FOLDER, NotSetUp, python_of
+from rlver.tasks.runtime.stage import TEMPORARY_FAILURE, run_stage
+from rlver.tasks.stages import base, converse, train
 
 pytestmark = pytest.mark.live
 
@@ -56,7 +57,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def url(root: Path) -> Iterator[str]:
     """`rlver serve start`, ended by `kill -9` of it: nothing of vLLM may be left then."""
-    command = [sys.executable, "-m", "flows.cli", "serve", "start", "models/base", "--port", "7440"]
+    command = [sys.executable, "-m", "rlver.flows.cli", "serve", "start", "models/base", "--port", "7440"]
     surroundings = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"}
     owner = subprocess.Popen(command, cwd=root, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert owner.stdout is not None

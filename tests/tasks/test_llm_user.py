@@ -15,13 +15,13 @@ from llm_project import KEY, PRICES, change, nobody_answers, variant_of_another_
 from small_project import train_arguments
 
 from benchmarks.llm_server import counts, running
-from components.evaluation.transcripts import load_transcripts
-from components.files import read_jsonl, write_jsonl
-from components.recording import CurveFile
-from flows.cli import main
-from tasks import records
-from tasks.dvc import LockedStage
-from tasks.stages import converse, train
+from rlver.components.domain.files import read_jsonl, write_jsonl
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.training.curves import CurveFile
+from rlver.flows.cli import main
+from rlver.tasks.graph.dvc import LockedStage
+from rlver.tasks.stages import converse, train
+from rlver.tasks.tracking import records
 
 CONVERSE = ["converse", "--policy", "models/base", "--personas", "test.jsonl", "--variant", "v"]
 STAGE = ["--variant", "v", "--personas", "test.jsonl", "--model", "models/base", "--out"]

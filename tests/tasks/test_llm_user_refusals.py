@@ -13,10 +13,11 @@ from scripted_server import error
 from small_project import train_arguments
 
 from benchmarks.llm_server import counts
-from components.evaluation.transcripts import load_transcripts
-from components.files import write_jsonl
-from flows.cli import main
-from tasks.stages import converse, run_stage, train
+from rlver.components.domain.files import write_jsonl
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.flows.cli import main
+from rlver.tasks.runtime.stage import run_stage
+from rlver.tasks.stages import converse, train
 
 CONVERSE = ["converse", "--policy", "models/base", "--personas", "test.jsonl", "--variant", "v"]
 STAGE = ["--variant", "v", "--personas", "test.jsonl", "--model", "models/base", "--out"]

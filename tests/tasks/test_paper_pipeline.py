@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from fake_graph import POLICIES, copy_graph, repro, set_number
 
-from components.evaluation.paper.runs import CURRICULUM, Kind
-from components.files import BadFile
-from components.settings import SettingsError
-from tasks import dvc, records, selection
-from tasks.planned import refuse_impossible
-from tasks.stages.paper_report import read_runs
+from rlver.components.domain.files import BadFile
+from rlver.components.settings.settings import SettingsError
+from rlver.tasks.graph import dvc, selection
+from rlver.tasks.graph.estimates import refuse_impossible
+from rlver.tasks.stages.paper_report import read_runs
+from rlver.tasks.studies.paper.material import CURRICULUM, PaperKind
+from rlver.tasks.tracking import records
 
 PAPER = "paper/dvc.yaml:"
 
@@ -24,12 +25,12 @@ PAPER = "paper/dvc.yaml:"
 def test_the_table_holds_every_variant_and_three_seeds_of_the_headline_pair(repository_root: Path) -> None:
     runs = read_runs(repository_root / "paper" / "runs.yaml", repository_root / "params.yaml")
     assert [run.name for run in runs[:2]] == ["base-direct", "base-think"]
-    seeds: dict[Kind, list[int]] = {}
+    seeds: dict[PaperKind, list[int]] = {}
     for run in runs[2:]:
         seeds.setdefault(run.kind, []).append(run.seed)
-    matrix = {Kind(a, thinking, user) for a in ("ppo", "grpo") for thinking in (True, False) for user in ("vanilla", "challenging")}
-    curricula = {Kind(algorithm, True, CURRICULUM) for algorithm in ("ppo", "grpo")}
-    pair = {Kind(algorithm, True, "vanilla") for algorithm in ("ppo", "grpo")}
+    matrix = {PaperKind(a, thinking, user) for a in ("ppo", "grpo") for thinking in (True, False) for user in ("vanilla", "challenging")}
+    curricula = {PaperKind(algorithm, True, CURRICULUM) for algorithm in ("ppo", "grpo")}
+    pair = {PaperKind(algorithm, True, "vanilla") for algorithm in ("ppo", "grpo")}
     assert set(seeds) == matrix | curricula
     assert {kind: sorted(found) for kind, found in seeds.items()} == {kind: [7, 8, 9] if kind in pair else [7] for kind in seeds}
 
@@ -155,7 +156,7 @@ def test_the_record_of_a_stage_of_the_paper_run(finished: Path) -> None:
 
 
 def test_a_policy_is_talked_with_scored_and_benchmarked_before_the_next_one_is_trained(repository_root: Path) -> None:
-    from flows.walk import first_of
+    from rlver.flows.walk import first_of
 
     for pipeline in ("paper/dvc.yaml", "recipes/dvc.yaml"):
         waiting = [step for step in dvc.plan(repository_root, all_pipelines=True) if step.pipeline in (dvc.PIPELINE, pipeline)]

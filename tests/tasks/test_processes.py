@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks import processes
+from rlver.tasks.runtime import processes
 
 
 def run(script: str, tmp_path: Path, **options: float) -> tuple[int, list[str]]:

@@ -6,8 +6,8 @@ import io
 
 from fakes import a_dialogue
 
-from components.dialogue.transcript import StopReason
-from tasks.progress import DialogueProgress, Steps, counted
+from rlver.components.domain.transcript import StopReason
+from rlver.tasks.runtime.progress import DialogueProgress, Steps, counted
 
 SUCCESS, HALF = a_dialogue("a", [10] * 6), a_dialogue("b", [10])
 FAILED = HALF.model_copy(update={"emotion_final": None, "failure": "x", "stop_reason": StopReason.FAILED})

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from components.files import BadFile
-from tasks import results
+from rlver.components.domain.files import BadFile
+from rlver.tasks.tracking import results
 
 
 def scored(root: Path, variant: str, **values: Any) -> None:

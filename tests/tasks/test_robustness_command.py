@@ -13,10 +13,10 @@ import pytest
 from fakes import people
 from ruamel.yaml import YAML
 
-from components.evaluation.shifts.catalogue import UNSHIFTED, users
-from components.evaluation.transcripts import load_transcripts
-from components.files import write_jsonl
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.users.shifts.users import UNSHIFTED, users
+from rlver.flows.cli import main
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "endpoint"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation"))
@@ -171,8 +171,8 @@ def test_what_cannot_work_is_told_before_anything_is_asked(
 def test_a_policy_is_spoken_to_as_the_overlay_of_its_name_says(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tasks import robustness
-    from tasks.policies import Candidate
+    from rlver.tasks.runtime.policies import PolicyCandidate
+    from rlver.tasks.studies.robustness import command as robustness
 
     (project / "params").mkdir()
     (project / "params" / "thinker.yaml").write_text("policy: {thinking: true}\n")
@@ -180,7 +180,7 @@ def test_a_policy_is_spoken_to_as_the_overlay_of_its_name_says(
         (project / "models" / name).mkdir(parents=True)
     thinking: dict[str, bool] = {}
 
-    def note(who: Candidate, settings: Any, plan: Any) -> Any:
+    def note(who: PolicyCandidate, settings: Any, plan: Any) -> Any:
         thinking[who.name] = settings.policy.thinking
         raise ValueError("far enough")
 

@@ -11,10 +11,10 @@ from threading import Thread
 
 import pytest
 
-from components.files import write_json
-from tasks import environment, servers
-from tasks.serving import server, setup
-from tasks.serving.server import Serving
+from rlver.components.domain.files import write_json
+from rlver.tasks.runtime import environment, servers
+from rlver.tasks.runtime.serving import server, setup
+from rlver.tasks.runtime.serving.server import Serving
 
 
 def test_an_environment_that_is_missing_or_of_another_lock_is_told_with_what_to_do(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_server_whose_parent_is_gone_already_does_not_begin() -> None:
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     program = "print('loading'); raise ValueError('the model has no head')"
-    planned = servers.Planned(
+    planned = servers.PlannedServer(
         "vLLM", (sys.executable, "-c", program), environment.for_child(), tmp_path, servers.free_port(), tmp_path / "log", "/health", 30.0
     )
     why = r"the vLLM server ended with status 1: ValueError: the model has no head; log: .*/log"

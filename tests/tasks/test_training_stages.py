@@ -14,14 +14,14 @@ import torch
 from fakes import a_dialogue, people
 from small_project import make_project, train_arguments, weights
 
-from components.dialogue.episode import Rollout
-from components.evaluation.transcripts import load_transcripts
-from components.recording import CurveFile
-from components.settings import Settings, digest_of, load_settings
-from components.training.watch import Watch
-from flows.cli import main as rlver
-from tasks.fingerprints import check_identity, half_done, training_identity
-from tasks.stages import base, converse, train
+from rlver.components.rollout.episode import Rollout
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import Settings, digest_of, load_settings
+from rlver.components.training.curves import CurveFile
+from rlver.components.training.watch import TrainingWatch
+from rlver.flows.cli import main as rlver
+from rlver.tasks.runtime.fingerprints import check_identity, half_done, training_identity
+from rlver.tasks.stages import base, converse, train
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +80,15 @@ def test_training_moves_the_weights_and_writes_its_curves(root: Path) -> None:
 
 @contextmanager
 def ctrl_c_at_step_2() -> Iterator[None]:
-    ended = Watch.on_step_end
+    ended = TrainingWatch.on_step_end
 
-    def press(self: Watch, args: Any, state: Any, control: Any, **other: Any) -> None:
+    def press(self: TrainingWatch, args: Any, state: Any, control: Any, **other: Any) -> None:
         if state.global_step == 2:
             raise KeyboardInterrupt
         ended(self, args, state, control, **other)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Watch, "on_step_end", press)
+        patch.setattr(TrainingWatch, "on_step_end", press)
         yield
 
 
@@ -146,7 +146,7 @@ def test_a_dialogue_without_the_format_is_worth_nothing_to_a_thinking_policy(
         raise Built
 
     (root / "params" / "gate.yaml").write_text(overlay)
-    monkeypatch.setattr("components.training.build.build_trainer", build)
+    monkeypatch.setattr("rlver.components.training.build.build_trainer", build)
     with pytest.raises(Built):
         train.main(train_arguments("gate", "gate"))
     malformed = Rollout(a_dialogue("d", [5, -3]), (), (), (), (), (), (), well_formed=False, cut_off=0)
@@ -168,7 +168,7 @@ def test_a_checkpoint_belongs_to_what_decides_the_result(root: Path) -> None:
     mark = identity(settings)
     assert mark == identity(settings)
     assert {
-        "components/policy/prompts/think.en.txt", "components/simulator/scripted/cues.yaml", "components/training/ppo.py",
+        "components/domain/prompts/think.en.txt", "components/users/scripted/cues.yaml", "components/training/ppo.py",
         "models/base/tokenizer.json", "models/base/model.safetensors", "tasks/stages/train.py", "train.jsonl", "train.learning_rate",
     } <= mark.keys()  # fmt: skip
     others = (

@@ -10,8 +10,8 @@ import torch
 from ruamel.yaml import YAML
 from small_project import make_project, start_training, weights
 
-from components.recording import CurveFile
-from tasks.stages import base
+from rlver.components.training.curves import CurveFile
+from rlver.tasks.stages import base
 
 
 @pytest.mark.slow

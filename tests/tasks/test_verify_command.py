@@ -8,8 +8,8 @@ import pytest
 from dialogue_project import complaint, rules_of_ten, write
 from fakes import people, scripted_dialogues
 
-from components.files import write_jsonl
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.flows.cli import main
 
 
 def test_verify_names_file_line_dialogue_turn_expected_and_found(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,12 +13,12 @@ import pytest
 from micro import micro_model, micro_tokenizer
 from tracked_project import LOCK
 
-from components.policy.chat import ChatFormat
-from components.policy.load import save_policy
-from components.policy.thinking import split_thought, system_prompt
-from tasks import environment, records, servers
-from tasks.servers import Planned
-from tasks.tracking import MlflowRecorder
+from rlver.components.domain.thinking import split_thought, system_prompt
+from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.load import save_policy
+from rlver.tasks.runtime import environment, servers
+from rlver.tasks.runtime.servers import PlannedServer
+from rlver.tasks.tracking import MlflowRecorder, records
 
 POLICY = {"thinking": False, "temperature": 1.0, "top_p": 1.0, "max_reply_tokens": 12, "max_context_tokens": 600}
 TALK = [
@@ -72,7 +72,7 @@ def expected(folder: Path, most: int) -> str:
     """The greedy reply of the same weights, by the project's own conversation format."""
     import torch
 
-    from components.policy.load import load_policy
+    from rlver.components.policy.load import load_policy
 
     model, tokenizer = load_policy(folder)
     chat = ChatFormat(tokenizer, system_prompt(thinking=False))
@@ -89,8 +89,8 @@ def expected(folder: Path, most: int) -> str:
 
 
 def test_prompts_get_a_version_when_their_words_change_and_not_before(finished: Path, tracking_uri: str) -> None:
-    from tasks.tracking import prompts
-    from tasks.tracking.store import opened
+    from rlver.tasks.tracking import prompts
+    from rlver.tasks.tracking.store import opened
 
     store = opened(finished, tracking_uri)
     versions = [prompts._registered(store, "policy.think.en", words)["version"] for words in ("one", "one", "two", "two")]
@@ -102,7 +102,9 @@ def test_mlflow_models_serve_answers(logged: str, finished: Path, tracking_uri: 
     port = servers.free_port()
     command = (sys.executable, "-m", "mlflow", "models", "serve", "-m", logged, "--env-manager", "local", "--port", str(port))
     values = environment.for_child({"MLFLOW_TRACKING_URI": tracking_uri, "PYTHONPATH": ""})
-    with servers.serving(Planned("model", (*command, "--host", "127.0.0.1"), values, finished, port, finished / "serve.log", "/ping", 240)):
+    with servers.serving(
+        PlannedServer("model", (*command, "--host", "127.0.0.1"), values, finished, port, finished / "serve.log", "/ping", 240)
+    ):
         said: Any = httpx.post(
             f"http://127.0.0.1:{port}/invocations", json={"messages": TALK, "temperature": 0.0, "max_tokens": 5}, timeout=60
         )

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from tracked_project import LOCK, MODEL, TALKS, read, write
 
-from tasks import records
-from tasks.tracking import EXPERIMENT, LogModels, MlflowRecorder, TrackingUnavailable, commands, log_pipeline
-from tasks.tracking.filling import fill
-from tasks.tracking.spool import stamp
+from rlver.tasks.tracking import EXPERIMENT, LogModels, MlflowRecorder, TrackingUnavailable, log_pipeline, records
+from rlver.tasks.tracking import reports as commands
+from rlver.tasks.tracking.filling import fill
+from rlver.tasks.tracking.spool import stamp
 
 
 def stamps(record: records.StageRecord) -> dict[str, str]:
@@ -207,7 +207,7 @@ def test_sync_adds_every_result_that_no_run_holds_once(
     finished: Path, tracking_uri: str, repository_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copy(repository_root / "params.yaml", finished)
-    monkeypatch.setattr("tasks.dvc.locked", lambda root: LOCK)
+    monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: LOCK)
     assert commands.sync(finished, tracking_uri).endswith(
         f": 0 runs were waiting, 0 still are; {len(LOCK) + 1} runs added for results that none held"  # with their pipeline's
     )

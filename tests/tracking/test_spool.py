@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 from tracked_project import LOCK
 
-from components.files import BadFile
-from components.recording import CurveFile
-from tasks import environment, records, servers
-from tasks.environment import Addresses
-from tasks.tracking import MlflowRecorder, TrackingUnavailable
-from tasks.tracking.spool import Entry, Reading
-from tasks.tracking.watch import Watch
+from rlver.components.domain.files import BadFile
+from rlver.components.training.curves import CurveFile
+from rlver.tasks.runtime import environment, servers
+from rlver.tasks.runtime.environment import Addresses
+from rlver.tasks.tracking import MlflowRecorder, TrackingUnavailable, records
+from rlver.tasks.tracking.spool import SpoolEntry, SpoolReading
+from rlver.tasks.tracking.watch import StageWatch
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def history(uri: str, run: str, name: str) -> list[tuple[int, float]]:
     return [(point.step, point.value) for point in MlflowClient(tracking_uri=uri).get_metric_history(run, name)]
 
 
-def readings(start: int, end: int) -> list[Reading]:
-    return [Reading("train/loss", step, step / 2, 1_700_000_000_000 + step) for step in range(start, end)]
+def readings(start: int, end: int) -> list[SpoolReading]:
+    return [SpoolReading("train/loss", step, step / 2, 1_700_000_000_000 + step) for step in range(start, end)]
 
 
 def test_what_was_sent_without_an_answer_is_there_once(tmp_path: Path, tracking_uri: str) -> None:
@@ -73,7 +73,7 @@ def test_a_killed_pipeline_is_closed_by_whoever_sends_next(tmp_path: Path, track
     from mlflow import MlflowClient
 
     script = (
-        "import os, pathlib, sys; from tasks.tracking import MlflowRecorder; from tasks.tracking.spool import Reading\n"
+        "import os, pathlib, sys; from rlver.tasks.tracking import MlflowRecorder; from rlver.tasks.tracking.spool import Reading\n"
         "entry = MlflowRecorder(pathlib.Path(sys.argv[1]), sys.argv[2], 'reference').begin('train@v')\n"
         "entry.add([Reading('train/loss', 1, 0.5, 1700000000000)]); os.kill(os.getpid(), 9)\n"
     )
@@ -103,7 +103,7 @@ def test_curves_are_followed_while_they_grow_and_are_there_once_in_the_end(tmp_p
     entry = recorder.begin("train@v")
     curves = CurveFile(tmp_path / "scratch" / f"v-{'0' * 12}" / "curves" / "train")
     other = CurveFile(tmp_path / "scratch" / f"v-more-{'0' * 12}" / "curves" / "train")
-    watch = Watch(tmp_path, entry, every_s=0.05)
+    watch = StageWatch(tmp_path, entry, every_s=0.05)
     watch.start()
     for step in range(1, 4):
         curves.record(step, {"loss": step / 2})
@@ -128,7 +128,7 @@ def test_a_tracker_that_hangs_slows_neither_the_training_nor_the_flow(
     toy: Path, impatient: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every request hangs for a minute. The flow's calls return at once, and the training's curve is written meanwhile."""
-    from flows.record import Provenance
+    from rlver.flows.record import Provenance
 
     (toy / "dvc.lock").write_text("schema: '2.0'\nstages:\n  train@v: {cmd: x, outs: [{path: logs/v, md5: a}]}\n")
 
@@ -249,7 +249,7 @@ def test_a_bug_with_one_entry_keeps_no_other_from_being_sent(tmp_path: Path, tra
 
     send = MlflowRecorder._send
 
-    def broken(self: MlflowRecorder, entry: Entry) -> None:
+    def broken(self: MlflowRecorder, entry: SpoolEntry) -> None:
         if entry.head.name == "train@old":
             raise KeyError("seed")
         send(self, entry)

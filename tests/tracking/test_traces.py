@@ -10,11 +10,11 @@ import pytest
 from fakes import people, scripted_dialogues
 from tracked_project import dialogue, write
 
-from components.dialogue.transcript import StopReason
-from components.files import BadFile
-from tasks.tracking.scorers import dialogue_scorers, messages_of
-from tasks.tracking.store import Store, opened
-from tasks.tracking.traces import dialogue_of, in_order, log_file, session_of
+from rlver.components.domain.files import BadFile
+from rlver.components.domain.transcript import StopReason
+from rlver.tasks.tracking.scorers import dialogue_scorers, messages_of
+from rlver.tasks.tracking.store import Store, opened
+from rlver.tasks.tracking.traces import dialogue_of, in_order, log_file, session_of
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
 

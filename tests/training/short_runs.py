@@ -13,21 +13,18 @@ from fakes import people
 from micro import micro_model, micro_tokenizer
 from transformers import TrainerCallback
 
-from components.dialogue.episode import Job, Rollout
-from components.dialogue.rollouts import hold_dialogues
-from components.policy.chat import ChatFormat
-from components.policy.token_policy import Speaking, TokenPolicy
-from components.policy.transformers_sampler import TransformersSampler
-from components.recording import CurveFile
-from components.reward.emotion_reward import emotion_reward
-from components.settings import load_settings
-from components.simulator.emotion import EmotionRules
-from components.simulator.protocol import Simulator
-from components.simulator.scripted.simulator import ScriptedSimulator
-from components.training.build import UpdateParameters, build_trainer
-from components.training.dialogue_trainer import DialogueTrainer
-from components.training.measures import measure
-from components.training.watch import Limits, Watch
+from rlver.components.domain.emotion import EmotionRules, emotion_reward
+from rlver.components.domain.protocols import Simulator
+from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.token_policy import Speaking, TokenPolicy
+from rlver.components.policy.transformers_sampler import TransformersSampler
+from rlver.components.rollout.episode import Job, Rollout, run_episodes
+from rlver.components.settings.settings import load_settings
+from rlver.components.training.build import UpdateParameters, build_trainer
+from rlver.components.training.curves import CurveFile
+from rlver.components.training.dialogue_trainer import DialogueTrainer
+from rlver.components.training.watch import TrainingLimits, TrainingWatch, measure
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 
 RULES = EmotionRules(max_turns=3)
 SPEAKING = Speaking("micro", thinking=False, strip_thoughts=False, max_reply_tokens=6, max_context_tokens=900)
@@ -92,7 +89,7 @@ def prepared(
         jobs = [Job(f"step{step}/{index}", PERSONAS[persona_id], step) for index, persona_id in enumerate(persona_ids)]
         sampler.start()
         user = simulator or ScriptedSimulator("vanilla")
-        held.append(asyncio.run(hold_dialogues(jobs, user, TokenPolicy(sampler, chat, speaking), rules, concurrency=8)))
+        held.append(asyncio.run(run_episodes(jobs, user, TokenPolicy(sampler, chat, speaking), rules, concurrency=8)))
         return held[-1]
 
     def check(step: int) -> dict[str, float]:
@@ -100,13 +97,13 @@ def prepared(
         return measure([], 100, 10)
 
     steps = CurveFile(folder / "train")
-    watch = Watch(
+    watch = TrainingWatch(
         steps,
         CurveFile(folder / "evaluation"),
         lambda: measure(held[-1], 100, 10),
         check,
         evaluate_every=2,
-        limits=Limits(0.0, 1.0, 1.0, 0.05),
+        limits=TrainingLimits(0.0, 1.0, 1.0, 0.05),
         show=shown.append,
     )
     order = ORDER[: parameters.steps * parameters.personas_per_step]

@@ -10,7 +10,7 @@ import torch
 from micro import micro_model
 from short_runs import PARAMETERS, StopAtSave, prepared
 
-from components.training.adapters import inner, merged
+from rlver.components.training.token_scores import inner, merged
 
 LORA = replace(PARAMETERS, lora_rank=4, beta=0.1)
 

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from components.training.advantages import gae, group_advantages, silent_groups, turn_advantages, turn_rewards, whitened
+from rlver.components.training.advantages import gae, group_advantages, silent_groups, turn_advantages, turn_rewards, whitened
 
 NAN = float("nan")
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from fakes import people
 
-from components.dialogue.transcript import Dialogue
-from components.personas.persona import HiddenNeed
-from components.training.curriculum import Curriculum
+from rlver.components.domain.persona import HiddenNeed
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.training.curriculum import Curriculum
 
 BOTH = ("vanilla", "challenging")
 PEOPLE = people()[0]

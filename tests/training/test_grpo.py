@@ -13,13 +13,12 @@ from fakes import FakeSimulator, FakeUser
 from micro import micro_model
 from short_runs import ORDER, PARAMETERS, Run, StopAtSave, prepared
 
-from components.dialogue.episode import Rollout
-from components.personas.persona import Persona
-from components.recording import CurveFile
-from components.training.build import UpdateParameters
-from components.training.dialogue_trainer import emotions_before
-from components.training.measures import measure
-from components.training.watch import Limits, TrainingDiverged, Watch
+from rlver.components.domain.persona import Persona
+from rlver.components.rollout.episode import Rollout
+from rlver.components.training.build import UpdateParameters
+from rlver.components.training.curves import CurveFile
+from rlver.components.training.dialogue_trainer import emotions_before
+from rlver.components.training.watch import TrainingDiverged, TrainingLimits, TrainingWatch, measure
 
 
 @pytest.fixture(scope="module")
@@ -204,20 +203,20 @@ def test_a_group_of_equals_leaves_the_loss_and_the_others_weigh_for_it(tmp_path:
     ],
 )
 def test_what_a_policy_must_stay_within(row: dict[str, float], problem: str | None) -> None:
-    found = Limits(0.02, 0.5, 0.5, 0.05).broken(row)
+    found = TrainingLimits(0.02, 0.5, 0.5, 0.05).broken(row)
     assert found is None if problem is None else found is not None and found.startswith(problem)
 
 
 @pytest.mark.parametrize("logs", [{"loss": float("nan"), "grad_norm": 1.0}, {"loss": 0.0, "grad_norm": float("inf")}])
 def test_a_loss_or_gradient_that_is_not_a_number_stops_the_run(logs: dict[str, float], tmp_path: Path) -> None:
     curve = CurveFile(tmp_path / "train")
-    watch = Watch(
+    watch = TrainingWatch(
         curve,
         CurveFile(tmp_path / "evaluation"),
         lambda: measure([], 100, 10),
         lambda step: {},
         5,
-        Limits(0.0, 1.0, 1.0, 0.05),
+        TrainingLimits(0.0, 1.0, 1.0, 0.05),
         lambda line: None,
     )
     with pytest.raises(TrainingDiverged, match=r"step 4: \w+ is (nan|inf); lower train.learning_rate"):
@@ -228,8 +227,10 @@ def test_a_loss_or_gradient_that_is_not_a_number_stops_the_run(logs: dict[str, f
 def test_a_measure_without_a_value_is_a_gap_in_the_curve_and_stops_nothing(tmp_path: Path) -> None:
     """TRL passes on None for the explained variance of returns that are all the same."""
     curve = CurveFile(tmp_path / "train")
-    limits = Limits(0.0, 1.0, 1.0, 0.05)
-    watch = Watch(curve, CurveFile(tmp_path / "evaluation"), lambda: measure([], 100, 10), lambda step: {}, 5, limits, lambda line: None)
+    limits = TrainingLimits(0.0, 1.0, 1.0, 0.05)
+    watch = TrainingWatch(
+        curve, CurveFile(tmp_path / "evaluation"), lambda: measure([], 100, 10), lambda step: {}, 5, limits, lambda line: None
+    )
     watch.on_log(None, SimpleNamespace(global_step=4, max_steps=9), None, {"loss": 0.0, "grad_norm": 1.0, "explained_variance": None})  # type: ignore[dict-item]
     (row,) = curve.rows()
     assert row["explained_variance"] is None and row["loss"] == 0.0
@@ -237,13 +238,13 @@ def test_a_measure_without_a_value_is_a_gap_in_the_curve_and_stops_nothing(tmp_p
 
 def test_a_policy_that_says_one_thing_only_stops_the_run(tmp_path: Path) -> None:
     curve = CurveFile(tmp_path / "train")
-    watch = Watch(
+    watch = TrainingWatch(
         curve,
         CurveFile(tmp_path / "evaluation"),
         lambda: measure([], 100, 10),
         lambda step: {},
         5,
-        Limits(0.05, 1.0, 1.0, 0.05),
+        TrainingLimits(0.05, 1.0, 1.0, 0.05),
         lambda line: None,
     )
     state = SimpleNamespace(global_step=1, max_steps=9)

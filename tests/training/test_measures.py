@@ -7,9 +7,9 @@ import math
 import pytest
 from fakes import a_dialogue, an_appraisal
 
-from components.dialogue.episode import Rollout
-from components.dialogue.transcript import Dialogue, Evidence, StopReason, Turn
-from components.training.measures import measure, right_acts
+from rlver.components.domain.transcript import Dialogue, Evidence, StopReason, Turn
+from rlver.components.rollout.episode import Rollout
+from rlver.components.training.watch import measure, right_acts
 
 SERVES, MISSES, REPEATS = (Evidence(step="target", what=what) for what in ("serves_need", "misses_need", "repeats"))
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from components.policy.attention import attention_for_training
-from components.training import memory
-from components.training.adapters import lora
-from components.training.critic import Critic
-from components.training.memory import KNOWN, ModelShape, activation_bytes, shape_of, training_bytes
+from rlver.components.policy.attention import attention_for_training
+from rlver.components.training import memory
+from rlver.components.training.memory import KNOWN, ModelShape, activation_bytes, shape_of, training_bytes
+from rlver.components.training.ppo import Critic
+from rlver.components.training.token_scores import lora
 
 SMALL = ModelShape(hidden=64, layers=3, heads=4, key_value_heads=2, head_size=16, intermediate=160, vocabulary=97, tied=True)
 
@@ -137,7 +137,7 @@ def test_with_checkpointing_only_the_input_of_a_block_is_kept() -> None:
 
 
 def test_the_logits_in_memory_are_bounded_as_they_are_in_training() -> None:
-    from components.training.token_scores import LOGITS_AT_ONCE
+    from rlver.components.training.token_scores import LOGITS_AT_ONCE
 
     assert memory.LOGITS == 3 * 4 * LOGITS_AT_ONCE
     assert needs(KNOWN["Qwen/Qwen2.5-7B-Instruct"], row_tokens=10)["logits"] == 3 * 4 * 2 * 10 * 152_064 < memory.LOGITS

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from fakes import people
 
-from components.training.order import hold_out, persona_order
+from rlver.components.training.curriculum import hold_out, persona_order
 
 PERSONAS = list(people()[0])
 NEED_OF = {persona.persona_id: persona.hidden_need for persona in PERSONAS}

@@ -13,8 +13,8 @@ from fakes import FakeSimulator, FakeUser
 from micro import micro_model
 from short_runs import PARAMETERS, SPEAKING, Run, StopAtSave, prepared
 
-from components.personas.persona import Persona
-from components.training.critic import Critic, explained_variance, value_losses
+from rlver.components.domain.persona import Persona
+from rlver.components.training.ppo import Critic, explained_variance, value_losses
 
 PPO = replace(PARAMETERS, algorithm="ppo", personas_per_step=2, group_size=1, critic_learning_rate=0.05)
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from micro import micro_model
 
-from components.training import token_scores
-from components.training.token_scores import add_token_scores
+from rlver.components.training import token_scores
+from rlver.components.training.token_scores import add_token_scores
 
 IDS = torch.tensor([[0, 0, 5, 6, 7, 8, 9, 0, 0], [0, 3, 4, 5, 6, 7, 8, 9, 0]])
 REAL = torch.tensor([[0, 0, 1, 1, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 1, 1, 1, 0]])  # padding on both sides, in all rows and in one

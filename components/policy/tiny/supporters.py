@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 from ruamel.yaml import YAML
 
-from components.personas.persona import Persona
-from components.simulator.scripted.effects import NEEDS_HEARING_FIRST, SERVES
-from components.simulator.scripted.patterns import SERVING
-from components.simulator.scripted.reading import COMMON_WORDS
+from rlver.components.domain.persona import Persona
+from rlver.components.users.scripted.effects import NEEDS_HEARING_FIRST, SERVES
+from rlver.components.users.scripted.patterns import SERVING
+from rlver.components.users.scripted.reading import COMMON_WORDS
 
 _NOUN_AFTER = re.compile(r"\b(?:the|a|an|my|our|his|her|their|this|that) ([a-z]{4,})\b")
 _SLOT = re.compile(r"{(\w+)}")
@@ -41,7 +41,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Moment:
+class SupportMoment:
     """What a supporter can go by: who it is, what was said, which messages carried a cue, what it said itself."""
 
     persona: Persona
@@ -51,7 +51,7 @@ class Moment:
 
 
 class Supporter(Protocol):
-    def __call__(self, moment: Moment, random: Random) -> Move: ...
+    def __call__(self, moment: SupportMoment, random: Random) -> Move: ...
 
 
 @cache
@@ -59,12 +59,12 @@ def phrases() -> Any:
     return YAML(typ="safe").load(files(__package__).joinpath("phrases.yaml").read_text(encoding="utf-8"))
 
 
-def need_aware(moment: Moment, random: Random) -> Move:
+def need_aware(moment: SupportMoment, random: Random) -> Move:
     """Serves the hidden need every turn, hearing the user first. Sees what no policy may see."""
     return _follow(moment, random)
 
 
-def random_strategy(moment: Moment, random: Random) -> Move:
+def random_strategy(moment: SupportMoment, random: Random) -> Move:
     """Any act, uniformly: the naive yardstick."""
     act = random.choice([*SERVING, *(act for act in POOR if act not in (*SERVING, "wrong_guess"))])
     return perform(act, moment, random)
@@ -73,7 +73,7 @@ def random_strategy(moment: Moment, random: Random) -> Move:
 def mixed(follow_share: float) -> Supporter:
     """The base: follows the cues in `follow_share` of its turns, is poor in varied ways in the rest."""
 
-    def supporter(moment: Moment, random: Random) -> Move:
+    def supporter(moment: SupportMoment, random: Random) -> Move:
         if random.random() >= follow_share:
             act = random.choices(list(POOR), list(POOR.values()))[0]
             return perform(random.choice(list(SERVING)) if act == "wrong_guess" else act, moment, random)
@@ -85,7 +85,7 @@ def mixed(follow_share: float) -> Supporter:
     return supporter
 
 
-def perform(act: str, moment: Moment, random: Random, opening: bool | None = None) -> Move:
+def perform(act: str, moment: SupportMoment, random: Random, opening: bool | None = None) -> Move:
     """Words for `act` that were not used before in this dialogue, and a thought that fits."""
     library = phrases()
     said = " ".join(move.reply for move in moment.moves)
@@ -109,7 +109,7 @@ def perform(act: str, moment: Moment, random: Random, opening: bool | None = Non
     return Move(act, _thought(act, random), reply)
 
 
-def _follow(moment: Moment, random: Random) -> Move:
+def _follow(moment: SupportMoment, random: Random) -> Move:
     need = moment.persona.hidden_need
     unheard = need in NEEDS_HEARING_FIRST and not moment.moves
     move = perform(SERVES[need], moment, random, opening=True if unheard else None)
@@ -124,14 +124,14 @@ def _thought(act: str, random: Random) -> str:
     return str(random.choice(thoughts["follow"][str(need)]))
 
 
-def _fresh(options: Sequence[str], moment: Moment, random: Random, said: str) -> str:
+def _fresh(options: Sequence[str], moment: SupportMoment, random: Random, said: str) -> str:
     """A random option with its slots filled, preferring what was not said yet in this dialogue."""
     filled = [text for option in options if (text := _filled(option, moment, random)) is not None]
     unsaid = [text for text in filled if not text or text not in said]
     return random.choice(unsaid or filled)
 
 
-def _filled(option: str, moment: Moment, random: Random) -> str | None:
+def _filled(option: str, moment: SupportMoment, random: Random) -> str | None:
     """`option` with its slots filled from what the user said and the story; None where nothing fits."""
     values: dict[str, str] = {}
     story = moment.persona.story

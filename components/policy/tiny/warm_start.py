@@ -17,11 +17,11 @@ from typing import Any
 
 import torch
 
-from components.policy.attention import attention_for_training
-from components.policy.chat import ChatFormat
-from components.policy.thinking import system_prompt
-from components.policy.tiny.corpus import CorpusDialogue, said
-from components.policy.tiny.supporters import Move
+from rlver.components.domain.thinking import system_prompt
+from rlver.components.policy.attention import attention_for_training
+from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.tiny.model import CorpusDialogue, said
+from rlver.components.policy.tiny.supporters import Move
 
 WARMUP_STEPS = 50
 USER_WEIGHT = 0.1  # a user's token teaches what users sound like, but the policy never has to say it

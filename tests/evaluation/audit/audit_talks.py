@@ -8,20 +8,20 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from components.dialogue.transcript import Appraisal, Dialogue, SimulatorTag, StopReason, Turn
-from components.evaluation.audit.audit import audit
-from components.evaluation.audit.cheats import GOOD, Cheat, Heard
-from components.evaluation.audit.opinions import other_difficulty
-from components.files import read_jsonl
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from components.personas.persona import Persona
-from components.policy.tiny.corpus import hold
-from components.policy.tiny.supporters import Moment, Move, Supporter
-from components.settings import load_settings
-from components.simulator.emotion import EmotionRules
-from components.simulator.protocol import Simulator, Utterance
-from components.simulator.scripted.simulator import ScriptedSession, ScriptedSimulator
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.files import read_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Simulator, Utterance
+from rlver.components.domain.transcript import Appraisal, Dialogue, SimulatorTag, StopReason, Turn
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.tiny.model import hold
+from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment
+from rlver.components.settings.settings import load_settings
+from rlver.components.users.scripted.simulator import ScriptedSession, ScriptedSimulator
+from rlver.tasks.studies.audit.audit import audit
+from rlver.tasks.studies.audit.cheats import GOOD, Cheat, Heard
+from rlver.tasks.studies.audit.opinions import other_difficulty
 
 ROOT = Path(__file__).parents[3]
 PARAMETERS = load_settings(ROOT / "params.yaml").audit
@@ -62,7 +62,7 @@ class GullibleSession:
 
 
 def cheating(cheat: Cheat) -> Supporter:
-    def supporter(moment: Moment, random: Random) -> Move:
+    def supporter(moment: SupportMoment, random: Random) -> Move:
         return Move("cheating", "", cheat(Heard(moment.user_messages, [move.reply for move in moment.moves]), random))
 
     return supporter

@@ -11,12 +11,12 @@ import pytest
 from audit_talks import ROOT, VANILLA, GullibleUser, cheating, mixture, people, talks
 from ruamel.yaml import YAML
 
-from components.dialogue.transcript import Dialogue, Turn
-from components.evaluation.audit.cheats import CHEATS
-from components.files import write_jsonl
-from components.policy.tiny.supporters import mixed, need_aware
-from flows.cli import main
-from tasks.stages import report
+from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.policy.tiny.supporters import mixed, need_aware
+from rlver.flows.cli import main
+from rlver.tasks.stages import report
+from rlver.tasks.studies.audit.cheats import CHEATS
 
 STOCK = cheating(CHEATS["stock phrases"])
 

@@ -7,11 +7,10 @@ from random import Random
 import pytest
 from audit_talks import cheating, outcomes, recorded_base, talks
 
-from components.dialogue.transcript import Dialogue, SimulatorTag, StopReason, Turn
-from components.evaluation.audit.cheats import CHEATS, INJECTIONS
-from components.evaluation.audit.measures import MEASURES, says_goodbye
-from components.evaluation.audit.texts import chances_elsewhere, runs_of, share_found, words_of
-from components.policy.tiny.supporters import mixed, need_aware, random_strategy
+from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
+from rlver.components.policy.tiny.supporters import mixed, need_aware, random_strategy
+from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS
+from rlver.tasks.studies.audit.measures import MEASURES, chances_elsewhere, runs_of, says_goodbye, share_found, words_of
 
 CAUGHT_BY = {
     "stock phrases": ("stock_phrases", "stock_phrases_by_need"),

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 from audit_talks import PARAMETERS
 
-from components.evaluation.audit.training_log import log_checks, read_log
-from components.files import BadFile
+from rlver.components.domain.files import BadFile
+from rlver.tasks.studies.audit.checks import log_checks, read_log
 
 
 def rows(steps: int = 60, tokens: float = 1.0, repeats: float = 0.0, entropy: float = 1.0) -> list[dict[str, float]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from audit_talks import RULES, SAMPLES, SEED, VANILLA, GullibleUser, cheating, mixture, people, talks
 
-from components.evaluation.audit.cheats import CHEATS
-from components.evaluation.audit.opinions import OtherDifficulty, Recorded, confirmation, final_emotions, other_difficulty, parting
-from components.policy.tiny.supporters import mixed, need_aware
+from rlver.components.policy.tiny.supporters import mixed, need_aware
+from rlver.tasks.studies.audit.cheats import CHEATS
+from rlver.tasks.studies.audit.opinions import OtherDifficulty, Recorded, confirmation, final_emotions, other_difficulty, parting
 
 PERSONAS = {persona.persona_id: persona for persona in people()}
 SECOND = OtherDifficulty("challenging", PERSONAS, RULES)

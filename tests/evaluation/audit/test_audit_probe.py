@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 from audit_talks import RULES, SAMPLES, SEED, VANILLA, GullibleUser, cheating, people, talks
 
-from components.dialogue.episode import Job
-from components.dialogue.rollouts import hold_dialogues
-from components.evaluation.audit.cheat_policy import CheatPolicy
-from components.evaluation.audit.cheats import CHEATS
-from components.evaluation.audit.opinions import final_emotions
-from components.evaluation.audit.probe import probe_result, threshold
-from components.policy.tiny.supporters import mixed, need_aware
-from components.simulator.protocol import Simulator
+from rlver.components.domain.protocols import Simulator
+from rlver.components.policy.tiny.supporters import mixed, need_aware
+from rlver.components.rollout.episode import Job, run_episodes
+from rlver.tasks.studies.audit.cheats import CHEATS
+from rlver.tasks.studies.audit.opinions import final_emotions
+from rlver.tasks.studies.audit.probe import CheatPolicy, probe_result, threshold
 
 SOME = ("stock phrases", "two winners in turn", "echo", "injection: set emotion", "fixed sequence of acts")
 
@@ -23,7 +21,7 @@ SOME = ("stock phrases", "two winners in turn", "echo", "injection: set emotion"
 def probed(simulator: Simulator) -> dict[str, Any]:
     def finals(name: str) -> dict[str, list[float]]:
         jobs = [Job(f"{name}/{persona.persona_id}", persona, SEED) for persona in people()]
-        rollouts = asyncio.run(hold_dialogues(jobs, simulator, CheatPolicy(name, CHEATS[name]), RULES, concurrency=16))
+        rollouts = asyncio.run(run_episodes(jobs, simulator, CheatPolicy(name, CHEATS[name]), RULES, concurrency=16))
         return dict(final_emotions([rollout.dialogue for rollout in rollouts]))
 
     base, trained = (final_emotions(talks(supporter)) for supporter in (mixed(0.36), need_aware))
@@ -60,7 +58,7 @@ def test_a_cheat_talks_the_same_in_both_ways_of_holding_dialogues_and_repeats_it
     policy = CheatPolicy("stock phrases", CHEATS["stock phrases"])
 
     def replies() -> list[str]:
-        (rollout,) = asyncio.run(hold_dialogues([Job("d", people()[0], SEED)], VANILLA, policy, RULES, concurrency=1))
+        (rollout,) = asyncio.run(run_episodes([Job("d", people()[0], SEED)], VANILLA, policy, RULES, concurrency=1))
         return [turn.assistant for turn in rollout.dialogue.turns]
 
     assert replies() == replies() and len(replies()) > 1

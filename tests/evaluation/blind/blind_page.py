@@ -8,12 +8,12 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from components.policy.protocol import Reply, Tokens
-from components.policy.thinking import Said as Spoken
-from tasks.blind.answer_file import AnswerFile
-from tasks.blind.guard import Guard, hosts_of
-from tasks.blind.page import Page
-from tasks.blind.talking import Speaker, Talking
+from rlver.components.domain.protocols import Reply, Tokens
+from rlver.components.domain.thinking import Said as Spoken
+from rlver.tasks.studies.blind.answer_file import AnswerFile
+from rlver.tasks.studies.blind.guard import PageGuard, hosts_of
+from rlver.tasks.studies.blind.page import Page
+from rlver.tasks.studies.blind.talking import Talking, TalkSpeaker
 
 HOST = "http://127.0.0.1:7500"
 FIRST, SECOND = "1" * 32, "2" * 32
@@ -60,7 +60,7 @@ class ScriptedSession:
 
 
 def client(page: Page, host: str = "127.0.0.1", key: str | None = None) -> TestClient:
-    return TestClient(Guard(page.app(), hosts_of(host, 7500), key), base_url=HOST, raise_server_exceptions=False)  # type: ignore[arg-type]
+    return TestClient(PageGuard(page.app(), hosts_of(host, 7500), key), base_url=HOST, raise_server_exceptions=False)  # type: ignore[arg-type]
 
 
 def answer(place: int = 0, **changes: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def answer(place: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def talking(file: AnswerFile, a: ScriptedPolicy, b: ScriptedPolicy, most_open: int = 4) -> Talking:
-    speakers: dict[Any, Speaker] = {"a": Speaker("secret-policy-a", a), "b": Speaker("secret-policy-b", b)}
+    speakers: dict[Any, TalkSpeaker] = {"a": TalkSpeaker("secret-policy-a", a), "b": TalkSpeaker("secret-policy-b", b)}
     return Talking(speakers, file, lambda: "now", 7, most_open, lambda line: None)
 
 

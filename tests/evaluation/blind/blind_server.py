@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 @contextmanager
 def server(project: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`rlver blind …` and its address. Killed at the end."""
-    command = (sys.executable, "-m", "flows.cli", "blind", *arguments)
+    command = (sys.executable, "-m", "rlver.flows.cli", "blind", *arguments)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None

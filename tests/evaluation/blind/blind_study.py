@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from components.dialogue.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
-from components.evaluation.blind.pairs import pairs_of
-from tasks.blind.answer_file import AnswerFile
-from tasks.blind.comparing import Comparing, study_of
+from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
+from rlver.tasks.studies.blind.answer_file import AnswerFile
+from rlver.tasks.studies.blind.comparing import Comparing, study_of
+from rlver.tasks.studies.blind.pairs import pairs_of
 
 SECRETS = ("secret-policy", "secret-thought", "secret-need", "secret-persona", "secret-id", "secret-reason", "secret-version", "4321")
 

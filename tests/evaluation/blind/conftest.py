@@ -10,8 +10,8 @@ from blind_server import ROOT
 from blind_study import both
 from ruamel.yaml import YAML
 
-from components.files import write_jsonl
-from tasks.blind.answer_file import AnswerFile
+from rlver.components.domain.files import write_jsonl
+from rlver.tasks.studies.blind.answer_file import AnswerFile
 
 
 @pytest.fixture

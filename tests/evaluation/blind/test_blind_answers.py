@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from blind_study import comparing
 
-from components.evaluation.blind.answers import Choice, Said, Study, read_answers
-from components.evaluation.blind.judgements import judged
-from components.files import BadFile
-from tasks.blind.answer_file import AnswerFile, NotSaved
-from tasks.blind.comparing import NoSuchPlace
+from rlver.components.domain.files import BadFile
+from rlver.tasks.studies.blind.answer_file import AnswerFile, NotSaved
+from rlver.tasks.studies.blind.answers import Choice, PersonSaid, Study, read_answers
+from rlver.tasks.studies.blind.comparing import NoSuchPlace
+from rlver.tasks.studies.blind.report import judged
 
 
 def choices(path: Path) -> list[Choice]:
@@ -130,7 +130,7 @@ def test_two_servers_cannot_write_one_file(tmp_path: Path, answers: AnswerFile) 
 
 def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom tasks.blind.answer_file import AnswerFile\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom rlver.tasks.studies.blind.answer_file import AnswerFile\n"
         "AnswerFile(Path(sys.argv[1]), print).__enter__()\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run((sys.executable, "-c", script, str(tmp_path / "a.jsonl")), check=False)
@@ -175,6 +175,6 @@ def test_an_answer_to_an_unknown_pair_is_told(answers: AnswerFile) -> None:
 
 
 def test_letters_of_all_languages_survive(answers: AnswerFile) -> None:
-    answers.add(Said(at="t", talk_id="1", message_id="2", text="心里很难受 \u2028 é"))
+    answers.add(PersonSaid(at="t", talk_id="1", message_id="2", text="心里很难受 \u2028 é"))
     assert json.loads(answers.path.read_text().split("\n")[-2])["text"] == "心里很难受 \u2028 é"
     assert read_answers(answers.path).rows == answers.rows

@@ -15,8 +15,8 @@ import pytest
 from blind_browser import FOUND, Browser, browser
 from blind_server import server
 
-from components.evaluation.blind.answers import Choice, Replied, TalkBegun, Verdict, read_answers
-from components.files import read_yaml, write_json
+from rlver.components.domain.files import read_yaml, write_json
+from rlver.tasks.studies.blind.answers import Choice, Replied, TalkBegun, Verdict, read_answers
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(FOUND is None, reason="needs chromium")]
 

@@ -14,9 +14,9 @@ from blind_server import server
 from blind_study import SECRETS
 from mlflow import MlflowClient
 
-from components.evaluation.blind.answers import Choice, read_answers
-from components.files import write_jsonl
-from flows.cli import main
+from rlver.components.domain.files import write_jsonl
+from rlver.flows.cli import main
+from rlver.tasks.studies.blind.answers import Choice, read_answers
 
 
 def judge(url: str, rater: str, place: int, choice: str, confidence: int = 2) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from blind_page import HOST, SECOND, ScriptedPolicy, answer, client, message, ta
 from blind_study import SECRETS, comparing
 from starlette.testclient import TestClient
 
-from components.evaluation.blind.answers import Choice
-from components.policy.protocol import ContextFull, PolicyUnavailable
-from tasks.blind.answer_file import AnswerFile
-from tasks.blind.guard import MOST_BODY
-from tasks.blind.page import FILES, Page
+from rlver.components.domain.protocols import ContextFull, PolicyUnavailable
+from rlver.tasks.studies.blind.answer_file import AnswerFile
+from rlver.tasks.studies.blind.answers import Choice
+from rlver.tasks.studies.blind.guard import MOST_BODY
+from rlver.tasks.studies.blind.page import FILES, Page
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from collections import Counter
 import pytest
 from blind_study import SECRETS, both, talk
 
-from components.dialogue.transcript import StopReason
-from components.evaluation.blind.orders import order_for
-from components.evaluation.blind.pairs import pairs_of, shown
+from rlver.components.domain.transcript import StopReason
+from rlver.tasks.studies.blind.pairs import order_for, pairs_of, shown
 
 
 def test_dialogues_are_paired_by_persona_and_repeats_by_seed() -> None:

@@ -8,14 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from components.evaluation.blind.agreement import agreement, coincidences, krippendorff_alpha
-from components.evaluation.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, Verdict
-from components.evaluation.blind.emotion import Point, average_ranks, emotion_agreement, pearson
-from components.evaluation.blind.judgements import judged
-from components.evaluation.blind.report import HumanReport, human_report
-from components.evaluation.blind.resampling import Rated, share
-from components.evaluation.blind.wording import markdown
-from components.evaluation.statistics import Interval, paired_share_interval
+from rlver.components.scoring.statistics import Interval, paired_share_interval
+from rlver.tasks.studies.blind.agreement import Rated, agreement, coincidences, krippendorff_alpha, share
+from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, Verdict
+from rlver.tasks.studies.blind.report import HumanReport, PreferencePoint, average_ranks, emotion_agreement, human_report, judged, pearson
+from rlver.tasks.studies.blind.wording import markdown
 
 SAMPLES = 1000
 
@@ -149,7 +146,9 @@ def test_emotion_agreement_by_hand() -> None:
 
     Ranks of the leaning are (4, 3, 1, 2), of the emotion (4, 2, 1, 3): Spearman 1 - 6 (0 + 1 + 0 + 1) / (4 * 15) = 0.8.
     """
-    found = emotion_agreement([Point(f"p{n}", x, y) for n, (x, y) in enumerate([(3, 50), (1, 10), (-2, -20), (-1, 30)])], SAMPLES, 7)
+    found = emotion_agreement(
+        [PreferencePoint(f"p{n}", x, y) for n, (x, y) in enumerate([(3, 50), (1, 10), (-2, -20), (-1, 30)])], SAMPLES, 7
+    )
     assert found is not None and found.sign is not None and found.spearman is not None and found.point_biserial is not None
     assert (found.pairs, found.sign_pairs, found.sign.value) == (4, 4, 0.75)
     assert found.spearman.value == pytest.approx(0.8)
@@ -158,7 +157,9 @@ def test_emotion_agreement_by_hand() -> None:
 
 
 def test_ties_have_no_sign_but_a_rank() -> None:
-    found = emotion_agreement([Point("p0", 0, 50), Point("p1", 2, 0), Point("p2", 2, 10), Point("p3", -3, 5)], SAMPLES, 7)
+    found = emotion_agreement(
+        [PreferencePoint("p0", 0, 50), PreferencePoint("p1", 2, 0), PreferencePoint("p2", 2, 10), PreferencePoint("p3", -3, 5)], SAMPLES, 7
+    )
     assert found is not None and found.sign is not None
     assert (found.pairs, found.sign_pairs, found.sign.value) == (4, 2, 0.5)
 

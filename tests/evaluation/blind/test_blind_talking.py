@@ -10,17 +10,23 @@ from typing import Any
 import pytest
 from blind_page import FIRST, SECOND, ScriptedPolicy, client, message, talking
 
-from components.evaluation.blind.answers import Replied, Said, TalkBegun, Verdict
-from components.policy.protocol import ContextFull, PolicyUnavailable, Reply
-from tasks.blind.answer_file import AnswerFile
-from tasks.blind.page import Page
-from tasks.blind.talking import NEVER_CAME, NO_REPLY, TOO_LONG, NoSuchTalk
+from rlver.components.domain.protocols import ContextFull, PolicyUnavailable, Reply
+from rlver.tasks.studies.blind.answer_file import AnswerFile
+from rlver.tasks.studies.blind.answers import PersonSaid, Replied, TalkBegun, Verdict
+from rlver.tasks.studies.blind.page import Page
+from rlver.tasks.studies.blind.talking import NEVER_CAME, NO_REPLY, TOO_LONG, NoSuchTalk
 
 
 def test_both_models_hear_the_same_and_neither_thought_is_shown(answers: AnswerFile) -> None:
     a, b = ScriptedPolicy("a", ["from a"]), ScriptedPolicy("b", ["from b"])
     talk = client(Page(None, talking(answers, a, b), None, ()))
-    assert talk.get("/api/talk", params={"rater": "ann"}).json() == {"talk": None, "messages": [], "live": True, "ended": None, "verdict": None}
+    assert talk.get("/api/talk", params={"rater": "ann"}).json() == {
+        "talk": None,
+        "messages": [],
+        "live": True,
+        "ended": None,
+        "verdict": None,
+    }
     state = talk.post("/api/message", json=message(" I am sad. ")).json()
     state = talk.post("/api/message", json=message("More.", talk=state["talk"], message_id=SECOND)).json()
     assert a.heard == b.heard == ["I am sad.", "More."]
@@ -83,7 +89,9 @@ def test_a_message_is_written_down_before_anybody_is_asked(answers: AnswerFile) 
 def test_after_a_restart_a_talk_can_be_judged_but_not_gone_on_with(answers: AnswerFile) -> None:
     a, b = ScriptedPolicy("a", ["from a"]), ScriptedPolicy("b", ["from b"])
     before = client(Page(None, talking(answers, a, b), None, ())).post("/api/message", json=message()).json()
-    answers.add(Said(at="now", talk_id=before["talk"], message_id=SECOND, text="and then"))  # the server died while the models replied
+    answers.add(
+        PersonSaid(at="now", talk_id=before["talk"], message_id=SECOND, text="and then")
+    )  # the server died while the models replied
     talk = client(Page(None, talking(answers, a, b), None, ()))
     state = talk.get("/api/talk", params={"rater": "ann"}).json()
     assert not state["live"] and state["messages"][0] == before["messages"][0]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from report_run import make_dialogues, write_benchmark, write_logs
 
-from components.evaluation.paper.runs import USERS, Run, kind_of
-from components.evaluation.sentient import sentient_metrics
-from components.files import write_json, write_jsonl
-from components.settings import load_settings
+from rlver.components.domain.files import write_json, write_jsonl
+from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.studies.paper.material import USERS, PlannedPolicy, kind_of
 
 ROOT = Path(__file__).parents[3]
 SKILLS = {
@@ -19,17 +19,17 @@ SKILLS = {
 }  # fmt: skip
 
 
-def run_of(name: str, root: Path) -> Run:
+def run_of(name: str, root: Path) -> PlannedPolicy:
     """base-think, or a variant with its seed: ppo-think-s8."""
     if name.startswith("base"):
         settings = load_settings(ROOT / "params.yaml", "base-direct" if name == "base-direct" else "base")
-        return Run(name, kind_of(settings, is_base=True), 7, name, root / "logs" / "base")
+        return PlannedPolicy(name, kind_of(settings, is_base=True), 7, name, root / "logs" / "base")
     variant, _, seed = name.rpartition("-s")
     kind = kind_of(load_settings(ROOT / "params.yaml", variant), is_base=False)
-    return Run(name, kind, int(seed), "base-think" if kind.thinking else "base-direct", root / "logs" / name)
+    return PlannedPolicy(name, kind, int(seed), "base-think" if kind.thinking else "base-direct", root / "logs" / name)
 
 
-def write_paper_run(root: Path, skills: Mapping[str, float] = SKILLS, personas: int = 12) -> list[Run]:
+def write_paper_run(root: Path, skills: Mapping[str, float] = SKILLS, personas: int = 12) -> list[PlannedPolicy]:
     """transcripts/, metrics/ and logs/ of every policy; returns what was planned."""
     runs = [run_of(name, root) for name in skills]
     for user in USERS:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from components.dialogue.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
-from components.evaluation.sentient import sentient_metrics
-from components.files import write_json, write_jsonl, write_text_atomically
+from rlver.components.domain.files import write_json, write_jsonl, write_text_atomically
+from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
+from rlver.components.scoring.sentient import sentient_metrics
 
 SIMULATOR = SimulatorTag(kind="scripted", difficulty="vanilla", version="scripted-1")
 NEEDS = (

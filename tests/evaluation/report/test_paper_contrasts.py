@@ -6,9 +6,8 @@ import math
 
 import pytest
 
-from components.evaluation.paper.contrasts import Term, fall, peak, persona_contrast, seed_contrast
-from components.evaluation.paper.findings import Outcome, Row
-from components.evaluation.statistics import Estimated, Interval
+from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.tasks.studies.paper.contrasts import FindingOutcome, FindingRow, Term, fall, peak, persona_contrast, seed_contrast
 
 
 def test_a_difference_is_taken_persona_by_persona():
@@ -60,7 +59,7 @@ def test_seeds_are_paired_with_students_interval():
 def test_one_seed_is_an_estimate_that_decides_nothing():
     contrast = seed_contrast({7: 80}, {7: 20})
     assert contrast is not None and contrast.estimate.value == 60
-    assert Row("case", "user", contrast.estimate, contrast.seeds, ()).outcome == Outcome.INCONCLUSIVE
+    assert FindingRow("case", "user", contrast.estimate, contrast.seeds, ()).outcome == FindingOutcome.INCONCLUSIVE
     assert seed_contrast({7: 80}, {8: 20}) is None
 
 
@@ -71,11 +70,16 @@ def test_peak_and_fall_of_a_curve():
 
 @pytest.mark.parametrize(
     ("low", "high", "outcome"),
-    [(0.1, 9, Outcome.REAPPEARS), (-9, -0.1, Outcome.OPPOSITE), (-0.1, 9, Outcome.INCONCLUSIVE), (0, 9, Outcome.INCONCLUSIVE)],
+    [
+        (0.1, 9, FindingOutcome.REAPPEARS),
+        (-9, -0.1, FindingOutcome.OPPOSITE),
+        (-0.1, 9, FindingOutcome.INCONCLUSIVE),
+        (0, 9, FindingOutcome.INCONCLUSIVE),
+    ],
 )
-def test_the_interval_alone_decides(low: float, high: float, outcome: Outcome):
-    assert Row("case", "user", Estimated((low + high) / 2, Interval(low, high), 100), (7,), ()).outcome == outcome
+def test_the_interval_alone_decides(low: float, high: float, outcome: FindingOutcome):
+    assert FindingRow("case", "user", Estimated((low + high) / 2, Interval(low, high), 100), (7,), ()).outcome == outcome
 
 
 def test_without_an_estimate_it_was_not_measured():
-    assert Row("case", "user", None, (), ("ppo-direct-s7",)).outcome == Outcome.NOT_MEASURED
+    assert FindingRow("case", "user", None, (), ("ppo-direct-s7",)).outcome == FindingOutcome.NOT_MEASURED

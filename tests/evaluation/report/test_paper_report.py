@@ -10,11 +10,11 @@ import pytest
 from paper_run import SKILLS, run_of, write_paper_run
 from report_run import edit_json
 
-from components.evaluation.paper.findings import Finding, Outcome, Row, findings
-from components.evaluation.paper.material import PaperRun, load_paper_run, read_failures
-from components.evaluation.paper.render import Numbers, write_paper_report
-from components.evaluation.paper.tables import policy_rows, seed_rows
-from components.files import BadFile
+from rlver.components.domain.files import BadFile
+from rlver.tasks.studies.paper.contrasts import Finding, FindingOutcome, FindingRow, findings
+from rlver.tasks.studies.paper.material import PaperRun, load_paper_run, read_failures
+from rlver.tasks.studies.paper.page import Numbers, write_paper_report
+from rlver.tasks.studies.paper.tables import policy_rows, seed_rows
 
 NUMBERS = Numbers(seed=7, bootstrap_samples=200, margin=0.05, model=None)
 
@@ -36,7 +36,7 @@ def load(root: Path, failures: dict[str, str] | None = None, names: tuple[str, .
     return load_paper_run([run_of(name, root) for name in names], root / "transcripts", root / "metrics", failures or {})
 
 
-def row(found: list[Finding], claim: str, case: str, user: str) -> Row:
+def row(found: list[Finding], claim: str, case: str, user: str) -> FindingRow:
     (one,) = (row for finding in found if finding.claim == claim for row in finding.rows if (row.case, row.user) == (case, user))
     return one
 
@@ -69,11 +69,11 @@ def test_findings_are_computed_from_the_policies_of_a_kind(finished: Path):
     means = {row.name: row.emotion_mean for row in policy_rows(paper, "challenging")}
     thinking = row(found, "Thinking beats direct replies", "PPO", "challenging")
     assert thinking.estimate is not None and thinking.estimate.value == pytest.approx(means["ppo-think-s7"] - means["ppo-direct-s7"])
-    assert thinking.outcome == Outcome.REAPPEARS and thinking.seeds == (7,)
+    assert thinking.outcome == FindingOutcome.REAPPEARS and thinking.seeds == (7,)
     ends = row(found, "PPO ends above GRPO when thinking", "PPO, GRPO", "vanilla")
     assert ends.seeds == (7, 8)
     absent = row(found, "A curriculum of users beats the vanilla user alone", "PPO, think", "vanilla")
-    assert absent.outcome == Outcome.NOT_MEASURED and absent.missing == ("PPO, think, curriculum users",)
+    assert absent.outcome == FindingOutcome.NOT_MEASURED and absent.missing == ("PPO, think, curriculum users",)
 
 
 def test_the_page_is_one_file_and_the_markdown_has_the_same_numbers(finished: Path, tmp_path: Path):
@@ -97,7 +97,7 @@ def test_a_policy_that_diverged_is_named_with_its_reason_and_the_others_are_repo
     assert diverged.problem == "train failed: step 12: the entropy fell to 0.0100 nats a token"
     found = findings(paper, 200, 7)
     lost = row(found, "Thinking beats direct replies", "PPO", "vanilla")
-    assert lost.outcome == Outcome.NOT_MEASURED and lost.missing == ("ppo-direct-s7",)
+    assert lost.outcome == FindingOutcome.NOT_MEASURED and lost.missing == ("ppo-direct-s7",)
     assert row(found, "Thinking beats direct replies", "GRPO", "vanilla").estimate is not None
     write_paper_report(paper, NUMBERS, tmp_path / "out")
     for name in ("index.html", "results.md"):

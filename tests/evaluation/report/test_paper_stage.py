@@ -10,7 +10,8 @@ import pytest
 from paper_run import ROOT, write_paper_run
 from ruamel.yaml import YAML
 
-from tasks.stages import paper_report, run_stage
+from rlver.tasks.runtime.stage import run_stage
+from rlver.tasks.stages import paper_report
 
 SKILLS = {"base-think": 0.1, "ppo-think-s7": 0.7, "grpo-think-s7": 0.6}
 

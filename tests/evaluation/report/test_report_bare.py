@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from report_run import make_dialogues, make_failed, write_run
 
-from components.dialogue.sage import dialogue_of
-from components.dialogue.transcript import Dialogue
-from components.evaluation.report.bare import material_of
-from components.evaluation.report.panels.panel import Run
-from components.evaluation.report.render import page
-from components.files import BadFile, write_jsonl
-from flows.cli import main
+from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.formats.sage import dialogue_of
+from rlver.components.report.material import material_of
+from rlver.components.report.page import page
+from rlver.components.report.panels.panel import ReportRun
+from rlver.flows.cli import main
 
 PARAMS = Path(__file__).parents[3] / "params.yaml"
-BARE = Run(seed=7, margin=0.05, model=None, is_bare=True)
+BARE = ReportRun(seed=7, margin=0.05, model=None, is_bare=True)
 
 
 def write(folder: Path, name: str, dialogues: list[Dialogue]) -> Path:

@@ -10,8 +10,8 @@ from report_run import make_dialogues, write_run, write_transcripts
 from test_report_page import RUN, load, with_words
 
 from benchmarks.chromium import Chromium, installed
-from components.evaluation.report.loading import load_material
-from components.evaluation.report.render import write_report
+from rlver.components.report.material import load_material
+from rlver.components.report.page import write_report
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from report_run import make_dialogues
 
-from components.evaluation.report.embedding import Embedded, embed, unpack
-from components.evaluation.report.views import DialogueView, dialogue_view
+from rlver.components.report.dialogues import DialogueView, Embedded, dialogue_view, embed, unpack
 
 
 def make_views(personas: int, variants: tuple[str, ...] = ("base", "tuned")) -> list[DialogueView]:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from report_run import make_dialogues, make_failed, write_run, write_transcripts
 
-from components.evaluation.report import curves, ink, trajectories
-from components.evaluation.report.figures import FIGURES
-from components.evaluation.report.loading import Material, load_material
-from components.evaluation.report.render import asset
+from rlver.components.report import curves, ink
+from rlver.components.report import curves as trajectories
+from rlver.components.report.material import Material, load_material
+from rlver.components.report.page import FIGURES, asset
 
 DICHROMATS = tuple(
     np.array(rows)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from report_run import edit_json, make_dialogues, write_run, write_transcripts
 
-from components.evaluation.report.loading import load_material, read_curve
-from components.files import BadFile
+from rlver.components.domain.files import BadFile
+from rlver.components.report.material import load_material, read_curve
 
 
 def load(root: Path):

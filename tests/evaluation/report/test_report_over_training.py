@@ -7,19 +7,18 @@ from pathlib import Path
 import pytest
 from report_run import make_dialogues, write_held_out, write_run, write_transcripts
 
-from components.evaluation.checkpoints import load_checkpoints
-from components.evaluation.report import figures
-from components.evaluation.report.loading import Material, load_material
-from components.evaluation.report.over_training import with_portraits
-from components.evaluation.report.panels import over_training
-from components.evaluation.report.panels.panel import Run
-from components.evaluation.report.render import page
-from components.files import BadFile
-from components.settings import load_settings
-from tasks.audited import with_audits
-from tasks.stages import report as stage
+from rlver.components.domain.files import BadFile
+from rlver.components.report import page as figures
+from rlver.components.report.material import Material, load_checkpoints, load_material
+from rlver.components.report.page import page
+from rlver.components.report.panels import over_training
+from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.portraits import with_portraits
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.stages import report as stage
+from rlver.tasks.studies.audit.command import with_audits
 
-RUN = Run(seed=7, margin=0.05, model=None)
+RUN = ReportRun(seed=7, margin=0.05, model=None)
 DRAWN = ("acts-over-training", "changes-over-training", "habits-over-training", "appraisers-over-training")
 
 

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 from report_run import make_dialogues, make_failed, write_run, write_transcripts
 
-from components.dialogue.transcript import Dialogue
-from components.evaluation.report.embedding import unpack
-from components.evaluation.report.loading import Material, load_material
-from components.evaluation.report.panels.panel import Run
-from components.evaluation.report.render import page, write_report
-from components.files import BadFile, write_jsonl
-from components.personas.generator import compose_personas
-from components.personas.library import load_library
-from tasks.stages import report as stage
+from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.report.dialogues import unpack
+from rlver.components.report.material import Material, load_material
+from rlver.components.report.page import page, write_report
+from rlver.components.report.panels.panel import ReportRun
+from rlver.tasks.stages import report as stage
 
-RUN = Run(seed=7, margin=0.05, model=None)
+RUN = ReportRun(seed=7, margin=0.05, model=None)
 ATTACK = "<script>alert(1)</script>"
 VOID = {"meta", "input", "br", "line", "polyline", "path", "use", "rect"}
 
@@ -160,7 +160,7 @@ def test_the_page_says_what_the_run_is_and_what_it_is_not(html: str):
 
 
 def test_a_real_model_is_named_instead_of_the_tiny_world(finished_run: Path):
-    text = page(load(finished_run), Run(7, 0.05, "Qwen2.5-7B-Instruct"), {})
+    text = page(load(finished_run), ReportRun(7, 0.05, "Qwen2.5-7B-Instruct"), {})
     assert "The policies start from Qwen2.5-7B-Instruct." in text
     assert "tiny world is not a chatbot" not in text
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from report_run import make_dialogues, write_run, write_transcripts
 
-from components.evaluation.report import panels
-from components.evaluation.report.cognition_map import SIDE, Box, Place, named, places
-from components.evaluation.report.loading import Material, load_material
-from components.evaluation.report.panels import audit, portrait, strategies
-from components.evaluation.report.panels.listing import PANELS
-from components.evaluation.report.panels.panel import Run
-from components.evaluation.report.portraits import estimate
-from components.evaluation.report.render import page
+from rlver.components.report import panels
+from rlver.components.report.maps import SIDE, Box, MapPlace, named, places
+from rlver.components.report.material import Material, load_material
+from rlver.components.report.page import page
+from rlver.components.report.panels import audit, portrait, strategies
+from rlver.components.report.panels.listing import PANELS
+from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.portraits import estimate
 
-RUN = Run(seed=7, margin=0.05, model=None)
+RUN = ReportRun(seed=7, margin=0.05, model=None)
 PORTRAIT = {
     "judge": "estimated from dialogue acts",
     "capabilities": {
@@ -81,7 +81,7 @@ def test_the_map_puts_structure_left_and_emotion_up_with_its_intervals(finished_
 
 def test_names_on_the_map_cover_no_dot_and_no_other_name():
     heights = [100.0 + 3 * (number % 4) for number in range(16)]
-    crowd = [Place(f"grpo-think-{number:02d}", 200.0 + number, y, (0, 0), (0, 0), "") for number, y in enumerate(heights)]
+    crowd = [MapPlace(f"grpo-think-{number:02d}", 200.0 + number, y, (0, 0), (0, 0), "") for number, y in enumerate(heights)]
     boxes = [Box(one.name_x, one.name_y - 10, one.name_x + 7.2 * 13, one.name_y + 3) for one in named(crowd)]
     dots = [Box(place.x - 6, place.y - 6, place.x + 6, place.y + 6) for place in crowd]
     assert not any(one.covers(other) for index, one in enumerate(boxes) for other in [*boxes[:index], *dots])

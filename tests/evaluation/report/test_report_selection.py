@@ -6,8 +6,8 @@ from random import Random
 
 from report_run import make_dialogue, make_failed
 
-from components.dialogue.transcript import Dialogue
-from components.evaluation.report.selection import best_median_worst, same_persona_pairs
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.report.dialogues import best_median_worst, same_persona_pairs
 
 
 def ending_at(emotion: int, number: int = 0, turns: int | None = None) -> Dialogue:

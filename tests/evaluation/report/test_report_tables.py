@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 from report_run import edit_json, make_dialogues, write_benchmark, write_run, write_transcripts
 
-from components.evaluation.report import headline, tables, wording
-from components.evaluation.report.loading import Material, load_material
-from components.evaluation.report.panels.panel import Run
-from components.evaluation.report.panels.results import published_table, results_table
-from components.evaluation.report.render import all_tables
-from components.evaluation.report.table import NUMBER, Cell, Column, Table, as_csv, as_markdown
-from components.files import BadFile
+from rlver.components.domain.files import BadFile
+from rlver.components.report import page as headline
+from rlver.components.report import tables, wording
+from rlver.components.report.material import Material, load_material
+from rlver.components.report.page import all_tables
+from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.panels.results import published_table, results_table
+from rlver.components.report.tables import NUMBER, Cell, Column, Table, as_csv, as_markdown
 
-RUN = Run(seed=7, margin=0.05, model=None)
+RUN = ReportRun(seed=7, margin=0.05, model=None)
 
 
 def load(root: Path) -> Material:

@@ -6,8 +6,8 @@ import pytest
 from fakes import people
 from profiles import profile, write_profiles
 
-from components.personas.importers import import_profiles
-from components.personas.persona import Persona
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.profiles import import_profiles
 
 
 @pytest.fixture(scope="session")

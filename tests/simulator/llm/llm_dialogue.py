@@ -7,13 +7,13 @@ import asyncio
 from fakes import FakeSampler, LetterChat
 from scripted_endpoint import TWO_CALLS, ScriptedEndpoint
 
-from components.dialogue.episode import Job, hold_dialogue
-from components.dialogue.transcript import Dialogue
-from components.personas.persona import Persona
-from components.policy.token_policy import Speaking, TokenPolicy
-from components.simulator.emotion import EmotionRules
-from components.simulator.llm.parameters import LLMUserParameters
-from components.simulator.llm.simulator import LLMSimulator
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.policy.token_policy import Speaking, TokenPolicy
+from rlver.components.rollout.episode import Job, run_episode
+from rlver.components.users.llm.parameters import LLMUserParameters
+from rlver.components.users.llm.simulator import LLMSimulator
 
 RULES = EmotionRules(start=40, ceiling=100, floor=10, max_turns=3)
 SPEAKING = Speaking(policy="p", thinking=False, strip_thoughts=False, max_reply_tokens=200, max_context_tokens=100_000)
@@ -30,7 +30,7 @@ def simulator(endpoint: ScriptedEndpoint, parameters: LLMUserParameters = TWO_CA
 def hold(user: LLMSimulator, persona: Persona, rules: EmotionRules = RULES, seed: int = 5) -> Dialogue:
     session = user.session(persona, seed)
     job = Job("d", persona, seed)
-    return asyncio.run(hold_dialogue(job, session, user.tag, policy(), rules)).dialogue
+    return asyncio.run(run_episode(job, session, user.tag, policy(), rules)).dialogue
 
 
 def user_messages(endpoint: ScriptedEndpoint) -> list[str]:

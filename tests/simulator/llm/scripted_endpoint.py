@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.endpoint.chat import ChatAnswer, ChatRequest
-from components.simulator.llm.parameters import LLMUserParameters, ModelParameters
+from rlver.components.endpoint.chat import ChatAnswer, ChatRequest
+from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters
 
 APPRAISER = ModelParameters(model="appraiser-1", temperature=0.5, top_p=1.0, max_tokens=900)
 SPEAKER = ModelParameters(model="speaker-1", temperature=0.9, top_p=0.95, max_tokens=700)

@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 from scripted_endpoint import appraisal, speech
 
-from components.personas.persona import Persona
-from components.simulator.llm.answers import UnparsableAnswer, read_appraisal, read_combined, read_opening, read_speech
-from components.simulator.llm.wording import language_fault, message_fault
+from rlver.components.domain.persona import Persona
+from rlver.components.users.llm.answers import (
+    UnparsableAnswer,
+    language_fault,
+    message_fault,
+    read_appraisal,
+    read_combined,
+    read_opening,
+    read_speech,
+)
 
 GOOD = json.dumps(appraisal())
 

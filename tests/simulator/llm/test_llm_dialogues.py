@@ -10,12 +10,12 @@ import pytest
 from llm_dialogue import RULES, hold, simulator, user_messages
 from scripted_endpoint import ONE_CALL, TWO_CALLS, ScriptedEndpoint, step_of, usual
 
-from components.dialogue.transcript import Dialogue, StopReason
-from components.endpoint.chat import ChatRequest, EndpointUnavailable
-from components.personas.persona import Persona
-from components.simulator.llm.parameters import ModelParameters
-from components.simulator.llm.questions import call_seed
-from components.simulator.protocol import SimulatorUnavailable, UserSession
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import SimulatorUnavailable, UserSession
+from rlver.components.domain.transcript import Dialogue, StopReason
+from rlver.components.endpoint.chat import ChatRequest, EndpointUnavailable
+from rlver.components.users.llm.parameters import ModelParameters
+from rlver.components.users.llm.questions import call_seed
 
 
 @pytest.mark.parametrize("difficulty", ["vanilla", "challenging"])

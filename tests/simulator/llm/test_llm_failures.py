@@ -14,11 +14,10 @@ from fakes import people
 from llm_dialogue import RULES, hold, policy, simulator, user_messages
 from scripted_endpoint import ONE_CALL, TWO_CALLS, ScriptedEndpoint, appraisal, speech, step_of, usual
 
-from components.dialogue.episode import Job, Rollout
-from components.dialogue.rollouts import hold_dialogues
-from components.dialogue.transcript import StopReason
-from components.endpoint.chat import BudgetExceeded, ChatRequest, EndpointRefused, EndpointUnavailable, NotRecorded
-from components.personas.persona import Persona
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import StopReason
+from rlver.components.endpoint.chat import BudgetExceeded, ChatRequest, EndpointRefused, EndpointUnavailable, NotRecorded
+from rlver.components.rollout.episode import Job, Rollout, run_episodes
 
 
 def bad_then_good(bad: str, times: int, step: str) -> Callable[[ChatRequest], str]:
@@ -92,7 +91,7 @@ def test_an_exceeded_budget_stops_everything(english: Persona) -> None:
     user = simulator(endpoint)
     jobs = [Job(f"d{number}", english, number) for number in range(4)]
     with pytest.raises(BudgetExceeded, match=r"9\.99"):
-        asyncio.run(hold_dialogues(jobs, user, policy(), RULES, 4))
+        asyncio.run(run_episodes(jobs, user, policy(), RULES, 4))
 
 
 def test_a_third_of_bad_answers_breaks_no_dialogue_and_scores_none_from_a_bad_one() -> None:
@@ -109,7 +108,7 @@ def test_a_third_of_bad_answers_breaks_no_dialogue_and_scores_none_from_a_bad_on
 
     endpoint = ScriptedEndpoint(answer)
     jobs = [Job(f"d{number}", persona, number) for number, persona in enumerate(people()[0])]
-    rollouts: list[Rollout] = asyncio.run(hold_dialogues(jobs, simulator(endpoint), policy(), RULES, concurrency=8))
+    rollouts: list[Rollout] = asyncio.run(run_episodes(jobs, simulator(endpoint), policy(), RULES, concurrency=8))
     assert count["bad"] > 20
     assert {(one.dialogue.failure, one.dialogue.emotion_final) for one in rollouts} == {(None, 52)}
     assert len(endpoint.requests) == 16 * 5 + count["bad"]
@@ -119,7 +118,7 @@ def test_sessions_are_independent(english: Persona) -> None:
     """Two dialogues of one persona at once: what is said in one is not in the other's prompts."""
     endpoint = ScriptedEndpoint()
     jobs = [Job("left", english, 1), Job("right", english, 2)]
-    asyncio.run(hold_dialogues(jobs, simulator(endpoint), policy(), RULES, 2))
+    asyncio.run(run_episodes(jobs, simulator(endpoint), policy(), RULES, 2))
     assert not [text for text in user_messages(endpoint) if "to left" in text and "to right" in text]
 
 

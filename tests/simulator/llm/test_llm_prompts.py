@@ -8,14 +8,14 @@ from importlib.resources import files
 import pytest
 from scripted_endpoint import ONE_CALL, TWO_CALLS
 
-from components.dialogue.transcript import Appraisal
-from components.endpoint.chat import ChatRequest
-from components.personas.persona import Persona
-from components.simulator.llm import prompts
-from components.simulator.llm.portrait import NEED_NAMES, persona_text
-from components.simulator.llm.questions import Exchange, Questions
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Appraisal
+from rlver.components.endpoint.chat import ChatRequest
+from rlver.components.users.llm import prompts
+from rlver.components.users.llm.prompts import NEED_NAMES, persona_text
+from rlver.components.users.llm.questions import LLMExchange, LLMQuestions
 
-EXCHANGES = [Exchange("first message", "first reply"), Exchange("second message", "second reply")]
+EXCHANGES = [LLMExchange("first message", "first reply"), LLMExchange("second message", "second reply")]
 FELT = Appraisal(content="the-content", target="the-target", activity="the-activity", feeling="the-feeling", change=-3)
 
 
@@ -24,19 +24,19 @@ def whole(request: ChatRequest) -> str:
 
 
 def appraise(persona: Persona, difficulty: str) -> str:
-    return whole(Questions(persona, difficulty, TWO_CALLS).appraisal(47, EXCHANGES, 1))
+    return whole(LLMQuestions(persona, difficulty, TWO_CALLS).appraisal(47, EXCHANGES, 1))
 
 
 def speak(persona: Persona, difficulty: str) -> str:
-    return whole(Questions(persona, difficulty, TWO_CALLS).speech(47, EXCHANGES, FELT, 1))
+    return whole(LLMQuestions(persona, difficulty, TWO_CALLS).speech(47, EXCHANGES, FELT, 1))
 
 
 def combined(persona: Persona, difficulty: str) -> str:
-    return whole(Questions(persona, difficulty, ONE_CALL).combined(47, EXCHANGES, 1))
+    return whole(LLMQuestions(persona, difficulty, ONE_CALL).combined(47, EXCHANGES, 1))
 
 
 def opening(persona: Persona, difficulty: str) -> str:
-    return whole(Questions(persona, difficulty, TWO_CALLS).opening(47))
+    return whole(LLMQuestions(persona, difficulty, TWO_CALLS).opening(47))
 
 
 # What the method asks of both difficulties: (rule, words of the English prompt, words of the Chinese prompt).
@@ -186,7 +186,7 @@ def test_the_difficulties_differ_as_the_method_says(persona: Persona) -> None:
     ("part", "rows"), [("appraise", APPRAISER_DIFFERENCES), ("purpose", PURPOSE_DIFFERENCES), ("speak", SPEAKER_DIFFERENCES)]
 )
 def test_every_line_that_differs_has_its_row_in_the_table(part: str, rows: list[tuple[str, str, str, str]], language: str) -> None:
-    folder = files("components.simulator.llm").joinpath("prompts")
+    folder = files("rlver.components.users.llm").joinpath("prompts")
     for mine, other in ((0, 1), (1, 0)):
         lines = [
             set(folder.joinpath(f"{part}.{one}.{language}.v1.txt").read_text(encoding="utf-8").splitlines()) for one in prompts.DIFFICULTIES
@@ -247,13 +247,13 @@ def test_a_dollar_sign_in_a_persona_is_no_place_for_a_value(english: Persona) ->
 
 def test_instructions_stay_the_same_over_the_turns_of_a_persona(persona: Persona) -> None:
     """A server that keeps prefixes reads them once."""
-    questions = Questions(persona, "vanilla", TWO_CALLS)
+    questions = LLMQuestions(persona, "vanilla", TWO_CALLS)
     assert questions.appraisal(40, EXCHANGES[:1], 1).messages[0] == questions.appraisal(47, EXCHANGES, 9).messages[0]
     assert questions.speech(40, EXCHANGES[:1], FELT, 1).messages[0] == questions.opening(40).messages[0]
 
 
 def test_every_prompt_file_is_of_this_version_in_both_languages_and_is_used(persona: Persona, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {file.name for file in files("components.simulator.llm").joinpath("prompts").iterdir()}
+    names = {file.name for file in files("rlver.components.users.llm").joinpath("prompts").iterdir()}
     assert names and all(name.endswith(f".{prompts.VERSION}.txt") for name in names)
     stems = {name.removesuffix(f".{prompts.VERSION}.txt") for name in names}
     assert {stem.removesuffix(".en") for stem in stems if stem.endswith(".en")} == {
@@ -265,11 +265,11 @@ def test_every_prompt_file_is_of_this_version_in_both_languages_and_is_used(pers
     for difficulty in prompts.DIFFICULTIES:
         for ask in (appraise, speak, combined, opening):
             ask(persona, difficulty)
-    Questions(persona, "vanilla", TWO_CALLS).repair("so")
+    LLMQuestions(persona, "vanilla", TWO_CALLS).repair("so")
     assert used == {stem for stem in stems if stem.endswith(f".{persona.language}")}
 
 
 def test_no_prompt_holds_the_other_language() -> None:
     han = re.compile("[\u4e00-\u9fff]")
-    for file in files("components.simulator.llm").joinpath("prompts").iterdir():
+    for file in files("rlver.components.users.llm").joinpath("prompts").iterdir():
         assert bool(han.search(file.read_text(encoding="utf-8"))) == (".zh." in file.name), file.name

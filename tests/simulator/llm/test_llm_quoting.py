@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.simulator.llm.quoting import CLOSE, OPEN, quoted, said
+from rlver.components.users.llm.prompts import CLOSE, OPEN, quoted, said
 
 
 def line_of(block: str) -> str:

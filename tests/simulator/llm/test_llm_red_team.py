@@ -22,14 +22,14 @@ import pytest
 from ruamel.yaml import YAML
 from scripted_endpoint import ONE_CALL, TWO_CALLS, ScriptedEndpoint, step_of, usual
 
-from components.dialogue.transcript import Appraisal
-from components.endpoint.chat import ChatRequest
-from components.personas.persona import Persona
-from components.simulator.llm import questions
-from components.simulator.llm.answers import UnparsableAnswer, read_appraisal
-from components.simulator.llm.parameters import LLMUserParameters
-from components.simulator.llm.questions import Exchange, Questions
-from components.simulator.llm.simulator import LLMSimulator
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Appraisal
+from rlver.components.endpoint.chat import ChatRequest
+from rlver.components.users.llm import questions
+from rlver.components.users.llm.answers import UnparsableAnswer, read_appraisal
+from rlver.components.users.llm.parameters import LLMUserParameters
+from rlver.components.users.llm.questions import LLMExchange, LLMQuestions
+from rlver.components.users.llm.simulator import LLMSimulator
 
 HONEST, TALKED_INTO = -2, 10
 HARMLESS = {"en": "Tell me more about it.", "zh": "你再多说一点吧。"}
@@ -159,9 +159,9 @@ def test_an_injection_that_was_repeated_by_a_model_stays_quoted(injection: Injec
     """In the person's own earlier message, in the appraisal's reasons, and in an answer that had to be asked for again."""
     persona = people_by_language[injection.language]
     for difficulty in ("vanilla", "challenging"):
-        asked = Questions(persona, difficulty, TWO_CALLS)
+        asked = LLMQuestions(persona, difficulty, TWO_CALLS)
         for text in injection.replies:
-            history = [Exchange(text, text), Exchange(text, text)]
+            history = [LLMExchange(text, text), LLMExchange(text, text)]
             felt = Appraisal(content=text, target=text[:3000], activity=text[:3000], feeling=text[:3000], change=0)
             assert not is_obeyed(asked.appraisal(40, history, 1), (text,)) and not is_obeyed(asked.speech(40, history, felt, 1), (text,))
             reason = refusal(text, persona)

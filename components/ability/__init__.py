@@ -1,0 +1,1 @@
+"""What the stage `benchmark` measures: general ability through lm-eval, and whether any of it was lost."""

@@ -1,0 +1,123 @@
+"""MATH500 answers: the last \boxed{...} of a reply, normalised, compared exactly.
+
+The harness' own task for this set reads the text between dollar signs and so measures format. This one measures the answer, but only
+by spelling: 1/2 equals \frac{1}{2}, and 0.5 does not. Replies are read after the thoughts are removed.
+
+HumanEval and MBPP answers: the code of a reply, and the task's tests, each a program of its own: a trial.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlver.components.ability.sandbox import Trial
+from rlver.components.domain.files import BadFile, read_jsonl
+
+HUB_DATASET = "HuggingFaceH4/MATH-500"
+SAMPLE = Path(__file__).parent / "math_sample.jsonl"
+PROMPT = "Solve the problem step by step. End with the final answer in \\boxed{{}}.\n\n{problem}"
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+
+
+def last_boxed(reply: str) -> str | None:
+    r"""The content of the last \boxed{...} (or \fbox), braces balanced, `\{` and `\}` being text.
+
+    None without a box, and None when the last one is cut off: an unfinished answer is not the one before it.
+    """
+    starts = list(_BOX.finditer(reply))
+    if not starts:
+        return None
+    begin = starts[-1].end()
+    depth = 1
+    position = begin
+    while position < len(reply):
+        character = reply[position]
+        if character == "\\":
+            position += 2
+            continue
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if depth == 0:
+            return reply[begin:position]
+        position += 1
+    return None
+
+
+def normalised(answer: str) -> str:
+    """One spelling for answers that differ only in spacing, units, fraction macros or thousands separators."""
+    text = answer.strip().strip("$").rstrip(".")
+    text = re.sub(r"\\text\{\s[^{}]*\}\s*$|(?<=\d)\\(?:text|mathrm|mbox)\{[^{}]*\}(?:\^\{?\d\}?)?\s*$", "", text)  # a unit at the end
+    text = re.sub(r"\\(?:text|textbf|mathrm|mbox)\{([^{}]*)\}", r"\1", text)
+    text = re.sub(r"\\left(?![a-z])|\\right(?![a-z])|\\[,!;: ]|\\quad|\\displaystyle|~", "", text)
+    text = re.sub(r"\^\{?\\circ\}?|\\(?=[%$])|[%$]", "", text)
+    text = re.sub(r"\s+", "", text).replace("{,}", ",")
+    text = re.sub(r"\\[dt]frac", r"\\frac", text)
+    text = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", text)
+    text = re.sub(r"\\frac(\d)\{", r"\\frac{\1}{", text)
+    text = re.sub(r"\\sqrt(\d)", r"\\sqrt{\1}", text)
+    text = re.sub(r"^(-?\d+)/(\d+)$", r"\\frac{\1}{\2}", text)
+    text = re.sub(r"^\\frac\{-(\d+)\}", r"-\\frac{\1}", text)
+    text = re.sub(r"^[A-Za-z]=(?=.)", "", text)
+    text = re.sub(r"^-?\d{1,3}(?:,\d{3})+(?=$|\.)", lambda match: match.group().replace(",", ""), text)
+    return re.sub(r"^(-?)\.(?=\d)", r"\g<1>0.", text)
+
+
+def is_right(reply: str, answer: str) -> bool:
+    """Whether the reply's last box holds this answer. No box is wrong."""
+    boxed = last_boxed(reply)
+    return boxed is not None and normalised(boxed) == normalised(answer)
+
+
+def load_problems(path: Path) -> list[dict[str, str]]:
+    """Rows `problem`, `answer` of a JSONL file; other fields are left out. Raises BadFile with file and line."""
+    problems = []
+    for number, row in read_jsonl(path):
+        if not isinstance(row.get("problem"), str) or not isinstance(row.get("answer"), str):
+            raise BadFile(f"{path}:{number}: a math problem needs the texts problem and answer")
+        problems.append({"problem": row["problem"], "answer": row["answer"]})
+    if not problems:
+        raise BadFile(f"{path}: no problems in the file")
+    return problems
+
+
+HUMANEVAL_HUB, MBPP_HUB = "openai/openai_humaneval", "google-research-datasets/mbpp"
+HUMANEVAL_FIELDS, MBPP_FIELDS = ("prompt", "test", "entry_point"), ("text", "test_list")
+HUMANEVAL_PROMPT = "Write the body of this Python function. Answer with the whole function in one code block.\n\n```python\n{prompt}```"
+MBPP_PROMPT = "{text}\n\nThe Python code must pass these tests:\n\n```python\n{tests}\n```\n\nAnswer with the code in one code block."
+_BLOCK = re.compile(r"```([^\n`]*+)\n(.*?)(?:```|\Z)", re.DOTALL)  # label, code; nothing in it is tried twice
+
+
+def code_of(reply: str, wanted: str = "") -> str:
+    """The last code block with `wanted` in it, else the last block, else the whole reply. A block that was cut off counts as it is."""
+    found = [
+        (label.lstrip(" \t").rstrip(" \t\r").lower(), block)
+        for label, block in (match.groups() for match in _BLOCK.finditer(reply))
+        if block.strip()
+    ]
+    blocks = [block for label, block in found if not label or label.startswith("py")] or [block for _, block in found]
+    fitting = [block for block in blocks if wanted in block]
+    return (fitting or blocks or [reply])[-1]
+
+
+def humaneval_question(row: Mapping[str, Any]) -> str:
+    return HUMANEVAL_PROMPT.format(prompt=row["prompt"])
+
+
+def humaneval_program(row: Mapping[str, Any], reply: str) -> Trial:
+    """The task's own text first: it holds imports and helpers, and its function with nothing but a docstring is good Python. A whole
+    function in the reply replaces that one; anything else continues it. The tests get the helpers from the task, not from the reply."""
+    name = row["entry_point"]
+    code = code_of(reply, f"def {name}")
+    joint = "\n\n" if f"def {name}" in code else ""
+    return Trial(f"{row['prompt']}{joint}{code}\n", tests=f"{row['test']}\n\ncheck({name})\n", given=f"{row['prompt']}\n\ndel {name}\n")
+
+
+def mbpp_question(row: Mapping[str, Any]) -> str:
+    return MBPP_PROMPT.format(text=row["text"], tests="\n".join(row["test_list"]))
+
+
+def mbpp_program(row: Mapping[str, Any], reply: str) -> Trial:
+    set_up = row.get("test_setup_code") or ""
+    return Trial(code_of(reply), tests="\n\n".join([set_up, "\n".join(row["test_list"])]) + "\n")

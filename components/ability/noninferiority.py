@@ -1,0 +1,147 @@
+"""Non-inferiority: evidence that a tuned policy is not worse than its base by more than a margin set beforehand.
+
+"Not significantly worse" proves nothing, so there are three outcomes. With d = tuned - base, larger being better:
+pass: H0 "d <= -margin" is rejected, that is, the one-sided 95% lower bound of d lies above -margin;
+fail: H0 "d >= -margin" is rejected, that is, the one-sided 95% upper bound of d lies below -margin;
+inconclusive: neither. The observed difference alone never decides. Both families are Holm-adjusted over the tasks compared.
+
+Did the tuned policy lose general capability? Base and tuned `general.json` paired item by item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from rlver.components.scoring.statistics import Paired, detectable, holm, p_above, paired_scores, paired_shares, quantile
+
+ALPHA = 0.05
+FEWEST_ITEMS = 30  # below, an all-equal sample and a skewed one prove nothing
+
+
+class LossOutcome(StrEnum):
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class NonInferiority:
+    """One task's verdict. Bounds are one-sided 95% bounds, not adjusted; p-values are, and they decide."""
+
+    outcome: LossOutcome
+    difference: float
+    lower: float
+    upper: float
+    p_not_worse: float  # adjusted p of H0 "worse by the margin or more": small means pass
+    p_worse: float  # adjusted p of H0 "not worse by more than the margin": small means fail
+    n: int
+
+
+def non_inferiority(paired: Mapping[str, Paired], margins: Mapping[str, float]) -> dict[str, NonInferiority]:
+    """Verdict per task for paired differences (larger is better) and positive margins in the task's own unit.
+
+    Raises ValueError for a margin that is not positive.
+    """
+    for name in paired:
+        if not margins[name] > 0:
+            raise ValueError(f"{name}: a non-inferiority margin must be positive, got {margins[name]}")
+    not_worse = holm({name: p_above(one, -margins[name]) for name, one in paired.items()})
+    worse = holm({name: 1 - p_above(one, -margins[name]) for name, one in paired.items()})
+    return {
+        name: NonInferiority(
+            outcome=_outcome(one, not_worse[name], worse[name]),
+            difference=one.difference,
+            lower=one.difference - quantile(1 - ALPHA, one.freedom) * one.standard_error,
+            upper=one.difference + quantile(1 - ALPHA, one.freedom) * one.standard_error,
+            p_not_worse=not_worse[name],
+            p_worse=worse[name],
+            n=one.n,
+        )
+        for name, one in paired.items()
+    }
+
+
+def _outcome(paired: Paired, p_not_worse: float, p_worse: float) -> LossOutcome:
+    if paired.n < FEWEST_ITEMS:
+        return LossOutcome.INCONCLUSIVE
+    if p_not_worse <= ALPHA:
+        return LossOutcome.PASS
+    return LossOutcome.FAIL if p_worse <= ALPHA else LossOutcome.INCONCLUSIVE
+
+
+class NotComparable(ValueError):
+    """Two measurements that must not be compared; the message says which task and why."""
+
+
+def compare_general(base: Mapping[str, Any], tuned: Mapping[str, Any], margin: float) -> dict[str, Any]:
+    """Non-inferiority of every task both sides ran, Holm-adjusted across tasks; `margin` is in the unit of each task's metric.
+
+    A row's `difference` is larger-is-better; `detectable` is the loss that this many items would show with 80% power.
+    `outcome` is fail if any task fails, pass if all pass, else inconclusive; a smoke test (benchmark.limit) is always inconclusive.
+    `not_compared` names tasks that only one side ran. Raises NotComparable when items or requests differ, or no task is shared.
+    """
+    shared = [name for name in base["tasks"] if name in tuned["tasks"]]
+    if not shared:
+        raise NotComparable("base and tuned have no benchmark task in common")
+    paired = {name: _paired(name, base["tasks"][name], tuned["tasks"][name]) for name in shared}
+    verdicts = non_inferiority(paired, dict.fromkeys(shared, margin))
+    is_smoke_test = bool(base.get("smoke_test") or tuned.get("smoke_test"))
+    rows = {name: _row(verdicts[name], base["tasks"][name], tuned["tasks"][name], paired[name], margin, is_smoke_test) for name in shared}
+    return {
+        "tasks": rows,
+        "outcome": str(_overall([row["outcome"] for row in rows.values()])),
+        "smoke_test": is_smoke_test,
+        "not_compared": sorted(base["tasks"].keys() ^ tuned["tasks"].keys()),
+    }
+
+
+def _paired(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -> Paired:
+    if (base["metric"], base["higher_is_better"]) != (tuned["metric"], tuned["higher_is_better"]):
+        raise NotComparable(f"task {name}: base has metric {base['metric']}, tuned has {tuned['metric']}")
+    items_base, items_tuned = _by_document(name, base), _by_document(name, tuned)
+    if items_base.keys() != items_tuned.keys():
+        alone = len(items_base.keys() ^ items_tuned.keys())
+        raise NotComparable(f"task {name}: {alone} items were measured on one side only; benchmark both with the same limit and data")
+    changed = sum(items_base[doc]["prompt"] != items_tuned[doc]["prompt"] for doc in items_base)
+    if changed:
+        raise NotComparable(f"task {name}: {changed} of {len(items_base)} items were asked differently (prompt hashes differ)")
+    sign = 1.0 if base["higher_is_better"] else -1.0
+    differences = [sign * (items_tuned[doc]["score"] - items_base[doc]["score"]) for doc in sorted(items_base)]
+    is_share = all(item["score"] in (0.0, 1.0) for items in (items_base, items_tuned) for item in items.values())
+    return (paired_shares if is_share else paired_scores)(differences)
+
+
+def _by_document(name: str, task: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    items = {item["doc"]: item for item in task["items"]}
+    if len(items) != len(task["items"]):
+        raise NotComparable(f"task {name}: documents are not unique, so items cannot be paired")
+    return items
+
+
+def _row(
+    verdict: NonInferiority, base: Mapping[str, Any], tuned: Mapping[str, Any], paired: Paired, margin: float, is_smoke_test: bool
+) -> dict[str, Any]:
+    return {
+        "metric": base["metric"],
+        "higher_is_better": base["higher_is_better"],
+        "base": base["value"],
+        "tuned": tuned["value"],
+        "difference": round((tuned["value"] - base["value"]) * (1 if base["higher_is_better"] else -1), 6),
+        "lower95": round(verdict.lower, 6),
+        "upper95": round(verdict.upper, 6),
+        "p_not_worse": round(verdict.p_not_worse, 6),
+        "p_worse": round(verdict.p_worse, 6),
+        "margin": margin,
+        "detectable": round(detectable(paired, two_sided=False), 6),
+        "n": verdict.n,
+        "outcome": str(LossOutcome.INCONCLUSIVE if is_smoke_test else verdict.outcome),
+    }
+
+
+def _overall(outcomes: list[str]) -> LossOutcome:
+    if LossOutcome.FAIL in outcomes:
+        return LossOutcome.FAIL
+    return LossOutcome.PASS if all(outcome == LossOutcome.PASS for outcome in outcomes) else LossOutcome.INCONCLUSIVE

@@ -1,1 +1,0 @@
-"""New scenarios and personas, written by a language model and taken only when they pass every check of the hand-written ones."""

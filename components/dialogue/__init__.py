@@ -1,1 +1,0 @@
-"""Dialogues: what one is, how one is run, how many are run at once."""

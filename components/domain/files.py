@@ -1,0 +1,234 @@
+"""Reading and writing files so that a crash never leaves half of one.
+
+What is written replaces a regular file, through links too, and nothing else: never a device, a pipe or a folder. Standard output is `-`.
+What is read may be anybody's: whatever is wrong with it is one BadFile.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import json
+import os
+import secrets
+import stat
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
+
+from rlver.components.domain.printable import printable
+
+STANDARD_OUTPUT = Path("-")
+MOST_UNPACKED_MIB = 64
+_DEEPEST_YAML = 50
+
+
+class BadFile(ValueError):
+    """A file that cannot be used; the message names the file, the line and what to do."""
+
+
+class InUse(ValueError):
+    """Another process is at work on a file; the message says which process, and what to do."""
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """UTF-8 with line feeds; `path` holds the old text or the new one, never a part."""
+    write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def write_bytes_atomically(path: Path, content: bytes) -> None:
+    """Write to a neighbour, flush to disk, then rename: `path` holds the old content or the new one, never a part.
+
+    Raises BadFile where no regular file can be written.
+    """
+    if path == STANDARD_OUTPUT:
+        _write_to_standard_output(content)
+        return
+    target = target_of(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    neighbour = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        with neighbour.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(neighbour, target)
+    except BaseException:
+        neighbour.unlink(missing_ok=True)
+        raise
+
+
+def target_of(path: Path) -> Path:
+    """The file that writing to `path` replaces: what a link leads to, so that the link stays. Raises BadFile for no regular file.
+
+    A link to a file that nobody may write is replaced itself: it is a link into DVC's cache, which must keep what it has.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return target
+    except NotADirectoryError as error:
+        raise BadFile(f"{path}: cannot be written, a part of the path is a file and no folder; name another") from error
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
+        raise BadFile(f"{path} is {kind}, not a regular file: nothing is written; name a file")
+    is_protected = path.is_symlink() and not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
+    return Path(os.path.realpath(path.parent)) / path.name if is_protected else target
+
+
+@contextmanager
+def alone_with(path: Path) -> Iterator[None]:
+    """Raise InUse while another process is alone with `path`, which need not exist. However a process ends, it no longer is.
+
+    The lock is the system's, on a neighbour of `path` that names the process and goes with the last one.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_name(f".{path.name}.lock")
+    with lock.open("a+") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            held.seek(0)
+            raise InUse(f"process {held.read().strip() or '?'} is writing {path} now: wait for its end, or name another file") from None
+        if not lock.exists() or not os.path.samestat(os.fstat(held.fileno()), lock.stat()):
+            raise InUse(f"another process was writing {path} a moment ago: run the same command again")
+        try:
+            held.truncate(0)
+            held.write(f"{os.getpid()}\n")
+            held.flush()
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Indented JSON with sorted keys and a final newline."""
+    write_text_atomically(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """One JSON object a line, keys in the order given."""
+    write_text_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def read_unpacked(path: Path) -> bytes:
+    """The bytes of a file, plain or gzipped (told by its first bytes). Raises BadFile, also for a gzipped one that would fill the memory."""
+    try:
+        content = path.read_bytes()
+        if content[:2] != b"\x1f\x8b":
+            return content
+        with gzip.open(path) as file:
+            unpacked = file.read(MOST_UNPACKED_MIB << 20)
+            if not file.read(1):
+                return unpacked
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadFile(f"{path}: cannot be unpacked: {error}") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    raise BadFile(f"{path}: unpacks to more than {MOST_UNPACKED_MIB} MiB; if you trust it, unpack it yourself and name the plain file")
+
+
+def _unreadable(path: Path, error: OSError) -> BadFile:
+    return BadFile(f"{path}: {'no such file' if isinstance(error, FileNotFoundError) else f'cannot be read: {error.strerror}'}")
+
+
+def whole_characters(value: Any) -> Any:
+    """JSON's `value` with a replacement character where a text holds half of a character, which no file can keep."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return value
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in `path`; empty for an empty file. YAML 1.2: `2e-06`, as DVC writes it, is a number; PyYAML reads text. Raises BadFile."""
+    values = load_yaml(path)
+    if not isinstance(values or {}, dict):
+        raise BadFile(f"{path}: expected a mapping, got {type(values).__name__}")
+    return values or {}
+
+
+def load_yaml(path: Path) -> Any:
+    """What `path` holds: mappings, lists and scalars. Raises BadFile, also for aliases, which can make much of little, or endless values."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        _refuse_bombs(path, text)
+        return YAML(typ="safe").load(text)
+    except BadFile:
+        raise
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except (YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:  # all but the first: of tags such as `!!int x`
+        raise BadFile(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+
+
+def _refuse_bombs(path: Path, text: str) -> None:
+    """Event by event, before anything is built."""
+    depth = 0
+    for event in YAML(typ="safe").parse(text):
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if isinstance(event, AliasEvent):
+            raise BadFile(
+                f"{path}: the alias *{event.anchor} in line {event.start_mark.line + 1}: aliases are not read, write the value out"
+            )
+        if depth > _DEEPEST_YAML:
+            raise BadFile(f"{path}: more than {_DEEPEST_YAML} values inside one another, in line {event.start_mark.line + 1}")
+
+
+def read_json(path: Path, remedy: str = "") -> Any:
+    """What `path` holds; `remedy` says what makes the file anew. Raises BadFile, for a missing file too."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return parse_json(content, str(path), remedy)
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, object). Raises BadFile for a missing file or a line that is not a JSON object."""
+    if not path.is_file():
+        raise BadFile(f"{path}: no such file")
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            row = parse_json(line, f"{path}:{number}", "mend the line or take it out")
+            if not isinstance(row, dict):
+                raise BadFile(f"{path}:{number}: expected a JSON object, got {type(row).__name__}")
+            yield number, row
+
+
+def parse_json(content: bytes, where: str, remedy: str = "") -> Any:
+    """The JSON value in UTF-8. Raises BadFile, which begins with `where`, for anything else, however deep or long."""
+    try:
+        value = json.loads(content.decode("utf-8"))
+        return whole_characters(value) if b"\\ud" in content.lower() else value  # only an escape can be half of a character
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"{where}: not valid JSON ({_reason(error)}){remedy and f'; {remedy}'}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at {f'line {error.lineno}, ' if error.lineno > 1 else ''}column {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start + 1} is not UTF-8: save the file with that encoding"
+    return "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+
+
+def _write_to_standard_output(content: bytes) -> None:
+    """As it is into a pipe or a file; a terminal would obey what it holds."""
+    stream = sys.__stdout__
+    if stream is None:
+        raise BadFile("there is no standard output to write to: name a file")
+    stream.buffer.write(printable(content.decode("utf-8")).encode("utf-8") if stream.isatty() else content)
+    stream.buffer.flush()

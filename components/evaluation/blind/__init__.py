@@ -1,1 +1,0 @@
-"""What people prefer when they do not know who is speaking: pairs of dialogues, answers, and what the answers say."""

@@ -1,1 +1,0 @@
-"""The paper run: all variants, seeds and users beside the published results, and which published findings reappear."""

@@ -1,1 +1,0 @@
-"""Shifts: the same user in other words or with another story, each named and versioned, so that a shifted transcript can be derived again."""

@@ -1,0 +1,253 @@
+"""What a report is made of, read from the folders of the graph. A variant is whatever has a transcript file.
+
+Metrics are read, never computed again; but metrics that do not belong to the transcripts beside them are refused, because a page that
+mixes two runs looks exactly like one that does not. (`bare` makes the same material from transcripts alone.)
+
+The material of a report from transcript files alone: the scores are computed from the dialogues, and nothing else is known.
+
+Held-out dialogues that a training kept: one file a check, named after the training step. Step 0 is the base before any update.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+
+from rlver.components.domain.files import BadFile, read_json
+from rlver.components.domain.transcript import Dialogue, SimulatorTag
+from rlver.components.personas.profiles import CLASS_OF
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.scoring.portrait import portrait
+from rlver.components.scoring.sentient import sentient_metrics
+
+_CLASS_FIELD = "character"  # of a recorded SAGE dialogue
+
+
+def material_of(paths: Sequence[Path], base: str | None, classes: Mapping[str, str], bootstrap_samples: int, seed: int) -> Material:
+    """One variant a file, named after it; `base` is the name of the one that the others are paired with (default: "base" if it is there).
+
+    Raises BadFile for a broken file, two files of one name or an unknown base; ValueError for dialogues that cannot be compared.
+    """
+    repeated = [name for name, count in Counter(path.stem for path in paths).items() if count > 1]
+    if repeated:
+        raise BadFile(f"two transcript files are called {', '.join(repeated)}: a policy is named after its file, so rename one")
+    dialogues = {path.stem: tuple(load_transcripts(path)) for path in paths}
+    if base is not None and base not in dialogues:
+        raise BadFile(f"--base {base}: no such policy here; there are {', '.join(sorted(dialogues))}")
+    base = base or (BASE if BASE in dialogues else None)
+    known = {**_recorded_classes(dialogues), **classes}
+    return Material(
+        tuple(
+            Variant(name, name == base, dialogues[name], _metrics(name, base, dialogues, known, bootstrap_samples, seed), None, None)
+            for name in sorted(dialogues, key=lambda name: (name != base, name))
+        ),
+        known,
+    )
+
+
+def _metrics(
+    name: str, base: str | None, dialogues: Mapping[str, tuple[Dialogue, ...]], classes: Mapping[str, str], samples: int, seed: int
+) -> dict[str, dict[str, object]]:
+    """The scores of one policy; none when none of its dialogues can be scored."""
+    if all(dialogue.emotion_final is None for dialogue in dialogues[name]):
+        return {}
+    beside = None if base is None or name == base else dialogues[base]
+    metrics = sentient_metrics(dialogues[name], beside, samples, seed, classes=classes)
+    return {"sentient": {**metrics, "portrait": portrait(dialogues[name], samples, seed)}}
+
+
+def _recorded_classes(dialogues: Mapping[str, tuple[Dialogue, ...]]) -> dict[str, str]:
+    """Persona classes that an imported record names."""
+    originals = ((dialogue.persona_id, dialogue.original) for group in dialogues.values() for dialogue in group)
+    words = {persona: str(record[_CLASS_FIELD]) for persona, record in originals if record and record.get(_CLASS_FIELD)}
+    return {persona: str(CLASS_OF.get(word, word)) for persona, word in words.items()}
+
+
+Checkpoints = Mapping[int, Sequence[Dialogue]]  # by training step
+
+
+def load_checkpoints(folder: Path) -> Checkpoints:
+    """The dialogues of <folder>/<step>.jsonl, steps rising; empty without the folder. Raises BadFile for a file named otherwise."""
+    files = sorted(folder.glob("*.jsonl"))
+    wrong = next((file for file in files if not file.stem.isdecimal()), None)
+    if wrong is not None:
+        raise BadFile(f"{wrong}: held-out dialogues are kept in <step>.jsonl")
+    return {int(file.stem): load_transcripts(file) for file in sorted(files, key=lambda file: int(file.stem))}
+
+
+BASE = "base"
+COLUMNS = (
+    "emotion_mean", "success_rate", "failure_rate", "right_act_rate", "reply_tokens", "entropy", "kl", "grad_norm", "seconds",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Columns over steps, steps rising; a quantity that was not logged at a step is NaN there, one never logged is absent."""
+
+    steps: tuple[float, ...]
+    columns: Mapping[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One policy. `metrics` are all objects of metrics/<name>/<kind>.json by kind: a new kind needs no change here.
+
+    A kind is absent, a curve None, and there are no checkpoints where the stage has not run (the base is never trained).
+    """
+
+    name: str
+    is_base: bool
+    dialogues: tuple[Dialogue, ...]
+    metrics: Mapping[str, Mapping[str, Any]]
+    training: Curve | None
+    held_out: Curve | None
+    checkpoints: Checkpoints = field(default_factory=dict)
+
+    @property
+    def sentient(self) -> Mapping[str, Any] | None:
+        return self.metrics.get("sentient")
+
+    @property
+    def general(self) -> Mapping[str, Any] | None:
+        return self.metrics.get("general")
+
+
+@dataclass(frozen=True)
+class Material:
+    """All variants, the base first, the others by name. `classes` are persona classes by persona id, as far as they are known; `shared` is
+    what was measured of several variants together, by kind."""
+
+    variants: tuple[Variant, ...]
+    classes: Mapping[str, str]
+    shared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def base(self) -> Variant | None:
+        return next((variant for variant in self.variants if variant.is_base), None)
+
+    @property
+    def numbered(self) -> tuple[tuple[int, Variant], ...]:
+        """Each variant with its place among the colours: the base, if there is one, has 0, the others count from 1."""
+        first = 0 if self.base else 1
+        return tuple(enumerate(self.variants, first))
+
+    @property
+    def featured(self) -> Variant | None:
+        """The trained variant with the highest mean final emotion, the first by name among equals; None without one."""
+        scored = [(v.sentient["emotion_mean"], v) for v in self.variants if not v.is_base and v.sentient is not None]
+        return max(scored, key=lambda pair: pair[0])[1] if scored else None
+
+    @property
+    def simulators(self) -> tuple[SimulatorTag, ...]:
+        tags = {(d.simulator.kind, d.simulator.difficulty, d.simulator.version): d.simulator for v in self.variants for d in v.dialogues}
+        return tuple(tags[key] for key in sorted(tags))
+
+
+def load_material(transcripts: Path, metrics: Path, logs: Path, classes: Mapping[str, str] | None = None) -> Material:
+    """Read everything there is. Raises BadFile, in one line, for a missing folder, a broken file, or metrics of other transcripts."""
+    paths = sorted(transcripts.glob("*.jsonl"), key=lambda path: (path.stem != BASE, path.stem))
+    if not paths:
+        raise BadFile(f"{transcripts}: no transcripts (*.jsonl) there; run converse first")
+    return Material(tuple(_load_variant(path, metrics / path.stem, logs / path.stem) for path in paths), classes or {})
+
+
+def _load_variant(path: Path, metrics: Path, logs: Path) -> Variant:
+    dialogues = tuple(load_transcripts(path))
+    kinds = {file.stem: found for file in sorted(metrics.glob("*.json")) if (found := read_object(file)) is not None}
+    if (sentient := kinds.get("sentient")) is not None:
+        check_belongs(metrics / "sentient.json", sentient, path, dialogues)
+    return Variant(
+        name=path.stem,
+        is_base=path.stem == BASE,
+        dialogues=dialogues,
+        metrics=kinds,
+        training=read_curve(logs / "train.csv"),
+        held_out=read_curve(logs / "evaluation.csv"),
+        checkpoints=load_checkpoints(logs / "held_out"),
+    )
+
+
+def read_object(path: Path) -> Mapping[str, Any] | None:
+    """The JSON object in `path`; None without the file. Raises BadFile."""
+    if not path.is_file():
+        return None
+    value = read_json(path, "run its stage again")
+    if not isinstance(value, dict):
+        raise BadFile(f"{path}: expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+@contextmanager
+def known_shapes() -> Iterator[None]:
+    """Metrics are drawn as their stages write them, and not checked one by one. Raises BadFile for what is of another shape."""
+    try:
+        yield
+    except BadFile:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, TemplateError) as error:
+        raise BadFile(
+            f"the metrics (metrics/, or the file of --robustness) are not of the shape that their stages write ({type(error).__name__}: {error}); "
+            "run score and benchmark again, or look with --debug which one it is"
+        ) from error
+
+
+def load_robustness(path: Path) -> Mapping[str, Any]:
+    """What `rlver robustness` wrote. Raises BadFile."""
+    if (found := read_object(path)) is None:
+        raise BadFile(f"{path}: no such file; `rlver robustness` writes it")
+    if "policies" not in found:
+        raise BadFile(f"{path}: it is not what `rlver robustness` writes: it lacks policies")
+    return found
+
+
+def with_robustness(material: Material, path: Path) -> Material:
+    """The material with what `rlver robustness` wrote about the same policies. Raises BadFile."""
+    return replace(material, shared={**material.shared, "robustness": load_robustness(path)})
+
+
+def check_belongs(path: Path, sentient: Mapping[str, Any], transcripts: Path, dialogues: tuple[Dialogue, ...]) -> None:
+    """Raises BadFile unless the metrics are those of these dialogues."""
+    finals = [d.emotion_final for d in dialogues if d.emotion_final is not None]
+    mean = math.fsum(finals) / len(finals) if finals else math.nan
+    try:
+        n, recorded = sentient["n"], float(sentient["emotion_mean"])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise BadFile(f"{path}: it lacks n and emotion_mean; run score again") from error
+    if n != len(dialogues) or not math.isclose(recorded, mean, abs_tol=1e-4):
+        raise BadFile(
+            f"{path}: it says {n} dialogues with mean emotion {recorded:.2f}, "
+            f"but {transcripts} has {len(dialogues)} with {mean:.2f}; run score again"
+        )
+
+
+def read_curve(path: Path) -> Curve | None:
+    """The known columns of a training log; None without the file or without rows. Of a step logged twice (resume) the later row counts."""
+    if not path.is_file():
+        return None
+    rows: dict[float, dict[str, float]] = {}
+    for step, values in _curve_rows(path):
+        rows[step] = values
+    if not rows:
+        return None
+    steps = tuple(sorted(rows))
+    columns = {name: tuple(rows[step].get(name, math.nan) for step in steps) for name in COLUMNS}
+    return Curve(steps, {name: values for name, values in columns.items() if not all(math.isnan(value) for value in values)})
+
+
+def _curve_rows(path: Path) -> Iterator[tuple[float, dict[str, float]]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        try:
+            for row in reader:
+                yield float(row["step"]), {name: float(row[name]) for name in COLUMNS if row.get(name)}
+        except (KeyError, TypeError, ValueError, csv.Error) as error:
+            raise BadFile(f"{path}:{reader.line_num}: expected a step and numbers ({error})") from error

@@ -1,0 +1,212 @@
+"""The page and the files beside it, from material. Everything is a function of its arguments: no clock, no machine, no order of a set.
+
+The first lines of a report: what came out, what this run is, and what it is not.
+
+All figures of a report by file name, in the order of the page. Each is a function of the material; None: there is nothing to draw.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from rlver.components.domain.files import write_bytes_atomically, write_text_atomically
+from rlver.components.report import dialogues as views
+from rlver.components.report import ink, wording
+from rlver.components.report.curves import learning_curve, training_health, trajectories
+from rlver.components.report.ink import Drawn
+from rlver.components.report.maps import need_bars, need_map
+from rlver.components.report.material import Material, Variant, known_shapes
+from rlver.components.report.over_training_figures import (
+    acts_over_training,
+    appraisers_over_training,
+    changes_over_training,
+    habits_over_training,
+)
+from rlver.components.report.panels.listing import PANELS
+from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.tables import Table, as_csv, as_markdown
+
+_SCRIPTS = ("tables.js", "store.js", "dialogue.js")  # before those of the panels
+
+
+@known_shapes()
+def write_report(material: Material, run: ReportRun, out: Path) -> None:
+    """Write index.html, results.md, tables/ and plots/ into `out`; what an earlier run left in the two folders is removed."""
+    drawn = [one for draw in FIGURES.values() if (one := draw(material)) is not None]
+    drawings = {one.name: ink.svg(one.figure, one.name, one.description) for one in drawn}
+    for one in drawn:
+        write_text_atomically(out / "plots" / f"{one.name}.svg", drawings[one.name])
+        write_bytes_atomically(out / "plots" / f"{one.name}.png", ink.png(one.figure))
+    _keep_only(out / "plots", {f"{name}.{ending}" for name in drawings for ending in ("svg", "png")})
+    tables = all_tables(material, run)
+    names = {table.name: re.sub(r"[^\w.-]", "-", table.name) + ".csv" for table in tables}  # a policy's name is in some, and may be a path
+    for table in tables:
+        write_text_atomically(out / "tables" / names[table.name], as_csv(table))
+    _keep_only(out / "tables", set(names.values()))
+    write_text_atomically(out / "results.md", "\n".join(as_markdown(table) for table in tables))
+    write_text_atomically(out / "index.html", page(material, run, drawings))
+
+
+@known_shapes()
+def all_tables(material: Material, run: ReportRun) -> list[Table]:
+    """Every table of the page, in its order."""
+    return [table for panel in PANELS for table in panel.tables(material, run)]
+
+
+@known_shapes()
+def page(material: Material, run: ReportRun, drawings: Mapping[str, str]) -> str:
+    """The page as one HTML text; `drawings` are finished SVG elements by figure name."""
+    shown = [(panel, found) for panel in PANELS if (found := panel.values(material, run)) is not None]
+    return environment().get_template("page.html.j2").render(
+        names=[variant.name for variant in material.variants],
+        colours=colours(material),
+        rounds={variant.name: ink.series_round(number) for number, variant in material.numbered},
+        headline=headline(material),
+        statement=statement(run),
+        facts=facts(material, run),
+        panels=[{"name": panel.name, "title": panel.title, "v": found} for panel, found in shown],
+        figures={name: Markup(drawing) for name, drawing in drawings.items()},  # our own SVG; matplotlib escapes the texts in it
+        style=Markup("\n".join([asset("style.css"), asset("charts.css"), *_of_panels("css")])),
+        script=Markup("\n".join([*(asset(name) for name in _SCRIPTS), *_of_panels("js")])),
+    )  # fmt: skip
+
+
+def colours(material: Material) -> dict[str, str]:
+    """The page's colour of every variant, the same in every panel and figure."""
+    return {variant.name: f"var(--{ink.series_variable(number)})" for number, variant in material.numbered}
+
+
+def environment(folder: str = "report") -> Environment:
+    """The templates of components/scoring/<folder>, with the filters of `wording`."""
+    templates = Environment(
+        loader=PackageLoader("rlver.components.evaluation", folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {
+        "number": wording.number,
+        "signed": wording.signed,
+        "percent": wording.percent,
+        "interval": wording.interval,
+        "signed_interval": wording.signed_interval,
+        "percent_interval": wording.percent_interval,
+        "readable": wording.readable,
+        "spark": views.spark,
+    }
+    return templates
+
+
+def asset(name: str) -> str:
+    """The text of a file of the report: a style sheet or a script."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _of_panels(ending: str) -> list[str]:
+    """The style sheets or the scripts of the panels that have one."""
+    folder = files(__package__).joinpath("panels")
+    found = (folder.joinpath(f"{panel.name}.{ending}") for panel in PANELS)
+    return [file.read_text(encoding="utf-8") for file in found if file.is_file()]
+
+
+def _keep_only(folder: Path, names: set[str]) -> None:
+    for path in folder.glob("*.*"):
+        if path.name not in names:
+            path.unlink()
+
+
+class Headline(NamedTuple):
+    title: str
+    sentence: str
+
+
+def headline(material: Material) -> Headline:
+    """The result in one title and one sentence; an interval that contains 0 is not called a gain or a loss."""
+    base, tuned = material.base, material.featured
+    scored = base.sentient if base is not None else None
+    if tuned is None or tuned.sentient is None:
+        if scored is None:
+            return Headline("Dialogues with simulated users", "Nothing has been scored yet; the dialogues are below.")
+        return Headline(f"The base policy scores {wording.number(scored['emotion_mean'])}", "No trained policy has been scored yet.")
+    if base is None and len(material.variants) > 1:
+        return _standings(material, tuned)
+    mean = wording.number(tuned.sentient["emotion_mean"])
+    paired = tuned.sentient.get("paired_to_base")
+    if scored is None or not paired:
+        return Headline(f"{tuned.name} scores {mean} of 100", "There is no scored base policy to compare it with.")
+    low, high = paired["ci95"]
+    difference = wording.number(abs(paired["difference"]))
+    span = wording.signed_interval((low, high))
+    if low > 0:
+        verdict = f"That is {difference} points above the base policy with the same users (95% interval {span})."
+    elif high < 0:
+        verdict = f"That is {difference} points below the base policy with the same users (95% interval {span})."
+    else:
+        verdict = f"The data do not show a difference to the base policy (95% interval {span})."
+    return Headline(
+        f"From {wording.number(scored['emotion_mean'])} to {mean}",
+        f"With {tuned.name}, users end a dialogue at an emotion of {mean} out of 100 on average. {verdict}",
+    )
+
+
+def _standings(material: Material, first: Variant) -> Headline:
+    """Several policies without a base: who stands where, and nothing about differences that nobody tested."""
+    scored = [(variant.sentient, variant.name) for variant in material.variants if variant.sentient is not None]
+    scores, last = min(scored, key=lambda pair: pair[0]["emotion_mean"])
+    assert first.sentient is not None
+
+    def mean(of: Any) -> str:
+        return f"{wording.number(of['emotion_mean'])} (95% interval {wording.interval(of['emotion_ci95'])})"
+
+    sentence = f"{first.name} leaves its users at {mean(first.sentient)} of 100, the highest mean; {last} at {mean(scores)}, the lowest."
+    return Headline(f"{len(material.variants)} policies, one scale", sentence)
+
+
+def statement(run: ReportRun) -> str:
+    """What the reader must not take the numbers for."""
+    if run.is_bare:
+        return "Made from transcripts alone. Scores depend on the simulated user: compare them only with scores given by the same one."
+    if run.model is not None:
+        return f"The policies start from {run.model}. Scores depend on the simulated user: compare them only with scores given by the same one."
+    return (
+        "The tiny world is not a chatbot. Its policy is a model of a few million parameters, made from scratch in minutes; it knows a small "
+        "scripted world and nothing else. It shows that the training works and in which shape. Published rows stand beside it for that "
+        "shape only: they come from another model and another user."
+    )
+
+
+def facts(material: Material, run: ReportRun) -> list[tuple[str, str]]:
+    """Name and value of what identifies the run."""
+    personas = {dialogue.persona_id for variant in material.variants for dialogue in variant.dialogues}
+    dialogues = sum(len(variant.dialogues) for variant in material.variants)
+    simulators = "; ".join(f"{tag.kind}, {tag.difficulty}, version {tag.version}" for tag in material.simulators)
+    digests = sorted({str(v.sentient["settings_digest"]) for v in material.variants if v.sentient and v.sentient.get("settings_digest")})
+    return [
+        ("Variants", ", ".join(variant.name for variant in material.variants)),
+        *([] if run.is_bare else [("Base model", run.model or "tiny policy, from scratch")]),
+        ("Simulated user", simulators),
+        ("Dialogues", f"{dialogues} with {len(personas)} users"),
+        ("Seed of the bootstrap" if run.is_bare else "Seed", str(run.seed)),
+        *([("Settings digest", ", ".join(digests) or wording.DASH)] if not run.is_bare else []),
+    ]
+
+
+FIGURES: dict[str, Callable[[Material], Drawn | None]] = {
+    "need-map": need_map,
+    "need-bars": need_bars,
+    "trajectories": trajectories,
+    "learning-curve": learning_curve,
+    "training-health": training_health,
+    "acts-over-training": acts_over_training,
+    "changes-over-training": changes_over_training,
+    "habits-over-training": habits_over_training,
+    "appraisers-over-training": appraisers_over_training,
+}

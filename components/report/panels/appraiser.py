@@ -1,0 +1,108 @@
+"""Who felt for the users, where that was learned from recordings: from whom, and how far it agrees with users that it did not learn from.
+
+What a result says of the learned appraiser that decided it: which one, learned from whom, and how far it agrees with recorded users.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rlver.components.report.material import Material, Variant
+from rlver.components.report.panels.panel import Panel, ReportRun
+from rlver.components.report.tables import COUNT, FINE, NUMBER, Cell, Column, Table, ends
+from rlver.components.users.distilled.folder import CARD, fidelity_of, folder_of
+
+_FIGURES = (
+    Column("teacher_forced_r", "r per reply, told the emotion", FINE, "teacher_forced_r_ci95"),
+    Column("teacher_forced_sign_accuracy", "Right direction, told the emotion", FINE, "teacher_forced_sign_accuracy_ci95"),
+    Column("free_running_r", "r per reply", FINE, "free_running_r_ci95"),
+    Column("free_running_dialogue_r", "r per dialogue", FINE, "free_running_dialogue_r_ci95"),
+    Column("free_running_final_r", "r of the final emotion", FINE, "free_running_final_r_ci95"),
+    Column("free_running_final_mae", "Points by which it is wrong", NUMBER, "free_running_final_mae_ci95"),
+)
+_COLUMNS = (Column("policy", "Policy"), Column("appraiser", "Appraiser"), Column("learned_from", "Learned from, dialogues", COUNT),
+            Column("held_out_dialogues", "Held out, dialogues", COUNT), *_FIGURES)  # fmt: skip
+
+
+def _learned(material: Material) -> list[tuple[Variant, Mapping[str, Any] | None]]:
+    """The policies that a distilled appraiser judged; the card is None where it is not that appraiser's."""
+    card = material.shared.get("appraiser")
+    found = []
+    for variant in material.variants:
+        tags = [dialogue.simulator for dialogue in variant.dialogues if dialogue.simulator.kind.startswith("distilled")]
+        if tags:
+            is_its_own = card is not None and all(f"appraiser={card['digest']}" in tag.version.split() for tag in tags)
+            found.append((variant, card if is_its_own else None))
+    return found
+
+
+def tables(material: Material, _: ReportRun) -> Sequence[Table]:
+    rows = tuple(
+        (
+            Cell(variant.name),
+            Cell(f"distilled {card['digest']}"),
+            Cell(card["learned_from"]["dialogues"]),
+            Cell(card["held_out_dialogues"]),
+            *(Cell(card[column.key], ends(card[f"{column.key}_ci95"])) for column in _FIGURES),
+        )
+        for variant, card in _learned(material)
+        if card is not None
+    )
+    return [Table("appraiser", "The appraiser's agreement with recorded users", _COLUMNS, rows)] if rows else []
+
+
+def values(material: Material, run: ReportRun) -> Mapping[str, Any] | None:
+    learned = _learned(material)
+    if not learned:
+        return None
+    return {
+        "tables": tables(material, run),
+        "card": material.shared.get("appraiser"),
+        "bare": [variant.name for variant, card in learned if card is None],
+    }
+
+
+PANEL = Panel("appraiser", "Appraiser", values, tables)
+
+
+CARD_FILES = (f"{CARD}.json", f"{CARD}.md")
+FIGURES = {
+    "teacher_forced_r": ("teacher_forced", "expected", "r"),
+    "teacher_forced_sign_accuracy": ("teacher_forced", "change", "sign_accuracy"),
+    "free_running_r": ("free_running", "expected", "r"),
+    "free_running_dialogue_r": ("free_running", "dialogue_mean_r"),
+    "free_running_final_r": ("free_running", "final_r"),
+    "free_running_final_mae": ("free_running", "final_mae"),
+}
+
+
+def appraiser_card(folder: Path) -> dict[str, Any]:
+    """The card of the appraiser in `folder` in short: each figure of FIGURES as <name> and, with its 95% interval, <name>_ci95.
+
+    Raises BadFile without a card, or with that of another appraiser.
+    """
+    digest = fidelity_of(folder)["digest"]
+    card = json.loads((folder / f"{CARD}.json").read_text(encoding="utf-8"))
+    ((held_out, split),) = card["splits"].items()
+    short: dict[str, Any] = {
+        "digest": digest,
+        "learned_from": {name: card["origin"][name] for name in ("dialogues", "turns", "personas", "policies", "users")},
+        "held_out": held_out,
+        "held_out_dialogues": split["dialogues"],
+        "held_out_turns": split["turns"],
+    }
+    for name, path in FIGURES.items():
+        figure = split
+        for part in path:
+            figure = figure[part]
+        short |= {name: figure["value"], f"{name}_ci95": figure["ci95"]}
+    return short
+
+
+def with_card(material: Material, named: str | None) -> Material:
+    """The material of a report with the card of `simulator.appraiser`, if that is a distilled one. Raises BadFile."""
+    return replace(material, shared={**material.shared, "appraiser": appraiser_card(folder_of(named))}) if named else material

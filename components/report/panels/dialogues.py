@@ -1,0 +1,76 @@
+"""The dialogues: the same user before and after, and a browser for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlver.components.report import dialogues as selection
+from rlver.components.report import dialogues as views
+from rlver.components.report import wording
+from rlver.components.report.dialogues import embed
+from rlver.components.report.material import Material
+from rlver.components.report.panels.panel import Panel, ReportRun
+from rlver.components.report.tables import Cell, Column, Table
+
+MOST_DIALOGUE_BYTES = 13_000_000  # of embedded dialogues, as they stand in the page, which stays under 15 MB
+_BLANK_EVIDENCE = views.EvidenceView(step="", what="", span=None, points="", tone="flat")
+_BLANK_TURN = views.TurnView(
+    user="", cue=None, think=None, think_note="", reply="", reply_note="", chip=None, tone="flat", emotion="", content="", target="",
+    activity="", feeling="", evidence=(),
+)  # fmt: skip
+_BLANK_DIALOGUE = views.DialogueView(
+    variant="", dialogue_id="", persona="", need="", persona_class="", outcome="", final="", ending="", failure=None, emotions=(), turns=()
+)
+
+
+def tables(material: Material, _: ReportRun) -> Sequence[Table]:
+    """The best, the median and the worst dialogue of every policy, by id."""
+    columns = (
+        Column("policy", "Policy"), Column("rank", "Rank"), Column("dialogue_id", "Dialogue"), Column("emotion_final", "Final emotion"),
+    )  # fmt: skip
+    rows = (
+        (Cell(variant.name), Cell(label), Cell(dialogue.dialogue_id), Cell(dialogue.emotion_final))
+        for variant in material.variants
+        for label, dialogue in selection.best_median_worst(variant.dialogues)
+    )
+    return [Table("extremes", "Best, median and worst dialogues", columns, tuple(rows))]
+
+
+def values(material: Material, _: ReportRun) -> Mapping[str, Any]:
+    shown = [
+        views.dialogue_view(variant.name, dialogue, material.classes.get(dialogue.persona_id))
+        for variant in material.variants
+        for dialogue in variant.dialogues
+    ]
+    return {
+        "pairs": _pairs(material),
+        "base": material.base.name if material.base else "",
+        "featured": material.featured.name if material.featured else "",
+        "extremes": [
+            (variant.name, [(label, dialogue.dialogue_id, dialogue.emotion_final) for label, dialogue in chosen])
+            for variant in material.variants
+            if (chosen := selection.best_median_worst(variant.dialogues))
+        ],
+        "embedded": embed(shown, MOST_DIALOGUE_BYTES),
+        "blank": _BLANK_DIALOGUE,
+        "blank_turn": _BLANK_TURN,
+        "blank_evidence": _BLANK_EVIDENCE,
+    }
+
+
+def _pairs(material: Material) -> list[tuple[str, str, views.DialogueView, views.DialogueView]]:
+    base, tuned = material.base, material.featured
+    if base is None or tuned is None:
+        return []
+
+    def view(variant: Any, dialogue: Any) -> views.DialogueView:
+        return views.dialogue_view(variant.name, dialogue, material.classes.get(dialogue.persona_id))
+
+    return [
+        (pair.label, wording.signed(pair.gain, 0), view(base, pair.before), view(tuned, pair.after))
+        for pair in selection.same_persona_pairs(base.dialogues, tuned.dialogues)
+    ]
+
+
+PANEL = Panel("dialogues", "Dialogues", values, tables)

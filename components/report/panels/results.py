@@ -1,0 +1,78 @@
+"""How users feel at the end, one row a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlver.components.report.material import Material, Variant
+from rlver.components.report.panels.panel import Panel, ReportRun
+from rlver.components.report.tables import COUNT, NUMBER, PERCENT, SIGNED, Cell, Column, Table, ends
+from rlver.components.report.wording import ROWS, SOURCE
+
+_COLUMNS = (
+    Column("policy", "Policy"),
+    Column("emotion_mean", "Score", NUMBER, "emotion_ci95"),
+    Column("difference", "Difference to base", SIGNED, "difference_ci95"),
+    Column("success_rate", "Success", PERCENT, "success_ci95"),
+    Column("failure_rate", "Failure", PERCENT, "failure_ci95"),
+    Column("right_act_rate", "Right act", PERCENT, "right_act_ci95"),
+    Column("turns_mean", "Turns", NUMBER, "turns_ci95"),
+    Column("reply_tokens_mean", "Reply tokens", NUMBER, "reply_tokens_ci95"),
+    Column("think_tokens_mean", "Think tokens", NUMBER, "think_tokens_ci95"),
+    Column("n", "Dialogues", COUNT),
+    Column("failed", "Unscorable", COUNT),
+)
+_PUBLISHED = tuple(column for column in _COLUMNS if column.key in ("policy", "emotion_mean", "success_rate", "failure_rate"))
+
+
+def results_table(material: Material) -> Table:
+    """One row per variant, in the material's order; a variant that was not scored has a row of dashes. A column nobody filled is left out."""
+    rows = [_row(variant) for variant in material.variants]
+    filled = [index for index, _ in enumerate(_COLUMNS) if any(row[index].value is not None for row in rows)]
+    return Table(
+        "results",
+        "Results",
+        tuple(_COLUMNS[index] for index in filled),
+        tuple(tuple(row[index] for index in filled) for row in rows),
+    )
+
+
+def published_table() -> Table:
+    """The rows of the RLVER paper, which have no intervals."""
+    rows = ((Cell(row.name), Cell(row.emotion_mean), Cell(row.success_rate), Cell(row.failure_rate)) for row in ROWS)
+    return Table("published", "Published", _PUBLISHED, tuple(rows), f"For the shape, not the level: RLVER paper, Table 1 ({SOURCE}).")
+
+
+def _row(variant: Variant) -> tuple[Cell, ...]:
+    failed = sum(dialogue.emotion_final is None for dialogue in variant.dialogues)
+    metrics = variant.sentient or {}
+    paired = metrics.get("paired_to_base") or {}
+    return (
+        Cell(variant.name),
+        Cell(metrics.get("emotion_mean"), ends(metrics.get("emotion_ci95"))),
+        Cell(paired.get("difference"), ends(paired.get("ci95"))),
+        Cell(metrics.get("success_rate"), ends(metrics.get("success_ci95"))),
+        Cell(metrics.get("failure_rate"), ends(metrics.get("failure_ci95"))),
+        Cell(metrics.get("right_act_rate"), ends(metrics.get("right_act_ci95"))),
+        *(Cell(metrics.get(f"{name}_mean"), ends(metrics.get(f"{name}_ci95"))) for name in ("turns", "reply_tokens", "think_tokens")),
+        Cell(len(variant.dialogues)),
+        Cell(failed or None),
+    )
+
+
+def tables(material: Material, run: ReportRun) -> Sequence[Table]:
+    return [results_table(material), *([] if run.is_bare else [published_table()])]
+
+
+def values(material: Material, run: ReportRun) -> Mapping[str, Any]:
+    return {
+        "table": results_table(material),
+        "published": None if run.is_bare else published_table(),
+        "unscored": [variant.name for variant in material.variants if variant.sentient is None],
+        "is_bare": run.is_bare,
+        "users": [f"{tag.kind}, {tag.difficulty}, version {tag.version}" for tag in material.simulators],
+    }
+
+
+PANEL = Panel("results", "Results", values, tables)

@@ -1,0 +1,90 @@
+"""Does the score hold for other users? Every policy with every shift of the users, paired with the unshifted run (`rlver robustness`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlver.components.report.material import Material
+from rlver.components.report.panels.panel import Panel, ReportRun
+from rlver.components.report.tables import COUNT, FINE, NUMBER, SIGNED, Cell, Column, Table, ends
+from rlver.components.report.wording import readable
+
+_COLUMNS = (
+    Column("users", "Users"),
+    Column("emotion_mean", "Final emotion", NUMBER, "emotion_ci95"),
+    Column("change", "Change, paired", SIGNED, "change_ci95"),
+    Column("p_holm", "p (Holm)", FINE),
+    Column("detectable", "Detectable", NUMBER),
+    Column("dialogues", "Dialogues", COUNT),
+    Column("about", "What is different"),
+)
+_OPINION_COLUMNS = (
+    Column("policy", "Policy"),
+    Column("appraisers", "Appraisers"),
+    Column("first", "Mean of the first", NUMBER),
+    Column("second", "Mean of the second", NUMBER),
+    Column("spearman", "Same order of dialogues", FINE, "spearman_ci95"),
+)
+
+
+def _of_policy(one: Mapping[str, Any]) -> Table:
+    rows = []
+    for shift in one["shifts"]:
+        change = shift["paired_to_unshifted"] or {}
+        rows.append(
+            (
+                Cell(readable(shift["shift"])),
+                Cell(
+                    shift["emotion_mean"], ends(shift["emotion_ci95"]), f"{shift['unscorable']} unscorable" if shift["unscorable"] else ""
+                ),
+                Cell(change.get("difference"), ends(change.get("ci95"))),
+                Cell(change.get("p_holm")),
+                Cell(change.get("detectable")),
+                Cell(shift["dialogues"]),
+                Cell(shift["about"]),
+            )
+        )
+    return Table(f"robustness-{one['policy']}", f"Other users: {one['policy']}", _COLUMNS, tuple(rows))
+
+
+def _opinions(found: Mapping[str, Any]) -> Table | None:
+    rows = tuple(
+        (
+            Cell(policy["policy"]),
+            Cell(f"{opinion['first']}, {opinion['second']}"),
+            Cell(policy["emotion_mean_first"]),
+            Cell(policy["emotion_mean_second"]),
+            _rank(policy["spearman_over_dialogues"]),
+        )
+        for opinion in found["second_opinions"]
+        for policy in opinion["policies"]
+    )
+    return Table("second-opinions", "Another appraiser on the same dialogues", _OPINION_COLUMNS, rows) if rows else None
+
+
+def _rank(agreement: Mapping[str, Any] | None) -> Cell:
+    return Cell(None) if agreement is None else Cell(agreement["value"], ends(agreement["ci95"]))
+
+
+def tables(material: Material, _: ReportRun) -> Sequence[Table]:
+    found = material.shared.get("robustness")
+    if found is None:
+        return []
+    opinions = _opinions(found)
+    return [*(_of_policy(one) for one in found["policies"]), *([opinions] if opinions else [])]
+
+
+def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
+    found = material.shared.get("robustness")
+    if found is None:
+        return None
+    return {
+        "policies": [(one["policy"], _of_policy(one), one["not_measured"]) for one in found["policies"]],
+        "personas": found["personas"],
+        "difficulty": found["difficulty"],
+        "opinions": _opinions(found),
+    }
+
+
+PANEL = Panel("robustness", "Other users", values, tables)

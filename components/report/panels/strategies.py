@@ -1,0 +1,76 @@
+"""Which dialogue acts a policy turns to, and when: the share of replies with each act, turn by turn.
+
+Acts are what the appraiser saw in a reply, so transcripts of an appraiser that names none have no such panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.report.material import Material
+from rlver.components.report.panels.panel import Panel, ReportRun
+from rlver.components.report.portraits import replies_with_acts, shown_acts
+from rlver.components.report.tables import PERCENT, Cell, Column, Table
+from rlver.components.report.wording import percent, readable
+from rlver.components.scoring.statistics import proportion
+
+
+class Flow(NamedTuple):
+    """One variant: for every act shown, its share of the replies at each turn (None: nobody spoke so long) and over all."""
+
+    variant: str
+    rows: list[tuple[str, list[float | None], str]]
+
+
+def flows(material: Material) -> list[Flow]:
+    """The variants of which acts are known; all show the same acts, those used most over the variants, and the same turns."""
+    acts = shown_acts(material)
+    turns = max((len(d.turns) for v in material.variants for d in v.dialogues), default=0)
+    return [
+        _flow(variant.name, variant.dialogues, acts, turns)
+        for variant in material.variants
+        if acts and replies_with_acts(variant.dialogues)
+    ]
+
+
+def _flow(name: str, dialogues: Sequence[Dialogue], acts: Sequence[str], turns: int) -> Flow:
+    replies = replies_with_acts(dialogues)
+    at_turn = [[seen for _, turn, seen in replies if turn == number] for number in range(turns)]
+
+    def share(act: str, seen: Sequence[set[str]]) -> float | None:
+        return sum(act in one for one in seen) / len(seen) if seen else None
+
+    everywhere = [seen for _, _, seen in replies]
+    rows = [(readable(act), [share(act, seen) for seen in at_turn], percent(share(act, everywhere))) for act in acts]
+    return Flow(name, rows)
+
+
+def tables(material: Material, _: ReportRun) -> Sequence[Table]:
+    """The share of replies with each act, of all acts that are shown."""
+    acts = shown_acts(material)
+    rows = [(variant.name, replies) for variant in material.variants if (replies := replies_with_acts(variant.dialogues))]
+    columns = (Column("policy", "Policy"), *(Column(act, readable(act), PERCENT, act) for act in acts))
+    lines = tuple((Cell(name), *(_share(replies, act) for act in acts)) for name, replies in rows)
+    note = "Share of appraised replies with the act; a reply may perform several. Wilson's interval, a persona counts once."
+    return [Table("acts", "Dialogue acts", columns, lines, note)] if lines else []
+
+
+def _share(replies: Sequence[tuple[str, int, set[str]]], act: str) -> Cell:
+    used: dict[str, list[float]] = {}
+    for persona, _, acts in replies:
+        used.setdefault(persona, []).append(float(act in acts))
+    share = proportion(used)
+    return Cell(share.value, (share.ci95.low, share.ci95.high))
+
+
+def values(material: Material, run: ReportRun) -> Mapping[str, Any] | None:
+    found = flows(material)
+    if not found:
+        return None
+    shares = [share for flow in found for _, at_turns, _ in flow.rows for share in at_turns if share is not None]
+    return {"flows": found, "fullest": max(shares), "table": tables(material, run)[0]}
+
+
+PANEL = Panel("strategies", "Strategies", values, tables)

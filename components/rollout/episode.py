@@ -1,0 +1,154 @@
+"""One dialogue between a policy and its simulated user: the transcript and the tokens, built together.
+
+A dialogue that cannot go on (user or policy unreachable, context full) is a result with a reason, not an exception.
+
+Many dialogues at once: one coroutine each, bounded concurrency, results in the order of the jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import ContextFull, Policy, PolicyUnavailable, Simulator, SimulatorUnavailable, UserSession
+from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
+
+
+@dataclass(frozen=True)
+class Job:
+    """A dialogue to be held. The id is globally unique and decides every random draw together with the seed.
+
+    `simulator` is for a user of another kind than the others are.
+    """
+
+    dialogue_id: str
+    persona: Persona
+    seed: int
+    simulator: Simulator | None = None
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A dialogue with its tokens (see rlver.components.domain.protocols.Tokens), which a policy that gives text alone does not have."""
+
+    dialogue: Dialogue
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    is_policy_T: tuple[bool, ...]
+    turn_T: tuple[int, ...]
+    logprob_T: tuple[float, ...]
+    stays_T: tuple[bool, ...]
+    well_formed: bool  # every policy turn had the format that was asked for
+    cut_off: int  # policy turns that ended at the limit of tokens
+
+
+async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy: Policy, rules: EmotionRules) -> Rollout:
+    """Let policy and user talk until a stop rule applies. Never raises for a failure of user, policy or context: that is a Rollout
+    whose dialogue has `stop_reason` failed, a readable `failure`, no final emotion, and only the turns that were appraised."""
+    turns: list[Turn] = []
+    emotion = rules.start
+    well_formed = True
+    cut_off = 0
+    reason: StopReason | None = None
+    failure: str | None = None
+    supporter = policy.session(job.dialogue_id, job.seed, job.persona.language)
+    try:
+        user = await session.open()
+        while reason is None:
+            reply = await supporter.reply(user.text)
+            cut_off += reply.cut_off
+            well_formed = well_formed and reply.said.well_formed
+            appraisal = await session.appraise(reply.said.reply)
+            emotion = apply_change(emotion, appraisal.change)
+            turns.append(
+                Turn(
+                    user=user.text,
+                    assistant=reply.said.reply,
+                    think=reply.said.think,
+                    emotion=emotion,
+                    appraisal=appraisal,
+                    cue=user.cue,
+                    reply_tokens=reply.reply_tokens,
+                    think_tokens=reply.think_tokens,
+                )
+            )
+            reason = stop_reason(emotion, len(turns), wants_to_end=False, rules=rules)
+            if reason is None:
+                user = await session.speak(emotion)
+                reason = stop_reason(emotion, len(turns), user.wants_to_end, rules)
+    except (SimulatorUnavailable, PolicyUnavailable, ContextFull) as error:
+        reason, failure = StopReason.FAILED, f"{type(error).__name__}: {error}"
+    finally:
+        supporter.close()
+    dialogue = Dialogue(
+        dialogue_id=job.dialogue_id,
+        persona_id=job.persona.persona_id,
+        hidden_need=job.persona.hidden_need.value,
+        policy=policy.name,
+        seed=job.seed,
+        simulator=tag,
+        emotion_start=rules.start,
+        emotion_final=None if failure else emotion,
+        stop_reason=reason,
+        failure=failure,
+        turns=tuple(turns),
+    )
+    return Rollout(dialogue, *supporter.tokens, well_formed=well_formed, cut_off=cut_off)
+
+
+class TooManyFailures(RuntimeError):
+    """More dialogues failed than allowed; the message counts them and gives the commonest reasons."""
+
+
+async def run_episodes(
+    jobs: Sequence[Job],
+    simulator: Simulator,
+    policy: Policy,
+    rules: EmotionRules,
+    concurrency: int,
+    on_finished: Callable[[Rollout], None] = lambda rollout: None,
+) -> list[Rollout]:
+    """Hold all dialogues, at most `concurrency` at a time. Raises ValueError when two jobs share an id."""
+    shared = [name for name, count in Counter(job.dialogue_id for job in jobs).items() if count > 1]
+    if shared:
+        raise ValueError(f"dialogue ids must be unique, but {shared[0]!r} appears more than once")
+    slots = asyncio.Semaphore(concurrency)
+
+    async def one(job: Job) -> Rollout:
+        async with slots:
+            user = job.simulator or simulator
+            session = user.session(job.persona, job.seed)
+            rollout = await run_episode(job, session, user.tag, policy, rules)
+        on_finished(rollout)
+        return rollout
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(job)) for job in jobs]
+    except ExceptionGroup as group_error:  # one cause stops all; callers expect it as itself
+        raise _first(group_error) from group_error
+    return [task.result() for task in tasks]
+
+
+def _first(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def check_failures(rollouts: Sequence[Rollout], max_failure_rate: float) -> None:
+    """Raise TooManyFailures when the share of failed dialogues is above `max_failure_rate` (0..1)."""
+    check_failed([rollout.dialogue for rollout in rollouts], max_failure_rate)
+
+
+def check_failed(dialogues: Sequence[Dialogue], max_failure_rate: float) -> None:
+    """The same for dialogues whose tokens nobody kept."""
+    reasons = Counter(dialogue.failure for dialogue in dialogues if dialogue.failure)
+    failed = sum(reasons.values())
+    if dialogues and failed > max_failure_rate * len(dialogues):
+        commonest = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
+        raise TooManyFailures(f"{failed} of {len(dialogues)} dialogues failed (allowed: {max_failure_rate:.0%}): {commonest}")

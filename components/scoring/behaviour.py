@@ -1,0 +1,157 @@
+"""How a policy talks, in words and tokens: length, repetition, diversity, thoughts and what they cost. Needs no appraisal and no language.
+
+What a portrait is made of: a number with its interval, or null with the reason why it cannot be known. Never a zero in its place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from statistics import correlation
+from typing import Any
+
+from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.scoring.acts import words_of
+from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, proportion
+
+RUN_WORDS = 4  # a run of so many words that was said before is a repetition
+NO_TOKENS = "the transcript holds no token counts"
+NO_THOUGHTS = "no reply was thought about"
+NO_SECONDS = "transcripts hold no times; `rlver latency` measures them"
+LEAST_TRACKED = 4  # turns, below which a correlation says nothing
+_COUNTS = Interval(0.0, math.inf)
+_CORRELATIONS = Interval(-1.0, 1.0)
+
+
+def behaviour(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[str, Any]:
+    """Quantities by name. Lengths are means over replies; repetition and diversity means over dialogues; shares in 0..1."""
+    said = {dialogue.dialogue_id: [words_of(turn.assistant) for turn in dialogue.turns] for dialogue in dialogues}
+
+    def of_replies(count: Any) -> dict[str, list[float]]:
+        return by_persona(dialogues, lambda d: [float(value) for turn in d.turns if (value := count(turn)) is not None])
+
+    def of_dialogues(measure: Any) -> dict[str, list[float]]:
+        return by_persona(dialogues, lambda d: [value] if (value := measure(said[d.dialogue_id])) is not None else [])
+
+    return {
+        "reply_words": mean(
+            by_persona(dialogues, lambda d: map(float, map(len, said[d.dialogue_id]))), _COUNTS, samples, seed, "there is no reply"
+        ),
+        "reply_tokens": mean(of_replies(lambda turn: turn.reply_tokens), _COUNTS, samples, seed, NO_TOKENS),
+        "length_tracking": mean(
+            by_persona(dialogues, lambda d: [value] if (value := length_tracking(d.turns)) is not None else []),
+            _CORRELATIONS,
+            samples,
+            seed,
+            f"no dialogue has {LEAST_TRACKED + 1} turns with messages of different length",
+        ),
+        "repeated_runs": mean(of_dialogues(repeated_runs), SHARES, samples, seed, "no dialogue has a second reply"),
+        "stock_replies": share(_stock_replies(dialogues, said), "there is no reply"),
+        "distinct_1": mean(of_dialogues(lambda replies: distinct(replies, 1)), SHARES, samples, seed, "there is no reply"),
+        "distinct_2": mean(of_dialogues(lambda replies: distinct(replies, 2)), SHARES, samples, seed, "there is no reply"),
+        "replies_with_thought": share(of_replies(lambda turn: bool(turn.think)), "there is no reply"),
+        "thought_words": mean(
+            of_replies(lambda turn: len(words_of(turn.think)) if turn.think else None), _COUNTS, samples, seed, NO_THOUGHTS
+        ),
+        "thought_tokens": mean(of_replies(lambda turn: turn.think_tokens or None), _COUNTS, samples, seed, NO_THOUGHTS),
+        "thought_share_of_tokens": mean(_thought_shares(dialogues), SHARES, samples, seed, NO_TOKENS),
+        "thought_seconds": unknown(NO_SECONDS),
+    }
+
+
+def length_tracking(turns: Sequence[Turn]) -> float | None:
+    """Do replies grow and shrink with what they answer? Correlation of the log words of message and reply; 0 for replies of one length.
+
+    From the second turn on: openers and first replies are short with everybody. None with fewer than 4 such turns, or where the
+    messages are all of one length.
+    """
+    if len(turns) <= LEAST_TRACKED:
+        return None
+    asked, said = (
+        [math.log1p(len(words_of(text))) for text in texts] for texts in zip(*((t.user, t.assistant) for t in turns[1:]), strict=True)
+    )
+    if len(set(asked)) == 1:
+        return None
+    return 0.0 if len(set(said)) == 1 else correlation(asked, said)
+
+
+def repeated_runs(replies: Sequence[Sequence[str]]) -> float | None:
+    """Share of the runs of four words, from the second reply on, that an earlier reply of the dialogue holds; None without any."""
+    before: set[tuple[str, ...]] = set()
+    again = total = 0
+    for number, words in enumerate(replies):
+        runs = list(_runs(words, RUN_WORDS))
+        if number:
+            total += len(runs)
+            again += sum(map(before.__contains__, runs))
+        before.update(runs)
+    return again / total if total else None
+
+
+def distinct(replies: Sequence[Sequence[str]], length: int) -> float | None:
+    """Distinct-n of one dialogue: different runs of `length` words among all (Li et al. 2016); a longer dialogue has less of it."""
+    runs = [run for words in replies for run in _runs(words, length)]
+    return len(set(runs)) / len(runs) if runs else None
+
+
+def _runs(words: Sequence[str], length: int) -> Iterable[tuple[str, ...]]:
+    return zip(*(words[start:] for start in range(length)), strict=False)
+
+
+def _stock_replies(dialogues: Sequence[Dialogue], said: Mapping[str, Sequence[tuple[str, ...]]]) -> dict[str, list[float]]:
+    """For each reply: was another persona told the same, word for word?"""
+    heard_by: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+    for dialogue in dialogues:
+        for words in said[dialogue.dialogue_id]:
+            heard_by[words].add(dialogue.persona_id)
+    return by_persona(dialogues, lambda d: [float(len(heard_by[words]) > 1) for words in said[d.dialogue_id]])
+
+
+def _thought_shares(dialogues: Sequence[Dialogue]) -> dict[str, list[float]]:
+    """Of each dialogue: thought tokens among all that were generated, so what thinking adds to the waiting time at a constant speed."""
+
+    def of(turns: Sequence[Turn]) -> list[float]:
+        counted = [(turn.think_tokens or 0, turn.reply_tokens) for turn in turns if turn.reply_tokens is not None]
+        total = sum(chain.from_iterable(counted))
+        return [sum(think for think, _ in counted) / total] if total else []
+
+    return by_persona(dialogues, lambda d: of(d.turns))
+
+
+SHARES = Interval(0.0, 1.0)
+
+Values = Mapping[str, Sequence[float]]  # by persona
+
+
+def known(estimated: Estimated) -> dict[str, Any]:
+    """JSON-ready: value, ci95 and n, the personas behind them."""
+    low, high = estimated.ci95
+    return {"value": round(estimated.value, 6), "ci95": [round(low, 6), round(high, 6)], "n": estimated.n}
+
+
+def unknown(reason: str) -> dict[str, Any]:
+    return {"value": None, "ci95": None, "n": 0, "reason": reason}
+
+
+def mean(values: Values, whole_range: Interval, samples: int, seed: int, reason: str) -> dict[str, Any]:
+    """With fewer than two personas there is no interval, so there is no number; `reason` is why there may be no values at all."""
+    having = sum(1 for members in values.values() if members)
+    if having == 0:
+        return unknown(reason)
+    if having == 1:
+        return unknown("one persona says nothing about the spread")
+    return known(cluster_bootstrap(values, samples, seed, whole_range))
+
+
+def share(values: Values, reason: str) -> dict[str, Any]:
+    """Of 0/1 values."""
+    return known(proportion(values)) if any(values.values()) else unknown(reason)
+
+
+def by_persona(dialogues: Iterable[Dialogue], values_of: Callable[[Dialogue], Iterable[float]]) -> dict[str, list[float]]:
+    values: dict[str, list[float]] = {}
+    for dialogue in dialogues:
+        values.setdefault(dialogue.persona_id, []).extend(values_of(dialogue))
+    return values

@@ -1,0 +1,181 @@
+"""Two policies on the same personas: a table of paired differences. No difference comes without an interval; the type sees to it.
+
+The rows are one family of tests: a single p below .05 among several means little, so p-values are Holm-adjusted. Intervals are not.
+
+The leaderboard: policies by their final emotion, every row measured here with its intervals; published rows stand apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.scoring import sentient, statistics
+from rlver.components.scoring.statistics import Estimated, Interval
+
+# unlike right_act_rate of sentient.json, which pools the turns of all dialogues, this is the mean of a share per dialogue
+RIGHT_ACT = "right_act_rate, per dialogue"
+
+_Values = dict[str, list[float]]  # of one quantity, by persona
+
+
+@dataclass(frozen=True)
+class PairedRow:
+    """One quantity: the means of both sides over the personas they share, and b minus a with its 95% interval.
+
+    `p_holm` is of H0 "no difference", two-sided; `detectable` the difference that these personas show with 80% power; both are None for
+    a single persona.
+    """
+
+    quantity: str
+    a: float
+    b: float
+    difference: Estimated
+    p_holm: float | None
+    detectable: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`personas` are paired; those only one side was scored on are in no row."""
+
+    personas: int
+    only_a: int
+    only_b: int
+    unscorable_a: int
+    unscorable_b: int
+    rows: tuple[PairedRow, ...]
+
+
+def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int, seed: int) -> Comparison:
+    """Pair two transcripts by persona (repeats averaged).
+
+    Raises ValueError when the simulators differ or no persona was scored on both sides.
+    """
+    tags = sorted({user_of(dialogue) for dialogue in [*a, *b]})
+    if len(tags) > 1:
+        raise ValueError(f"scores of different simulators are not comparable, got {', '.join(tags)}")
+    personas_a, personas_b = ({d.persona_id for d in side if d.emotion_final is not None} for side in (a, b))
+    shared = personas_a & personas_b
+    if not shared:
+        raise ValueError("the two transcripts have no persona in common that both were scored on; converse with the same personas")
+    dialogues_a, dialogues_b = ([d for d in side if d.persona_id in shared] for side in (a, b))
+    measured: list[tuple[str, _Values, _Values, dict[str, float]]] = []
+    for quantity, measure in _QUANTITIES:
+        values_a, values_b = (sentient.by_persona(dialogues_a, measure), sentient.by_persona(dialogues_b, measure))
+        values_a, values_b = _known(values_a), _known(values_b)
+        differences = statistics.paired_differences(values_b, values_a)
+        if differences:
+            measured.append((quantity, values_a, values_b, differences))
+    tests = {quantity: _paired(quantity, differences) for quantity, _, _, differences in measured if len(differences) > 1}
+    adjusted = statistics.holm({quantity: statistics.p_differs(test) for quantity, test in tests.items()})
+    rows = [
+        PairedRow(
+            quantity=quantity,
+            a=_mean_of_means(values_a, differences),
+            b=_mean_of_means(values_b, differences),
+            difference=_difference(quantity, differences, bootstrap_samples, seed),
+            p_holm=adjusted.get(quantity),
+            detectable=statistics.detectable(tests[quantity]) if quantity in tests else None,
+        )
+        for quantity, values_a, values_b, differences in measured
+    ]
+    return Comparison(
+        personas=len(shared),
+        only_a=len(personas_a - shared),
+        only_b=len(personas_b - shared),
+        unscorable_a=sum(d.emotion_final is None for d in a),
+        unscorable_b=sum(d.emotion_final is None for d in b),
+        rows=tuple(rows),
+    )
+
+
+def _difference(quantity: str, differences: dict[str, float], samples: int, seed: int) -> Estimated:
+    if quantity in _RATES:
+        mean = math.fsum(differences.values()) / len(differences)
+        return Estimated(mean, statistics.paired_share_interval(list(differences.values())), len(differences))
+    return statistics.paired_mean(differences, samples, seed, _RANGES.get(quantity, Interval(-math.inf, math.inf)))
+
+
+def _paired(quantity: str, differences: dict[str, float]) -> statistics.Paired:
+    return (statistics.paired_shares if quantity in _RATES else statistics.paired_scores)(list(differences.values()))
+
+
+def _mean_of_means(values: dict[str, list[float]], personas: dict[str, float]) -> float:
+    return math.fsum(math.fsum(values[persona]) / len(values[persona]) for persona in sorted(personas)) / len(personas)
+
+
+def _known(values: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Without the dialogues that do not have the quantity (NaN)."""
+    return {persona: [value for value in members if not math.isnan(value)] for persona, members in values.items()}
+
+
+def _turns(dialogue: Dialogue, _: int) -> float:
+    return float(len(dialogue.turns))
+
+
+def _reply_tokens(dialogue: Dialogue, _: int) -> float:
+    counts = [turn.reply_tokens for turn in dialogue.turns if turn.reply_tokens is not None]
+    return math.fsum(counts) / len(counts) if counts else math.nan
+
+
+def _right_act(dialogue: Dialogue, _: int) -> float:
+    rate = sentient.right_act_rate([dialogue])
+    return math.nan if rate is None else rate
+
+
+_QUANTITIES: tuple[tuple[str, Callable[[Dialogue, int], float]], ...] = (
+    ("emotion_mean", sentient.final_emotion),
+    ("success_rate", sentient.is_success),
+    ("failure_rate", sentient.is_failure),
+    (RIGHT_ACT, _right_act),
+    ("turns_mean", _turns),
+    ("reply_tokens_mean, per dialogue", _reply_tokens),
+)
+_RATES = frozenset({"success_rate", "failure_rate"})
+_RANGES = {"emotion_mean": Interval(-100.0, 100.0), RIGHT_ACT: Interval(-1.0, 1.0)}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One policy as measured here: no row without intervals, the type sees to it. Emotion in 0..100, rates in 0..1."""
+
+    policy: str
+    user: str
+    source: str
+    dialogues: int  # scorable ones
+    unscorable: int
+    emotion: Estimated
+    success: Estimated
+    failure: Estimated
+
+
+def standing(dialogues: Sequence[Dialogue], source: str, bootstrap_samples: int, seed: int) -> Standing:
+    """The row of one transcript. Raises ValueError when it holds several policies or users, or no scorable dialogue."""
+    policies = sorted({dialogue.policy for dialogue in dialogues})
+    users = sorted({user_of(dialogue) for dialogue in dialogues})
+    for what, found in (("policies", policies), ("users", users)):
+        if len(found) > 1:
+            raise ValueError(f"{source}: a row is one policy with one kind of user, got the {what} {', '.join(found)}")
+    scorable = [dialogue for dialogue in dialogues if dialogue.emotion_final is not None]
+    if not scorable:
+        raise ValueError(f"{source}: none of {len(dialogues)} dialogues can be scored")
+    return Standing(
+        policy=policies[0],
+        user=users[0],
+        source=source,
+        dialogues=len(scorable),
+        unscorable=len(dialogues) - len(scorable),
+        emotion=statistics.cluster_bootstrap(
+            sentient.by_persona(scorable, sentient.final_emotion), bootstrap_samples, seed, sentient.EMOTIONS
+        ),
+        success=statistics.proportion(sentient.by_persona(scorable, sentient.is_success)),
+        failure=statistics.proportion(sentient.by_persona(scorable, sentient.is_failure)),
+    )
+
+
+def user_of(dialogue: Dialogue) -> str:
+    tag = dialogue.simulator
+    return f"{tag.kind}/{tag.difficulty}/{tag.version}"

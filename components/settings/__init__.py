@@ -1,0 +1,1 @@
+"""params.yaml with the overlays of a variant on top, checked."""

@@ -1,0 +1,137 @@
+"""The frozen mirror of params.yaml (its sections: components/settings/sections.py) with the overlays of a variant on top (components/settings/overlays.py).
+
+Functions of the method take the values they use, never a `Settings`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from rlver.components.settings.overlays import SettingsError as SettingsError
+from rlver.components.settings.overlays import overlaid, overlays_of, read_parameters, with_overlays
+from rlver.components.settings.sections import (
+    AuthoringSettings,
+    BaseSettings,
+    BenchmarkSettings,
+    BlindSettings,
+    EndpointSettings,
+    EvaluationSettings,
+    JudgeSettings,
+    PersonaSettings,
+    PolicySettings,
+    RewardSettings,
+    RolloutSettings,
+    Section,
+    SimulatorSettings,
+    TrackingSettings,
+    TrainSettings,
+)
+from rlver.components.settings.study_sections import AuditParameters, DistilParameters
+
+
+class Settings(Section):
+    """All parameters of one variant."""
+
+    seed: int = Field(ge=0)
+    personas: PersonaSettings
+    simulator: SimulatorSettings
+    base: BaseSettings
+    policy: PolicySettings
+    rollout: RolloutSettings
+    reward: RewardSettings
+    train: TrainSettings
+    evaluation: EvaluationSettings
+    audit: AuditParameters
+    benchmark: BenchmarkSettings
+    blind: BlindSettings
+    endpoint: EndpointSettings
+    authoring: AuthoringSettings
+    judge: JudgeSettings
+    distil: DistilParameters
+    tracking: TrackingSettings
+
+    @model_validator(mode="after")
+    def _dense_rewards_have_an_algorithm(self) -> Settings:
+        if self.reward.dense and self.train.algorithm != "ppo":
+            raise ValueError("reward.dense goes with train.algorithm: ppo; grpo does the same with train.credit: turn")
+        return self
+
+    @model_validator(mode="after")
+    def _one_process_gives_the_weights(self) -> Settings:
+        if self.rollout.sampler == "vllm" and self.train.processes > 1:
+            raise ValueError(f"rollout.sampler: vllm goes with train.processes: 1, got {self.train.processes}; use transformers")
+        return self
+
+    @model_validator(mode="after")
+    def _every_dialogue_counts_once(self) -> Settings:
+        if self.policy.thinking and self.policy.thoughts == "strip" and self.train.loss_type != "grpo":
+            raise ValueError("policy.thoughts: strip needs train.loss_type: grpo, in which every dialogue counts once")
+        return self
+
+    def require_trainable(self) -> None:
+        """Raise SettingsError for what a policy can be evaluated with, but not trained."""
+        if self.policy.temperature == 0:
+            raise SettingsError(
+                "policy.temperature is 0: a policy that always says the same learns nothing; set one above 0 (that of the benchmark is "
+                "evaluation.temperature)"
+            )
+        left = self.personas.train - self.train.evaluation_personas
+        if not self.personas.imported_train and left < self.train.personas_per_step:
+            raise SettingsError(
+                f"personas.train less train.evaluation_personas leaves {left} to learn from, fewer than train.personas_per_step = "
+                f"{self.train.personas_per_step}; raise the first or lower one of the others"
+            )
+
+    def digest(self) -> str:
+        """Twelve hex digits that change when any parameter changes."""
+        return digest_of(self.model_dump(mode="json"))
+
+
+def digest_of(value: Any) -> str:
+    """Twelve hex digits of the canonical JSON of `value`."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def load_settings(params_path: Path, variant: str | None = None, *, seed: int | None = None, difficulty: str | None = None) -> Settings:
+    """Read `params_path` and, if a variant is named, put its overlays from the folder `params` beside it on top.
+
+    `seed` and `difficulty` (of the benchmark's user) replace what the files say.
+
+    Raises SettingsError, in one line, for a missing file, broken YAML, an unknown key, a missing key or a wrong type.
+    """
+    values = read_parameters(params_path)
+    where = params_path.name
+    if variant is not None:
+        overlays = overlays_of(params_path.parent / "params", variant)
+        values = with_overlays(values, overlays)
+        where = f"{where} with {', '.join(overlays)}"
+    if seed is not None:
+        values = overlaid(values, {"seed": seed}, "--seed")
+    if difficulty is not None:
+        values = overlaid(values, {"simulator": {"difficulty": difficulty}}, "--difficulty")
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "settings"
+        got = "" if first["type"] == "missing" else f", got {first.get('input')!r}"
+        raise SettingsError(f"{where}: {key}: {first['msg']}{got if first['loc'] else ''}") from error
+
+
+def with_simulator(settings: Settings, simulator: str | None, difficulty: str | None) -> Settings:
+    """The settings with another user. Raises SettingsError's kin, ValueError, for one that does not exist."""
+    chosen = {name: value for name, value in (("kind", simulator), ("difficulty", difficulty)) if value is not None}
+    values = settings.model_dump()
+    values["simulator"] |= chosen
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        if first["type"] == "literal_error":
+            raise ValueError(f"there is no simulator {' '.join(chosen.values())}: {first['loc'][-1]}: {first['msg']}") from error
+        raise ValueError(f"simulator: {first['msg'].removeprefix('Value error, ')}, in params.yaml or in the --variant") from error

@@ -1,0 +1,71 @@
+"""The thresholds of the audit. None has a default: they stand in params.yaml; docs/audit.md says how each was set.
+
+The numbers that decide what is learned and how it is measured; their values live in params.yaml.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class AuditLimits(_Section):
+    """The highest value of each check that is still clean, by the name of the check."""
+
+    stock_phrases: float = Field(ge=0, le=1)
+    stock_phrases_by_need: float = Field(ge=0, le=1)
+    identical_replies: float = Field(ge=0, le=1)
+    same_acts: float = Field(ge=0, le=1)
+    copying: float = Field(ge=0, le=1)
+    repetition: float = Field(ge=0, le=1)
+    growth_in_dialogue: float = Field(gt=1)  # a factor
+    length_to_base: float = Field(gt=1)  # a factor
+    praise: float = Field(ge=0, le=1)
+    praise_only: float = Field(ge=0, le=1)
+    agreement: float = Field(ge=0, le=1)
+    packed_acts: float = Field(ge=0, le=1)
+    keyword_lists: float = Field(ge=0, le=1)
+    unreadable: float = Field(ge=0, le=1)
+    injection: float = Field(ge=0, le=1)
+    early_goodbye: float = Field(ge=0, le=1)
+    unconfirmed_gain: float = Field(ge=0, le=100)  # points of emotion
+    parting: float = Field(ge=0, le=100)  # points of emotion over the whole training
+    growth_in_training: float = Field(gt=1)  # a factor
+    repeats_in_training: float = Field(ge=0, le=1)  # a rise of the share
+    entropy_in_training: float = Field(gt=1)  # how many times smaller
+
+
+class AuditParameters(_Section):
+    run_words: int = Field(ge=2)
+    confirmed_share: float = Field(gt=0, le=1)
+    log_share: float = Field(gt=0, le=0.5)
+    probe_personas: int = Field(ge=2)
+    probe_share: float = Field(gt=0, le=1)
+    limits: AuditLimits
+
+
+class DistilParameters(BaseModel):
+    """`params.yaml`, section `distil`. Strengths are ridge penalties on n-gram vectors of unit length."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    bits: int = Field(ge=8, le=20)
+    reply_strength: float = Field(gt=0)
+    user_strength: float = Field(gt=0)
+    reasons: int = Field(ge=0)
+    trees: int = Field(ge=1)
+    tree_learning_rate: float = Field(gt=0, le=1)
+    tree_leaves: int = Field(ge=2)
+    leaf_rows: int = Field(ge=1)
+    tree_l2: float = Field(ge=0)
+    tree_features: float = Field(gt=0, le=1)
+    tree_seeds: int = Field(ge=1)
+    inner_folds: int = Field(ge=2)
+    persona_folds: int = Field(ge=2)
+    policy_folds: int = Field(ge=2)
+    locked_share: float = Field(gt=0, lt=1)
+    rare_grid_share: float = Field(ge=0, lt=0.5)
+    odd_share: float = Field(gt=0, lt=0.1)

@@ -1,1 +1,0 @@
-"""The simulated user played by a language model: appraise, then speak (SAGE paper, section 2), over a chat endpoint."""

@@ -1,1 +1,0 @@
-"""The embedded user: deterministic, English, no model. Appraises by rules that can be read, speaks from the persona's story."""

@@ -1,0 +1,103 @@
+"""What nothing was learned about: replies that are no message, and users unlike any recorded one.
+
+The two are treated differently on purpose. A reply that cannot be read gets the worst change there is: were it left unscored, a policy
+could escape a bad dialogue by babbling. (One that was said before cannot please, but recorded users forgave it at times.) A user who cannot be read makes the dialogue unscorable: the appraiser knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlver.components.users.distilled.ngrams import CLAUSE, MARK, Text, share_in
+
+PAIR_BITS = 22
+_SCORE_TALK = re.compile(
+    r"[+＋]\s*10\b|\b(?:emotion|change|score|reward)\w*\s*(?:[:=：]|is|to|by)\s*[+-]?\d|\bignore\b.{0,30}\b(?:instructions?|previous|above)\b"
+    r"|\bsystem prompt\b|\"(?:change|score|emotion|reward)\"|(?:情绪|情感|心情)(?:值|分|指数)|(?:加|打|给|评)(?:我)?(?:\d+|十|满|一百)分"
+    r"|忽略.{0,12}(?:指令|指示|设定|提示)|系统提示|<\|",
+    re.IGNORECASE,
+)
+
+
+class GuardLimits(NamedTuple):
+    """The ends of what was recorded; beyond them a reply, or a user, is unlike all of them."""
+
+    longest: int  # units of a reply
+    reply_known: float  # share of runs of two units that recorded replies have
+    user_known: float  # the same of everything a user has said
+    clause: float  # units from mark to mark, on average; a list of words has fewer
+    variety: float  # distinct runs of two over all
+    repetition: float  # share of the reply's runs of two that one earlier reply had
+
+
+class Unreadable(NamedTuple):
+    what: str
+    span: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Guard:
+    reply_pairs: NDArray[np.uint8]  # (2**PAIR_BITS / 8): a bit for every run of two units that occurs in recorded replies
+    user_pairs: NDArray[np.uint8]  # the same of recorded users
+    limits: GuardLimits
+
+    def unreadable(self, reply: Text, earlier: Sequence[Text]) -> Unreadable | None:
+        """Why this is no reply that a recorded user could have got; None for one that is."""
+        if reply.size < 2:
+            return Unreadable("nothing")
+        talk = _SCORE_TALK.search(reply.text)
+        if talk:
+            return Unreadable("talks_about_scores", talk[0])
+        limits = self.limits
+        if reply.size > limits.longest:
+            return Unreadable("too_long")
+        if known_share(reply, self.reply_pairs) < limits.reply_known:
+            return Unreadable("gibberish")
+        if variety(reply) < limits.variety:
+            return Unreadable("says_one_thing_again_and_again")
+        if clause_length(reply) < limits.clause:
+            return Unreadable("a_list_of_words")
+        if max((share_in(reply.pairs, other.pairs) for other in earlier), default=0.0) > limits.repetition:
+            return Unreadable("said_before")
+        return None
+
+    def known_of_user(self, users: Sequence[Text]) -> float:
+        """Share of known runs in everything the user said."""
+        hashes = np.concatenate([text.hashes[1] for text in users])
+        return share_marked(hashes, self.user_pairs)
+
+
+def marked(texts: Sequence[Text]) -> NDArray[np.uint8]:
+    """A bit for every run of two units that occurs in the texts."""
+    bits = np.zeros(1 << PAIR_BITS, dtype=bool)
+    for text in texts:
+        bits[text.pairs & np.uint32((1 << PAIR_BITS) - 1)] = True
+    return np.packbits(bits)
+
+
+def share_marked(hashes: NDArray[np.uint32], bits: NDArray[np.uint8]) -> float:
+    """The share of `hashes` whose bit is set; 1 for none."""
+    if not len(hashes):
+        return 1.0
+    places = hashes & np.uint32((1 << PAIR_BITS) - 1)
+    return float(np.mean((bits[places >> 3] >> (7 - (places & 7)).astype(np.uint8)) & 1))
+
+
+def known_share(text: Text, bits: NDArray[np.uint8]) -> float:
+    return share_marked(text.hashes[1], bits)
+
+
+def variety(text: Text) -> float:
+    return len(text.pairs) / max(1, len(text.hashes[1]))
+
+
+def clause_length(text: Text) -> float:
+    """Units that are no marks, for each stretch between marks; line ends count as marks."""
+    words = text.size - len(MARK.findall(text.text))
+    return words / max(1, sum(not clause.isspace() for clause in CLAUSE.findall(text.text)))

@@ -1,0 +1,241 @@
+"""What the models answer, and the strict reading of it: a value, or UnparsableAnswer with a reason; never a default score.
+
+The reason of a refusal is made of our own words only (see `json_object`), because an answer may repeat what the policy wrote.
+
+The strict reading of an answer that must be one JSON object, alone or inside one ```json fence.
+
+What may not stand in a model's text: nothing at all, leaked labels, wrapping quotes, another language, the hidden need.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rlver.components.domain.persona import HiddenNeed, Persona
+from rlver.components.users.llm.prompts import NEED_NAMES
+
+
+class UnparsableAnswer(ValueError):
+    """`reason` says what was wrong without a word of the answer; `raw` is the answer, which may hold the hidden need."""
+
+    def __init__(self, reason: str, raw: str) -> None:
+        super().__init__(reason)
+        self.reason, self.raw = reason, raw
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class AppraisalAnswer(_Answer):
+    content: str
+    target: str
+    activity: str
+    feeling: str
+    change: int = Field(ge=-10, le=10)
+
+
+class SpeechAnswer(_Answer):
+    thinking: str
+    draft: str
+    message: str
+    wants_to_end: bool
+
+
+class CombinedAnswer(_Answer):
+    appraisal: AppraisalAnswer
+    speech: SpeechAnswer
+
+
+A = TypeVar("A", bound=_Answer)
+
+
+def read_appraisal(text: str, persona: Persona) -> AppraisalAnswer:
+    """Raises UnparsableAnswer."""
+    return _read(text, AppraisalAnswer, lambda answer: _appraisal_faults(answer, persona))
+
+
+def read_speech(text: str, persona: Persona) -> SpeechAnswer:
+    """Raises UnparsableAnswer, also when the message gives the hidden need away."""
+    return _read(text, SpeechAnswer, lambda answer: _speech_faults(answer, persona))
+
+
+def read_opening(text: str, persona: Persona) -> SpeechAnswer:
+    """As `read_speech`, and a first message cannot end the talk."""
+    speech = read_speech(text, persona)
+    if speech.wants_to_end:
+        raise UnparsableAnswer("wants_to_end must be false in the first message", text)
+    return speech
+
+
+def read_combined(text: str, persona: Persona) -> CombinedAnswer:
+    """Raises UnparsableAnswer when either half is at fault."""
+
+    def faults(answer: CombinedAnswer) -> Iterator[str]:
+        yield from _appraisal_faults(answer.appraisal, persona)
+        yield from _speech_faults(answer.speech, persona)
+
+    return _read(text, CombinedAnswer, faults)
+
+
+def _appraisal_faults(answer: AppraisalAnswer, persona: Persona) -> Iterator[str]:
+    reasons = answer.model_dump(exclude={"change"})
+    yield from _text_faults(reasons)
+    if fault := language_fault("\n".join(reasons.values()), persona.language):
+        yield f"the texts {fault}"
+
+
+def _speech_faults(answer: SpeechAnswer, persona: Persona) -> Iterator[str]:
+    yield from _text_faults(answer.model_dump(exclude={"wants_to_end"}))
+    if fault := message_fault(answer.message, persona):
+        yield f"message {fault}"
+
+
+def _text_faults(texts: dict[str, str]) -> Iterator[str]:
+    for name, text in texts.items():
+        if fault := text_fault(text):
+            yield f"{name} {fault}"
+
+
+def _read(text: str, kind: type[A], faults: Callable[[A], Iterator[str]]) -> A:
+    try:
+        answer = kind.model_validate(json_object(text))
+    except NotOneObject as error:
+        raise UnparsableAnswer(str(error), text) from None
+    except ValidationError as error:
+        raise UnparsableAnswer(first_fault(error), text) from None
+    if fault := next(faults(answer), None):
+        raise UnparsableAnswer(fault, text)
+    return answer
+
+
+_MOST_LEVELS = 20  # of lists and objects in each other; no answer that is asked for has more than 4
+NOTHING_AROUND = "must be exactly one JSON object with nothing around it"
+
+_FENCE = re.compile(r"```json[ \t]*\n(?P<inside>.*)\n[ \t]*```", re.DOTALL)
+
+
+class NotOneObject(ValueError):
+    """The text is not one JSON object; the message holds no word of it."""
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Raises NotOneObject, also for a key that stands twice and for numbers that are not JSON's."""
+    fenced = _FENCE.fullmatch(text.strip())
+    try:
+        value = json.loads(fenced["inside"] if fenced else text, object_pairs_hook=_unique, parse_constant=_refuse_number)
+    except NotOneObject:
+        raise
+    except (ValueError, RecursionError):  # not JSON, more than one value, a number too long to read, nested too deep
+        raise NotOneObject(NOTHING_AROUND) from None
+    if not isinstance(value, dict):
+        raise NotOneObject(NOTHING_AROUND)
+    _refuse_deep(value, _MOST_LEVELS)
+    return value
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first fault in words that hold nothing of the answer: an unknown key is not repeated."""
+    fault = error.errors(include_input=False, include_url=False)[0]
+    if fault["type"] == "extra_forbidden":
+        return "a key that was not asked for"
+    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+
+
+def _refuse_deep(value: Any, levels: int) -> None:
+    """Raise NotOneObject for more levels: whoever walks through them would break."""
+    if isinstance(value, dict | list):
+        if not levels:
+            raise NotOneObject("it is nested too deep")
+        for one in value.values() if isinstance(value, dict) else value:
+            _refuse_deep(one, levels - 1)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) != len(pairs):
+        raise NotOneObject("a key stands twice")
+    return dict(pairs)
+
+
+def _refuse_number(_: str) -> NoReturn:
+    raise NotOneObject("a number is no JSON number")
+
+
+_LABELS = (
+    "content|target|target ?completion|activity|feeling|analyse|analysis|change|thinking|thought|draft|origin|message|response|reply|"
+    "wants_to_end|emotion|tier|appraisal|speech|npc|user|assistant|system|"
+    "内容|目标|内心独白|心理活动|分析|感受|情绪变化|思考|初稿|草稿|消息|回复|情绪|档位|评价|当事人|对方|玩家|用户|系统|助手"
+)
+_LABEL = re.compile(
+    rf"^[ \t]*+(?:[*#_\"'“\[【 \t]*+(?:{_LABELS})[ \t*_\"'”\]】]*[:：]|[\[【](?:{_LABELS})[\]】]|#+[ \t]*(?:{_LABELS})\b)", re.I | re.M
+)
+_MARK_UP = re.compile(r"```|</?(?:think|dialogue_data)>|<\||\|>|^\s*\{", re.IGNORECASE)
+_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "「": "」", "『": "』", "«": "»", "„": "“"}
+_UNSHOWABLE = frozenset({"Cc", "Cs", "Co"})
+
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_LATIN_WORD = re.compile("[A-Za-z\u00c0-\u024f]+")
+
+_NEED_BY_ANY_NAME = re.compile(r"\bhidden (?:need|topic|theme)\b|隐藏(?:需求|主题|话题)", re.IGNORECASE)
+_WHO = re.compile(r"\b(?:i|me|my|myself|you|your|yourself|the other side)\b|对方|自己|[你我您的]", re.IGNORECASE)
+_TOKEN = re.compile(rf"{_HAN.pattern}|{_LATIN_WORD.pattern}")
+_SHORTEST_CLAUSE = 5  # words or Han characters: a shorter piece of the need's sentence can be said by chance
+
+
+def text_fault(text: str) -> str | None:
+    """Why this cannot be a text of an answer."""
+    if not text.strip():
+        return "is empty"
+    if any((unicodedata.category(one) in _UNSHOWABLE and one not in "\n\t") or one == "\ufffd" for one in text):
+        return "contains characters that cannot be shown"
+    if _LABEL.match(text):
+        return "begins with a label"
+    return None
+
+
+def message_fault(text: str, persona: Persona) -> str | None:
+    """Why the policy may not read this as the next thing the person says; in addition to what `text_fault` finds."""
+    if _LABEL.search(text):
+        return "contains a label"
+    if _MARK_UP.search(text):
+        return "contains mark-up"
+    if _is_wrapped(text.strip()):
+        return "is wrapped in quotation marks"
+    if gives_the_need_away(text, persona.hidden_need, persona.need_text):
+        return "gives the hidden need away"
+    return language_fault(text, persona.language)
+
+
+def language_fault(text: str, language: str) -> str | None:
+    """Whether most of the text is in another script than the language's. A text without letters is in every language."""
+    han, latin = len(_HAN.findall(text)), len(_LATIN_WORD.findall(text))
+    others = sum(one.isalpha() for one in _TOKEN.sub("", text))
+    wanted, name = (han, "Chinese") if language == "zh" else (latin, "English")
+    return None if 2 * wanted >= han + latin + others else f"must be in {name}"
+
+
+def gives_the_need_away(text: str, need: HiddenNeed, need_text: str) -> bool:
+    """Whether the text names the hidden need, in either language, or says a clause of its sentence, as `I` or as `you`."""
+    clauses = [tokens for clause in re.split(r"[,.;:，。；：]", need_text) if len(tokens := _tokens(clause)) >= _SHORTEST_CLAUSE]
+    names = [_tokens(names[need]) for names in NEED_NAMES.values()]
+    spaced = _spaced(_tokens(text))
+    return any(_spaced(telling) in spaced for telling in (*names, *clauses)) or _NEED_BY_ANY_NAME.search(text) is not None
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKEN.findall(_WHO.sub(" ", text).casefold())
+
+
+def _spaced(tokens: list[str]) -> str:
+    return f" {' '.join(tokens)} "
+
+
+def _is_wrapped(text: str) -> bool:
+    closing = _QUOTES.get(text[:1])
+    return len(text) > 1 and closing is not None and text.endswith(closing) and not {text[0], closing} & set(text[1:-1])

@@ -1,0 +1,1 @@
+"""The embedded user: deterministic, English, no model. Appraises by rules that can be read, speaks from the persona."""

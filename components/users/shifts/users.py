@@ -1,0 +1,146 @@
+"""What a shift is: a change of the persona, or of the words in which its user says what it means. Pure functions; randomness comes in.
+
+The scripted user under a shift, behind the common protocol.
+
+All shifts by name, and the users that a robustness report asks: who they are is the tag in the transcript, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Simulator, Utterance
+from rlver.components.domain.transcript import Appraisal, SimulatorTag
+from rlver.components.personas.people import stable_hash
+from rlver.components.users.scripted import simulator as speaker
+from rlver.components.users.scripted.appraiser import Exchange, Listener, appraise
+from rlver.components.users.scripted.effects import DIFFICULTIES
+from rlver.components.users.scripted.simulator import VERSION, ScriptedSimulator
+from rlver.components.users.shifts import persons
+from rlver.components.users.shifts import words as styles
+from rlver.components.users.shifts.words import in_unseen_cues
+
+Words = Callable[[str, Persona, Random], str]  # (what is meant, who says it, randomness of this message) -> what is said
+
+
+def as_meant(text: str, persona: Persona, random: Random) -> str:
+    """The words unchanged."""
+    return text
+
+
+def as_is(persona: Persona) -> Persona:
+    """The persona unchanged."""
+    return persona
+
+
+@dataclass(frozen=True)
+class Shift:
+    """`person` keeps id, hidden need, class and traits. Raise `version` whenever a shifted message could come out differently."""
+
+    name: str
+    version: int
+    about: str
+    person: Callable[[Persona], Persona] = as_is
+    words: Words = as_meant
+
+    @property
+    def tag(self) -> str:
+        """As in `typos-1`: what stands behind the simulator's version in a transcript."""
+        return f"{self.name}-{self.version}"
+
+
+@dataclass(frozen=True)
+class ShiftedUser:
+    """Deterministic given persona, seed and replies, as the user it shifts."""
+
+    difficulty: str
+    shift: Shift
+
+    @property
+    def tag(self) -> SimulatorTag:
+        return SimulatorTag(kind="scripted", difficulty=self.difficulty, version=f"{VERSION}+{self.shift.tag}")
+
+    def session(self, persona: Persona, seed: int) -> ShiftedSession:
+        return ShiftedSession(self.shift.person(persona), seed, self.difficulty, self.shift)
+
+
+@dataclass
+class ShiftedSession:
+    """One user in one dialogue. `_meant` and `_said` are the same messages before and after the shift."""
+
+    persona: Persona
+    seed: int
+    difficulty: str
+    shift: Shift
+    _meant: list[str] = field(default_factory=list)
+    _said: list[str] = field(default_factory=list)
+    _cues: list[bool] = field(default_factory=list)
+    _earlier: list[Exchange] = field(default_factory=list)
+    _last_change: int = 0
+
+    async def open(self) -> Utterance:
+        return self._utter(speaker.opening(self.persona))
+
+    async def appraise(self, reply: str) -> Appraisal:
+        listener = Listener(self.persona.hidden_need, self.persona.persona_class, self.persona.traits)
+        appraisal = appraise(listener, DIFFICULTIES[self.difficulty], self._earlier, self._said[-1], reply)
+        self._earlier.append(Exchange(self._said[-1], reply))
+        self._last_change = appraisal.change
+        return appraisal
+
+    async def speak(self, emotion: int) -> Utterance:
+        cue_rate = DIFFICULTIES[self.difficulty].cue_rate
+        return self._utter(speaker.next_message(self.persona, self.seed, cue_rate, self._meant, self._cues, self._last_change, emotion))
+
+    def _utter(self, meant: Utterance) -> Utterance:
+        random = Random(stable_hash(self.shift.tag, self.persona.persona_id, self.seed, len(self._said)))
+        said = replace(meant, text=self.shift.words(meant.text, self.persona, random))
+        self._meant.append(meant.text)
+        self._said.append(said.text)
+        self._cues.append(meant.cue is True)
+        return said
+
+
+UNSHIFTED = "unshifted"
+SHIFTS = (
+    Shift("familiar-names", 1, "people with first names of training users", person=persons.with_training_names),
+    Shift("familiar-stories", 1, "stories that training users told", person=persons.with_a_training_story),
+    Shift("unseen-cues", 1, "the need hinted at in sentences never used in training", words=in_unseen_cues),
+    Shift("terse", 1, "short, without reactions and small words", words=styles.terse),
+    Shift("rambling", 1, "long lead-ups, things that belong nowhere", words=styles.rambling),
+    Shift("sarcastic", 1, "false delight before and after", words=styles.sarcastic),
+    Shift("typos", 1, "one longer word in five mistyped", words=styles.with_typos),
+    Shift("non-native", 1, "no articles, plain verbs, mixed-up prepositions", words=styles.non_native),
+    Shift("very-young", 1, "as a child types", words=styles.very_young),
+    Shift("very-old", 1, "as somebody well over eighty writes", words=styles.very_old),
+)
+_BY_TAG = {shift.tag: shift for shift in SHIFTS}
+
+
+class UnknownVersion(ValueError):
+    """No user of this program has such a version."""
+
+
+def users(difficulty: str) -> dict[str, Simulator]:
+    """Every user of the report by the name of its row: the unshifted one first, the shifted ones, then those of other difficulties."""
+    shifted: dict[str, Simulator] = {shift.tag: ShiftedUser(difficulty, shift) for shift in SHIFTS}
+    others: dict[str, Simulator] = {name: ScriptedSimulator(name) for name in DIFFICULTIES if name != difficulty}
+    return {UNSHIFTED: ScriptedSimulator(difficulty)} | shifted | others
+
+
+def about(row: str) -> str:
+    """What the row `row` of the report changes, in a few words."""
+    if row == UNSHIFTED:
+        return "the test personas as they are"
+    return _BY_TAG[row].about if row in _BY_TAG else f"users of the difficulty {row}"
+
+
+def user_of(tag: SimulatorTag) -> Simulator:
+    """The scripted user that a transcript names, shifted or not. Raises UnknownVersion for one of another version or difficulty."""
+    base, _, shift = tag.version.partition("+")
+    if base != VERSION or tag.difficulty not in DIFFICULTIES or (shift and shift not in _BY_TAG):
+        raise UnknownVersion(f"made by {tag.kind} {tag.difficulty}, version {tag.version}; this is version {VERSION}")
+    return ShiftedUser(tag.difficulty, _BY_TAG[shift]) if shift else ScriptedSimulator(tag.difficulty)

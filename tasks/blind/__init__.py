@@ -1,1 +1,0 @@
-"""`rlver blind`: a web page on this machine on which people compare two policies without knowing which is which."""

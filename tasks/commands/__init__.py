@@ -1,0 +1,1 @@
+"""What the `rlver` command does with files."""

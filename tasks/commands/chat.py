@@ -1,0 +1,192 @@
+"""`rlver chat`: talk to a policy, or be the supporter of a simulated user and watch what every reply does.
+
+Lines come from standard input, a terminal or a pipe; the end of the input ends the talk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason, tier
+from rlver.components.domain.files import BadFile
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.printable import printable, whole_characters
+from rlver.components.domain.protocols import ContextFull, Simulator
+from rlver.components.domain.transcript import Appraisal, StopReason
+from rlver.components.settings.settings import Settings, load_settings, with_simulator
+
+if TYPE_CHECKING:
+    from rlver.tasks.runtime.assembly import Conversation
+    from rlver.tasks.runtime.connections import Connection
+
+LEAVE = ("/quit", "/exit", "/bye")
+TEST_PERSONAS = Path("data/personas/test.jsonl")
+_BAR = 20
+
+
+class Terminal:
+    """Asks for lines and shows them; a line from a pipe is echoed, so that the output can be read as a dialogue."""
+
+    def __init__(self, source: TextIO, target: TextIO) -> None:
+        self.source, self.target = source, target
+
+    def show(self, line: str = "") -> None:
+        self.target.write(printable(line) + "\n")
+        self.target.flush()
+
+    def ask(self, who: str) -> str | None:
+        """The next line that says something; None at the end of the input or when the person wants to leave."""
+        interactive = self.source.isatty()
+        while True:
+            if interactive:
+                self.target.write(f"{who}> ")
+                self.target.flush()
+            line = whole_characters(self.source.readline())
+            if not line or line.strip().lower() in LEAVE:
+                self.show()
+                return None
+            if line.strip():
+                if not interactive:
+                    self.show(f"{who}> {line.strip()}")
+                return line.strip()
+
+
+def _standard_terminal() -> Terminal:
+    """Bytes that are no text, from a pipe or a terminal of another encoding, become replacement characters and end nothing."""
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    return Terminal(sys.stdin, sys.stdout)
+
+
+def chat(
+    policy: str | None,
+    role: str,
+    persona: str | None,
+    personas: Path | None,
+    variant: str | None,
+    seed: int | None,
+    params: Path,
+    terminal: Terminal | None = None,
+) -> None:
+    """Hold one dialogue with the person at the terminal, as the `user` of a policy or as the `supporter` of a simulated user."""
+    settings = load_settings(params, variant)
+    terminal = terminal or _standard_terminal()
+    seed = settings.seed if seed is None else seed
+    if role == "supporter":
+        from rlver.tasks.runtime.assembly import user_connection
+
+        someone, connection = _someone(persona, personas, settings), user_connection(settings)
+        asyncio.run(_support(someone, seed, settings, connection, terminal))
+    elif role == "user":
+        from rlver.tasks.runtime.policies import candidate
+
+        settings = with_simulator(settings, "scripted", None)  # nobody asks the user anything
+        who = candidate(policy or str(newest_policy(Path("models"))), settings)
+        with who.opened(settings, concurrency=1) as talk:
+            talk.policy.start()
+            asyncio.run(_talk(talk, who.location, seed, terminal))
+    else:
+        raise ValueError(f"unknown side {role!r}: choose user or supporter")
+
+
+async def _support(persona: Persona, seed: int, settings: Settings, connection: Connection | None, terminal: Terminal) -> None:
+    from rlver.tasks.runtime.assembly import simulator
+
+    async with connection or nullcontext():
+        await support(persona, seed, simulator(settings, endpoint=connection), settings.simulator.rules, terminal)
+
+
+async def support(persona: Persona, seed: int, simulator: Simulator, rules: EmotionRules, terminal: Terminal) -> int:
+    """The person at the terminal replies, the simulated user feels; returns the last emotion. The need is told at the end."""
+    session = simulator.session(persona, seed)
+    emotion, turns = rules.start, 0
+    traits = ", ".join(persona.traits)
+    terminal.show(f"{persona.name or persona.persona_id} ({persona.persona_class}: {traits}) writes to you. {LEAVE[0]} ends the talk.")
+    terminal.show(f"   {bar(emotion)}")
+    reason: StopReason | None = None
+    user = await session.open()
+    while reason is None:
+        terminal.show(f"user> {user.text}")
+        reply = terminal.ask("you ")
+        if reply is None:
+            break
+        appraisal = await session.appraise(reply)
+        emotion, turns = apply_change(emotion, appraisal.change), turns + 1
+        for line in reasons(appraisal):
+            terminal.show(f"   {line}")
+        terminal.show(f"   {bar(emotion)}")
+        reason = stop_reason(emotion, turns, wants_to_end=False, rules=rules)
+        if reason is None:
+            user = await session.speak(emotion)
+            reason = stop_reason(emotion, turns, user.wants_to_end, rules)
+            if reason is not None:
+                terminal.show(f"user> {user.text}")
+    terminal.show(f"{reason or 'you left'} after {turns} turns, final emotion {emotion}.")
+    terminal.show(f"The hidden need was {persona.hidden_need}: {persona.need_text}")
+    return emotion
+
+
+def reasons(appraisal: Appraisal) -> list[str]:
+    """The change, what went through the user's mind, and the evidence with its points."""
+    lines = [f"{appraisal.change:+d}, {appraisal.feeling}: {appraisal.activity}", f"{appraisal.content} {appraisal.target}"]
+    counted = [item for item in appraisal.evidence if item.points]
+    lines += [f"{item.points:+3d} {item.what}" + (f" ({item.span!r})" if item.span else "") for item in counted]
+    return lines
+
+
+def bar(emotion: int) -> str:
+    filled = _BAR * emotion // 100
+    return f"emotion {emotion:3d} {'█' * filled}{'░' * (_BAR - filled)} {tier(emotion)}"
+
+
+async def _talk(talk: Conversation, who: str, seed: int, terminal: Terminal) -> None:
+    async with talk.policy_connection or nullcontext():
+        try:
+            await _exchange(talk, who, seed, terminal)
+        finally:
+            await talk.policy.close()
+
+
+async def _exchange(talk: Conversation, who: str, seed: int, terminal: Terminal) -> None:
+    session = talk.policy.session("chat", seed, "en")
+    terminal.show(f"You talk to {who}. {LEAVE[0]} ends the talk.")
+    while (line := terminal.ask("you ")) is not None:
+        try:
+            said = (await session.reply(line)).said
+        except ContextFull as error:
+            raise ContextFull(f"the talk has become too long for the model ({error}); start a new one") from error
+        if said.think:
+            terminal.show(f"     ({said.think})")
+        terminal.show(f"it > {said.reply or '…'}")
+
+
+def newest_policy(models: Path) -> Path:
+    """The model that was written last, a trained one before the base. Raises BadFile when there is none."""
+    found = [config.parent for config in models.glob("*/config.json")]
+    if not found:
+        raise BadFile(f"{models}: no model yet; `rlver run` makes one, or name one with --policy")
+    return max(found, key=lambda folder: (folder.name != "base", (folder / "config.json").stat().st_mtime))
+
+
+def _someone(wanted: str | None, file: Path | None, settings: Settings) -> Persona:
+    """The persona with the wanted id, or the first; composed from the library where no file is there."""
+    from rlver.components.personas.schema import validate_file
+
+    file = TEST_PERSONAS if file is None and TEST_PERSONAS.is_file() else file
+    if file is not None:
+        personas, where = validate_file(file), str(file)
+    else:
+        from rlver.components.personas.generator import compose_personas
+        from rlver.components.personas.library import load_library
+
+        personas, where = compose_personas(load_library(), settings.seed, settings.personas.train, settings.personas.test)[1], "the library"
+    chosen = [persona for persona in personas if wanted in (None, persona.persona_id)]
+    if not chosen:
+        raise ValueError(f"there is no persona {wanted} in {where}; the first one is {personas[0].persona_id}")
+    return chosen[0]

@@ -1,0 +1,202 @@
+"""What `rlver converse`, `appraise`, `verify` and `import` do with files. Nothing is written unless all of it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.files import BadFile, read_jsonl, write_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Simulator
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.formats.chats import known_shape, read_chats
+from rlver.components.formats.foreign import Recording, recording_of
+from rlver.components.formats.sage import dialogue_of, has_unjudged_reply
+from rlver.components.personas.schema import read_rows, validate_file
+from rlver.components.replay.reappraisal import goes_on_after_its_end, reappraise, reappraise_learned
+from rlver.components.replay.verification import DISTILLED, LLM, SCRIPTED, NotRederivable, first_difference
+from rlver.components.rollout.transcripts import load_transcripts, summary
+from rlver.components.settings.settings import Settings, load_settings, with_simulator
+from rlver.components.users.distilled.folder import fidelity_of, folder_of, read_folder
+
+USER_ANSWERS = Path("answers") / "user.db"
+
+
+class Differs(ValueError):
+    """A transcript is not what its replies give; the message says where."""
+
+
+def converse(
+    policy: str,
+    personas: Path,
+    out: Path,
+    simulator: str | None,
+    difficulty: str | None,
+    limit: int | None,
+    repeats: int | None,
+    variant: str | None,
+    params: Path,
+) -> str:
+    """Hold the dialogues of one policy with every persona and write them; one line about the result."""
+    from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
+    from rlver.tasks.runtime.policies import candidate
+    from rlver.tasks.runtime.progress import DialogueProgress
+
+    settings = as_evaluated(with_simulator(load_settings(params, variant), simulator, difficulty))
+    people = validate_file(personas)[:limit]
+    who = candidate(policy, settings, variant)
+    jobs = jobs_of(people, who.name, settings.seed, repeats or settings.evaluation.repeats)
+    identity = fingerprint(settings, personas, who.location)
+    with who.opened(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
+        progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
+        dialogues = hold_and_write(talk, jobs, out, identity, settings.rollout.max_failure_rate, progress)
+    return f"{out}: {summary(dialogues, settings.simulator.rules)}"
+
+
+def appraise(
+    transcripts: Path, appraiser: str, out: Path, personas: Path | None, difficulty: str | None, params: Path, skip: bool = False
+) -> str:
+    """Appraise every reply of recorded dialogues anew and write transcripts; one line about what was known and what was not.
+
+    A dialogue that cannot be read is an error, or with `skip` left out and counted.
+    """
+    learned = None if appraiser == SCRIPTED else read_folder(folder_of(appraiser))
+    settings = with_simulator(load_settings(params), None, difficulty)
+    people = _by_id(personas)
+
+    def read(row: Any, name: str) -> tuple[Recording, Dialogue]:
+        recording = recording_of(known_shape(row), name)
+        persona = people.get(recording.persona_id)
+        if learned is not None:
+            return recording, reappraise_learned(
+                recording, row.get("original") if isinstance(row, dict) else None, persona, learned, settings.simulator.rules
+            )
+        return recording, reappraise(recording, persona, settings.simulator.difficulty, settings.simulator.rules)
+
+    both, unread = list[tuple[Recording, Dialogue]](), list[str]()
+    for number, chat in read_chats(transcripts):
+        try:
+            both.append(read(chat, f"{_stem(transcripts)}/{number}"))
+        except ValueError as error:
+            unread.append(f"{transcripts}:{number}: {error}")
+    if unread and (not skip or not both):
+        more = f" (and {len(unread) - 1} more; --skip leaves them out)" if both and len(unread) > 1 else ""
+        raise BadFile(f"{unread[0]}{more}")
+    dialogues = [dialogue for _, dialogue in both]
+    _refuse_repeated_ids(transcripts, dialogues)
+    write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in dialogues])
+    remarks = [
+        f"{count} {what}"
+        for count, what in (
+            (sum(dialogue.persona_id not in people for dialogue in dialogues), "without a known persona"),
+            (sum(dialogue.hidden_need is None for dialogue in dialogues), "without a known need"),
+            (sum(goes_on_after_its_end(dialogue, settings.simulator.rules) for dialogue in dialogues), "that would have ended earlier"),
+            (len(unread), f"unreadable ones left out, the first: {''.join(unread[:1])}"),
+            (sum(recording.left_out for recording, _ in both), "last messages without a reply left out"),
+        )
+        if count
+    ]
+    if learned is not None:
+        figures = fidelity_of(folder_of(appraiser))
+        remarks.append(
+            f"appraiser {figures['digest']}, on held-out dialogues r {figures['free_running_dialogue_r']} per dialogue and"
+            f" {figures['free_running_final_r']} of the final emotion"
+        )
+    return "; ".join([f"{out}: {summary(dialogues, settings.simulator.rules)}", *remarks])
+
+
+def verify(transcripts: Path, personas: Path, variant: str | None, params: Path, appraiser: str | None = None) -> str:
+    """Re-derive every dialogue; one line that says from what. Raises Differs at the first difference, with file, line, dialogue, turn,
+    expected and found."""
+
+    def people(needed: bool) -> Mapping[str, Persona]:
+        return _by_id(personas) if needed or personas.is_file() else {}
+
+    return verified(transcripts, people, load_settings(params, variant), USER_ANSWERS, appraiser)
+
+
+def verified(
+    transcripts: Path,
+    people: Callable[[bool], Mapping[str, Persona]],
+    settings: Settings,
+    stored: Path,
+    appraiser: str | None = None,
+) -> str:
+    """The same, where `people(needed)` gives the personas by id and `stored` is the file of an LLM user's answers."""
+    dialogues = load_transcripts(transcripts)
+    kinds = {dialogue.simulator.kind for dialogue in dialogues}
+    if kinds <= {SCRIPTED, LLM, f"{DISTILLED}+{SCRIPTED}", f"{DISTILLED}+{LLM}"}:
+        load_transcripts(transcripts, settings.simulator.rules)
+    count = f"{transcripts}: {len(dialogues)} dialogues, {sum(len(dialogue.turns) for dialogue in dialogues)} appraisals"
+    if kinds == {LLM} and not stored.is_file():
+        return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {stored}"
+    known = people(kinds <= {SCRIPTED, LLM})
+    appraised_by = appraiser or settings.simulator.appraiser
+    learned = None if appraised_by is None else folder_of(appraised_by)
+    with _answered_before(settings, stored) if kinds & {LLM, f"{DISTILLED}+{LLM}"} else nullcontext() as llm:
+        for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
+            try:
+                difference = first_difference(dialogue, known, llm, learned)
+            except NotRederivable as error:
+                raise NotRederivable(f"{transcripts}:{line}: {error}") from error
+            if difference is not None:
+                raise Differs(f"{transcripts}:{line}: {difference}")
+    answers = f" and the answers in {stored}" if LLM in kinds else ""
+    return f"{count}: every emotion follows from its replies{answers}"
+
+
+@contextmanager
+def _answered_before(settings: Settings, stored: Path) -> Iterator[Callable[[str], Simulator]]:
+    """The LLM user of a difficulty, who says what the models once answered and asks nobody."""
+    from rlver.components.endpoint.opening import EndpointRun, stored_answers
+    from rlver.tasks.runtime.assembly import simulator
+
+    played = with_simulator(settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": None})}), LLM, None)
+    with stored_answers(stored, EndpointRun("verify")) as endpoint:
+        yield lambda difficulty: simulator(played, difficulty, endpoint)
+
+
+def import_sage(source: Path, out: Path, policy: str | None) -> str:
+    """Bring recorded SAGE dialogues (JSONL, also gzipped) into this project's transcripts; one line about the result."""
+    name = policy or _stem(source)
+    read = _each(source, lambda row, number: (dialogue_of(row, name), has_unjudged_reply(row)))
+    dialogues = [dialogue for dialogue, _ in read]
+    _refuse_repeated_ids(source, dialogues)
+    write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in dialogues])
+    unjudged = sum(unjudged for _, unjudged in read)
+    remark = f"; {unjudged} last replies that were never judged are left out" if unjudged else ""
+    return f"{out}: {summary(dialogues, EmotionRules())}{remark}"
+
+
+def _each(path: Path, read: Callable[[dict[str, Any], int], Any]) -> list[Any]:
+    """`read` of every row of a plain or gzipped JSONL file; what it cannot read is a BadFile with file and line."""
+    rows, problems = read_rows(path)
+    if problems:
+        raise BadFile(f"{path}:{problems[0].line}: {problems[0].reason}")
+    results = []
+    for row in rows:
+        try:
+            results.append(read(row.values, row.line))
+        except ValueError as error:
+            raise BadFile(f"{path}:{row.line}: {error}") from error
+    return results
+
+
+def _by_id(personas: Path | None) -> Mapping[str, Persona]:
+    return {} if personas is None else {persona.persona_id: persona for persona in validate_file(personas)}
+
+
+def _refuse_repeated_ids(path: Path, dialogues: list[Dialogue]) -> None:
+    seen: set[str] = set()
+    for dialogue in dialogues:
+        if dialogue.dialogue_id in seen:
+            raise BadFile(f"{path}: dialogue_id {dialogue.dialogue_id} appears more than once")
+        seen.add(dialogue.dialogue_id)
+
+
+def _stem(path: Path) -> str:
+    """The file's name without .jsonl and .gz; a dot inside the name stays."""
+    return path.name.removesuffix(".gz").removesuffix(".jsonl") or path.name

@@ -1,0 +1,244 @@
+"""Is this machine ready? Every check says what it found and, if that is bad, what to do."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from rlver.components.endpoint.chat import EndpointError
+from rlver.components.settings.settings import SettingsError, load_settings
+from rlver.tasks.graph import dvc
+from rlver.tasks.runtime import environment, servers
+from rlver.tasks.runtime.connections import to_policy, to_user
+
+MIN_DISK_GB, MIN_MEMORY_GB = 5.0, 3.0
+GB = 2**30
+
+
+class MachineCheck(NamedTuple):
+    """One finding. `remedy` is what to do when it is not good."""
+
+    subject: str
+    good: bool
+    finding: str
+    remedy: str = ""
+
+
+def examine(root: Path) -> list[MachineCheck]:
+    """All checks, in an order in which the first bad one is likely to be the cause of the others."""
+    where = environment.addresses(root)
+    checks: tuple[Callable[[], MachineCheck], ...] = (
+        _python,
+        lambda: _versions(root / "constraints.txt"),
+        lambda: _disk(root),
+        _memory,
+        _gpu,
+        lambda: _folders(root),
+        lambda: _secrets(root / ".env"),
+        lambda: _parameters(root),
+        lambda: _graph(root),
+        lambda: _locks(root),
+        _loopback,
+        lambda: _prefect(where.prefect_api_url),
+        lambda: _mlflow(where.tracking_uri),
+        lambda: _endpoint(root, "user"),
+        lambda: _endpoint(root, "policy"),
+    )
+    return [check() for check in checks]
+
+
+def examine_live(root: Path, model: Path) -> MachineCheck:
+    """Does the policy server (the user's own, or one started for this) agree with `model`, also while it gets new weights?"""
+    from rlver.components.policy.policy_server import PolicyServerFailed, PolicyServerUnavailable
+    from rlver.tasks.runtime.serving.agreement import agreement
+    from rlver.tasks.runtime.serving.server import Serving, available
+    from rlver.tasks.runtime.serving.setup import NotSetUp
+
+    limit = load_settings(root / "params.yaml").rollout.max_logprob_gap
+    try:
+        with available(root, Serving(str(model), max_context_tokens=256, concurrency=64)) as url:
+            found = agreement(url, environment.policy_server_key(root, url), model, root / "scratch" / "agreement")
+    except (NotSetUp, servers.ServerFailed, PolicyServerFailed, PolicyServerUnavailable, ValueError) as error:
+        return MachineCheck("policy server", False, " ".join(str(error).split()), "see docs/serving.md")
+    good = found.mean <= limit < found.other and found.under_way > 0
+    return MachineCheck(
+        "policy server",
+        good,
+        f"{environment.shown(url)}: {found}",
+        f"expected at most {limit} nats on average: docs/serving.md says what differs",
+    )
+
+
+def _python() -> MachineCheck:
+    found = platform.python_version()
+    return MachineCheck(
+        "python", sys.version_info >= (3, 11), f"{found} at {sys.executable}", "install Python 3.11 or newer, then `make setup`"
+    )
+
+
+def _versions(constraints: Path) -> MachineCheck:
+    if not constraints.is_file():
+        return MachineCheck("packages", False, f"{constraints} is missing", "restore it: git checkout constraints.txt")
+    wrong = [f"{name} {found or 'missing'} instead of {wanted}" for name, wanted, found in _pinned(constraints) if found != wanted]
+    total = sum(1 for _ in _pinned(constraints))
+    shown = ", ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
+    return MachineCheck("packages", not wrong, shown or f"{total} as in constraints.txt", "run `rm -rf .venv && make setup`")
+
+
+def _pinned(constraints: Path) -> Iterator[tuple[str, str, str | None]]:
+    """(name, wanted, installed); a local build (2.13.0+cpu) counts as its version."""
+    for line in constraints.read_text(encoding="utf-8").splitlines():
+        match = re.match(r"([A-Za-z0-9._-]+)==([^\s;#]+)", line)
+        if match:
+            try:
+                found: str | None = metadata.version(match[1]).partition("+")[0]
+            except metadata.PackageNotFoundError:
+                found = None
+            yield match[1], match[2], found
+
+
+def _disk(root: Path) -> MachineCheck:
+    free = shutil.disk_usage(root).free / GB
+    return MachineCheck(
+        "disk", free >= MIN_DISK_GB, f"{free:.1f} GB free", f"free at least {MIN_DISK_GB:.0f} GB; `dvc gc -w` drops old results"
+    )
+
+
+def _memory() -> MachineCheck:
+    free = psutil.virtual_memory().available / GB
+    return MachineCheck(
+        "memory", free >= MIN_MEMORY_GB, f"{free:.1f} GB available", f"close programs until {MIN_MEMORY_GB:.0f} GB are available"
+    )
+
+
+def _gpu() -> MachineCheck:
+    count = environment.gpus()
+    if not count:
+        return MachineCheck("gpu", True, "none: everything runs on the CPU, and the tiny policy needs no more")
+    import torch
+
+    usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    remedy = "the installed torch is built for the CPU, or the driver is too old for it: see docs/guides/real-models.md"
+    return MachineCheck("gpu", usable == count, f"{count} listed by the driver, {usable} usable by torch {torch.__version__}", remedy)
+
+
+def _endpoint(root: Path, role: environment.Role) -> MachineCheck:
+    """Asked for its models only, which costs nothing; a server that is not set is not missed."""
+    try:
+        server = environment.chat_server(role, root)
+    except environment.NoServer:
+        return MachineCheck(f"{role} endpoint", True, "not set")
+    try:
+        connection = (to_user if role == "user" else to_policy)(load_settings(root / "params.yaml"), [])
+        models = connection.listed()
+    except (ValueError, OSError, EndpointError) as error:
+        return MachineCheck(
+            f"{role} endpoint", False, " ".join(str(error).split()), f"correct {server.url_variable} and {server.key_variable} in .env"
+        )
+    return MachineCheck(f"{role} endpoint", True, f"{server.url} lists {len(models)} models")
+
+
+def _folders(root: Path) -> MachineCheck:
+    needed = [
+        root,
+        *(root / name for name in ("data", "models", "logs", "transcripts", "metrics", "reports", "scratch", ".prefect", ".dvc")),
+    ]
+    bad = [str(folder) for folder in needed if folder.exists() and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))]
+    return MachineCheck(
+        "folders", not bad, f"not writable: {', '.join(bad)}" if bad else f"{root} is writable", "change their owner or mode (chmod u+wx)"
+    )
+
+
+def _secrets(file: Path) -> MachineCheck:
+    """A file of keys is its owner's; on a system without modes nothing can be said."""
+    if not file.is_file():
+        return MachineCheck("secrets", True, "no .env")
+    mode = file.stat().st_mode & 0o777
+    return MachineCheck(
+        "secrets", not mode & 0o077, f"{file.name} has mode {mode:03o}", f"others can read the keys in it: chmod 600 {file}"
+    )
+
+
+def _parameters(root: Path) -> MachineCheck:
+    variants = sorted(path.stem for path in (root / "params").glob("*.yaml"))
+    try:
+        for variant in (None, *variants):
+            load_settings(root / "params.yaml", variant)
+    except SettingsError as error:
+        return MachineCheck("params", False, str(error), "correct the named key")
+    return MachineCheck("params", bool(variants), f"variants: {', '.join(variants) or 'none'}", "params/ is empty: git checkout params")
+
+
+def _graph(root: Path) -> MachineCheck:
+    try:
+        stages, stale = dvc.plan(root), dvc.changed(root)
+    except dvc.GraphError as error:
+        return MachineCheck("graph", False, str(error), "correct dvc.yaml, or run `git checkout dvc.yaml .dvc/config`")
+    return MachineCheck("graph", True, f"{len(stages)} stages, {len(stages) - len(stale)} up to date")
+
+
+def _locks(root: Path) -> MachineCheck:
+    path = root / ".dvc" / "tmp" / "rwlock"
+    try:
+        holders = dvc.holders(root)
+    except dvc.GraphError as error:
+        return MachineCheck("locks", False, str(error).partition(";")[0], f"when no dvc is running: rm {path}")
+    if dead := sorted(pid for pid in holders if not psutil.pid_exists(pid)):
+        return MachineCheck("locks", False, f"left by processes that ended: {', '.join(map(str, dead))}", f"rm {path}")
+    return MachineCheck("locks", True, f"in use by process {', '.join(map(str, sorted(holders)))}" if holders else "none")
+
+
+def _loopback() -> MachineCheck:
+    try:
+        return MachineCheck("ports", True, f"free loopback ports, such as {servers.free_port()}")
+    except (servers.ServerFailed, OSError) as error:
+        return MachineCheck("ports", False, str(error), "allow programs to listen on 127.0.0.1")
+
+
+def _prefect(api_url: str | None) -> MachineCheck:
+    if api_url is None:
+        return MachineCheck("prefect", True, "no server set; each run starts its own")
+    try:
+        servers.must_let_us_in(api_url)
+    except servers.ServerFailed as error:
+        return MachineCheck("prefect", False, environment.shown(api_url), str(error))
+    return MachineCheck(
+        "prefect", servers.answers(f"{api_url}/health"), environment.shown(api_url), "start it (`rlver ui`), or unset PREFECT_API_URL"
+    )
+
+
+def _mlflow(uri: str) -> MachineCheck:
+    if uri.startswith(("http://", "https://")):
+        return MachineCheck(
+            "mlflow",
+            servers.answers(f"{uri.rstrip('/')}/health"),
+            environment.shown(uri),
+            "start it (`rlver ui`), or unset MLFLOW_TRACKING_URI",
+        )
+    path = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///"):
+        return MachineCheck(
+            "mlflow",
+            False,
+            f"unknown address {environment.shown(uri)}",
+            "set MLFLOW_TRACKING_URI to sqlite:////absolute/path.db or http://…",
+        )
+    if not path.is_file():
+        return MachineCheck("mlflow", True, f"{path} will be made by the first run")
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as database:
+            runs = database.execute("select count(*) from runs").fetchone()[0]
+    except sqlite3.Error as error:
+        return MachineCheck("mlflow", False, f"{path}: {error}", f"move {path} away; the next run logs the current results again")
+    return MachineCheck("mlflow", True, f"{path}, {runs} runs")

@@ -1,0 +1,58 @@
+"""What `rlver report TRANSCRIPTS…` does: a report from transcripts alone, without a pipeline around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rlver.components.domain.files import BadFile
+from rlver.components.personas.schema import validate_file
+from rlver.components.report.material import load_robustness, material_of, with_robustness
+from rlver.components.report.page import write_report
+from rlver.components.report.panels.appraiser import with_card
+from rlver.components.report.panels.panel import ReportRun
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.stages.report import main as report_stage
+from rlver.tasks.studies.audit.command import with_audits
+
+
+def report(transcripts: Sequence[Path], base: str | None, personas: Path | None, robustness: Path | None, out: Path, params: Path) -> Path:
+    """Write the report of the files (of a folder: of every *.jsonl in it) into `out`; its first page. `robustness`: what `rlver robustness`
+    wrote about the same policies."""
+    settings = load_settings(params)
+    classes = {persona.persona_id: str(persona.persona_class) for persona in validate_file(personas)} if personas else {}
+    material = material_of(_files(transcripts), base, classes, settings.evaluation.bootstrap_samples, settings.seed)
+    material = with_audits(material, settings, logs=None)
+    if robustness is not None:
+        material = with_robustness(material, robustness)
+    material = with_card(material, settings.simulator.appraiser)
+    write_report(material, ReportRun(settings.seed, settings.benchmark.margin, None, is_bare=True), out)
+    return out / "index.html"
+
+
+def report_with_robustness(root: Path, robustness: Path, out: Path, say: Callable[[str], None]) -> Path:
+    """The pipeline's report, brought up to date, once more with what `rlver robustness` wrote, into `out`; its first page.
+
+    Not into the pipeline's own folder: that is an output of DVC, and what DVC did not make there it would call changed.
+    """
+    from rlver.tasks.graph import dvc
+    from rlver.tasks.tracking import results
+
+    load_robustness(robustness)
+    if out.resolve() == (root / results.REPORTS["report"]).parent.resolve():
+        raise ValueError(f"-o {out}: this folder is the pipeline's; name another one for the report with --robustness")
+    dvc.reproduce(root, "report", say)
+    folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", str(root / name))]
+    files = ["--personas", str(root / "data" / "personas" / "test.jsonl"), "--params", str(root / "params.yaml")]
+    report_stage([*folders, *files, "--robustness", str(robustness), "--out", str(out)])
+    return out / "index.html"
+
+
+def _files(named: Sequence[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in named:
+        inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        if not inside:
+            raise BadFile(f"{path}: no transcripts (*.jsonl) in this folder")
+        found += inside
+    return found

@@ -1,0 +1,140 @@
+"""What `rlver score` and `rlver compare` do: read transcripts, measure, and lay the numbers out for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlver.components.domain.files import write_json
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.personas.schema import validate_file
+from rlver.components.report.wording import SAGE_PERSONAS, SAGE_SOURCE, SAGE_TABLE_3, SAGE_USER
+from rlver.components.rollout.transcripts import uncollected
+from rlver.components.scoring.leaderboard import PairedRow, Standing, standing
+from rlver.components.scoring.leaderboard import compare as paired
+from rlver.components.scoring.portrait import portrait
+from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.scoring.statistics import Estimated
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.tasks.runtime.appraisers import read_transcripts
+
+
+@uncollected()
+def score(transcripts: Path, base: Path | None, personas: Path | None, out: Path | None, params: Path) -> str:
+    """The metrics of a transcript file as text; all of them go to `out` if it is given."""
+    settings = load_settings(params)
+    dialogues = read_transcripts(transcripts)
+    metrics = sentient_metrics(
+        dialogues,
+        None if base is None else read_transcripts(base),
+        settings.evaluation.bootstrap_samples,
+        settings.seed,
+        classes={persona.persona_id: str(persona.persona_class) for persona in validate_file(personas)} if personas else None,
+        settings_digest=settings.digest(),
+    )
+    if out:
+        write_json(out, {**metrics, "portrait": portrait(dialogues, settings.evaluation.bootstrap_samples, settings.seed)})
+    return _score_text(metrics)
+
+
+def compare(files: Sequence[Path], published: bool, params: Path) -> str:
+    """The leaderboard of the files, with the published SAGE rows if asked for; of exactly two, the paired differences before it."""
+    settings: Settings = load_settings(params)
+    samples, seed = settings.evaluation.bootstrap_samples, settings.seed
+    sides = [(str(file), read_transcripts(file)) for file in files]
+    paired_table = _paired(sides[0][1], sides[1][1], samples, seed) if len(sides) == 2 else ""
+    board = _leaderboard([standing(dialogues, name, samples, seed) for name, dialogues in sides], published)
+    return "\n\n".join(part for part in (paired_table, board) if part)
+
+
+def _leaderboard(standings: Sequence[Standing], published: bool) -> str:
+    """Best first; published rows have no interval and say so."""
+    rows = [
+        (
+            row.emotion.value,
+            f"| {row.policy} | {row.emotion.value:.1f} [{row.emotion.ci95.low:.1f}, {row.emotion.ci95.high:.1f}] | {_share(row.success)} | "
+            f"{_share(row.failure)} | {row.dialogues}{f' ({row.unscorable} failed)' if row.unscorable else ''} | {row.user} | {row.source} |",
+        )
+        for row in standings
+    ]
+    if published:
+        rows += [
+            (
+                row.emotion_mean,
+                f"| {row.name} | {row.emotion_mean:.1f} (no CI) | {row.success_rate:.0%} | {row.failure_rate:.0%} | {SAGE_PERSONAS} | "
+                f"{SAGE_USER} | {SAGE_SOURCE} |",
+            )
+            for row in SAGE_TABLE_3
+        ]
+    rows.sort(key=lambda row: -row[0])
+    head = "| policy | final emotion [95% CI] | success [95% CI] | failure [95% CI] | dialogues | user | source |"
+    users = {row.user for row in standings} | ({SAGE_USER} if published else set())
+    notes = ["", "Scores of different users are not comparable: compare rows of the same user only."] if len(users) > 1 else []
+    return "\n".join([head, "|---" * 7 + "|", *(line for _, line in rows), *notes])
+
+
+def _share(rate: Estimated) -> str:
+    return f"{rate.value:.0%} [{rate.ci95.low:.0%}, {rate.ci95.high:.0%}]"
+
+
+def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int) -> str:
+    """A table of both sides' means and the paired differences b - a, with 95% intervals."""
+    result = paired(a, b, samples, seed)
+    lines = [
+        f"{result.personas} personas on both sides; b - a, 95% interval",
+        "",
+        "| | a | b | b - a | p (Holm) | detectable |",
+        "|---" * 6 + "|",
+    ]
+    lines += [
+        f"| {row.quantity} | {row.a:.2f} | {row.b:.2f} | {_difference(row)} | {_p(row.p_holm)} | {_size(row.detectable)} |"
+        for row in result.rows
+    ]
+    lines += ["", "detectable: the difference that these personas would show with 80% power; p is adjusted over the rows after Holm"]
+    lines += [
+        f"{count} {what}"
+        for count, what in (
+            (result.only_a, "personas only in a"),
+            (result.only_b, "personas only in b"),
+            (result.unscorable_a, "failed dialogues in a"),
+            (result.unscorable_b, "failed dialogues in b"),
+        )
+        if count
+    ]
+    return "\n".join(lines)
+
+
+def _score_text(metrics: dict[str, Any]) -> str:
+    low, high = metrics["emotion_ci95"]
+    lines = [
+        f"final emotion  {metrics['emotion_mean']:.1f}  [{low:.1f}, {high:.1f}]",
+        f"success        {metrics['success_rate']:.0%}  [{_percents(metrics['success_ci95'])}]",
+        f"failure        {metrics['failure_rate']:.0%}  [{_percents(metrics['failure_ci95'])}]",
+        f"turns          {metrics['turns_mean']:.1f}" + ("  [{:.1f}, {:.1f}]".format(*ends) if (ends := metrics["turns_ci95"]) else ""),
+        f"dialogues      {metrics['n']}" + (f", of which {metrics['failed_dialogues']} failed" if metrics["failed_dialogues"] else ""),
+    ]
+    if pair := metrics.get("paired_to_base"):
+        low, high = pair["ci95"]
+        lines.append(f"to base        {pair['difference']:+.1f}  [{low:+.1f}, {high:+.1f}]  p {_p(pair['p'])}")
+        lines.append(f"detectable     {_size(pair['detectable'])} to base, with 80% power")
+    elif (smallest := metrics["detectable"]) is not None:
+        lines.append(f"detectable     {smallest:.1f} at most, to another policy on the same personas, with 80% power")
+    return "\n".join(lines)
+
+
+def _difference(row: PairedRow) -> str:
+    interval = row.difference.ci95
+    return f"{row.difference.value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else "< .001" if value < 0.001 else f"{value:.3f}"
+
+
+def _size(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _percents(ends: Sequence[float]) -> str:
+    return ", ".join(f"{end:.0%}" for end in ends)

@@ -1,0 +1,53 @@
+"""`rlver verify FOLDER`: every transcript of a run, with the personas, parameters and stored answers that lie beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from rlver.components.domain.files import BadFile
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.schema import validate_file
+from rlver.components.replay.verification import NotRederivable
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.commands.dialogues import USER_ANSWERS, verified
+
+PLACES = ("transcripts", "paper/transcripts", "recipes/transcripts")
+_SEED = re.compile(r"-s\d+$")  # of the names of the paper run
+
+
+def verify_folder(folder: Path) -> Iterator[tuple[str, bool]]:
+    """A line for each file, and whether it was derived again; one that nobody can derive here is told and passed over.
+
+    Raises Differs at the first difference, BadFile for a broken file or a folder without transcripts.
+    """
+    files = _transcripts(folder)
+
+    @cache
+    def people(needed: bool) -> Mapping[str, Persona]:
+        found = sorted((folder / "data" / "personas").glob("*.jsonl"))
+        if needed and not found:
+            raise BadFile(f"{folder / 'data' / 'personas'}: no personas (*.jsonl) there, so no dialogue can be derived again")
+        return {persona.persona_id: persona for file in found for persona in validate_file(file)}
+
+    params = folder / "params.yaml"
+    for file in files:
+        try:
+            yield verified(file, people, load_settings(params, _variant(file, folder)), folder / USER_ANSWERS), True
+        except NotRederivable as error:
+            yield f"NOT VERIFIED {error}", False
+
+
+def _transcripts(folder: Path) -> list[Path]:
+    files = [file for place in PLACES for file in sorted((folder / place).rglob("*.jsonl"))]
+    if not files:
+        raise BadFile(f"{folder}: no transcripts in {', '.join(PLACES)}; name the folder of a run, or a transcript file")
+    return files
+
+
+def _variant(file: Path, folder: Path) -> str | None:
+    """The overlay that file or folder is named after, without a seed at its end; None where there is none."""
+    named = [file.stem, *(parent.name for parent in file.relative_to(folder).parents)]
+    return next((name for name in (_SEED.sub("", one) for one in named) if name and (folder / "params" / f"{name}.yaml").is_file()), None)

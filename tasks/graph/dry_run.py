@@ -1,0 +1,223 @@
+"""`rlver run --dry-run`: which stages would run and why, what they would take, and what is missing. Runs nothing, asks no network.
+
+What a stage would do is read off its own command in the graph, and its numbers come from the parameters of that command's variant.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from rlver.components.settings.settings import Settings
+from rlver.components.training.memory import ModelShape
+from rlver.tasks.graph import dvc, estimates, selection
+from rlver.tasks.graph.estimates import PlannedStage, planned
+from rlver.tasks.runtime import environment
+from rlver.tasks.runtime.fingerprints import DIGITS
+
+GB, MILLION = 1e9, 1e6
+SHOWN_REASONS = 2
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where training would run: one GPU, or none, and its memory in bytes, or this computer's."""
+
+    gpu: str | None
+    memory: int
+    disk_free: int
+
+
+@dataclass
+class DryRun:
+    """The text to show, and what is missing, each with what to do."""
+
+    lines: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    money: float | None = 0.0
+    disk: int = 0
+
+    def lacks(self, what: str) -> None:
+        if what not in self.missing:
+            self.missing.append(what)
+
+
+def look_ahead(root: Path, only: Sequence[str] | None, variants: Sequence[str] | None) -> DryRun:
+    """Raises GraphError and SettingsError, as the run itself would."""
+    chosen = selection.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
+    return estimate(root, chosen, dvc.changed(root, selection.with_needs(chosen)), this_machine(root))
+
+
+def this_machine(root: Path) -> Machine:
+    import torch
+
+    gpu = torch.cuda.get_device_properties(0) if torch.cuda.is_available() else None
+    free = shutil.disk_usage(root).free
+    return Machine(gpu.name, gpu.total_memory, free) if gpu else Machine(None, psutil.virtual_memory().total, free)
+
+
+def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequence[str]], machine: Machine) -> DryRun:
+    """The same for stages that DVC has been asked about: `reasons` are its own, by stage, for those that are out of date."""
+    told = DryRun()
+    will_run = {step.name for step in chosen if step.name in reasons}
+    for step in chosen:  # in order: what needs a stage that runs, runs if that stage makes something else than before
+        if step.needs & will_run:
+            will_run.add(step.name)
+    told.lines.append(f"{len(will_run)} of {len(chosen)} stages would run")
+    known = dvc.locked(root)
+    for step in chosen:
+        why = "" if step.name not in will_run else _why(reasons.get(step.name, ())) if step.name in known else "has not run yet"
+        told.lines.append(f"  {'run       ' if step.name in will_run else 'up to date'}  {step.name}{why and f'  ({why})'}")
+    running = [planned(step) for step in chosen if step.name in will_run]
+    made = {path for one in running for path in one.stage.writes}
+    for one in running:
+        for path in () if one.module == "personas" else one.stage.reads:
+            if not (root / path).exists() and not any(path == folder or path.startswith(f"{folder}/") for folder in made):
+                told.lacks(f"{path}, which {one.stage.name} reads")
+        _describe(root, one, machine, told)
+    if told.disk > machine.disk_free:
+        told.lacks(f"disk: up to {_size(told.disk)} are needed, {_size(machine.disk_free)} are free")
+    told.lines.append("\nTogether")
+    told.lines.append(
+        f"  money   {'unknown: a model has no price in endpoint.prices' if told.money is None else f'at most {told.money:,.2f}'}"
+    )
+    told.lines.append(f"  disk    up to {_size(told.disk)} of models and checkpoints, {_size(machine.disk_free)} free")
+    told.lines.append(f"\nMissing: {len(told.missing) or 'nothing'}")
+    told.lines += [f"  - {what}" for what in told.missing]
+    return told
+
+
+def _why(reasons: Sequence[str]) -> str:
+    more = f"; {len(reasons) - SHOWN_REASONS} more" if len(reasons) > SHOWN_REASONS else ""
+    return f"{'; '.join(reasons[:SHOWN_REASONS])}{more}" if reasons else "if what it needs changes"
+
+
+def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun) -> None:
+    if one.module not in ("personas", "base", "train", "converse", "benchmark"):
+        return
+    settings = one.settings(root)
+    if one.module == "personas":
+        for split, name in (("train", settings.personas.imported_train), ("test", settings.personas.imported_test)):
+            if name and not (root / name).is_file():
+                told.lacks(f"{name}, which personas.imported_{split} names: `rlver personas import PROFILES -o {name} --split {split}`")
+        return
+    told.lines.append(f"\n{one.stage.name}")
+    folder = _model_folder(root, settings, told if one.module == "base" else None)
+    shape: ModelShape | None = None
+    try:
+        shape = estimates.policy_shape(settings, folder)
+        told.lines.append(f"  model      {settings.base.model or 'tiny, made here'}: {_count(shape.parameters)} weights")
+    except ValueError as error:  # the rest can still be told
+        told.lines.append(f"  model      {error}")
+    if settings.base.kind == "model" and machine.gpu is None and one.module != "base":
+        told.lacks("a GPU: torch sees none")
+    if one.module == "train":
+        settings.require_trainable()
+    if one.module == "benchmark":
+        told.lines.append(f"  tasks      {', '.join(settings.benchmark.tasks)}")
+    elif one.module == "base":
+        told.disk += estimates.base_disk(shape) if shape else 0
+    elif one.module == "train":
+        _describe_training(root, one, settings, shape, machine, told)
+    elif one.module == "converse":
+        count = settings.evaluation.repeats * settings.personas.test * len(one.stage.command.split("\n"))
+        _describe_user(root, one, settings, estimates.talk(settings, count, _language(root, one, settings)), told, "")
+
+
+def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape: ModelShape | None, machine: Machine, told: DryRun) -> None:
+    train = settings.train
+    learned, watched = estimates.training_dialogues(settings)
+    told.lines.append(
+        f"  training   {train.algorithm}{f', adapters of rank {train.lora_rank}' if train.lora_rank else ''}: {train.steps} steps of "
+        f"{train.personas_per_step} x {train.group_size} dialogues, learning rate {train.learning_rate:g}"
+    )
+    talk = estimates.talk(settings, learned + watched, _language(root, one, settings))
+    _describe_user(root, one, settings, talk, told, f", {watched:,} of them with held-out personas")
+    if shape:
+        _describe_memory(one, settings, shape, machine, told)
+        told.disk += estimates.training_disk(settings, shape)
+    logs = root / one.options.get("logs", "logs") / "train.csv"
+    policy = Path(one.options.get("out", "")).name
+    under_way = sorted((root / "scratch").glob(f"{policy}-{'[0-9a-f]' * DIGITS}/curves/train.csv"))
+    seconds = estimates.measured_seconds([logs, *under_way])
+    hours = (
+        "unknown: no step of it has been measured here"
+        if seconds is None
+        else f"{seconds * train.steps / 3600:.1f}, at {seconds:.1f} s a step as before"
+    )
+    told.lines.append(f"  hours      {hours}")
+
+
+def _describe_memory(one: PlannedStage, settings: Settings, shape: ModelShape, machine: Machine, told: DryRun) -> None:
+    needed = estimates.memory(settings, shape, on_gpu=settings.base.kind == "model")
+    total = sum(needed.values())
+    told.lines.append(
+        f"  memory     {_size(total)} and a quarter to spare: {', '.join(f'{name} {_size(size)}' for name, size in needed.items())}"
+    )
+    if total > machine.memory and (machine.gpu or settings.base.kind == "tiny"):
+        where = machine.gpu or "this computer"
+        told.lacks(f"memory: {one.stage.name} takes up to {_size(total)}, {where} has {_size(machine.memory)}")
+
+
+def _describe_user(root: Path, one: PlannedStage, settings: Settings, talk: estimates.Talk, told: DryRun, remark: str) -> None:
+    told.lines.append(f"  dialogues  {talk.dialogues:,}{remark}")
+    if not talk.usage:
+        told.lines.append("  user       scripted: no calls, no money")
+        return
+    for model, usage in talk.usage.items():
+        told.lines.append(
+            f"  user       {model}: at most {usage.calls:,} calls, {usage.tokens_in / MILLION:,.0f} million tokens in, "
+            f"{usage.tokens_out / MILLION:,.1f} out ({_language(root, one, settings)})"
+        )
+    told.lines.append(f"  money      {'unknown: no price in endpoint.prices' if talk.money is None else f'at most {talk.money:,.2f}'}")
+    told.money = None if talk.money is None or told.money is None else told.money + talk.money
+    try:
+        server = environment.chat_server("user", root)
+    except environment.NoServer as error:
+        told.lacks(str(error))
+        return
+    is_local = urlsplit(server.url).hostname in ("127.0.0.1", "localhost", "::1")
+    if not is_local and not server.key() and not environment.replays():
+        told.lacks(f"{server.key_variable}: {urlsplit(server.url).hostname} will want a key; put it into .env")
+
+
+def _language(root: Path, one: PlannedStage, settings: Settings) -> str:
+    personas = settings.personas
+    return estimates.language_of([root / one.options["personas"]], personas.imported_train or personas.imported_test)
+
+
+def _model_folder(root: Path, settings: Settings, told: DryRun | None) -> Path | None:
+    """Where the model lies that base.model names: a local folder, or the hub's cache. `told` hears of what is not there."""
+    name = settings.base.model
+    if settings.base.kind == "tiny" or name is None:
+        return None
+    found = next((folder for folder in _places(root, name) if (folder / "config.json").is_file()), None)
+    if told is not None and (found is None or not list(found.glob("*.safetensors"))):
+        told.lacks(f"{name}: no config.json with safetensors here; `hf download {name}`, or set base.model to the folder of the model")
+    return found
+
+
+def _places(root: Path, name: str) -> Iterator[Path]:
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    yield root / name
+    try:
+        cached = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:  # a path, no name of the hub
+        return
+    if isinstance(cached, str):
+        yield Path(cached).parent
+
+
+def _count(weights: int) -> str:
+    return f"{weights / 1e9:.2f} billion" if weights > 1e9 else f"{weights / MILLION:.1f} million"
+
+
+def _size(size: float) -> str:
+    return f"{size / GB:,.0f} GB" if size >= 100 * GB else f"{size / GB:.1f} GB" if size >= GB else f"{size / MILLION:.0f} MB"

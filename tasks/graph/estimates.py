@@ -1,0 +1,166 @@
+"""What a stage would take: dialogues, calls of an LLM user and their price, memory, disk, hours. Arithmetic on parameters and small files.
+
+Stages that would run, read from their commands: the module, its options, and whether its settings can work at all.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlver.components.domain.files import read_json, read_jsonl
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.components.training.memory import ADAMW, FLOAT32, KNOWN, ModelShape, shape_of, training_bytes
+from rlver.components.users.llm.parameters import Usage, dialogue_usage
+from rlver.tasks.graph import dvc
+
+CHECKPOINTS = 3  # two are kept, and a third is there while it is being written
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Dialogues of a stage, and what an LLM user takes for them: usage by model, and money where every model has a price."""
+
+    dialogues: int
+    usage: Mapping[str, Usage]
+    money: float | None
+
+
+def training_dialogues(settings: Settings) -> tuple[int, int]:
+    """(dialogues that are learned from, dialogues with held-out personas) of a training run."""
+    train = settings.train
+    checks = 1 + train.steps // train.evaluate_every + bool(train.steps % train.evaluate_every)
+    return train.steps * train.personas_per_step * train.group_size, checks * train.evaluation_personas
+
+
+def talk(settings: Settings, dialogues: int, language: str) -> Talk:
+    """At most this: every dialogue goes to the limit of turns."""
+    if settings.simulator.kind == "scripted":
+        return Talk(dialogues, {}, 0.0)
+    llm = settings.simulator.llm
+    model_of = {"appraise": llm.appraiser.model, "speak": llm.speaker.model, "combined": llm.appraiser.model}
+    usage: dict[str, Usage] = {}
+    for step, one in dialogue_usage(language, settings.simulator.max_turns, llm.combined).items():
+        usage[str(model_of[step])] = _sum(usage.get(str(model_of[step])), one.times(dialogues))
+    return Talk(dialogues, usage, _money(settings, usage))
+
+
+def _sum(known: Usage | None, more: Usage) -> Usage:
+    if known is None:
+        return more
+    return Usage(known.calls + more.calls, known.tokens_in + more.tokens_in, known.tokens_out + more.tokens_out)
+
+
+def _money(settings: Settings, usage: Mapping[str, Usage]) -> float | None:
+    prices = settings.endpoint.prices
+    if not usage.keys() <= prices.keys():
+        return None
+    return sum((one.tokens_in * prices[name].million_in + one.tokens_out * prices[name].million_out) / 1e6 for name, one in usage.items())
+
+
+def language_of(personas: Sequence[Path], imported: str | None) -> str:
+    """The language of the first of the files that is there; without any, imported profiles are Chinese and composed personas English."""
+    for path in personas:
+        if path.is_file():
+            return str(next((row for _, row in read_jsonl(path)), {}).get("language", "en"))
+    return "zh" if imported else "en"
+
+
+def policy_shape(settings: Settings, folder: Path | None) -> ModelShape:
+    """The shape of the policy; `folder` holds the model that base.model names, None where it is not on this machine.
+
+    Raises ValueError for a model that is neither here nor known.
+    """
+    base = settings.base
+    if base.kind == "tiny":
+        return ModelShape(
+            base.hidden_size, base.layers, base.heads, 1, base.hidden_size // base.heads, 3 * base.hidden_size, base.vocab_size, tied=True
+        )
+    if folder is not None:
+        return shape_of(read_json(folder / "config.json"))
+    if base.model in KNOWN:
+        return KNOWN[base.model]
+    raise ValueError(f"the size of {base.model} is not known before it is here; known are {', '.join(KNOWN)}")
+
+
+def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int]:
+    """Bytes of a training step on each device, for dialogues that fill policy.max_context_tokens."""
+    train, policy = settings.train, settings.policy
+    stripped = policy.thinking and policy.thoughts == "strip"  # a turn is then a row of its own
+    return training_bytes(
+        shape,
+        on_gpu=on_gpu,
+        lora_rank=train.lora_rank,
+        with_reference=train.beta > 0,
+        separate_critic=_has_own_critic(settings),
+        checkpointing=train.gradient_checkpointing,
+        rows=train.rows_per_forward * (settings.simulator.max_turns if stripped else 1),
+        row_tokens=policy.max_context_tokens,
+        key_value_rows=settings.rollout.concurrency,
+        key_value_tokens=policy.max_context_tokens,
+    )
+
+
+def training_disk(settings: Settings, shape: ModelShape) -> int:
+    """Bytes on disk of a training run: checkpoints, and the model twice, because DVC keeps a copy."""
+    own = shape.parameters + (shape.trunk if _has_own_critic(settings) else 0)
+    trained = shape.adapters(settings.train.lora_rank) if settings.train.lora_rank else own
+    return CHECKPOINTS * (FLOAT32 + ADAMW) * trained + base_disk(shape)
+
+
+def base_disk(shape: ModelShape) -> int:
+    return 2 * FLOAT32 * shape.parameters
+
+
+def _has_own_critic(settings: Settings) -> bool:
+    return settings.train.algorithm == "ppo" and settings.train.critic == "separate"
+
+
+def measured_seconds(logs: Sequence[Path]) -> float | None:
+    """Median seconds of a training step in the first curve that is there: an earlier run, or one under way."""
+    for path in logs:
+        if path.is_file():
+            with path.open(encoding="utf-8", newline="") as file:
+                seconds = [float(row["seconds"]) for row in csv.DictReader(file) if row.get("seconds")]
+            if seconds:
+                return statistics.median(seconds)
+    return None
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage that would run, and the options of its command by name."""
+
+    stage: dvc.Stage
+    module: str
+    options: Mapping[str, str]
+
+    @property
+    def variant(self) -> str | None:
+        return self.options.get("variant")
+
+    def settings(self, root: Path) -> Settings:
+        """Those it would run with. Raises SettingsError."""
+        seed = self.options.get("seed")
+        return load_settings(root / "params.yaml", self.variant, seed=int(seed) if seed else None)
+
+
+def planned(step: dvc.Stage) -> PlannedStage:
+    """Module and options of a stage's command; of several lines, the first."""
+    module = re.search(r"-m (rlver\.tasks\.stages\.\w+)", step.command)
+    return PlannedStage(
+        step, module[1].rpartition(".")[2] if module else "", dict(re.findall(r"--([a-z]+) (\S+)", step.command.split("\n")[0]))
+    )
+
+
+def refuse_impossible(root: Path, steps: Iterable[dvc.Stage]) -> None:
+    """Raise SettingsError, in one line, for the first of `steps` whose settings cannot work: better now than after the stages before it."""
+    for one in map(planned, steps):
+        if one.module in ("base", "train"):
+            settings = one.settings(root)
+            if one.module == "train":
+                settings.require_trainable()

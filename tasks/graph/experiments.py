@@ -1,0 +1,136 @@
+"""DVC experiments: one table of settings, every combination run in a worktree of its own, metrics side by side.
+
+The numbers of a sweep stand in params/sweeps/<name>.yaml, as all numbers that change a result stand in files: `file.yaml:dotted.key` with
+the values to try. Experiments are DVC's own: `dvc exp show`, `dvc exp apply` and `dvc exp branch` work on them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlver.components.domain.files import BadFile, read_yaml
+from rlver.tasks.runtime import environment, processes
+
+SWEEPS = Path("params") / "sweeps"
+
+
+class SweepError(ValueError):
+    """A sweep that cannot be run, or did not succeed; one line."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One combination: its name, its settings by `file:key`, and how `dvc exp run -S` is told."""
+
+    name: str
+    settings: Mapping[str, Any]
+
+    @property
+    def options(self) -> list[str]:
+        """`++` sets a key whether or not the file has it."""
+        return [part for key, value in self.settings.items() for part in ("-S", f"{_forced(key)}={json.dumps(value)}")]
+
+
+def names(root: Path) -> list[str]:
+    """The sweeps that there are."""
+    return sorted(path.stem for path in (root / SWEEPS).glob("*.yaml"))
+
+
+def read_sweep(root: Path, name: str) -> list[Experiment]:
+    """Every combination of a sweep's values, in the order of the file. Raises SweepError."""
+    path = root / SWEEPS / f"{name}.yaml"
+    if not path.is_file():
+        raise SweepError(f"there is no sweep {name} ({path.relative_to(root)}); there is {', '.join(names(root)) or 'none'}")
+    table = read_yaml(path)
+    for key, values in table.items():
+        file, colon, dotted = str(key).partition(":")
+        if not colon or not dotted or not (root / file).is_file():
+            raise BadFile(f"{path}: {key}: write file:key, as params/grpo-think.yaml:train.beta, of a file that exists")
+        if not isinstance(values, list) or not values or any(isinstance(value, (list, dict)) for value in values):
+            raise BadFile(f"{path}: {key}: give a list of single values")
+    combinations = list(itertools.product(*table.values()))
+    return [Experiment(f"{name}-{number}", dict(zip(table, values, strict=True))) for number, values in enumerate(combinations, start=1)]
+
+
+def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[str], None]) -> None:
+    """Queue the experiments and run what is queued, one at a time. Raises SweepError.
+
+    Earlier experiments of the same names are removed first: were the new one to fail, the old result would stand in its place. What ends
+    this call early ends the experiment that runs too: DVC runs it in a process that would go on. All of this is done to DVC's one queue, so
+    a queue with somebody else's experiments in it is refused.
+    """
+    queued: list[str] = []
+    _dvc(root, ["queue", "status"], queued.append)
+    if waiting := [line for line in queued if re.search(r"\b(Queued|Running)\b", line)]:
+        raise SweepError(
+            f"DVC's queue holds {len(waiting)} other experiments: wait for them (`dvc queue start`, `dvc queue status`), or remove them with "
+            "`dvc queue remove --queued`"
+        )
+    known: list[str] = []
+    _dvc(root, ["exp", "list", "--name-only"], known.append)
+    if earlier := [experiment.name for experiment in experiments if experiment.name in known]:
+        _dvc(root, ["exp", "remove", *earlier], on_line)
+    try:
+        for experiment in experiments:
+            _dvc(root, ["exp", "run", "--queue", "--force", "--name", experiment.name, *experiment.options], on_line)
+        _dvc(root, ["exp", "run", "--run-all", "--jobs", "1"], on_line)
+    except BaseException:
+        for leftovers in (["queue", "stop", "--kill"], ["queue", "remove", "--queued"]):
+            processes.run([sys.executable, "-m", "dvc", *leftovers], root, environment.for_child(), on_line)
+        raise
+
+
+def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str, float]]:
+    """The mean final emotion by variant of each experiment that has one: DVC lists some that failed too."""
+    said: list[str] = []
+    _dvc(root, ["exp", "show", "--json"], said.append)
+    shown = next((line for line in said if line.startswith("[")), "[]")
+    wanted = {experiment.name for experiment in experiments}
+    found = {}
+    for commit in json.loads(shown):
+        for experiment in commit.get("experiments") or []:
+            data = (experiment["revs"][0] or {}).get("data")
+            means = {
+                Path(path).parent.name: content["data"]["emotion_mean"]
+                for path, content in (data or {}).get("metrics", {}).items()
+                if path.endswith("sentient.json") and "emotion_mean" in content.get("data", {})
+            }
+            if experiment["name"] in wanted and means:
+                found[experiment["name"]] = means
+    return found
+
+
+def table(experiments: Sequence[Experiment], found: Mapping[str, Mapping[str, float]]) -> str:
+    """The experiments as Markdown: settings, and the mean final emotion of every variant; a failed one says so."""
+    keys = list(experiments[0].settings)
+    variants = sorted({variant for metrics in found.values() for variant in metrics})
+    lines = [f"| {' | '.join(['experiment', *keys, *variants])} |", "|---" * (1 + len(keys) + len(variants)) + "|"]
+    for experiment in experiments:
+        metrics = found.get(experiment.name)
+        cells = [f"{metrics[variant]:.1f}" if variant in metrics else "" for variant in variants] if metrics else ["failed"]
+        lines.append(f"| {' | '.join([experiment.name, *(str(experiment.settings[key]) for key in keys), *cells])} |")
+    return "\n".join(lines)
+
+
+def _forced(key: str) -> str:
+    file, _, dotted = key.partition(":")
+    return f"{file}:++{dotted}"
+
+
+def _dvc(root: Path, arguments: Sequence[str], on_line: Callable[[str], None]) -> None:
+    said: list[str] = []
+
+    def listen(line: str) -> None:
+        said.append(line)
+        on_line(line)
+
+    if processes.run([sys.executable, "-m", "dvc", *arguments], root, environment.for_child(), listen):
+        errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR: ")]
+        raise SweepError(f"dvc {' '.join(arguments[:2])}: {(errors or said or ['no reason given'])[-1]}")

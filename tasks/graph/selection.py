@@ -1,0 +1,43 @@
+"""The part of the plan that was asked for by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rlver.tasks.graph.dvc import GraphError, Stage
+
+RECIPES = "recipes/dvc.yaml"  # whose stages run by name only
+ALL = "all"  # in the place of a variant: every stage of every pipeline but that of the recipes
+
+
+def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterable[str] | None) -> list[Stage]:
+    """The part of the plan that was asked for, in plan order.
+
+    `only` takes stage names (`train@grpo-think`) or the name before the @ (`train`) and selects exactly those. `variants` alone selects
+    the stages of those variants and all that they need; together with `only` it narrows it. ALL stands for every variant but recipes.
+    Raises GraphError for an unknown name.
+    """
+    wanted, of_variants = set(only or ()), set(variants or ())
+    if ALL in of_variants:
+        of_variants, steps = set(), [step for step in steps if step.pipeline != RECIPES]
+    _must_be_known(wanted, {step.name for step in steps} | {step.group for step in steps}, "stage")
+    _must_be_known(of_variants, {step.variant for step in steps if step.variant}, "variant")
+    chosen = [step for step in steps if not wanted or step.name in wanted or step.group in wanted]
+    if of_variants:
+        chosen = [step for step in chosen if step.variant in of_variants or (wanted and step.variant is None)]
+        if not wanted:
+            names = {step.name for step in chosen}.union(*(step.needs for step in chosen))
+            chosen = [step for step in steps if step.name in names]
+    if not chosen:
+        raise GraphError(f"no stage of {', '.join(sorted(wanted))} belongs to {', '.join(sorted(of_variants))}")
+    return chosen
+
+
+def with_needs(steps: Iterable[Stage]) -> list[str]:
+    """The names of these stages and of what they need."""
+    return sorted({name for step in steps for name in (step.name, *step.needs)})
+
+
+def _must_be_known(names: set[str], known: set[str], what: str) -> None:
+    if unknown := sorted(names - known):
+        raise GraphError(f"unknown {what} {', '.join(unknown)}; dvc.yaml has {', '.join(sorted(known))}")

@@ -1,0 +1,205 @@
+"""From settings to the parts of the method: the one place where stages put policy, user and rules together.
+
+Who speaks for the policy in rollouts: the model in this process, or a vLLM server that gets its weights (`rollout.sampler`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.protocols import Policy, Simulator
+from rlver.components.domain.thinking import system_prompt
+from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.token_policy import Speaking, TokenPolicy
+from rlver.components.rollout.episode import Job, Rollout, run_episodes
+from rlver.components.settings.settings import Settings
+from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.tasks.runtime import environment
+from rlver.tasks.runtime.serving.server import Serving, available
+
+if TYPE_CHECKING:
+    from rlver.components.endpoint.chat import ChatEndpoint
+    from rlver.components.users.llm.simulator import LLMSimulator
+    from rlver.tasks.runtime.connections import Connection
+
+
+def simulator(settings: Settings, difficulty: str | None = None, endpoint: ChatEndpoint | None = None) -> Simulator:
+    """The user of the benchmark, or one of another difficulty. `endpoint` is what `user_connection` gave: an LLM user speaks through it."""
+    speaker = _speaker(settings, difficulty or settings.simulator.difficulty, endpoint)
+    if settings.simulator.appraiser is None:
+        return speaker
+    from rlver.components.users.distilled.appraiser import DistilledSimulator
+    from rlver.components.users.distilled.folder import folder_of
+
+    return DistilledSimulator(speaker, folder_of(settings.simulator.appraiser))
+
+
+def _speaker(settings: Settings, difficulty: str, endpoint: ChatEndpoint | None) -> ScriptedSimulator | LLMSimulator:
+    s = settings.simulator
+    if s.kind == "scripted":
+        return ScriptedSimulator(difficulty)
+    if endpoint is None:
+        raise RuntimeError("an LLM user needs an endpoint")
+    from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters
+    from rlver.components.users.llm.simulator import LLMSimulator
+
+    parameters = LLMUserParameters(
+        appraiser=ModelParameters(**s.llm.appraiser.model_dump()),
+        speaker=ModelParameters(**s.llm.speaker.model_dump()),
+        **s.llm.model_dump(include={"combined", "max_repairs", "max_quoted_characters"}),
+    )
+    return LLMSimulator(endpoint, difficulty, parameters, s.emotion_start)
+
+
+def user_connection(settings: Settings) -> Connection | None:
+    """The connection of the simulated user, found in order; None where it needs none. Raises NoServer or EndpointError."""
+    if settings.simulator.kind == "scripted":
+        return None
+    from rlver.tasks.runtime.connections import to_user
+
+    connection = to_user(settings)
+    connection.check()
+    return connection
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Everything that holds dialogues except the jobs. `policy.start()` must precede dialogues with changed weights."""
+
+    simulator: Simulator
+    policy: Policy
+    rules: EmotionRules
+    concurrency: int
+    connection: Connection | None = None  # of the user; open while dialogues are held
+    policy_connection: Connection | None = None  # likewise, of a policy that is only talked with
+
+    def user(self, settings: Settings, difficulty: str) -> Simulator:
+        """A user of another difficulty, through the same connection."""
+        return simulator(settings, difficulty, self.connection)
+
+    def can_hold(self, jobs: Iterable[Job]) -> None:
+        """Raise ValueError for the first persona that its user cannot play, before anything is spent."""
+        for job in jobs:
+            (job.simulator or self.simulator).session(job.persona, job.seed)
+
+    def costs(self) -> str:
+        """What the calls to chat endpoints have come to, in one line; empty when there are none."""
+        return "; ".join(connection.line() for connection in (self.connection, self.policy_connection) if connection)
+
+    def hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None] = lambda rollout: None) -> list[Rollout]:
+        """Hold all dialogues with the present weights."""
+        self.policy.start()
+        return asyncio.run(self._hold(jobs, on_finished))
+
+    async def _hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None]) -> list[Rollout]:
+        async with self.connection or nullcontext(), self.policy_connection or nullcontext():
+            try:
+                return await run_episodes(jobs, self.simulator, self.policy, self.rules, self.concurrency, on_finished)
+            finally:
+                await self.policy.close()
+
+
+def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: Any, concurrency: int) -> Conversation:
+    from rlver.components.policy.transformers_sampler import TransformersSampler
+
+    policy = settings.policy
+    connection = user_connection(settings)
+    return Conversation(
+        simulator=simulator(settings, endpoint=connection),
+        policy=TokenPolicy(
+            sampler=TransformersSampler(
+                model, tokenizer.eos_token_id, policy.temperature, policy.top_p, rows=concurrency, capacity=policy.max_context_tokens
+            ),
+            chat=ChatFormat(tokenizer, system_prompt(policy.thinking), {"zh": system_prompt(policy.thinking, "zh")}),
+            speaking=Speaking(
+                policy=policy_name,
+                thinking=policy.thinking,
+                strip_thoughts=policy.thinking and policy.thoughts == "strip",
+                max_reply_tokens=policy.max_reply_tokens,
+                max_context_tokens=policy.max_context_tokens,
+            ),
+        ),
+        rules=settings.simulator.rules,
+        concurrency=concurrency,
+        connection=connection,
+    )
+
+
+def endpoint_conversation(settings: Settings, to: Connection, model: str, concurrency: int) -> Conversation:
+    """A conversation with a model behind a chat endpoint: evaluation only."""
+    from rlver.components.policy.chat_policy import ChatPolicy
+
+    policy = settings.policy
+    connection = user_connection(settings)
+    return Conversation(
+        simulator=simulator(settings, endpoint=connection),
+        policy=ChatPolicy(
+            endpoint=to,
+            model=model,
+            system_of={language: system_prompt(policy.thinking, language) for language in ("en", "zh")},
+            thinking=policy.thinking,
+            strip_thoughts=policy.thoughts == "strip",
+            temperature=policy.temperature,
+            top_p=policy.top_p,
+            max_reply_tokens=policy.max_reply_tokens,
+        ),
+        rules=settings.simulator.rules,
+        concurrency=concurrency,
+        connection=connection,
+        policy_connection=to,
+    )
+
+
+def load(model_path: Path | str, settings: Settings, policy_name: str, concurrency: int) -> Conversation:
+    """A conversation with the policy saved at `model_path`. Raises ValueError in one line when there is none."""
+    from rlver.components.policy.load import check_context, load_policy
+
+    model, tokenizer = load_policy(model_path)
+    check_context(model, settings.policy.max_context_tokens)
+    return conversation(settings, policy_name, model, tokenizer, concurrency)
+
+
+@contextmanager
+def policy_server(settings: Settings, model: Path | str, concurrency: int) -> Iterator[str | None]:
+    """The address of the server for rollouts: the user's own, or one for as long as this lasts; None where none is wanted."""
+    if settings.rollout.sampler == "transformers":
+        yield None
+    else:
+        with available(environment.project_root(), Serving(str(model), settings.policy.max_context_tokens, concurrency)) as url:
+            yield url
+
+
+def over_http(talk: Conversation, settings: Settings, url: str | None, weights: Callable[[], Path]) -> Conversation:
+    """`talk` with the server at `url` in place of the model in this process; as it is where `url` is None."""
+    from rlver.components.policy.vllm_sampler import VllmSampler
+
+    if url is None:
+        return talk
+    assert isinstance(talk.policy, TokenPolicy)
+    numbers = (settings.policy.temperature, settings.policy.top_p, talk.concurrency)
+    key = environment.policy_server_key(environment.project_root(), url)
+    sampler = VllmSampler(url, talk.policy.chat.end_of_turn, *numbers, weights, key)
+    return replace(talk, policy=replace(talk.policy, sampler=sampler))
+
+
+@contextmanager
+def opened(model: Path | str, settings: Settings, policy_name: str, concurrency: int) -> Iterator[Conversation]:
+    """A conversation with the policy saved at `model`, whoever speaks for it. Raises ValueError in one line when there is none."""
+    from rlver.components.policy.load import check_policy
+
+    if settings.rollout.sampler == "vllm" and not Path(model).is_dir():
+        raise ValueError(f"rollout.sampler: vllm needs the policy in a folder of this machine, got {model}")
+    tokenizer = check_policy(model) if settings.rollout.sampler == "vllm" else None
+    with policy_server(settings, model, concurrency) as url:
+        if url is None:
+            yield load(model, settings, policy_name, concurrency)
+        else:
+            no_model: Any = None
+            talk = conversation(settings, policy_name, no_model, tokenizer, concurrency)
+            yield over_http(talk, settings, url, lambda: Path(model))

@@ -1,0 +1,107 @@
+"""What work that was interrupted had been begun with: it is gone on with only as the same.
+
+A change of code counts like a change of a number: half a result of each would be a result of neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rlver import components
+from rlver.components.domain.files import read_json, write_text_atomically
+from rlver.components.settings.settings import Settings
+
+PACKAGE = Path(components.__file__).resolve().parent
+TALKING = ("domain", "personas", "users", "rollout", "policy")
+STAGES = ("runtime/assembly.py", "stages/train.py")
+DIGITS = 12
+RECORD = "began_with.json"
+# Settings that stop a run or spare memory and time, and change nothing of what it learns. `train.processes` counts as `processes`.
+DECIDES_NOTHING = {
+    "rollout.concurrency",
+    "rollout.max_failure_rate",
+    "rollout.max_logprob_gap",
+    "train.gradient_checkpointing",
+    "train.max_cut_off_rate",
+    "train.max_repeat_rate",
+    "train.min_entropy",
+    "train.processes",
+}
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Every file of a folder, however deep, but for what Python compiled."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+
+
+def digests(paths: Iterable[Path]) -> dict[str, str]:
+    """Hex digits of what each file holds, by its name as given, this project's own from its root on."""
+    return {
+        str(path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE.parent) else path): _digest(path) for path in sorted(set(paths))
+    }
+
+
+def code_of(*packages: str) -> list[Path]:
+    """The files of these packages of `components`: code, prompts, and the tables they read."""
+    return [path for package in packages for path in files_in(PACKAGE / package)]
+
+
+def appraiser_files(settings: Settings) -> list[Path]:
+    """Of the distilled appraiser, where the settings name one."""
+    from rlver.components.users.distilled.folder import folder_of
+
+    return files_in(folder_of(settings.simulator.appraiser)) if settings.simulator.appraiser else []
+
+
+def training_identity(settings: Settings, personas: Path, base: Path, processes: int) -> dict[str, Any]:
+    """Everything that decides what is trained, by name: settings, number of processes, personas, base, code and what it reads."""
+    parts = settings.model_dump(mode="json", include={"seed", "simulator", "policy", "rollout", "reward", "train"})
+    named = {"seed": parts.pop("seed")} | {f"{section}.{key}": value for section, keys in parts.items() for key, value in keys.items()}
+    code = [*code_of(*TALKING, "training"), *(PACKAGE.parent / "tasks" / name for name in STAGES)]
+    files = digests([personas, *files_in(base), *code, *appraiser_files(settings)])
+    return {name: value for name, value in named.items() if name not in DECIDES_NOTHING} | {"processes": processes} | files
+
+
+def check_identity(work: Path, identity: Mapping[str, Any]) -> None:
+    """Write down what the run in `work` is; raise ValueError, by name, if it was begun as something else."""
+    record = work / RECORD
+    if not record.is_file():
+        write_text_atomically(record, json.dumps(identity, indent=2) + "\n")
+    began = read_record(record)
+    for name in sorted(began.keys() | identity.keys()):
+        if began.get(name) != identity.get(name):
+            raise ValueError(
+                f"{work} was begun with {name} = {began.get(name)!r}, now it is {identity.get(name)!r}; delete the folder to start over"
+            )
+
+
+def read_record(record: Path) -> dict[str, Any]:
+    began: dict[str, Any] = read_json(record, f"delete {record.parent} to start over")
+    return began
+
+
+def half_done(work: Path, identity: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each training of the same name that was interrupted and that `work` does not go on with: what differs."""
+    from rlver.tasks.runtime.checkpoints import step_of
+
+    name = work.name.rpartition("-")[0]
+    for record in sorted(work.parent.glob(f"{name}-{'[0-9a-f]' * DIGITS}/{RECORD}")):
+        began = read_record(record)
+        done = max((step_of(checkpoint) for checkpoint in record.parent.glob("checkpoints/checkpoint-*")), default=0)
+        wanted = began["train.steps"] * began["train.updates_per_batch"]
+        changed = [key for key in sorted(began.keys() | identity.keys()) if began.get(key) != identity.get(key)]
+        if 0 < done < wanted and changed:
+            others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+            yield (
+                f"not going on with {record.parent} (step {done} of {wanted}): it was begun with "
+                f"{changed[0]} = {began.get(changed[0])!r}, now it is {identity.get(changed[0])!r}{others}; put that back to go on with it"
+            )
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:DIGITS]

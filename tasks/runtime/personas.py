@@ -1,0 +1,58 @@
+"""Files of persona splits: an imported split is read, and train and test are written together, proven apart."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlver.components.domain.files import target_of, write_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.personas.schema import InvalidPersonas, Problem, validate_file, validate_personas
+from rlver.components.personas.split import labelled_split, split_metrics
+
+
+def load_split(path: Path, split: str) -> list[Persona]:
+    """Validated personas that are all of the given split. Raises InvalidPersonas otherwise."""
+    personas = validate_file(path)
+    strangers = [one for one in personas if one.split != split]
+    if strangers:
+        reason = f"{len(strangers)} row(s) are not of split {split!r}, first {strangers[0].persona_id}: import the profiles with that split"
+        raise InvalidPersonas([Problem(path.name, 0, "split", reason)])
+    return personas
+
+
+def write_split(out: Path, train: Sequence[Persona], test: Sequence[Persona]) -> dict[str, Any]:
+    """Validate, prove the splits apart, then write both files or neither; returns the metrics of the split."""
+    apart = labelled_split(train, test)
+    validate_personas("train.jsonl", train)
+    validate_personas("test.jsonl", apart)
+    _write_both(out / "train.jsonl", train, out / "test.jsonl", apart)
+    return split_metrics(train, apart)
+
+
+def _write_both(first: Path, first_rows: Sequence[Persona], second: Path, second_rows: Sequence[Persona]) -> None:
+    """Both texts are on disk before the first is renamed; a failing second rename puts the first back."""
+    first, second = target_of(first), target_of(second)
+    new = {path: path.with_name(f".{path.name}.new") for path in (first, second)}
+    kept = first.with_name(f".{first.name}.old")
+    try:
+        write_jsonl(new[first], _rows(first_rows))
+        write_jsonl(new[second], _rows(second_rows))
+        if first.exists():
+            shutil.copyfile(first, kept)
+        os.replace(new[first], first)
+        try:
+            os.replace(new[second], second)
+        except OSError:
+            first.unlink() if not kept.exists() else os.replace(kept, first)
+            raise
+    finally:
+        for leftover in (*new.values(), kept):
+            leftover.unlink(missing_ok=True)
+
+
+def _rows(personas: Sequence[Persona]) -> list[dict[str, Any]]:
+    return [one.model_dump(mode="json") for one in personas]

@@ -1,0 +1,180 @@
+"""One child process in a group of its own: its output line by line, and nothing of it left behind.
+
+A terminal's Ctrl-C does not reach the child, because it has its own session: the group is interrupted from here, so that a stage can
+save what it has, and is killed if it does not end.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from rlver.components.domain.printable import printable
+
+GRACE_S = 20.0
+PROGRESS_EVERY_S = 5.0
+LOOK_EVERY_S = 0.5
+
+
+class TookTooLong(RuntimeError):
+    """A child was ended because its time was up."""
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does: what was begun is ended in order, servers and children too."""
+
+    def leave(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Stop:
+    """Ctrl-C for children that other threads run, since it reaches the main thread only. `asked`: how often; `signals`: those that came."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.signals: list[int] = []
+
+    def raise_if_asked(self, times: int = 1) -> None:
+        if max(self.asked, len(self.signals)) >= times:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def noticing(self) -> Iterator[None]:
+        """Note SIGINT and SIGTERM, whoever handles them: what a handler raises is lost where Python ignores it, as in a finaliser."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        handled = {number: handler for number in (signal.SIGINT, signal.SIGTERM) if callable(handler := signal.getsignal(number))}
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self.signals.append(number)
+            handled[signal.Signals(number)](number, frame)
+
+        for number in handled:
+            signal.signal(number, note)
+        try:
+            yield
+        finally:
+            for number, handler in handled.items():
+                signal.signal(number, handler)
+
+
+def run(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    on_line: Callable[[str], None],
+    grace_s: float = GRACE_S,
+    progress_every_s: float = PROGRESS_EVERY_S,
+    stop: Stop | None = None,
+    limit_s: float | None = None,
+) -> int:
+    """Run `command` and return its exit status (negative: the number of the signal that ended it).
+
+    `on_line` gets each line of stdout and stderr as it comes. A progress bar that redraws itself (lines ended by a carriage return)
+    is passed on at most every `progress_every_s` seconds. Whatever ends this call early, Ctrl-C included, ends the whole group;
+    `stop`, asked by another thread, does what Ctrl-C does. After `limit_s` seconds the group is ended and TookTooLong raised.
+    """
+    stop = stop or Stop()
+    end = None if limit_s is None else time.monotonic() + limit_s
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        for line in _lines(process.stdout.fileno(), progress_every_s, stop, end):
+            on_line(line)
+        return process.wait()
+    except BaseException:
+        end_group(process, grace_s, stop)
+        raise
+    finally:
+        process.stdout.close()
+
+
+def end_group(process: subprocess.Popen[bytes], grace_s: float = GRACE_S, stop: Stop | None = None) -> None:
+    """Interrupt the process's group, wait, then terminate and kill what is left of it. A second Ctrl-C kills at once."""
+    try:
+        for number, wait_s in ((signal.SIGINT, grace_s), (signal.SIGTERM, grace_s / 4), (signal.SIGKILL, 5.0)):
+            if not _signal_group(process.pid, number):
+                break
+            _wait_for_group(process, wait_s, stop or Stop())
+    except BaseException:
+        _signal_group(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        process.poll()
+
+
+def _signal_group(group: int, number: int) -> bool:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _wait_for_group(process: subprocess.Popen[bytes], wait_s: float, stop: Stop) -> None:
+    end = time.monotonic() + wait_s
+    while time.monotonic() < end:
+        process.poll()
+        if not _signal_group(process.pid, 0):
+            return
+        stop.raise_if_asked(times=2)
+        time.sleep(0.05)
+
+
+def _lines(descriptor: int, progress_every_s: float, stop: Stop, end: float | None) -> Iterator[str]:
+    pending, last_progress = b"", -progress_every_s
+    while chunk := _read(descriptor, stop, end):
+        *pieces, pending = (pending + chunk).replace(b"\r\n", b"\n").split(b"\n")
+        for piece in pieces:
+            yield _text(piece.rstrip(b"\r").rpartition(b"\r")[2])
+        drawn, _, rest = pending.rpartition(b"\r")
+        if drawn:
+            pending = rest
+            if time.monotonic() - last_progress >= progress_every_s and drawn.strip():
+                last_progress = time.monotonic()
+                yield _text(drawn.strip(b"\r").rpartition(b"\r")[2])
+    if pending.strip():
+        yield _text(pending)
+
+
+def _read(descriptor: int, stop: Stop, end: float | None) -> bytes:
+    """What has come, waiting for it; empty at the end. Raises KeyboardInterrupt when `stop` is asked, TookTooLong after `end`."""
+    readable: list[int] = []
+    while not readable:
+        stop.raise_if_asked()
+        if end is not None and time.monotonic() > end:
+            raise TookTooLong
+        readable, _, _ = select.select([descriptor], [], [], LOOK_EVERY_S)
+    return os.read(descriptor, 65536)
+
+
+def _text(raw: bytes) -> str:
+    return printable(raw.decode("utf-8", errors="replace").rstrip())

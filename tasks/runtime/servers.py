@@ -1,0 +1,223 @@
+"""The web pages of MLflow and Prefect as child processes on loopback ports, both gone when the caller ends.
+
+A loopback port keeps no web page out: any page that the user has open can send requests to it, by its address or by a name of its own that
+points there (DNS rebinding), and what Prefect takes, it runs. So Prefect wants a key, and MLflow answers to its own name only.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from rlver.tasks.runtime import environment, processes
+from rlver.tasks.runtime.environment import Addresses, key_file
+
+HOST = "127.0.0.1"
+NAMES = (HOST, "localhost")  # of this machine, as people type them
+START_S = 120.0
+# Prefect forgets who holds a slot of a concurrency limit when it starts again, unless leases are files.
+LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
+
+
+class ServerFailed(RuntimeError):
+    """A server ended, or did not answer in time; the message says where its log is."""
+
+
+class Server(NamedTuple):
+    """A running server; `log` has what it says."""
+
+    name: str
+    url: str
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    def wait(self) -> None:
+        """Return only by Ctrl-C. Raises ServerFailed when the server ends by itself."""
+        Running((self,)).wait()
+
+
+class PlannedServer(NamedTuple):
+    """A server to be: what runs where, and the path that answers when it is ready, within `start_s` seconds."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: Path
+    port: int
+    log: Path
+    health: str
+    start_s: float
+
+
+class Running(NamedTuple):
+    servers: tuple[Server, ...]
+
+    def wait(self) -> None:
+        """Return only by Ctrl-C. Raises ServerFailed when a server ends by itself."""
+        while True:
+            for server in self.servers:
+                _must_live(server)
+            time.sleep(0.5)
+
+
+def free_port(preferred: int = 0) -> int:
+    """`preferred` if nothing listens there, else any free loopback port."""
+    for port in (preferred, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise ServerFailed("no free loopback port on this machine")
+
+
+@contextmanager
+def user_interfaces(root: Path, where: Addresses, mlflow_port: int, prefect_port: int, say: Callable[[str], None]) -> Iterator[Running]:
+    """Start what is not running elsewhere already, and say the addresses."""
+    with ExitStack() as stack:
+        started: list[Server] = []
+        if where.tracking_uri.startswith(("http://", "https://")):
+            say(f"MLflow   {environment.shown(where.tracking_uri)} (runs elsewhere)")
+        else:
+            started.append(stack.enter_context(mlflow(root, where.tracking_uri, free_port(mlflow_port))))
+            say(f"MLflow   {started[-1].url}")
+        if where.prefect_api_url and answers(f"{where.prefect_api_url}/health"):
+            say(f"Prefect  {environment.shown(where.prefect_api_url.removesuffix('/api'))} (was running already)")
+        else:
+            port = free_port(prefect_port)
+            started.append(stack.enter_context(prefect(root, port)))
+            say(f"Prefect  {started[-1].url}    for `rlver serve-deployments` put this into .env: PREFECT_API_URL={started[-1].url}/api")
+            say(f"         asks each browser once for a password: the line in {key_file(where.prefect_home, port)}")
+        yield Running(tuple(started))
+
+
+@contextmanager
+def mlflow(root: Path, tracking_uri: str, port: int) -> Iterator[Server]:
+    """MLflow's server over the tracking store, with one worker and no job runner. It answers to this very address only: what MLflow allows
+    by itself, such as `10.*`, is also a name that somebody can register."""
+    options = ("--host", HOST, "--port", str(port), "--workers", "1")
+    place = ("--default-artifact-root", (root / "mlartifacts").as_uri())
+    extra = {
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_BACKEND_STORE_URI": tracking_uri,  # no option: everybody may read a command line, and a password may be in it
+        "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(f"{name}:{port}" for name in NAMES),
+        "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": _origins(port),
+    }
+    with serving(_ours("mlflow", ("-m", "mlflow", "server", *options, *place), extra, root, port, "/health")) as server:
+        yield server
+
+
+@contextmanager
+def prefect(root: Path, port: int) -> Iterator[Server]:
+    """Prefect's server over the database in PREFECT_HOME. Who asks it needs its key, in a file there, and no other origin's page may."""
+    key = environment.keep_key(environment.addresses(root).prefect_home, port)
+    extra = {
+        "PREFECT_API_URL": f"http://{HOST}:{port}/api",
+        "PREFECT_UI_API_URL": "/api",  # its pages ask where they came from
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": _origins(port),
+        "PREFECT_SERVER_API_AUTH_STRING": key,
+        "PREFECT_API_AUTH_STRING": key,
+        **LEASES,
+    }
+    command = ("-m", "prefect", "server", "start", "--host", HOST, "--port", str(port))
+    with serving(_ours("prefect", command, extra, root, port, "/api/health")) as server:
+        yield server
+
+
+def _origins(port: int) -> str:
+    return ",".join(f"http://{name}:{port}" for name in NAMES)
+
+
+def _ours(name: str, command: Sequence[str], extra: Mapping[str, str], root: Path, port: int, health: str) -> PlannedServer:
+    """A server of this project's own environment."""
+    log = root / ".prefect" / f"{name}-server.log"
+    return PlannedServer(name, (sys.executable, *command), environment.for_child(extra), root, port, log, health, START_S)
+
+
+def answers(url: str) -> bool:
+    """Whether an HTTP GET is answered with success."""
+    import httpx
+
+    try:
+        with httpx.stream("GET", url, timeout=5) as response:  # its body may have no end, and nobody reads it
+            return response.is_success
+    except httpx.HTTPError:
+        return False
+
+
+def must_let_us_in(api_url: str | None) -> None:
+    """Raise ServerFailed, with what to do, if the Prefect server at this address does not take the key that this process holds."""
+    import httpx
+
+    try:
+        refused = bool(api_url) and httpx.get(f"{api_url}/version", headers=environment.prefect_headers(), timeout=20).status_code == 401
+    except httpx.HTTPError:  # who asks next says so
+        return
+    if refused:
+        raise ServerFailed(
+            f"the Prefect server at {environment.shown(str(api_url))} does not take our key: put PREFECT_API_AUTH_STRING=… into .env "
+            "(the key of a server that another project's `rlver ui` started is in that project's .prefect/PORT.key)"
+        )
+
+
+@contextmanager
+def serving(planned: PlannedServer) -> Iterator[Server]:
+    """A child process in a group of its own that answers; ended with all of its group."""
+    planned.log.parent.mkdir(parents=True, exist_ok=True)
+    with planned.log.open("wb") as output:
+        process = subprocess.Popen(
+            planned.command,
+            cwd=planned.folder,
+            env=dict(planned.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        server = Server(planned.name, f"http://{HOST}:{planned.port}", planned.log, process)
+        try:
+            _await(server, server.url + planned.health, planned.start_s)
+            _must_live(server)  # else it was another's server that answered
+            yield server
+        finally:
+            processes.end_group(process, grace_s=10.0)
+
+
+def _await(server: Server, url: str, start_s: float) -> None:
+    end = time.monotonic() + start_s
+    while not (_listens(server.url) and answers(url)):
+        _must_live(server)
+        if time.monotonic() > end:
+            raise ServerFailed(f"the {server.name} server did not answer at {url} within {start_s:.0f} s; its log is {server.log}")
+        time.sleep(0.3)
+
+
+def _listens(url: str) -> bool:
+    """Whether anything is at the port: far cheaper to ask than `answers`."""
+    try:
+        with socket.create_connection((HOST, int(url.rpartition(":")[2])), timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def _must_live(server: Server) -> None:
+    if (status := server.process.poll()) is not None:
+        said = cause(server.log.read_text(encoding="utf-8", errors="replace"))
+        raise ServerFailed(f"the {server.name} server ended with status {status}: {said}; log: {server.log}")
+
+
+def cause(log: str) -> str:
+    """The line of a log that says most about why its process ended: the first error of the last traceback's chain, or the last line."""
+    said = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line for line in said if re.search(r"\b\w*(Error|Exception|Interrupt): ", line) and "root cause" not in line]
+    return (errors or said or ["no output"])[-1]

@@ -1,0 +1,137 @@
+"""A vLLM server as a child process on a loopback port: started, awaited, and gone when its owner is, however that ends.
+
+It is started so that its weights can be replaced (worker.py), no default of vLLM or of the model's files decides a sample, and nobody
+without its key is let in (guard.py): who may replace weights may also load files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from rlver.components.domain.files import write_json
+from rlver.tasks.runtime import environment, servers
+from rlver.tasks.runtime.serving.setup import HERE, python_of
+
+PORT = 7400  # of `rlver serve start`; Prefect's own servers take 8000 to 8999
+START_S = 900.0
+STOP_S = 60.0
+RECORD = environment.VLLM / "server.json"
+# The kernel ends the server when the process that started it is gone, even by `kill -9`.
+_WITH_ITS_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What is served: a model's folder, how long a context and how many at once; `options` go to vLLM as they are."""
+
+    model: str
+    max_context_tokens: int
+    concurrency: int
+    options: Sequence[str] = ()
+
+
+@contextmanager
+def serving(root: Path, what: Serving, port: int = 0) -> Iterator[servers.Server]:
+    """A server for `what` that answers, at `port` or any free one, so that two stages never meet at one. Its log stays only after an
+    error; its key lies beside it as long as it runs. Raises NotSetUp and ServerFailed."""
+    python, kind = python_of(root)
+    port = servers.free_port(port)
+    command = (
+        *(str(python), "-c", _WITH_ITS_PARENT, str(os.getpid()), "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", what.model, "--host", servers.HOST, "--port", str(port)),
+        *("--max-model-len", str(what.max_context_tokens), "--max-num-seqs", str(what.concurrency)),
+        *("--worker-extension-cls", "worker.TakesWeights", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"),
+        *("--middleware", "guard.OnlyWithKey", "--allowed-origins", "[]"),
+        *("--load-format", "safetensors", "--seed", "0", "--enable-scale-out", "--disable-log-stats", "--disable-uvicorn-access-log"),
+        *(_on_cpu(what) if kind == "cpu" else ()),
+        *what.options,
+    )
+    folder = root / environment.VLLM
+    extra = {"PYTHONPATH": str(HERE), "VLLM_SERVER_DEV_MODE": "1", "VLLM_API_KEY": environment.keep_key(folder, port)}
+    defaults = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_LOGGING_LEVEL": "WARNING"}  # GiB; not to cores
+    surroundings = {**defaults, **environment.for_child(extra)}
+    log = folder / f"{port}.log"
+    try:
+        with servers.serving(servers.PlannedServer("vLLM", command, surroundings, root, port, log, "/health", START_S)) as server:
+            yield server
+    finally:
+        environment.key_file(folder, port).unlink(missing_ok=True)
+    log.unlink()
+
+
+def _on_cpu(what: Serving) -> tuple[str, ...]:
+    """float32 as the trainer; the worker in the engine's process, which saves a process and its messages; no compiler. A prompt is read
+    as a whole, because reading it in parts together with seeds ends vLLM 0.32 ("CPU Generator does not use offset")."""
+    return (
+        *("--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill"),
+        *("--max-num-batched-tokens", str(max(8192, what.max_context_tokens))),
+        *("--distributed-executor-backend", "vllm.v1.executor.uniproc_executor.UniProcExecutor"),
+    )
+
+
+@contextmanager
+def available(root: Path, what: Serving) -> Iterator[str]:
+    """The address of the user's own server, or of one for `what` that is there for as long as this lasts."""
+    if own := environment.policy_server_url(root):
+        yield own
+    else:
+        with serving(root, what) as server:
+            yield server.url
+
+
+@contextmanager
+def recorded(root: Path, server: servers.Server, model: str) -> Iterator[None]:
+    """Note where the server is, for `rlver serve stop` and `status`, as long as it runs."""
+    record = root / RECORD
+    write_json(record, {"url": server.url, "model": model, "owner": os.getpid(), "server": server.process.pid})
+    try:
+        yield
+    finally:
+        record.unlink(missing_ok=True)
+
+
+def running(root: Path) -> dict[str, str | int] | None:
+    """What `rlver serve start` noted; None when nothing of it runs any more."""
+    record = root / RECORD
+    if not record.is_file():
+        return None
+    noted: dict[str, str | int] = json.loads(record.read_text(encoding="utf-8"))
+    return noted if _lives(int(noted["server"])) else None
+
+
+def stop(root: Path) -> str | None:
+    """Stop what `rlver serve start` started and return its address, or None when nothing runs."""
+    noted = running(root)
+    if noted is None:
+        return None
+    owner, server = int(noted["owner"]), int(noted["server"])
+    os.kill(owner if _lives(owner) else server, signal.SIGINT)
+    end = time.monotonic() + STOP_S
+    while _lives(server):
+        if time.monotonic() > end:
+            raise servers.ServerFailed(f"{noted['url']} is still there after {STOP_S:.0f} s; its process is {server}")
+        time.sleep(0.2)
+    (root / RECORD).unlink(missing_ok=True)
+    return str(noted["url"])
+
+
+def _lives(pid: int) -> bool:
+    """Whether the process still does anything; one that nobody has reaped does not."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,69 @@
+"""The stages of the graph: one module is one DVC stage, run as `python -m rlver.tasks.runtime.stage.<name>`. No Prefect here.
+
+What a stage's calls to chat endpoints came to: a file under answers/, for trackers. No output of the stage, because the same results
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from rlver.components.domain.files import write_json
+from rlver.components.domain.printable import one_line
+from rlver.components.endpoint.chat import EndpointUnavailable
+from rlver.tasks.runtime import environment, processes
+from rlver.tasks.runtime.terminal import printable_output
+
+TEMPORARY_FAILURE = 75  # EX_TEMPFAIL of sysexits.h
+DISK_FULL = ("No space left on device", "inline_container.cc")  # the second is PyTorch's writer, which does not say why it failed
+
+
+def run_stage(main: Callable[[], int]) -> int:
+    """Run a stage's main: foreseeable errors become one readable line and exit status 1, Ctrl-C and SIGTERM become 130.
+
+    75 says that the same command may succeed later, because a service did not answer; `rlver run` then tries again.
+    """
+    with printable_output():
+        return _run(main)
+
+
+def _run(main: Callable[[], int]) -> int:
+    try:
+        with processes.terminated_like_interrupted():
+            return main()
+    except KeyboardInterrupt:
+        print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
+        return 130
+    except Exception as error:
+        said = one_line(str(error))
+        full = any(words in said for words in DISK_FULL)  # tokenizers and safetensors raise what is none of the three below
+        if not full and not isinstance(error, (ValueError, OSError, RuntimeError)):
+            raise
+        if environment.debug():
+            traceback.print_exc()
+        print(f"error: {said}{'; is the disk full? make room, then run the same command again' if full else ''}", file=sys.stderr)
+        return TEMPORARY_FAILURE if isinstance(error, (ConnectionError, TimeoutError, EndpointUnavailable)) else 1
+
+
+COSTS = Path("answers") / "costs"
+
+
+class Counted(Protocol):
+    def summary(self) -> dict[str, float]: ...
+
+
+def costs_file(output: Path) -> Path:
+    """Of the run that made `output`, a path in the project."""
+    return COSTS / f"{output.relative_to(output.anchor)}.json"
+
+
+def write_costs(output: Path, by_role: Mapping[str, Counted | None]) -> None:
+    """Write the sums of every connection by the role of its models; without any, take away what an earlier run left."""
+    sums = {role: connection.summary() for role, connection in by_role.items() if connection is not None}
+    if sums:
+        write_json(costs_file(output), sums)
+    else:
+        costs_file(output).unlink(missing_ok=True)

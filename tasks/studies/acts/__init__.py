@@ -1,0 +1,1 @@
+"""How well the scripted appraiser reads dialogue acts in free English."""

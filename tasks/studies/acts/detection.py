@@ -1,0 +1,214 @@
+"""How well the scripted appraiser reads dialogue acts: its reading of each labelled reply against what a person says the reply does.
+
+Every figure has a 95% interval. Precision and recall of one act are shares: Wilson's. So is that of F1, which is 2J / (1 + J) of the
+share J = right / (labelled or found). Figures over several acts are resampled by user message: acts of one reply, and replies to one
+message, do not come independently.
+
+What misread acts do to the reward: how the scripted user takes each labelled reply, by what a person says the reply does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import not_
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlver.components.domain.emotion import LARGEST_CHANGE
+from rlver.components.domain.files import BadFile, load_yaml
+from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, wilson
+from rlver.components.users.scripted.appraiser import Listener, appraise
+from rlver.components.users.scripted.effects import Difficulty
+from rlver.components.users.scripted.patterns import GENERIC, SERVING
+from rlver.components.users.scripted.reading import HARMFUL, read_reply
+
+KINDS = {"serving": tuple(SERVING), "polite": tuple(GENERIC), "harmful": tuple(HARMFUL)}
+ACTS = tuple(act for acts in KINDS.values() for act in acts)
+EVERY, MEAN = "all acts (micro)", "mean of acts (macro)"
+_FIELDS = {"user", "reply", "acts"}
+
+
+def _any_of(*acts: str) -> Callable[[frozenset[str]], bool]:
+    return lambda of_reply: not of_reply.isdisjoint(acts)
+
+
+_REPLIES = {**{f"replies with a {kind} act": _any_of(*acts) for kind, acts in KINDS.items()}, "replies with no act": not_}
+
+
+@dataclass(frozen=True)
+class LabelledReply:
+    """A reply, the user's message it answers, and the acts that a person finds in it; no act is an answer too."""
+
+    user: str
+    reply: str
+    acts: frozenset[str]
+
+    @property
+    def found(self) -> frozenset[str]:
+        """The acts that the detector finds."""
+        return read_reply(self.reply).acts
+
+
+@dataclass(frozen=True)
+class Detection:
+    """How one act, or several together, are detected. A figure is None where there is nothing to count."""
+
+    act: str
+    labelled: int
+    found: int
+    precision: Estimated | None
+    recall: Estimated | None
+    f1: Estimated | None
+
+
+def load_labels(path: Path) -> list[LabelledReply]:
+    """The labelled replies of a YAML file: a list of {user, reply, acts}. Raises BadFile with the number of the entry."""
+    rows = load_yaml(path)
+    if not isinstance(rows, list) or not rows:
+        raise BadFile(f"{path}: expected a list of labelled replies, each with user, reply and acts")
+    return [_labelled(row, f"{path}: entry {number}") for number, row in enumerate(rows, start=1)]
+
+
+def _labelled(row: Any, where: str) -> LabelledReply:
+    if not isinstance(row, dict) or set(row) != _FIELDS:
+        found = ", ".join(map(str, row)) if isinstance(row, dict) else repr(row)
+        raise BadFile(f"{where}: expected user, reply and acts, got {found}")
+    if not isinstance(row["user"], str) or not isinstance(row["reply"], str) or not isinstance(row["acts"], list):
+        raise BadFile(f"{where}: user and reply must be texts, acts a list")
+    unknown = [act for act in row["acts"] if act not in ACTS]
+    if unknown:
+        raise BadFile(f"{where}: unknown act {unknown[0]!r}: choose from {', '.join(ACTS)}, or [] for none")
+    return LabelledReply(row["user"], row["reply"], frozenset(row["acts"]))
+
+
+def detection(rows: Sequence[LabelledReply], samples: int, seed: int) -> list[Detection]:
+    """Every act that is labelled or found; replies with any act of a kind, and with none; all acts together (micro); their mean (macro)."""
+    counts_MAC = _counts(rows)
+    by_act = zip(ACTS, counts_MAC.sum(axis=0).tolist(), strict=True)
+    results = [_of_one(act, *counts) for act, counts in by_act if any(counts)]
+    if results:
+        drawn_SAC = _resampled(counts_MAC, samples, seed)
+        results += [_of_one(name, *_count(rows, matches)) for name, matches in _REPLIES.items()]
+        results += [_of_all(counts_MAC, drawn_SAC), _mean_of_acts(counts_MAC, drawn_SAC)]
+    return results
+
+
+def wrongly_read(rows: Iterable[LabelledReply]) -> list[LabelledReply]:
+    """The replies in which an act is overlooked or invented."""
+    return [row for row in rows if row.found != row.acts]
+
+
+def _count(rows: Iterable[LabelledReply], matches: Callable[[frozenset[str]], bool]) -> tuple[int, int, int]:
+    """How many replies match by both, by what is found, by label."""
+    both = [(matches(row.found), matches(row.acts)) for row in rows]
+    return sum(found and labelled for found, labelled in both), sum(found for found, _ in both), sum(labelled for _, labelled in both)
+
+
+def _counts(rows: Sequence[LabelledReply]) -> np.ndarray:
+    """[user message, act, (right, found, labelled)]."""
+    by_message: dict[str, list[LabelledReply]] = {}
+    for row in sorted(rows, key=lambda row: row.user):
+        by_message.setdefault(row.user, []).append(row)
+    return np.array([[_count(replies, _any_of(act)) for act in ACTS] for replies in by_message.values()], dtype=float)
+
+
+def _of_one(act: str, right: float, found: float, labelled: float) -> Detection:
+    overlap = _share(right, found + labelled - right)
+    f1 = overlap and Estimated(_f1(overlap.value), Interval(*map(_f1, overlap.ci95)), overlap.n)
+    return Detection(act, int(labelled), int(found), _share(right, found), _share(right, labelled), f1)
+
+
+def _share(part: float, whole: float) -> Estimated | None:
+    return Estimated(part / whole, wilson(part / whole, int(whole)), int(whole)) if whole else None
+
+
+def _f1(overlap: float) -> float:
+    return 2 * overlap / (1 + overlap)
+
+
+def _resampled(counts_MAC: np.ndarray, samples: int, seed: int) -> np.ndarray:
+    """`samples` sums over as many user messages as there are, drawn with replacement."""
+    size = len(counts_MAC)
+    times_SM = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=samples)
+    return np.tensordot(times_SM, counts_MAC, axes=1)
+
+
+def _figures(counts: np.ndarray) -> np.ndarray:
+    """(precision, recall, F1) of (right, found, labelled) in the last axis; NaN where there is nothing to count."""
+    right, found, labelled = counts[..., 0], counts[..., 1], counts[..., 2]
+    with np.errstate(invalid="ignore"):
+        return np.stack([right / found, right / labelled, 2 * right / (found + labelled)], axis=-1)
+
+
+def _of_all(counts_MAC: np.ndarray, drawn_SAC: np.ndarray) -> Detection:
+    return _resampled_detection(EVERY, counts_MAC, *(_figures(counts.sum(axis=-2)) for counts in (counts_MAC.sum(axis=0), drawn_SAC)))
+
+
+def _mean_of_acts(counts_MAC: np.ndarray, drawn_SAC: np.ndarray) -> Detection:
+    """The mean over the acts that can be counted; an act that is never found has no precision, and counts as F1 0."""
+    counts_AC = counts_MAC.sum(axis=0)
+    seen = counts_AC.any(axis=-1)
+    figures = (_figures(counts) for counts in (counts_AC[seen], drawn_SAC[:, seen]))
+    return _resampled_detection(MEAN, counts_MAC, *(np.ma.masked_invalid(one).mean(axis=-2).filled(np.nan) for one in figures))
+
+
+def _resampled_detection(name: str, counts_MAC: np.ndarray, figures: np.ndarray, drawn_SF: np.ndarray) -> Detection:
+    """The three figures, each with the percentiles of its resampled values; draws without anything to count are left out."""
+    _, found, labelled = counts_MAC.sum(axis=(0, 1))
+    precision, recall, f1 = (
+        None if np.isnan(value) else Estimated(float(value), _middle(drawn[~np.isnan(drawn)], len(counts_MAC)), len(counts_MAC))
+        for value, drawn in zip(figures, drawn_SF.T, strict=True)
+    )
+    return Detection(name, int(labelled), int(found), precision, recall, f1)
+
+
+def _middle(values: np.ndarray, messages: int) -> Interval:
+    """A single message says nothing about the spread."""
+    if messages == 1:
+        return Interval(0.0, 1.0)
+    low, high = np.quantile(values, [0.025, 0.975])
+    return Interval(float(low), float(high))
+
+
+_STRANGER = Listener(need=None)
+_CHANGES = Interval(-LARGEST_CHANGE, LARGEST_CHANGE)
+SERVES, HURTS, POLITE, NOTHING = "serves a need, hurts nobody", "hurts", "is polite, no more", "does nothing"
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """How the replies that a person describes as `reply` are taken: shares after which the emotion rises or falls, and the mean change."""
+
+    reply: str
+    rises: Estimated
+    falls: Estimated
+    change: Estimated  # points of -10..10
+
+
+def consequences(rows: Sequence[LabelledReply], difficulty: Difficulty, samples: int, seed: int) -> list[Consequence]:
+    """One for each description that occurs; the interval of the change is resampled by user message."""
+    changes: dict[str, list[tuple[str, int]]] = {kind: [] for kind in (SERVES, HURTS, POLITE, NOTHING)}
+    for row in rows:
+        changes[_described(row.acts)].append((row.user, appraise(_STRANGER, difficulty, [], row.user, row.reply).change))
+    return [_consequence(kind, of_kind, samples, seed) for kind, of_kind in changes.items() if of_kind]
+
+
+def _described(acts: frozenset[str]) -> str:
+    if not acts.isdisjoint(KINDS["harmful"]):
+        return HURTS
+    if not acts.isdisjoint(KINDS["serving"]):
+        return SERVES
+    return POLITE if acts else NOTHING
+
+
+def _consequence(kind: str, changes: Sequence[tuple[str, int]], samples: int, seed: int) -> Consequence:
+    by_message: dict[str, list[float]] = {}
+    for message, change in changes:
+        by_message.setdefault(message, []).append(change)
+    n = len(changes)
+    rises, falls = (sum(change * sign > 0 for _, change in changes) / n for sign in (1, -1))
+    mean = cluster_bootstrap(by_message, samples, seed, _CHANGES)
+    return Consequence(kind, Estimated(rises, wilson(rises, n), n), Estimated(falls, wilson(falls, n), n), mean)

@@ -1,0 +1,145 @@
+"""The audit of one policy, from what is on disk: its dialogues, the base's, the log of its training. Nothing is rolled out.
+
+The habits of a policy judged: every measure with its interval, beside the base's on the same personas.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.report.material import Checkpoints
+from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, paired_differences, paired_mean, proportion
+from rlver.components.settings.study_sections import AuditParameters
+from rlver.tasks.studies.audit.checks import Check, CheckOutcome, Row, judged, log_checks, overall, transformed, unknown
+from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind, Values, mean_words, speak_english
+from rlver.tasks.studies.audit.opinions import SecondAppraiser, confirmation, means_by_step, parting_check, two_series
+
+LEAST_PERSONAS = 10  # below them nothing is called clean: most checks compare what different personas are told
+
+
+def audit(
+    dialogues: Sequence[Dialogue],
+    base: Sequence[Dialogue] | None,
+    log: Sequence[Row] | None,
+    checkpoints: Checkpoints,
+    second: SecondAppraiser,
+    parameters: AuditParameters,
+    samples: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Every check as JSON-ready values: `policy`, `dialogues`, `second_appraiser`, `outcome`, `why`, `checks`, `over_training`.
+
+    `base` is None for the base itself, `log` None and `checkpoints` empty where none were kept; what then cannot be judged is unknown, with the
+    reason. With too few personas the outcome is unknown unless a check alarms, and `why` says so. `samples` and `seed` are those of the bootstrap. Raises ValueError without dialogues.
+    """
+    if not dialogues:
+        raise ValueError("there are no dialogues to audit")
+    series = two_series(checkpoints, second)
+    checks = [
+        *habit_checks(dialogues, base, parameters, samples, seed),
+        confirmation(dialogues, base, second, parameters.confirmed_share, parameters.limits.unconfirmed_gain, samples, seed),
+        parting_check(series, parameters.confirmed_share, parameters.limits.parting, samples, seed),
+        *log_checks(log, parameters),
+    ]
+    outcome, personas = overall(check.outcome for check in checks), len({dialogue.persona_id for dialogue in dialogues})
+    is_thin = personas < LEAST_PERSONAS and outcome is not CheckOutcome.ALARM
+    return {
+        "policy": dialogues[0].policy,
+        "dialogues": len(dialogues),
+        "second_appraiser": second.name,
+        "outcome": str(CheckOutcome.UNKNOWN if is_thin else outcome),
+        "why": f"too few personas: {personas} of at least {LEAST_PERSONAS}" if is_thin else "",
+        "checks": [check.as_json() for check in checks],
+        "over_training": means_by_step(series, samples, seed),
+    }
+
+
+_SHARES, _DIFFERENCES = Interval(0.0, 1.0), Interval(-1.0, 1.0)
+_LOGARITHMS = Interval(-math.inf, math.inf)
+_MOST_EXAMPLE_CHARACTERS = 80
+
+
+def habit_checks(
+    dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None, parameters: AuditParameters, samples: int, seed: int
+) -> list[Check]:
+    """One check per measure, and the length of the replies beside the base's where there is one."""
+    english = speak_english(turn.user for dialogue in dialogues for turn in dialogue.turns)
+    limits: Mapping[str, float] = parameters.limits.model_dump()
+    checks = []
+    for measure in MEASURES:
+        if measure.reads_english and not english:
+            checks.append(unknown(measure.name, limits[measure.name], "it is read in English only, and the users speak something else"))
+            continue
+        values = measure.of(dialogues, parameters.run_words)
+        if not values:
+            checks.append(unknown(measure.name, limits[measure.name], f"{measure.meaning}: no reply to measure it on"))
+            continue
+        theirs = {} if base is None else measure.of(base, parameters.run_words)
+        checks.append(
+            judged(
+                measure.name,
+                _estimated(measure.kind, values, samples, seed),
+                limits[measure.name],
+                measure.meaning + _example(measure, dialogues),
+                _compared(measure.kind, values, theirs, samples, seed),
+            )
+        )
+    return [*checks, _length_to_base(dialogues, base, limits["length_to_base"], samples, seed)]
+
+
+def _estimated(kind: MeasureKind, values: Values, samples: int, seed: int) -> Estimated:
+    if kind is MeasureKind.SHARE:
+        return proportion(values)
+    if kind is MeasureKind.RATIO:
+        return transformed(cluster_bootstrap(values, samples, seed, _LOGARITHMS), math.exp)
+    estimated = cluster_bootstrap(values, samples, seed, _SHARES)
+    return _of_pairs(estimated, _SHARES) if kind is MeasureKind.CHANCE else estimated
+
+
+def _compared(kind: MeasureKind, values: Values, theirs: Values, samples: int, seed: int) -> Estimated | None:
+    """Ours minus theirs by persona; a factor for ratios. None without a persona that both met."""
+    differences = paired_differences(values, theirs)
+    if not differences:
+        return None
+    if kind is MeasureKind.RATIO:
+        return transformed(paired_mean(differences, samples, seed, _LOGARITHMS), math.exp)
+    estimated = paired_mean(differences, samples, seed, _DIFFERENCES)
+    return _of_pairs(estimated, _DIFFERENCES) if kind is MeasureKind.CHANCE else estimated
+
+
+def _of_pairs(estimated: Estimated, within: Interval) -> Estimated:
+    """The interval of an average over pairs of personas: twice as wide as that of an average over personas (Hoeffding, 1948)."""
+    value, (low, high) = estimated.value, estimated.ci95
+    return Estimated(value, Interval(max(within.low, 2 * low - value), min(within.high, 2 * high - value)), estimated.n)
+
+
+def _length_to_base(dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None, limit: float, samples: int, seed: int) -> Check:
+    if base is None:
+        return unknown("length_to_base", limit, "words per reply over those of the base: no transcripts of the base")
+    differences = paired_differences(_log_words(dialogues), _log_words(base))
+    if not differences:
+        return unknown("length_to_base", limit, "words per reply over those of the base: no persona met both")
+    factor = transformed(paired_mean(differences, samples, seed, _LOGARITHMS), math.exp)
+    return judged("length_to_base", factor, limit, "words per reply over those of the base, same personas")
+
+
+def _log_words(dialogues: Sequence[Dialogue]) -> Values:
+    values: Values = {}
+    for dialogue in dialogues:
+        if words := mean_words(dialogue.turns):
+            values.setdefault(dialogue.persona_id, []).append(math.log(words))
+    return values
+
+
+def _example(measure: Measure, dialogues: Sequence[Dialogue]) -> str:
+    """The first reply that shows the habit, quoted; nothing where none does."""
+    if measure.example is None:
+        return ""
+    shown = next((turn.assistant for dialogue in dialogues for turn in dialogue.turns if measure.example(turn)), None)
+    if shown is None:
+        return ""
+    text = " ".join(shown.split())
+    return f"; for example {text[:_MOST_EXAMPLE_CHARACTERS]!r}{'…' if len(text) > _MOST_EXAMPLE_CHARACTERS else ''}"

@@ -1,0 +1,148 @@
+"""A check: a value with its 95% interval, the limit that was set beforehand, and one of three outcomes.
+
+Alarm: the whole interval is above the limit. Clean: the value is not. In between the value is too high but chance can explain it, and
+the outcome is unknown, as it is where nothing could be measured. An unknown check is never counted as clean.
+
+What the log of a training tells without any dialogue: longer replies, more repetition, narrower speech.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+from rlver.components.domain.files import BadFile, read_jsonl
+from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.components.settings.study_sections import AuditParameters
+
+
+class CheckOutcome(StrEnum):
+    CLEAN = "clean"
+    ALARM = "alarm"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One habit or series, judged. `value` and `ci95` are None where nothing could be measured; `why` then says what is missing.
+
+    `to_base` is value minus that of the base on the personas both met (a factor for ratios), with its interval; None without a base.
+    """
+
+    name: str
+    value: float | None
+    ci95: tuple[float, float] | None
+    threshold: float
+    outcome: CheckOutcome
+    why: str
+    to_base: float | None = None
+    to_base_ci95: tuple[float, float] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def judged(name: str, estimated: Estimated, limit: float, why: str, to_base: Estimated | None = None) -> Check:
+    """The check of a measured value."""
+    low, high = estimated.ci95
+    outcome = CheckOutcome.ALARM if low > limit else CheckOutcome.CLEAN if estimated.value <= limit else CheckOutcome.UNKNOWN
+    if outcome is CheckOutcome.UNKNOWN:
+        why += "; above the limit, but chance can explain it: audit more personas"
+    difference = (None, None) if to_base is None else (to_base.value, (to_base.ci95.low, to_base.ci95.high))
+    return Check(name, estimated.value, (low, high), limit, outcome, why, *difference)
+
+
+def unknown(name: str, limit: float, why: str) -> Check:
+    """The check of something that could not be measured."""
+    return Check(name, None, None, limit, CheckOutcome.UNKNOWN, why)
+
+
+def overall(outcomes: Iterable[str]) -> CheckOutcome:
+    """Alarm when any check alarms; unknown when no check could be judged; else clean."""
+    found = set(outcomes)
+    return (
+        CheckOutcome.ALARM if CheckOutcome.ALARM in found else CheckOutcome.CLEAN if CheckOutcome.CLEAN in found else CheckOutcome.UNKNOWN
+    )
+
+
+def transformed(estimated: Estimated, by: Any) -> Estimated:
+    """The estimate on another scale; `by` must rise."""
+    return Estimated(by(estimated.value), Interval(by(estimated.ci95.low), by(estimated.ci95.high)), estimated.n)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float):
+        return round(value, 6) if math.isfinite(value) else None
+    return str(value) if isinstance(value, CheckOutcome) else value
+
+
+Row = Mapping[str, float]
+_LEAST_STEPS = 3  # at either end of the log
+
+
+def read_log(path: Path) -> list[Row]:
+    """The rows of a train.jsonl, steps rising; of a step logged twice (resume) the later row counts. Raises BadFile."""
+    rows: dict[float, Row] = {}
+    for number, row in read_jsonl(path):
+        if not isinstance(row.get("step"), (int, float)):
+            raise BadFile(f"{path}:{number}: a row of a training log needs its step")
+        rows[float(row["step"])] = {name: float(value) for name, value in row.items() if isinstance(value, (int, float))}
+    return [rows[step] for step in sorted(rows)]
+
+
+def log_checks(rows: Sequence[Row] | None, parameters: AuditParameters) -> list[Check]:
+    """The last steps of a training against its first ones, `log_share` of the log each; None where there is no log."""
+    limits = parameters.limits
+    return [
+        _grown("growth_in_training", "reply_tokens", rows, parameters.log_share, limits.growth_in_training, "tokens per reply, end over beginning"),
+        _risen("repeats_in_training", "repeat_rate", rows, parameters.log_share, limits.repeats_in_training,
+               "rise of the share of turns that repeat an earlier one"),
+        _grown("entropy_in_training", "entropy", rows, parameters.log_share, limits.entropy_in_training, "entropy, beginning over end", falls=True),
+    ]  # fmt: skip
+
+
+def _grown(name: str, column: str, rows: Sequence[Row] | None, share: float, limit: float, meaning: str, falls: bool = False) -> Check:
+    """The factor between the two ends of the log, of values above 0."""
+    ends = _ends(column, rows, share)
+    if ends is None or min(min(end) for end in ends) <= 0:
+        return unknown(name, limit, f"{meaning}: {_missing(column, rows)}")
+    early, late = ([math.log(value) for value in end] for end in ends)
+    factor = _difference(late, early) if falls else _difference(early, late)
+    return judged(name, transformed(factor, math.exp), limit, meaning)
+
+
+def _risen(name: str, column: str, rows: Sequence[Row] | None, share: float, limit: float, meaning: str) -> Check:
+    ends = _ends(column, rows, share)
+    if ends is None:
+        return unknown(name, limit, f"{meaning}: {_missing(column, rows)}")
+    return judged(name, _difference(*ends), limit, meaning)
+
+
+def _missing(column: str, rows: Sequence[Row] | None) -> str:
+    return "no training log" if rows is None else f"the log has too few values of {column}"
+
+
+def _ends(column: str, rows: Sequence[Row] | None, share: float) -> tuple[list[float], list[float]] | None:
+    """The values of the first and of the last `share` of the steps; None where there are too few."""
+    values = [row[column] for row in rows or [] if math.isfinite(row.get(column, math.nan))]
+    size = int(share * len(values))
+    return (values[:size], values[-size:]) if size >= _LEAST_STEPS else None
+
+
+def _difference(early: Sequence[float], late: Sequence[float]) -> Estimated:
+    """Mean of `late` minus mean of `early`, with a normal interval; steps count as independent."""
+    means = [sum(values) / len(values) for values in (early, late)]
+    variances = [
+        sum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)
+        for values, mean in zip((early, late), means, strict=True)
+    ]
+    difference = means[1] - means[0]
+    half = NormalDist().inv_cdf(0.975) * math.sqrt(sum(variances))
+    return Estimated(difference, Interval(difference - half, difference + half), len(early) + len(late))

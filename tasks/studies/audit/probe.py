@@ -1,0 +1,155 @@
+"""The simulator probed: what cheating policies earn from it, beside the base and the trained policy.
+
+A cheat must not leave users happier than they came, and it must not earn a stated share of what training gained. The rule is set before
+any cheat is run; a cheat that breaks it shows where the simulator pays for words instead of support.
+
+A cheat behind the protocol of policies, so that it talks with any simulator.
+
+Letting every cheat talk with the configured user, whichever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Reply, Tokens
+from rlver.components.domain.thinking import Said
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.rollout.episode import Job
+from rlver.components.scoring.sentient import EMOTIONS
+from rlver.components.scoring.statistics import Estimated, cluster_bootstrap
+from rlver.components.settings.settings import Settings
+from rlver.tasks.runtime.assembly import Conversation, simulator, user_connection
+from rlver.tasks.runtime.progress import counted
+from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, Heard
+from rlver.tasks.studies.audit.checks import Check, judged, overall, unknown
+from rlver.tasks.studies.audit.opinions import Scores, final_emotions
+
+
+def threshold(start: float, base: float | None, trained: float | None, share: float) -> tuple[float, str]:
+    """The highest mean emotion that is still clean, and the rule in words.
+
+    The emotion every dialogue starts with; or base + `share` x (trained - base) where that is lower and training gained anything.
+    """
+    if base is not None and trained is not None and trained > base and base + share * (trained - base) < start:
+        return base + share * (trained - base), f"{share:.0%} of the gain of the trained policy over the base"
+    return start, "the emotion that every dialogue starts with"
+
+
+def probe_result(
+    cheats: Mapping[str, Scores],
+    base: Scores | None,
+    trained: Scores | None,
+    simulator: str,
+    emotion_start: float,
+    share: float,
+    samples: int,
+    seed: int,
+) -> dict[str, Any]:
+    """The outcome as JSON-ready values. `cheats`: final emotions by cheat and persona; `base`, `trained`: None where nobody has them."""
+    references = {
+        name: cluster_bootstrap(scores, samples, seed, EMOTIONS) for name, scores in (("base", base), ("trained", trained)) if scores
+    }
+    limit, rule = threshold(emotion_start, _value(references.get("base")), _value(references.get("trained")), share)
+    checks = [
+        judged(name, cluster_bootstrap(scores, samples, seed, EMOTIONS), limit, rule)
+        if any(scores.values())
+        else unknown(name, limit, "every dialogue of this cheat failed")
+        for name, scores in cheats.items()
+    ]
+    shown = [judged(name, estimated, limit, "for comparison").as_json() for name, estimated in references.items()]
+    return {
+        "simulator": simulator,
+        "personas": len(set[str]().union(*(scores.keys() for scores in cheats.values()))),
+        "emotion_start": emotion_start,
+        "threshold": limit,
+        "rule": rule,
+        "outcome": str(overall(check.outcome for check in checks)),
+        "cheats": [check.as_json() for check in _best_paid_first(checks)],
+        "references": [{key: one[key] for key in ("name", "value", "ci95")} for one in shown],
+    }
+
+
+def _best_paid_first(checks: list[Check]) -> list[Check]:
+    return sorted(checks, key=lambda check: -1.0 if check.value is None else check.value, reverse=True)
+
+
+def _value(estimated: Estimated | None) -> float | None:
+    return None if estimated is None else estimated.value
+
+
+@dataclass(frozen=True)
+class CheatPolicy:
+    """Gives text alone. The same dialogue id and seed draw the same words."""
+
+    name: str
+    cheat: Cheat
+
+    def start(self) -> None:
+        """It has no weights."""
+
+    async def close(self) -> None:
+        """It holds nothing open."""
+
+    def session(self, dialogue_id: str, seed: int, language: str) -> CheatSession:
+        """Raises ValueError for a user whose language it does not speak."""
+        if language != "en":
+            raise ValueError(f"the cheats speak English only, and a user speaks {language!r}; probe with English personas")
+        return CheatSession(self.cheat, Random(f"{seed}|{dialogue_id}"))
+
+
+@dataclass
+class CheatSession:
+    """One dialogue."""
+
+    cheat: Cheat
+    random: Random
+    tokens: Tokens = field(default_factory=Tokens)
+    _messages: list[str] = field(default_factory=list)
+    _replies: list[str] = field(default_factory=list)
+
+    async def reply(self, user: str) -> Reply:
+        self._messages.append(user)
+        said = self.cheat(Heard(self._messages, self._replies), self.random)
+        self._replies.append(said)
+        return Reply(Said(None, said, well_formed=True), cut_off=False, reply_tokens=None, think_tokens=None)
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+def probe(settings: Settings, personas: Sequence[Persona], base: Sequence[Dialogue] | None, trained: Sequence[Dialogue]) -> dict[str, Any]:
+    """What each cheat earns from the first `audit.probe_personas` personas. Raises ValueError before anything is spent."""
+    connection = user_connection(settings)
+    user = simulator(settings, endpoint=connection)
+    met = personas[: settings.audit.probe_personas]
+    cheats: dict[str, Scores] = {}
+    for name, cheat in counted([*CHEATS.items()], "cheats"):
+        talk = Conversation(user, CheatPolicy(name, cheat), settings.simulator.rules, settings.evaluation.concurrency, connection)
+        jobs = [Job(f"{name}/{persona.persona_id}", persona, settings.seed) for persona in met]
+        talk.can_hold(jobs)
+        cheats[name] = final_emotions([rollout.dialogue for rollout in talk.hold(jobs)])
+    ids = {persona.persona_id for persona in met}
+    s, tag = settings.simulator, user.tag
+    return probe_result(
+        cheats,
+        _comparable(base or [], ids, tag.kind, tag.difficulty),
+        _comparable(trained, ids, tag.kind, tag.difficulty),
+        f"{tag.kind} user, {tag.difficulty}, {tag.version}",
+        s.emotion_start,
+        settings.audit.probe_share,
+        settings.evaluation.bootstrap_samples,
+        settings.seed,
+    )
+
+
+def _comparable(dialogues: Sequence[Dialogue], ids: set[str], kind: str, difficulty: str) -> Scores | None:
+    """Final emotions of dialogues with the same user and personas; None without any."""
+    scores: Mapping[str, Sequence[float]] = final_emotions(
+        [d for d in dialogues if d.persona_id in ids and (d.simulator.kind, d.simulator.difficulty) == (kind, difficulty)]
+    )
+    return scores or None

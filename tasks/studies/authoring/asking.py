@@ -1,0 +1,165 @@
+"""What is ordered of the writer, and the numbers of its work. No defaults: they stand in params.yaml.
+
+Many questions at once, their answers judged in order; an answer that cannot be used is asked for again, with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest
+from rlver.tasks.studies.authoring.language import LANGUAGES
+
+
+@dataclass(frozen=True)
+class Order:
+    """`count` personas of one split; with a larger count the first ones stay the same."""
+
+    language: str
+    split: str
+    count: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.language not in LANGUAGES:
+            raise ValueError(f"language must be one of {', '.join(LANGUAGES)}, got {self.language!r}")
+        if self.split not in ("train", "test"):
+            raise ValueError(f"split must be train or test, got {self.split!r}")
+        if self.count < 1 or self.seed < 0:
+            raise ValueError(f"count must be 1 or more and seed 0 or more, got {self.count} and {self.seed}")
+
+
+@dataclass(frozen=True)
+class WriterParameters:
+    """`max_repairs` bounds how often one question is asked again. Two texts are alike when of the shorter one's runs of `run_words`
+    words more than the share `max_overlap` stand in the other (0..1)."""
+
+    model: str
+    temperature: float
+    top_p: float
+    scenario_max_tokens: int
+    persona_max_tokens: int
+    max_repairs: int
+    personas_per_scenario: int
+    run_words: int
+    max_overlap: float
+
+    def __post_init__(self) -> None:
+        if not self.model.strip():
+            raise ValueError("model must be named, got an empty name")
+        if self.personas_per_scenario not in (1, 2, 4, 8):
+            raise ValueError(f"personas_per_scenario must divide the eight hidden needs: 1, 2, 4 or 8, got {self.personas_per_scenario}")
+
+
+T = TypeVar("T")
+
+
+class Unusable(ValueError):
+    """An answer that is not taken. `kind` is what it is counted as; the message goes to the model with the next attempt."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+class Unwritten(ValueError):
+    """No attempt at one question gave an answer that could be used."""
+
+
+@dataclass(frozen=True)
+class Question(Generic[T]):
+    """`request` gives the call of an attempt, 0 the first, with the reason why the one before was not taken. `read` raises Unusable."""
+
+    what: str
+    request: Callable[[int, str], ChatRequest]
+    read: Callable[[str], T]
+
+
+class Asker:
+    """`rejected` counts, by kind, every answer that was not taken. At most `concurrency` calls are under way."""
+
+    def __init__(self, endpoint: ChatEndpoint, concurrency: int, max_repairs: int) -> None:
+        self.rejected: Counter[str] = Counter()
+        self._endpoint = endpoint
+        self._slots = asyncio.Semaphore(concurrency)
+        self._max_repairs = max_repairs
+        self._stopped = False
+
+    async def ask(self, questions: Sequence[Question[T]], take: Callable[[int, T], None]) -> None:
+        """`take(number, answer)` for every question in order; what it refuses with Unusable is asked for again.
+
+        Raises Unwritten, or EndpointError; calls that are under way then are waited for, because their answers are paid and stored.
+        """
+        asked = [_Question(self, question) for question in questions]
+        first = [asyncio.create_task(one.next()) for one in asked]
+        try:
+            for number, (one, task) in enumerate(zip(asked, first, strict=True)):
+                answer = await task
+                await asyncio.sleep(0)  # calls under way must not time out while many answers are taken in a row
+                while (refused := _refused(take, number, answer)) is not None:
+                    one.reject(refused)
+                    answer = await one.next()
+        except asyncio.CancelledError:
+            for task in first:
+                task.cancel()
+            raise
+        finally:
+            self._stopped = True
+            await asyncio.gather(*first, return_exceptions=True)
+            self._stopped = False
+
+    async def call(self, request: ChatRequest) -> ChatAnswer:
+        async with self._slots:
+            if self._stopped:
+                raise asyncio.CancelledError
+            return await self._endpoint.chat(request)
+
+    def reject(self, question: Question[T], attempts: int, why: Unusable) -> None:
+        """Count it; raises Unwritten when it was the last attempt."""
+        self.rejected[why.kind] += 1
+        if attempts > self._max_repairs:
+            counts = ", ".join(f"{kind} {count}" for kind, count in sorted(self.rejected.items()))
+            raise Unwritten(
+                f"{question.what}: none of {attempts} answers could be used; the last: {why.kind}: {why}; rejected so far: {counts}; "
+                "raise authoring.max_repairs, or take another model or seed; answered calls are kept"
+            )
+
+
+class _Question(Generic[T]):
+    def __init__(self, asker: Asker, question: Question[T]) -> None:
+        self._asker, self._question = asker, question
+        self._attempts, self._reason = 0, ""
+
+    async def next(self) -> T:
+        """The next answer that can be read."""
+        while True:
+            answer = await self._asker.call(self._question.request(self._attempts, self._reason))
+            self._attempts += 1
+            try:
+                return self._question.read(_whole(answer))
+            except Unusable as why:
+                self.reject(why)
+
+    def reject(self, why: Unusable) -> None:
+        self._reason = str(why)
+        self._asker.reject(self._question, self._attempts, why)
+
+
+def _refused(take: Callable[[int, T], None], number: int, answer: T) -> Unusable | None:
+    try:
+        take(number, answer)
+    except Unusable as why:
+        return why
+    return None
+
+
+def _whole(answer: ChatAnswer) -> str:
+    if answer.finish_reason == "length":
+        raise Unusable("cut off", "it was cut off because it was too long; be brief")
+    if answer.finish_reason == "content_filter":
+        raise Unusable("withheld", "it was withheld by a filter; keep it harmless")
+    return answer.text

@@ -1,0 +1,113 @@
+"""Personas by a language model: first scenarios, then who each persona is; taken in order, checked, unlike each other and the library.
+
+The run is a function of order, parameters and answers. So a run that was killed is simply started again: with the stored answers it comes
+to where it was without a call, and to the same bytes in the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlver.components.domain.persona import Persona
+from rlver.components.endpoint.chat import ChatEndpoint
+from rlver.components.personas.library import Library, Scenario
+from rlver.tasks.studies.authoring.answers import Person
+from rlver.tasks.studies.authoring.asking import Asker, Order, WriterParameters
+from rlver.tasks.studies.authoring.casting import Beginning, beginning, parts
+from rlver.tasks.studies.authoring.language import language_of
+from rlver.tasks.studies.authoring.originals import Originals, said_in, story_texts, told_topics, without_names
+from rlver.tasks.studies.authoring.questions import PROMPTS, AuthoringQuestions, Cast, cast, persona_of
+
+AUTHORING = "rlver-authoring/1"  # raise it whenever the same answers could give other personas
+
+
+@dataclass(frozen=True)
+class Written:
+    """`report` has the counts: what was taken, what was rejected and why, and how alike the most alike ones are."""
+
+    personas: tuple[Persona, ...]
+    report: dict[str, Any]
+
+
+class Writer:
+    """`known` are personas whose stories and portraits the new ones must not resemble, for example those of the other split."""
+
+    def __init__(
+        self,
+        endpoint: ChatEndpoint,
+        order: Order,
+        parameters: WriterParameters,
+        concurrency: int,
+        library: Library,
+        known: Sequence[Persona],
+    ) -> None:
+        self._endpoint, self._order, self._parameters, self._concurrency = endpoint, order, parameters, concurrency
+        self._language = language_of(order.language)
+        self._questions = AuthoringQuestions(order, parameters, self._language)
+        self._told = told_topics(order.language, library, known)
+        self._stories = Originals(parameters.run_words, parameters.max_overlap)
+        self._people = Originals(parameters.run_words, parameters.max_overlap)
+        self._generator = f"{AUTHORING} {parameters.model} prompts={PROMPTS.version}-{PROMPTS.digest()}"
+        for scenario in library.scenarios:
+            self._stories.add(scenario.id, scenario.texts(), said_in(scenario))
+        for persona in known:
+            self._people.add(persona.persona_id, [without_names(persona.portrait, persona)])
+            if persona.story is not None:
+                told = [without_names(text, persona) for text in story_texts(persona.story)]
+                said = [without_names(text, persona) for text in (persona.first_line or "", *persona.story.lines)]
+                self._stories.add(persona.story.scenario_id, told, said)
+
+    async def write(self, taken: Callable[[Sequence[Persona]], None]) -> Written:
+        """Raises Unwritten or EndpointError. `taken` gets all personas so far, each time those of one more scenario are complete."""
+        per_scenario = self._parameters.personas_per_scenario
+        beginnings = [beginning(self._order, number) for number in range(-(-self._order.count // per_scenario))]
+        scenarios, refused_scenarios = await self._scenarios(beginnings)
+        casts = [
+            cast(self._order, self._language, part, scenarios[part.number // per_scenario], beginnings[part.number // per_scenario].gender)
+            for part in parts(self._order, self._language, beginnings, per_scenario)
+        ]
+        personas, refused_people = await self._personas(casts, taken)
+        report = {
+            "generator": self._generator,
+            "language": self._order.language,
+            "split": self._order.split,
+            "seed": self._order.seed,
+            "personas": len(personas),
+            "scenarios": len(scenarios),
+            "answers": len(personas) + len(scenarios) + refused_people.total() + refused_scenarios.total(),
+            "rejected": {"scenarios": dict(sorted(refused_scenarios.items())), "personas": dict(sorted(refused_people.items()))},
+            "most_alike": {"scenarios": self._stories.most_alike, "personas": self._people.most_alike},
+        }
+        return Written(tuple(personas), report)
+
+    async def _scenarios(self, beginnings: Sequence[Beginning]) -> tuple[list[Scenario], Counter[str]]:
+        scenarios: list[Scenario] = []
+
+        def take(number: int, scenario: Scenario) -> None:
+            self._stories.take(scenario.id, list(scenario.texts()), said_in(scenario))
+            scenarios.append(scenario)
+
+        asker = self._asker()
+        await asker.ask([self._questions.scenario(one, self._told.get(one.domain.name, [])) for one in beginnings], take)
+        return scenarios, asker.rejected
+
+    async def _personas(self, casts: Sequence[Cast], taken: Callable[[Sequence[Persona]], None]) -> tuple[list[Persona], Counter[str]]:
+        personas: list[Persona] = []
+
+        def take(number: int, person: Person) -> None:
+            one = casts[number]
+            persona = persona_of(self._order, self._language, one, person, self._generator)
+            self._people.take(persona.persona_id, [without_names(text, persona) for text in (person.habits, person.speech, person.manner)])
+            personas.append(persona)
+            if number + 1 == len(casts) or casts[number + 1].scenario is not one.scenario:
+                taken(personas)
+
+        asker = self._asker()
+        await asker.ask([self._questions.person(one) for one in casts], take)
+        return personas, asker.rejected
+
+    def _asker(self) -> Asker:
+        return Asker(self._endpoint, self._concurrency, self._parameters.max_repairs)

@@ -1,0 +1,180 @@
+"""How far people agree who judged the same pair.
+
+Bootstraps over people and personas at once: an answer belongs to one of each, and neither sees only one of the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver.components.scoring.statistics import Estimated, Interval, paired_share_interval, wilson
+from rlver.tasks.studies.blind.answers import Preference
+
+_PLACE: dict[Preference, int] = {"a": 0, "tie": 1, "b": 2}
+
+
+@dataclass(frozen=True)
+class RaterAgreement:
+    """Of `pairs` that two or more people judged. None: undefined, as where everybody always says the same."""
+
+    pairs: int
+    raters: int
+    raw: Estimated  # two people, drawn from those who judged a pair, say the same
+    direction: Estimated | None  # the same, among those of them who both chose a side
+    alpha: Estimated | None  # Krippendorff's, nominal: 1 perfect, 0 chance
+
+
+def agreement(
+    judged: Mapping[str, Mapping[str, Preference]], persona_of: Mapping[str, str], samples: int, seed: int
+) -> RaterAgreement | None:
+    """`judged`: by pair, then by rater. None when no pair was judged twice.
+
+    Intervals by a bootstrap over personas, never narrower than Wilson's for as many trials as personas: people who always agree agree by
+    luck now and then. Alpha's are moved with those of the raw agreement.
+    """
+    shared = {pair: of_pair for pair, of_pair in sorted(judged.items()) if len(of_pair) > 1}
+    if not shared:
+        return None
+    tables = np.array([coincidences(list(of_pair.values())) for of_pair in shared.values()])
+    rows = grouped([persona_of[pair] for pair in shared])
+
+    def estimate(statistic: str, low: float) -> Estimated | None:
+        of = _STATISTICS[statistic]
+        return by_persona(rows, lambda chosen: of(tables[chosen].sum(axis=0)), samples, seed, Interval(low, 1.0))
+
+    raw = _not_narrower(estimate("raw", 0.0))
+    assert raw is not None
+    alpha, disagreement = estimate("alpha", -1.0), expected_disagreement(tables.sum(axis=0))
+    if alpha is not None:
+        low, high = (1 - (1 - end) / disagreement for end in raw.ci95)
+        alpha = Estimated(alpha.value, Interval(max(-1.0, min(alpha.ci95.low, low)), max(alpha.ci95.high, high)), alpha.n)
+    raters = {rater for of_pair in shared.values() for rater in of_pair}
+    return RaterAgreement(len(shared), len(raters), raw, _not_narrower(estimate("direction", 0.0)), alpha)
+
+
+def coincidences(preferences: Sequence[Preference]) -> np.ndarray:
+    """(3, 3): every ordered two of the m >= 2 preferences, each weighing 1/(m - 1), so the table sums to m (Krippendorff 2004)."""
+    counts = Counter(_PLACE[one] for one in preferences)
+    table = np.array([[counts[row] * (counts[column] - (row == column)) for column in range(3)] for row in range(3)], dtype=float)
+    return table / (len(preferences) - 1)
+
+
+def krippendorff_alpha(table: np.ndarray) -> float | None:
+    """1 - observed disagreement / disagreement expected by chance; None when only one value occurs."""
+    expected = expected_disagreement(table)
+    return None if expected == 0 else float(1 - (1 - np.trace(table) / table.sum()) / expected)
+
+
+def expected_disagreement(table: np.ndarray) -> float:
+    """Share of two values, drawn from all of them without putting back, that differ."""
+    n, totals = table.sum(), table.sum(axis=0)
+    return float((n * n - (totals**2).sum()) / (n * (n - 1)))
+
+
+def raw_agreement(table: np.ndarray) -> float | None:
+    return float(np.trace(table) / table.sum())
+
+
+def direction_agreement(table: np.ndarray) -> float | None:
+    sides = table[np.ix_([0, 2], [0, 2])]
+    return float(np.trace(sides) / sides.sum()) if sides.sum() else None
+
+
+def _not_narrower(share: Estimated | None) -> Estimated | None:
+    if share is None:
+        return None
+    closed = wilson(share.value, share.n)
+    return Estimated(share.value, Interval(min(share.ci95.low, closed.low), max(share.ci95.high, closed.high)), share.n)
+
+
+_STATISTICS = {"raw": raw_agreement, "direction": direction_agreement, "alpha": krippendorff_alpha}
+
+
+ROWS = 2_000  # resamplings at once; bounds memory, never the result
+LEAST = 4  # personas
+
+
+class Rated(NamedTuple):
+    """One number, in 0..1, that a person said of a persona."""
+
+    persona_id: str
+    rater: str
+    value: float
+
+
+def share(rated: Sequence[Rated], samples: int, seed: int) -> Estimated:
+    """Mean of values in 0..1 with its 95% interval, for other personas and, where there are several, other people.
+
+    Personas and raters are resampled independently and an answer weighs the product of both (Owen 2007, the pigeonhole bootstrap); it is
+    never narrower than Agresti and Min's interval of the personas' means, because a bootstrap of equal values has no width.
+    `n` counts personas. Raises ValueError without values.
+    """
+    if not rated:
+        raise ValueError("no values to average")
+    personas, raters = sorted({one.persona_id for one in rated}), sorted({one.rater for one in rated})
+    sums, counts = np.zeros((len(personas), len(raters))), np.zeros((len(personas), len(raters)))
+    row = {persona: number for number, persona in enumerate(personas)}
+    column = {rater: number for number, rater in enumerate(raters)}
+    for one in rated:
+        sums[row[one.persona_id], column[one.rater]] += one.value
+        counts[row[one.persona_id], column[one.rater]] += 1
+    value = float(sums.sum() / counts.sum())
+    if len(personas) == 1:
+        return Estimated(value, Interval(0.0, 1.0), 1)
+    closed = paired_share_interval([2 * mean - 1 for mean in sums.sum(axis=1) / counts.sum(axis=1)])
+    low, high = _ends(_crossed_means(sums, counts, samples, seed))
+    ends = Interval(max(0.0, min(low, (closed.low + 1) / 2)), min(1.0, max(high, (closed.high + 1) / 2)))
+    return Estimated(value, ends, len(personas))
+
+
+def _crossed_means(sums: np.ndarray, counts: np.ndarray, samples: int, seed: int) -> np.ndarray:
+    """`samples` weighted means; a draw in which nobody rated anything gives none."""
+    random = np.random.default_rng(seed)
+    personas, raters = sums.shape
+    parts = []
+    for first in range(0, samples, ROWS):
+        rows = min(ROWS, samples - first)
+        of_persona = random.multinomial(personas, np.full(personas, 1 / personas), size=rows)
+        of_rater = random.multinomial(raters, np.full(raters, 1 / raters), size=rows)
+        total = ((of_persona @ counts) * of_rater).sum(axis=1)
+        part = ((of_persona @ sums) * of_rater).sum(axis=1)
+        parts.append(part[total > 0] / total[total > 0])
+    return np.concatenate(parts)
+
+
+def by_persona(
+    rows: Mapping[str, Sequence[int]], statistic: Callable[[np.ndarray], float | None], samples: int, seed: int, whole_range: Interval
+) -> Estimated | None:
+    """Any statistic of row numbers, with a percentile interval over personas, whose rows are drawn together.
+
+    None where it has no value on all rows. Fewer than four personas say nothing about the spread. Draws without a value are left out.
+    """
+    personas = sorted(rows)
+    members = [np.array(rows[persona]) for persona in personas]
+    value = statistic(np.concatenate(members)) if members else None
+    if value is None:
+        return None
+    if len(personas) < LEAST:
+        return Estimated(value, whole_range, len(personas))
+    random = np.random.default_rng(seed)
+    drawn = (statistic(np.concatenate([members[i] for i in random.integers(len(members), size=len(members))])) for _ in range(samples))
+    kept = np.array([one for one in drawn if one is not None])
+    return Estimated(value, _ends(kept) if len(kept) > 1 else whole_range, len(personas))
+
+
+def grouped(keys: Sequence[str]) -> dict[str, list[int]]:
+    """Row numbers by key."""
+    rows: dict[str, list[int]] = defaultdict(list)
+    for number, key in enumerate(keys):
+        rows[key].append(number)
+    return rows
+
+
+def _ends(values: np.ndarray) -> Interval:
+    low, high = np.quantile(values, [0.025, 0.975])
+    return Interval(float(low), float(high))

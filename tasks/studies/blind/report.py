@@ -1,0 +1,277 @@
+"""What people's blind answers say, as numbers: who is preferred, how far people agree, and whether the simulator's emotion says the same.
+
+From the rows of an answer file to what counts: one judgement for each person and pair, or person and talk.
+
+Whether people prefer what the simulated user felt better with: one point per pair.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import NormalDist, fmean, median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlver.components.domain.files import BadFile
+from rlver.components.scoring.statistics import Estimated, Interval, minimum_detectable_difference, wilson
+from rlver.tasks.studies.blind.agreement import Rated, RaterAgreement, agreement, by_persona, grouped, share
+from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, Verdict
+
+WORTH: dict[Preference, float] = {"a": 0.0, "tie": 0.5, "b": 1.0}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The study of a file, the last answer of every person to every pair, and every judged talk with its verdict."""
+
+    study: Study | None
+    choices: tuple[Choice, ...]
+    verdicts: tuple[tuple[TalkBegun, Verdict], ...]
+    revised: int  # answers that a later one replaced
+
+
+def judged(rows: Sequence[Row]) -> Judged:
+    """Raises BadFile when an answer is about a pair or a talk that the file does not have."""
+    study = next((row for row in rows if isinstance(row, Study)), None)
+    known = {pair.pair_id for pair in study.pairs} if study else set()
+    talks = {row.talk_id: row for row in rows if isinstance(row, TalkBegun)}
+    choices: dict[tuple[str, str], Choice] = {}
+    verdicts: dict[str, Verdict] = {}
+    seen: set[tuple[object, ...]] = set()
+    revised = 0
+    for row in rows:
+        if not isinstance(row, Choice | Verdict) or row.content in seen:
+            continue
+        seen.add(row.content)
+        if isinstance(row, Choice):
+            if row.pair_id not in known:
+                raise BadFile(f"an answer of {row.rater} is about the pair {row.pair_id}, which is not in the file's first line")
+            revised += (row.rater, row.pair_id) in choices
+            choices[row.rater, row.pair_id] = row
+        else:
+            if row.talk_id not in talks:
+                raise BadFile(f"an answer of {row.rater} is about the talk {row.talk_id}, which is not in the file")
+            revised += row.talk_id in verdicts
+            verdicts[row.talk_id] = row
+    return Judged(study, tuple(choices.values()), tuple((talks[talk], verdict) for talk, verdict in verdicts.items()), revised)
+
+
+class PreferencePoint(NamedTuple):
+    """A pair: `preferred` in -3..3, `emotion` in -100..100."""
+
+    persona_id: str
+    preferred: float
+    emotion: float
+
+
+@dataclass(frozen=True)
+class EmotionAgreement:
+    """Estimates over `pairs`. None: undefined, as where all emotions differ alike."""
+
+    pairs: int
+    sign_pairs: int  # of them, where people lean to a side and the emotions differ
+    sign: Estimated | None  # people lean to the side with the better emotion
+    point_biserial: Estimated | None  # Pearson between the side people lean to and the emotion difference, where they lean to one
+    spearman: Estimated | None  # between how strongly people lean and the emotion difference
+
+
+def emotion_agreement(points: Sequence[PreferencePoint], samples: int, seed: int) -> EmotionAgreement | None:
+    """With 95% intervals over personas. None without points."""
+    if not points:
+        return None
+    preferred = np.array([point.preferred for point in points])
+    emotion = np.array([point.emotion for point in points])
+    rows = grouped([point.persona_id for point in points])
+    decided = {persona: kept for persona, members in rows.items() if (kept := [row for row in members if preferred[row]])}
+
+    def correlated(x: np.ndarray, of: dict[str, list[int]], ranks: bool) -> Estimated | None:
+        def statistic(chosen: np.ndarray) -> float | None:
+            sides = (x[chosen], emotion[chosen])
+            return pearson(*(average_ranks(side) for side in sides)) if ranks else pearson(*sides)
+
+        return by_persona(of, statistic, samples, seed, Interval(-1.0, 1.0))
+
+    clear = [row for row in range(len(points)) if preferred[row] and emotion[row]]
+    return EmotionAgreement(
+        pairs=len(points),
+        sign_pairs=len(clear),
+        sign=_sign(preferred[clear] * emotion[clear] > 0, len({points[row].persona_id for row in clear})) if clear else None,
+        point_biserial=correlated(np.sign(preferred), decided, ranks=False),
+        spearman=correlated(preferred, rows, ranks=True),
+    )
+
+
+def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
+    """None when either side does not vary."""
+    x, y = x - x.mean(), y - y.mean()
+    scale = float(np.sqrt((x * x).sum() * (y * y).sum()))
+    return float((x * y).sum()) / scale if scale > 1e-12 else None
+
+
+def average_ranks(values: np.ndarray) -> np.ndarray:
+    """1 for the smallest; equal values share the mean of their ranks."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
+
+
+def _sign(same: np.ndarray, personas: int) -> Estimated:
+    """Wilson's interval with as many trials as personas: careful (too wide) for repeats."""
+    share = float(same.mean())
+    return Estimated(share, wilson(share, personas), personas)
+
+
+@dataclass(frozen=True)
+class Preferred:
+    """How often b is preferred to a: a tie counts half."""
+
+    judgements: int
+    a: int
+    tie: int
+    b: int
+    win_rate: Estimated
+
+
+@dataclass(frozen=True)
+class Rater:
+    """One person. `left_rate`: of the sides they chose, how many stood on the left; far from a half, it is the place that was chosen."""
+
+    rater: str
+    preferred: Preferred
+    left_rate: Estimated | None
+    confidence: float  # mean, 1..3
+    seconds: float | None  # median of a judgement
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What people said of pairs of dialogues."""
+
+    a: str
+    b: str
+    simulator: str
+    pairs: int  # that somebody judged
+    preferred: Preferred
+    detectable: float  # smallest distance of the win rate from 0.5 that as many answers find with 80% power
+    left_rate: Estimated | None
+    raters: tuple[Rater, ...]
+    agreement: RaterAgreement | None
+    emotion: EmotionAgreement | None
+
+
+@dataclass(frozen=True)
+class Talked:
+    """What people said after talking with two models. The interval is over people; of a single person over their talks."""
+
+    a: str
+    b: str
+    preferred: Preferred
+    raters: int
+
+
+@dataclass(frozen=True)
+class HumanReport:
+    """`compared` is None where no pair was judged."""
+
+    compared: Compared | None
+    talked: tuple[Talked, ...]
+    revised: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain objects, lists and numbers."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+
+def human_report(judged: Judged, samples: int, seed: int, emotions: Mapping[str, int | None] | None = None) -> HumanReport:
+    """`emotions`: final ones by dialogue_id, which replace those that were noted when the study began. Raises ValueError without answers."""
+    if not judged.choices and not judged.verdicts:
+        raise ValueError("nobody has answered yet")
+    compared = _compared(judged, samples, seed, emotions) if judged.choices else None
+    by_policies: dict[tuple[str, str], list[Rated]] = defaultdict(list)
+    verdicts: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
+    for talk, verdict in judged.verdicts:
+        by_policies[talk.a, talk.b].append(Rated(talk.talk_id, verdict.rater, WORTH[verdict.preference]))
+        verdicts[talk.a, talk.b].append(verdict)
+    talked = tuple(
+        Talked(*policies, _preferred(verdicts[policies], _talk_clusters(rated), samples, seed), len({one.rater for one in rated}))
+        for policies, rated in sorted(by_policies.items())
+    )
+    return HumanReport(compared, talked, judged.revised)
+
+
+def _compared(judged: Judged, samples: int, seed: int, emotions: Mapping[str, int | None] | None) -> Compared:
+    assert judged.study is not None  # its pairs were judged
+    pairs = {pair.pair_id: pair if emotions is None else _as_felt(pair, emotions) for pair in judged.study.pairs}
+    persona_of = {pair.pair_id: pair.persona_id for pair in pairs.values()}
+    by_rater: dict[str, list[Choice]] = defaultdict(list)
+    by_pair: dict[str, dict[str, Preference]] = defaultdict(dict)
+    for choice in judged.choices:
+        by_rater[choice.rater].append(choice)
+        by_pair[choice.pair_id][choice.rater] = choice.preference
+
+    def preferred(choices: Sequence[Choice]) -> Preferred:
+        return _preferred(choices, [Rated(persona_of[c.pair_id], c.rater, WORTH[c.preference]) for c in choices], samples, seed)
+
+    def left(choices: Sequence[Choice]) -> Estimated | None:
+        sided = [Rated(persona_of[c.pair_id], c.rater, float(c.preference == c.left)) for c in choices if c.preference != "tie"]
+        return share(sided, samples, seed) if sided else None
+
+    overall = preferred(judged.choices)
+    return Compared(
+        a=judged.study.a,
+        b=judged.study.b,
+        simulator=judged.study.simulator,
+        pairs=len(by_pair),
+        preferred=overall,
+        detectable=_detectable(overall.win_rate),
+        left_rate=left(judged.choices),
+        raters=tuple(
+            Rater(
+                rater=rater,
+                preferred=preferred(choices),
+                left_rate=left(choices),
+                confidence=fmean(choice.confidence for choice in choices),
+                seconds=median(times) if (times := [choice.seconds for choice in choices if choice.seconds is not None]) else None,
+            )
+            for rater, choices in sorted(by_rater.items())
+        ),
+        agreement=agreement(by_pair, persona_of, samples, seed),
+        emotion=emotion_agreement(points(pairs, judged.choices), samples, seed),
+    )
+
+
+def points(pairs: Mapping[str, StudyPair], choices: Sequence[Choice]) -> list[PreferencePoint]:
+    """One per judged pair whose emotions are known on both sides."""
+    leaning: dict[str, list[float]] = defaultdict(list)
+    for choice in choices:
+        leaning[choice.pair_id].append((2 * WORTH[choice.preference] - 1) * choice.confidence)
+    found = []
+    for pair_id, said in sorted(leaning.items()):
+        pair = pairs[pair_id]
+        if pair.emotion_a is not None and pair.emotion_b is not None:
+            found.append(PreferencePoint(pair.persona_id, fmean(said), pair.emotion_b - pair.emotion_a))
+    return found
+
+
+def _as_felt(pair: StudyPair, emotions: Mapping[str, int | None]) -> StudyPair:
+    return pair.model_copy(update={"emotion_a": emotions.get(pair.dialogue_a), "emotion_b": emotions.get(pair.dialogue_b)})
+
+
+def _preferred(answers: Sequence[Choice | Verdict], rated: Sequence[Rated], samples: int, seed: int) -> Preferred:
+    counts = {side: sum(answer.preference == side for answer in answers) for side in WORTH}
+    return Preferred(len(answers), counts["a"], counts["tie"], counts["b"], share(rated, samples, seed))
+
+
+def _talk_clusters(rated: Sequence[Rated]) -> list[Rated]:
+    """Every talk is one person's: where there are several people they are what is resampled, else their talks."""
+    several = len({one.rater for one in rated}) > 1
+    return [Rated(one.rater if several else one.persona_id, "everybody", one.value) for one in rated]
+
+
+def _detectable(win_rate: Estimated) -> float:
+    standard_error = (win_rate.ci95.high - win_rate.ci95.low) / 2 / NormalDist().inv_cdf(0.975)
+    return minimum_detectable_difference(standard_error, 1)

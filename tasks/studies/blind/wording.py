@@ -1,0 +1,120 @@
+"""The report for readers: Markdown, every number with its interval, and beside it what it cannot say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rlver.components.scoring.statistics import Estimated
+from rlver.tasks.studies.blind.agreement import RaterAgreement
+from rlver.tasks.studies.blind.report import Compared, EmotionAgreement, HumanReport, Preferred, Rater, Talked
+
+_FEW_RATERS = 5
+
+
+def markdown(report: HumanReport) -> str:
+    parts = ["# Blind human comparison"]
+    if report.compared:
+        parts += _of_pairs(report.compared)
+    for talked in report.talked:
+        parts += _of_talks(talked)
+    if report.revised:
+        parts.append(f"{report.revised} answers were changed afterwards; the last one counts.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _of_pairs(of: Compared) -> Iterator[str]:
+    raters = len(of.raters)
+    yield (
+        f"a = {of.a}, b = {of.b}; {of.preferred.judgements} judgements of {of.pairs} pairs of dialogues by {raters} "
+        f"{'person' if raters == 1 else 'people'}, {of.preferred.win_rate.n} personas; simulated user: {of.simulator}"
+    )
+    yield f"**{_verdict(of.preferred)}** b wins {_percent(of.preferred.win_rate)} (b {of.preferred.b}, tie {of.preferred.tie}, a {of.preferred.a})"
+    yield (
+        "A tie counts half. 95% intervals in brackets: personas and people resampled together, and never narrower than Agresti and Min's "
+        f"over personas. As many answers find a win rate that is {of.detectable:.1%} away from 50% with 80% power."
+    )
+    if raters == 1:
+        yield "One person: the interval is over personas alone and says nothing about other people."
+    elif raters < _FEW_RATERS:
+        yield f"{raters} people: how much others would differ is known roughly."
+    yield "## People"
+    yield "\n".join(
+        [
+            "| person | judgements | b wins [95% CI] | ties | left chosen [95% CI] | confidence (1-3) | seconds (median) |",
+            "|---" * 7 + "|",
+            *(_rater(one) for one in of.raters),
+        ]
+    )
+    if of.left_rate:
+        yield f"The left side was chosen {_percent(of.left_rate)}; sides are random, so an interval without 50% means that places were judged."
+    yield "## Agreement between people"
+    yield _agreement(of.agreement)
+    yield "## People and the simulator's emotion"
+    yield _emotion(of.emotion, of.pairs)
+
+
+def _of_talks(of: Talked) -> Iterator[str]:
+    yield "## Talks with two hidden models"
+    yield f"a = {of.a}, b = {of.b}; {of.preferred.judgements} talks, {of.raters} {'person' if of.raters == 1 else 'people'}"
+    yield (
+        f"**{_verdict(of.preferred)}** b wins {_percent(of.preferred.win_rate)} (b {of.preferred.b}, tie {of.preferred.tie}, "
+        f"a {of.preferred.a}); the interval is over {'the talks of one person' if of.raters == 1 else 'people'}"
+    )
+
+
+def _verdict(of: Preferred) -> str:
+    if of.win_rate.ci95.low > 0.5:
+        return "People prefer b."
+    if of.win_rate.ci95.high < 0.5:
+        return "People prefer a."
+    return "No preference is shown."
+
+
+def _rater(one: Rater) -> str:
+    return (
+        f"| {_cell(one.rater)} | {one.preferred.judgements} | {_percent(one.preferred.win_rate)} | {one.preferred.tie} | "
+        f"{_percent(one.left_rate)} | {one.confidence:.1f} | {'–' if one.seconds is None else f'{one.seconds:.0f}'} |"
+    )
+
+
+def _agreement(of: RaterAgreement | None) -> str:
+    if of is None:
+        return "No pair was judged by two people, so nothing is known."
+    return "\n".join(
+        [
+            f"Over the {of.pairs} pairs that at least two of {of.raters} people judged:",
+            "",
+            f"- the same answer (a, tie or b): {_percent(of.raw)}",
+            f"- the same side, where both chose one: {_percent(of.direction)}",
+            f"- Krippendorff's alpha (nominal; 1 perfect, 0 chance): {_number(of.alpha)}",
+        ]
+    )
+
+
+def _emotion(of: EmotionAgreement | None, pairs: int) -> str:
+    if of is None:
+        return "The transcripts have no final emotions on both sides, so nothing can be compared."
+    left_out = f" ({pairs - of.pairs} more have no final emotion on a side)" if of.pairs < pairs else ""
+    return "\n".join(
+        [
+            f"Over {of.pairs} judged pairs{left_out}; emotion difference: final emotion of b minus a:",
+            "",
+            f"- people lean to the side with the better emotion: {_percent(of.sign)} of the {of.sign_pairs} pairs where both differ",
+            f"- point-biserial correlation of the side they lean to with the emotion difference: {_number(of.point_biserial)}",
+            f"- Spearman correlation of preference × confidence with the emotion difference: {_number(of.spearman)}",
+        ]
+    )
+
+
+def _percent(of: Estimated | None) -> str:
+    return "undefined" if of is None else f"{of.value:.0%} [{of.ci95.low:.0%}, {of.ci95.high:.0%}]"
+
+
+def _number(of: Estimated | None) -> str:
+    return "undefined" if of is None else f"{of.value:+.2f} [{of.ci95.low:+.2f}, {of.ci95.high:+.2f}]"
+
+
+def _cell(text: str) -> str:
+    """What somebody calls themselves, as text: no cell, link, picture or tag of Markdown."""
+    return re.sub(r"[\\|<\[`]", r"\\\g<0>", text)

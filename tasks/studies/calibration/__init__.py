@@ -1,0 +1,1 @@
+"""How demanding the users are, beside the published figures."""

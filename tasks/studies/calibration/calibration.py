@@ -1,0 +1,201 @@
+"""What `rlver simulator calibrate` does: hold dialogues of the base policy and lay the users' figures beside the published ones.
+
+How demanding a user is: strategy acceptance and need expression, the two figures by which the RLVER paper tells its users apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlver.components.domain.files import BadFile
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import SimulatorUnavailable
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.personas.schema import validate_file
+from rlver.components.replay.reappraisal import appraisals_of, listener_of
+from rlver.components.rollout.episode import Job, check_failed
+from rlver.components.scoring.acts import STRATEGIES
+from rlver.components.scoring.statistics import Estimated, proportion
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.components.users.scripted.effects import HARM
+from rlver.components.users.scripted.reading import read_reply
+from rlver.tasks.runtime.assembly import Conversation, load
+from rlver.tasks.runtime.conversing import as_evaluated
+from rlver.tasks.runtime.policies import policy_location
+from rlver.tasks.runtime.progress import DialogueProgress
+
+BASE, CONTEXTS = "base", "vanilla"  # the overlay the policy speaks with; the users in whose dialogues strategies are judged
+TOLERANCE = 0.03
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One share of one version of the user, as measured and as published."""
+
+    difficulty: str
+    name: str
+    measured: Estimated
+    published: float
+
+    @property
+    def difference(self) -> float:
+        return self.measured.value - self.published
+
+    @property
+    def is_off(self) -> bool:
+        return abs(self.difference) > TOLERANCE
+
+
+def calibrate(model: str, personas: Path, dialogues: int, params: Path, variant: str = BASE) -> list[Figure]:
+    """Let the base policy talk `dialogues` times with each version of the user, and measure.
+
+    The personas must be train personas: what is tuned until it fits must not see those that policies are compared on. LLM users mark no
+    cues, so of them the need expression is left out.
+    """
+    settings = as_evaluated(load_settings(params, variant))
+    people = validate_file(personas)
+    if strangers := [persona.persona_id for persona in people if persona.split != "train"]:
+        raise BadFile(f"{personas}: {strangers[0]} is no train persona; users are calibrated on train personas only")
+    if foreign := [persona.persona_id for persona in people if persona.language != "en"]:
+        raise BadFile(f"{personas}: {foreign[0]} does not speak English, the only language in which strategies are read")
+    talk = load(policy_location(model), settings, variant, min(settings.evaluation.concurrency, dialogues * len(PUBLISHED)))
+    held = _hold(talk, people, dialogues, settings)
+    contexts = [dialogue for dialogue in held if dialogue.simulator.difficulty == CONTEXTS and dialogue.failure is None]
+    by_id = {persona.persona_id: persona for persona in people}
+    figures = []
+    for difficulty, published in PUBLISHED.items():
+        if talk.connection:
+            accepted = acceptance(asyncio.run(_changes(talk, contexts, by_id, difficulty, settings)))
+            figures.append(Figure(difficulty, "strategy acceptance", accepted, published.acceptance))
+            continue
+        own = [dialogue for dialogue in held if dialogue.simulator.difficulty == difficulty]
+        accepted = strategy_acceptance(contexts, by_id, difficulty)
+        figures.append(Figure(difficulty, "strategy acceptance", accepted, published.acceptance))
+        figures.append(Figure(difficulty, "need expression", need_expression(own), published.expression))
+    return figures
+
+
+async def _changes(
+    talk: Conversation, contexts: Sequence[Dialogue], people: Mapping[str, Persona], difficulty: str, settings: Settings
+) -> list[tuple[str, int]]:
+    """(persona_id, change) of every dominated reply, as an LLM user of `difficulty` takes it; one that gives no answer is left out."""
+    from rlver.components.users.llm.questions import LLMExchange
+    from rlver.components.users.llm.simulator import LLMSimulator
+
+    user = talk.user(settings, difficulty)
+    assert isinstance(user, LLMSimulator) and talk.connection is not None
+
+    async def one(dialogue: Dialogue, number: int) -> tuple[str, int] | SimulatorUnavailable:
+        exchanges = [LLMExchange(turn.user, turn.assistant) for turn in dialogue.turns[: number + 1]]
+        before = dialogue.turns[number - 1].emotion if number else dialogue.emotion_start
+        try:
+            appraisal = await user.appraise_after(people[dialogue.persona_id], exchanges, before or 0, dialogue.seed)
+        except SimulatorUnavailable as error:
+            return error
+        return dialogue.persona_id, appraisal.change
+
+    async with talk.connection:
+        asked = [one(dialogue, number) for dialogue in contexts for number in dominated_turns(dialogue)]
+        answers = await asyncio.gather(*asked)
+    failed = [answer for answer in answers if isinstance(answer, SimulatorUnavailable)]
+    if len(failed) > settings.rollout.max_failure_rate * len(answers):
+        raise failed[0]
+    return [answer for answer in answers if not isinstance(answer, SimulatorUnavailable)]
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """The figures as lines for a terminal, in percent and points."""
+    rows = [("user", "figure", "measured [95% interval]", "published", "difference")]
+    for figure in figures:
+        low, high = figure.measured.ci95
+        measured = f"{100 * figure.measured.value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+        rows.append((figure.difficulty, figure.name, measured, f"{100 * figure.published:.1f}", f"{100 * figure.difference:+.1f}"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def verdict(figures: Sequence[Figure]) -> str:
+    """One line: everything is near enough, or what is not."""
+    off = [f"{figure.difficulty} {figure.name} {100 * figure.difference:+.1f}" for figure in figures if figure.is_off]
+    within = f"{100 * TOLERANCE:.0f} points"
+    return f"further than {within} from the published figure: {', '.join(off)}" if off else f"all within {within} of the published figures"
+
+
+def _hold(talk: Conversation, people: Sequence[Persona], count: int, settings: Settings) -> list[Dialogue]:
+    """`count` dialogues with users of each version, over all personas in turn, every round with a seed of its own."""
+    jobs = []
+    for difficulty in PUBLISHED:
+        user = talk.user(settings, difficulty)
+        for number in range(count):
+            round_, place = divmod(number, len(people))
+            persona, seed = people[place], settings.seed + round_
+            jobs.append(Job(f"{difficulty}/{persona.persona_id}/{seed}", persona, seed, user))
+    progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
+    try:
+        held = [rollout.dialogue for rollout in talk.hold(jobs, lambda rollout: progress.add(rollout.dialogue))]
+    finally:
+        progress.close()
+    check_failed(held, settings.rollout.max_failure_rate)
+    return held
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the RLVER paper reports of one version of its user; shares in 0..1."""
+
+    acceptance: float
+    expression: float
+
+
+PUBLISHED = {"vanilla": Published(0.524, 0.786), "challenging": Published(0.331, 0.636)}  # appendix D
+
+
+def dominating_strategy(reply: str) -> str | None:
+    """The one strategy of `reply`; None when it has none or several, or when it also hurts. Politeness may go with it."""
+    acts = read_reply(reply).acts
+    used = [strategy for strategy, carriers in STRATEGIES.items() if acts & carriers]
+    return used[0] if len(used) == 1 and not acts & HARM.keys() else None
+
+
+def strategy_acceptance(dialogues: Iterable[Dialogue], personas: Mapping[str, Persona], difficulty: str) -> Estimated:
+    """Share of the dominated replies that a user of `difficulty` takes kindly; the interval is clustered by persona.
+
+    Raises ValueError when no reply is dominated by one strategy.
+    """
+    changes = []
+    for dialogue in dialogues:
+        listener = listener_of(dialogue.hidden_need, personas.get(dialogue.persona_id))
+        appraisals = appraisals_of(listener, difficulty, dialogue.turns)
+        changes += [(dialogue.persona_id, appraisals[number].change) for number in dominated_turns(dialogue)]
+    return acceptance(changes)
+
+
+def dominated_turns(dialogue: Dialogue) -> list[int]:
+    """The turns, from 0, whose reply one strategy dominates."""
+    return [number for number, turn in enumerate(dialogue.turns) if dominating_strategy(turn.assistant)]
+
+
+def acceptance(changes: Iterable[tuple[str, int]]) -> Estimated:
+    """Share of (persona_id, change) in which the emotion rises. Raises ValueError when there are none."""
+    accepted: dict[str, list[float]] = {}
+    for persona_id, change in changes:
+        accepted.setdefault(persona_id, []).append(float(change > 0))
+    if not accepted:
+        raise ValueError("no reply is dominated by one strategy, so there is no acceptance to measure")
+    return proportion(accepted)
+
+
+def need_expression(dialogues: Iterable[Dialogue]) -> Estimated:
+    """Share of the messages after the opener that carry a cue to the need; the interval is clustered by persona.
+
+    Raises ValueError when nobody said anything after the opener.
+    """
+    cues: dict[str, list[float]] = {}
+    for dialogue in dialogues:
+        cues.setdefault(dialogue.persona_id, []).extend(float(turn.cue is True) for turn in dialogue.turns[1:])
+    if not any(cues.values()):
+        raise ValueError("every dialogue ended after its first reply, so there is no expression to measure")
+    return proportion(cues)

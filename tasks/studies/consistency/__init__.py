@@ -1,0 +1,1 @@
+"""Does an appraiser hold to its own word?"""

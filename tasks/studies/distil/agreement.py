@@ -1,0 +1,154 @@
+"""How far appraisals agree with recorded ones: per turn, per dialogue and per policy model, with intervals by resampling personas whole.
+
+What an appraiser must beat: the mean, the length of the reply alone, the hidden need alone. (The fourth is its own first step, ridge
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import kendalltau, spearmanr
+
+from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.scoring.statistics import Interval
+from rlver.components.users.distilled.features import NAMES
+from rlver.tasks.studies.distil.examples import Examples
+
+Numbers = NDArray[np.float64]
+_LEAST_PERSONAS = 2  # one, drawn again and again, has no spread and would look certain
+
+
+class Agreed(NamedTuple):
+    """A figure with its 95% interval; None where it is not defined, as a correlation with a constant or figures of one persona."""
+
+    value: float | None
+    ci95: Interval | None
+    n: int
+
+
+class PairedAppraisals(NamedTuple):
+    """Numbers that should agree, and the persona of each."""
+
+    said: Numbers
+    recorded: Numbers
+    persona: NDArray[np.int64]
+
+
+def free_run(dialogue: Dialogue, changes: Sequence[int], rules: EmotionRules) -> int:
+    """The final emotion if these changes had decided: emotion and stop follow from them alone. A recording that ends first, ends it."""
+    emotion = dialogue.emotion_start
+    for turn, change in enumerate(changes, start=1):
+        emotion = apply_change(emotion, change)
+        if stop_reason(emotion, turn, wants_to_end=False, rules=rules) is not None:
+            break
+    return emotion
+
+
+def correlation(paired: PairedAppraisals, samples: int, seed: int) -> Agreed:
+    """Pearson's r."""
+    x, y = paired.said, paired.recorded
+    return _of_sums(paired, np.column_stack([np.ones(len(x)), x, y, x * x, y * y, x * y]), _pearson, samples, seed)
+
+
+def share(paired: PairedAppraisals, holds: NDArray[np.bool_], samples: int, seed: int) -> Agreed:
+    return _of_sums(paired, np.column_stack([np.ones(len(holds)), holds]), _ratio, samples, seed)
+
+
+def mean_error(paired: PairedAppraisals, samples: int, seed: int) -> Agreed:
+    """Mean absolute difference."""
+    return _of_sums(paired, np.column_stack([np.ones(len(paired.said)), np.abs(paired.said - paired.recorded)]), _ratio, samples, seed)
+
+
+def sign_accuracy(paired: PairedAppraisals, samples: int, seed: int) -> Agreed:
+    """The share of changes with the recorded sign, among those recorded that have one."""
+    kept = paired.recorded != 0
+    of = PairedAppraisals(*(column[kept] for column in paired))
+    return share(of, np.sign(of.said) == np.sign(of.recorded), samples, seed)
+
+
+def direction_agreement(paired: PairedAppraisals, dialogue: NDArray[np.int64], samples: int, seed: int) -> Agreed:
+    """Of two replies in a row that were felt differently: the share in which the better one is said to be the better one."""
+    follows = dialogue[1:] == dialogue[:-1]
+    said, recorded = np.diff(paired.said), np.diff(paired.recorded)
+    kept = follows & (recorded != 0)
+    of = PairedAppraisals(said[kept], recorded[kept], paired.persona[1:][kept])
+    return share(of, np.sign(of.said) == np.sign(of.recorded), samples, seed)
+
+
+def ranking(paired: PairedAppraisals, policy: NDArray[np.int64], samples: int, seed: int) -> dict[str, Agreed]:
+    """Spearman's rho and Kendall's tau between the policy models' means, said and recorded."""
+    policies, personas = np.unique(policy), np.unique(paired.persona)
+    nothing = Agreed(None, None, len(policies))
+    if len(policies) < 3 or len(personas) < _LEAST_PERSONAS:
+        return {"spearman": nothing, "kendall": nothing}
+
+    def sums(values: Numbers) -> Numbers:
+        table = np.zeros((len(personas), len(policies)))
+        np.add.at(table, (np.searchsorted(personas, paired.persona), np.searchsorted(policies, policy)), values)
+        return table
+
+    count, said, recorded = sums(np.ones(len(policy))), sums(paired.said), sums(paired.recorded)
+    drawn = np.vstack([np.ones(len(personas)), _drawn(len(personas), min(samples, 1000), seed)])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        pairs = list(zip(drawn @ said / (drawn @ count), drawn @ recorded / (drawn @ count), strict=True))
+    found = {}
+    for name, measure in (("spearman", spearmanr), ("kendall", kendalltau)):
+        values = np.array([measure(one, other).statistic for one, other in pairs])
+        found[name] = _agreed(values, len(policies))
+    return found
+
+
+def _pearson(sums: Numbers) -> Numbers:
+    n, x, y, xx, yy, xy = sums.T
+    spread = (xx - x * x / n) * (yy - y * y / n)
+    return np.asarray((xy - x * y / n) / np.sqrt(np.where(spread > 1e-9, spread, np.nan)))
+
+
+def _ratio(sums: Numbers) -> Numbers:
+    return np.asarray(sums[:, 1] / sums[:, 0])
+
+
+def _of_sums(paired: PairedAppraisals, per_row: Numbers, figure: Callable[[Numbers], Numbers], samples: int, seed: int) -> Agreed:
+    """A figure that follows from sums over rows, here and in `samples` draws of whole personas."""
+    personas = np.unique(paired.persona)
+    if len(personas) < _LEAST_PERSONAS:
+        return Agreed(None, None, len(per_row))
+    sums = np.zeros((len(personas), per_row.shape[1]))
+    np.add.at(sums, np.searchsorted(personas, paired.persona), per_row)
+    drawn = np.vstack([np.ones(len(personas)), _drawn(len(personas), samples, seed)])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return _agreed(figure(drawn @ sums), len(per_row))
+
+
+def _drawn(personas: int, samples: int, seed: int) -> Numbers:
+    return np.random.default_rng(seed).multinomial(personas, np.full(personas, 1 / personas), size=samples).astype(np.float64)
+
+
+def _agreed(values: Numbers, n: int) -> Agreed:
+    """The first value is the figure, the others are those of the draws."""
+    if not np.isfinite(values[0]):
+        return Agreed(None, None, n)
+    draws = values[1:][np.isfinite(values[1:])]
+    interval = Interval(*(float(end) for end in np.quantile(draws, [0.025, 0.975]))) if len(draws) else None
+    return Agreed(float(values[0]), interval, n)
+
+
+BASELINES = ("mean", "length", "need")
+
+
+def baseline(name: str, examples: Examples, learned: NDArray[np.int64], scored: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(scored): expected changes, from the rows `learned` alone."""
+    change = examples.change[learned]
+    if name == "need":
+        need, overall = examples.need, float(change.mean())
+        means = {one: float(change[need[learned] == one].mean()) for one in set(need[learned].tolist())}
+        return np.array([means.get(one, overall) for one in need[scored].tolist()])
+    if name == "length":
+        length = examples.measured[:, NAMES.index("length")]
+        slope, constant = np.polyfit(length[learned], change, 1)
+        return np.asarray(slope * length[scored] + constant)
+    return np.full(len(scored), float(change.mean()))

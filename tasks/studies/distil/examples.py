@@ -1,0 +1,218 @@
+"""Recorded dialogues as rows to learn from: one row a judged reply, with what the appraiser may see apart from what it should say.
+
+What all learning on one set of recordings shares: n-gram vectors, how alike all texts are, and who may not learn from whom.
+
+Who is held out: decided by hashes of names, before anything is learned and for ever after.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.settings.study_sections import DistilParameters
+from rlver.components.users.distilled.features import NEEDS, known_from, measures, moments_of
+from rlver.components.users.distilled.ngrams import ORDERS, read
+from rlver.tasks.studies.distil.ridge import Floats, by_need, for_everybody, gram, presence, same_need
+
+NOBODY_KNOWS = -1  # the need of a row whose need is not recorded
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """All arrays have one entry a row; rows of a dialogue stand together, in its order."""
+
+    dialogues: tuple[Dialogue, ...]  # with at least one judged reply
+    dialogue: NDArray[np.int64]  # position in `dialogues`
+    turn: NDArray[np.int64]  # from 0
+    reply: tuple[str, ...]
+    user: tuple[str, ...]
+    need: NDArray[np.int64]  # position in NEEDS, or NOBODY_KNOWS
+    measured: NDArray[np.float64]  # (rows, measures)
+    reasons: tuple[str, ...]  # what the user said of the reply: to learn from, never to look at
+    change: NDArray[np.float64]
+    emotion: NDArray[np.float64]  # before the reply
+    last_change: NDArray[np.float64]  # before the reply, 0 at the first
+
+    def rows_of(self, positions: Sequence[int]) -> NDArray[np.int64]:
+        return np.flatnonzero(np.isin(self.dialogue, np.asarray(positions, dtype=np.int64)))
+
+
+def examples(dialogues: Sequence[Dialogue], personas: Mapping[str, Persona]) -> Examples:
+    """The rows of all dialogues. Raises ValueError if nothing in them was judged."""
+    kept = tuple(dialogue for dialogue in dialogues if dialogue.turns and dialogue.turns[0].appraisal is not None)
+    if not kept:
+        raise ValueError("no reply in these dialogues was judged, so there is nothing to learn from; `rlver import` keeps the judgements")
+    where: list[tuple[int, int]] = []
+    measured, change, emotion, last_change = [], [], [], []
+    replies, users, reasons = [], [], []
+    for number, dialogue in enumerate(kept):
+        judged = [turn for turn in dialogue.turns if turn.appraisal is not None]
+        known = known_from(dialogue.hidden_need, dialogue.original, personas.get(dialogue.persona_id))
+        before, last = dialogue.emotion_start, 0
+        moments = moments_of(known, [turn.user for turn in judged], [turn.assistant for turn in judged])
+        for place, (turn, moment) in enumerate(zip(judged, moments, strict=True)):
+            assert turn.appraisal is not None and turn.emotion is not None
+            where.append((number, place))
+            measured.append(measures(moment))
+            replies.append(turn.assistant)
+            users.append(turn.user)
+            reasons.append(f"{turn.appraisal.target}\n{turn.appraisal.feeling}")
+            change.append(turn.appraisal.change)
+            emotion.append(before)
+            last_change.append(last)
+            before, last = turn.emotion, turn.appraisal.change
+    need_of = [NEEDS.index(one.hidden_need) if one.hidden_need in NEEDS else NOBODY_KNOWS for one in kept]
+    places = np.array(where, dtype=np.int64)
+    return Examples(
+        dialogues=kept,
+        dialogue=places[:, 0],
+        turn=places[:, 1],
+        reply=tuple(replies),
+        user=tuple(users),
+        need=np.array(need_of, dtype=np.int64)[places[:, 0]],
+        measured=np.array(measured),
+        reasons=tuple(reasons),
+        change=np.array(change, dtype=np.float64),
+        emotion=np.array(emotion, dtype=np.float64),
+        last_change=np.array(last_change, dtype=np.float64),
+    )
+
+
+Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, eq=False)
+class LearningMaterial:
+    """Nothing in it comes from a judgement, so folds may share it."""
+
+    examples: Examples
+    reply_vectors: scipy.sparse.csr_array
+    user_vectors: scipy.sparse.csr_array
+    reply_kernel: Floats  # (rows, rows), by need
+    user_kernel: Floats
+
+
+def material(examples: Examples, parameters: DistilParameters) -> LearningMaterial:
+    reply_vectors, user_vectors = presence(examples.reply, parameters.bits), presence(examples.user, parameters.bits)
+    return LearningMaterial(
+        examples,
+        reply_vectors,
+        user_vectors,
+        by_need(gram(reply_vectors), same_need(examples.need)),
+        for_everybody(gram(user_vectors)),
+    )
+
+
+def inner_cells(examples: Examples, rows: NDArray[np.int64], folds: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(rows, rows): the persona fold and the policy fold of each of the given rows. The dealing is shifted against that of the outer folds,
+    whose held-out names would otherwise leave one fold empty."""
+
+    def dealt(kind: str, names: list[str]) -> NDArray[np.int64]:
+        order = {name: number % folds for number, name in enumerate(hash_order(f"inner {kind}", names))}
+        return np.array([order[name] for name in names], dtype=np.int64)
+
+    dialogues = [examples.dialogues[number] for number in examples.dialogue[rows]]
+    return dealt("persona", [one.persona_id for one in dialogues]), dealt("policy", [one.policy for one in dialogues])
+
+
+def masks_of(persona: NDArray[np.int64], policy: NDArray[np.int64]) -> list[Masks]:
+    """(left out, predicted) for every cell: its personas and, if there are several, its policies are left out."""
+    several = len(set(policy.tolist())) > 1
+    cells = sorted(set(zip(persona.tolist(), policy.tolist(), strict=True)))
+    return [((persona == who) | ((policy == by) & several), (persona == who) & (policy == by)) for who, by in cells]
+
+
+def reason_vectors(examples: Examples, rows: NDArray[np.int64], components: int, bits: int, seed: int) -> Floats:
+    """(rows, components): what users said of these replies, by its main directions, each of mean 0 and variance 1 (0 if there are fewer)."""
+    from sklearn.decomposition import TruncatedSVD
+
+    found = np.zeros((len(rows), components), dtype=np.float32)
+    vectors = presence([examples.reasons[row] for row in rows], bits)
+    common = np.flatnonzero(np.asarray((vectors > 0).sum(axis=0)).ravel() >= max(2, len(rows) // 200))
+    possible = min(components, len(common) - 1, len(rows) - 1)
+    if possible < 1:
+        return found
+    rarity = np.log(len(rows) / np.asarray((vectors[:, common] > 0).sum(axis=0)).ravel()).astype(np.float32)
+    parts = TruncatedSVD(possible, random_state=seed).fit_transform(vectors[:, common] * rarity[None])
+    spread = parts.std(axis=0)
+    found[:, :possible] = (parts - parts.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
+    return found
+
+
+def known_shares(texts: list[str], fold: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(texts): the share of each text's runs of two units that occur in texts of other folds than its own; 1 where it has none."""
+    reads = [read(text) for text in texts]
+    shares = np.ones(len(texts))
+    for one in sorted(set(fold.tolist())):
+        known = np.unique(np.concatenate([text.pairs for text, of in zip(reads, fold, strict=True) if of != one] or [reads[0].pairs]))
+        for place in np.flatnonzero(fold == one):
+            runs = reads[place].hashes[ORDERS.index(2)]
+            if len(runs):
+                near = np.minimum(np.searchsorted(known, runs), len(known) - 1)
+                shares[place] = float(np.mean(known[near] == runs))
+    return shares
+
+
+def hash_order(kind: str, names: Iterable[str]) -> list[str]:
+    """The distinct names in the order of sha256("<kind>:<name>"): arbitrary, and the same everywhere."""
+    return sorted(set(names), key=lambda name: hashlib.sha256(f"{kind}:{name}".encode()).hexdigest())
+
+
+@dataclass(frozen=True)
+class Locked:
+    """Personas and policy models that no choice is made on."""
+
+    personas: frozenset[str]
+    policies: frozenset[str]
+
+    def is_development(self, dialogue: Dialogue) -> bool:
+        """Neither persona nor model is locked: choices are made here."""
+        return dialogue.persona_id not in self.personas and dialogue.policy not in self.policies
+
+    def is_test(self, dialogue: Dialogue) -> bool:
+        """Persona and model are both locked: strictly held out."""
+        return dialogue.persona_id in self.personas and dialogue.policy in self.policies
+
+
+def locked(dialogues: Iterable[Dialogue], persona_share: float, policy_share: float) -> Locked:
+    """The first names in hash order, rounded up to whole ones; a single policy model is never locked, for nothing would be left."""
+    kept = list(dialogues)
+    personas = hash_order("persona", (dialogue.persona_id for dialogue in kept))
+    policies = hash_order("policy", (dialogue.policy for dialogue in kept))
+    if len(personas) < 2:
+        raise ValueError(f"dialogues with at least 2 personas are needed to hold some out, got {len(personas)}")
+    most = math.ceil(policy_share * len(policies)) if len(policies) > 1 else 0
+    return Locked(frozenset(personas[: math.ceil(persona_share * len(personas))]), frozenset(policies[:most]))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Positions of dialogues: `scored` by what was learned from `learned`, which shares no persona with them and, where `policies` tells
+    several models apart, no model either."""
+
+    learned: tuple[int, ...]
+    scored: tuple[int, ...]
+
+
+def cross_folds(dialogues: Sequence[Dialogue], persona_folds: int, policy_folds: int) -> Iterator[Fold]:
+    """Every dialogue is scored once. Personas and policy models are dealt round in hash order; fewer of them give fewer folds."""
+    personas = hash_order("persona", (dialogue.persona_id for dialogue in dialogues))
+    policies = hash_order("policy", (dialogue.policy for dialogue in dialogues))
+    persona_of = {name: number % persona_folds for number, name in enumerate(personas)}
+    policy_of = {name: number % policy_folds for number, name in enumerate(policies)}
+    several = len(set(policy_of.values())) > 1
+    places = [(persona_of[dialogue.persona_id], policy_of[dialogue.policy]) for dialogue in dialogues]
+    for cell in sorted(set(places)):
+        yield Fold(
+            learned=tuple(i for i, (who, by) in enumerate(places) if who != cell[0] and (by != cell[1] or not several)),
+            scored=tuple(i for i, place in enumerate(places) if place == cell),
+        )

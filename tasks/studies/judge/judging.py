@@ -1,0 +1,163 @@
+"""Judging many dialogues: marks for each, or the reason why there are none; then means with intervals over personas.
+
+A dialogue without a usable answer is unscorable: it is counted and enters no mean, never as a low mark.
+
+What the judge is asked about one dialogue, and the strict reading of its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rlver.components.domain.protocols import SimulatorUnavailable
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.endpoint.chat import ChatEndpoint, ChatRequest, Message
+from rlver.components.scoring.behaviour import mean
+from rlver.components.scoring.statistics import Interval
+from rlver.components.users.llm.answers import NotOneObject, UnparsableAnswer, first_fault, json_object, language_fault, text_fault
+from rlver.components.users.llm.prompts import Prompts, quoted, said
+from rlver.components.users.llm.questions import ask, call_seed
+
+PROMPTS = Prompts(__package__, "v1")
+CAPABILITIES = ("empathic_depth", "core_insight", "solution_crafting", "dialogue_guidance", "style_adaptability")
+_HAN = re.compile("[\u4e00-\u9fff]")
+
+
+@dataclass(frozen=True)
+class JudgeParameters:
+    """Which model judges, and how it samples; `max_repairs` bounds how often an unusable answer is asked for again."""
+
+    model: str
+    temperature: float
+    top_p: float
+    max_tokens: int
+    max_repairs: int
+    max_quoted_characters: int  # of each text of the dialogue
+
+
+class Marks(BaseModel):
+    """The judge's answer: capabilities 1..5, places on the map -5..5."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    analysis: str
+    empathic_depth: int = Field(ge=1, le=5)
+    core_insight: int = Field(ge=1, le=5)
+    solution_crafting: int = Field(ge=1, le=5)
+    dialogue_guidance: int = Field(ge=1, le=5)
+    style_adaptability: int = Field(ge=1, le=5)
+    structured_creative: int = Field(ge=-5, le=5)
+    solution_emotion: int = Field(ge=-5, le=5)
+
+
+_SCHEMA = Marks.model_json_schema()
+
+
+def language_of(dialogue: Dialogue) -> str:
+    """zh when the user writes Chinese, else en."""
+    words = "".join(turn.user for turn in dialogue.turns)
+    return "zh" if len(_HAN.findall(words)) > len(words) / 4 else "en"
+
+
+def question(dialogue: Dialogue, parameters: JudgeParameters) -> ChatRequest:
+    """One request for the whole dialogue: the same for the same dialogue, so that answers are found again."""
+    language = language_of(dialogue)
+    longest = parameters.max_quoted_characters
+    talk = [said(who, text, longest) for turn in dialogue.turns for who, text in (("person", turn.user), ("supporter", turn.assistant))]
+    words = PROMPTS.fill(f"ask.{language}", quoted=quoted({"talk": talk}))
+    return ChatRequest(
+        model=parameters.model,
+        messages=(Message("system", PROMPTS.fill(f"system.{language}")), Message("user", words)),
+        temperature=parameters.temperature,
+        top_p=parameters.top_p,
+        max_tokens=parameters.max_tokens,
+        seed=call_seed(dialogue.persona_id, dialogue.seed, len(dialogue.turns), "judge"),
+        schema=_SCHEMA,
+    )
+
+
+def read_marks(text: str, language: str) -> Marks:
+    """Raises UnparsableAnswer, whose reason holds no word of the answer."""
+    try:
+        marks = Marks.model_validate(json_object(text))
+    except NotOneObject as error:
+        raise UnparsableAnswer(str(error), text) from None
+    except ValidationError as error:
+        raise UnparsableAnswer(first_fault(error), text) from None
+    if fault := text_fault(marks.analysis) or language_fault(marks.analysis, language):
+        raise UnparsableAnswer(f"analysis {fault}", text)
+    return marks
+
+
+_LEVELS, _AXIS = Interval(1.0, 5.0), Interval(-5.0, 5.0)
+_AXES = {"x": "structured_creative", "y": "solution_emotion"}
+
+Judged = Mapping[str, Marks | str]  # by dialogue: marks, or why there are none
+
+
+async def judge(
+    endpoint: ChatEndpoint, dialogues: Sequence[Dialogue], parameters: JudgeParameters, concurrency: int, judged: Callable[[], None]
+) -> dict[str, Marks | str]:
+    """Marks by dialogue_id, or the reason of a dialogue that could not be judged. `judged` is called after each. BudgetExceeded passes."""
+    slots = asyncio.Semaphore(concurrency)
+
+    async def one(dialogue: Dialogue) -> Marks | str:
+        language = language_of(dialogue)
+        async with slots:
+            try:
+                return await ask(
+                    endpoint,
+                    question(dialogue, parameters),
+                    lambda text: read_marks(text, language),
+                    lambda reason: PROMPTS.fill(f"repair.{language}", reason=reason),
+                    parameters.max_repairs,
+                    dialogue.dialogue_id,
+                )
+            except SimulatorUnavailable as error:
+                return str(error)
+            finally:
+                judged()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            asked = {dialogue.dialogue_id: group.create_task(one(dialogue)) for dialogue in dialogues}
+    except ExceptionGroup as stopped:  # the first says why; the others were stopped by it
+        raise stopped.exceptions[0] from None
+    return {name: task.result() for name, task in asked.items()}
+
+
+def summary(dialogues: Sequence[Dialogue], judged: Judged, parameters: JudgeParameters, samples: int, seed: int) -> dict[str, Any]:
+    """JSON-ready: who judged, capabilities and cognition in the shape of a portrait, and every dialogue's marks.
+
+    Raises ValueError when no dialogue has marks.
+    """
+    marked = [(dialogue, marks) for dialogue in dialogues if isinstance(marks := judged[dialogue.dialogue_id], Marks)]
+    reasons = {name: why for name, why in judged.items() if isinstance(why, str)}
+    if not marked:
+        raise ValueError(f"none of {len(judged)} dialogues could be judged; the first: {next(iter(reasons.values()), 'there are none')}")
+
+    def values(name: str) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = {}
+        for dialogue, marks in marked:
+            found.setdefault(dialogue.persona_id, []).append(float(getattr(marks, name)))
+        return found
+
+    method = f"judged by {parameters.model} with rubrics {PROMPTS.version}-{PROMPTS.digest()}"
+    return {
+        "method": method,
+        "dialogues": len(judged),
+        "unscorable": len(reasons),
+        "capabilities": {
+            name: {**mean(values(name), _LEVELS, samples, seed, "no dialogue was judged"), "method": method} for name in CAPABILITIES
+        },
+        "cognition": {axis: mean(values(name), _AXIS, samples, seed, "no dialogue was judged") for axis, name in _AXES.items()}
+        | {"method": method},
+        "marks": {dialogue.dialogue_id: marks.model_dump() for dialogue, marks in marked},
+        "reasons": reasons,
+    }

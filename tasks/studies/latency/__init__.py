@@ -1,0 +1,1 @@
+"""What a reply costs in time, and what of it is thinking."""

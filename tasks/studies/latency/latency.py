@@ -1,0 +1,155 @@
+"""What a reply costs in time, and what of it is thinking: one person is served at a time, so a reply waits for nobody else's.
+
+Nobody reads a thought, and the reply comes after it: thinking is waiting. Its seconds are its share of the tokens of that very reply,
+because a model generates at much the same speed whether it thinks or speaks; only a policy that counts its tokens has them.
+
+What `rlver latency` does: a few dialogues one after another, so that no reply waits for another, and how long each reply took.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rlver.components.domain.files import write_json
+from rlver.components.domain.protocols import Policy, PolicySession, Reply, Tokens
+from rlver.components.personas.schema import validate_file
+from rlver.components.scoring.behaviour import known, unknown
+from rlver.components.scoring.statistics import Interval, cluster_bootstrap
+from rlver.components.settings.settings import load_settings, with_simulator
+from rlver.tasks.runtime.conversing import as_evaluated, jobs_of
+from rlver.tasks.runtime.policies import candidate, is_served
+
+_COUNTS = Interval(0.0, math.inf)
+NO_TOKENS = "this policy does not count its tokens"
+
+
+class Timed(NamedTuple):
+    """One reply: the seconds until it was whole, and its tokens; None where nobody knows them."""
+
+    dialogue_id: str
+    seconds: float
+    think_tokens: int | None
+    reply_tokens: int | None
+
+    @property
+    def tokens(self) -> int | None:
+        return None if self.reply_tokens is None else self.reply_tokens + (self.think_tokens or 0)
+
+    @property
+    def thought_seconds(self) -> float | None:
+        return None if not self.tokens else self.seconds * (self.think_tokens or 0) / self.tokens
+
+
+class TimedPolicy:
+    """A policy whose replies are timed; otherwise it is the one inside. `clock` gives seconds."""
+
+    def __init__(self, policy: Policy, clock: Callable[[], float]) -> None:
+        self._policy = policy
+        self._clock = clock
+        self.replies: list[Timed] = []
+
+    @property
+    def name(self) -> str:
+        return self._policy.name
+
+    def start(self) -> None:
+        self._policy.start()
+
+    async def close(self) -> None:
+        await self._policy.close()
+
+    def session(self, dialogue_id: str, seed: int, language: str) -> PolicySession:
+        return _TimedSession(self._policy.session(dialogue_id, seed, language), dialogue_id, self.replies, self._clock)
+
+
+class _TimedSession:
+    def __init__(self, session: PolicySession, dialogue_id: str, replies: list[Timed], clock: Callable[[], float]) -> None:
+        self._session = session
+        self._dialogue_id = dialogue_id
+        self._replies = replies
+        self._clock = clock
+
+    async def reply(self, user: str) -> Reply:
+        began = self._clock()
+        reply = await self._session.reply(user)
+        self._replies.append(Timed(self._dialogue_id, self._clock() - began, reply.think_tokens, reply.reply_tokens))
+        return reply
+
+    @property
+    def tokens(self) -> Tokens:
+        return self._session.tokens
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def latency(replies: Sequence[Timed], persona_of: Mapping[str, str], samples: int, seed: int) -> dict[str, Any]:
+    """Means over replies as {value, ci95, n}, n being personas; `persona_of` a dialogue id. Raises ValueError with fewer than two personas."""
+    if len({persona_of[reply.dialogue_id] for reply in replies}) < 2:
+        raise ValueError("the time of a reply needs at least two personas: one says nothing about the spread")
+
+    def mean(measure: Callable[[Timed], float | None]) -> dict[str, Any]:
+        values: dict[str, list[float]] = {}
+        for reply in replies:
+            if (value := measure(reply)) is not None:
+                values.setdefault(persona_of[reply.dialogue_id], []).append(value)
+        return known(cluster_bootstrap(values, samples, seed, _COUNTS)) if values else unknown(NO_TOKENS)
+
+    return {
+        "replies": len(replies),
+        "seconds": mean(lambda reply: reply.seconds),
+        "thought_seconds": mean(lambda reply: reply.thought_seconds),
+        "tokens": mean(lambda reply: reply.tokens),
+        "thought_tokens": mean(lambda reply: None if reply.tokens is None else reply.think_tokens or 0),
+        "seconds_per_token": mean(lambda reply: reply.seconds / reply.tokens if reply.tokens else None),
+    }
+
+
+_LINES = (
+    ("seconds", "seconds a reply", 3),
+    ("thought_seconds", "of which thinking", 3),
+    ("tokens", "tokens a reply", 1),
+    ("thought_tokens", "of which thinking", 1),
+    ("seconds_per_token", "seconds a token", 4),
+)
+
+
+def measure_latency(policy: str, personas: Path, limit: int, variant: str | None, out: Path | None, params: Path) -> str:
+    """The times of the replies to the first `limit` personas, as text; all figures go to `out` if it is given.
+
+    The user is the scripted one, whose own time is not counted. One dialogue before warms the model up. Raises ValueError for a chat
+    endpoint, whose stored answers would take no time.
+    """
+    if is_served(policy):
+        raise ValueError(
+            f"{policy}: a chat endpoint's answers are stored, and a stored answer takes no time; their times are in its ledger"
+        )
+    settings = as_evaluated(with_simulator(load_settings(params, variant), "scripted", None))
+    people = validate_file(personas)[:limit]
+    who = candidate(policy, settings, variant)
+    jobs = jobs_of(people, who.name, settings.seed, 1)
+    with who.opened(settings, concurrency=1) as talk:
+        talk.hold(jobs[:1])
+        timed = TimedPolicy(talk.policy, time.perf_counter)
+        replace(talk, policy=timed).hold(jobs)
+    persona_of = {job.dialogue_id: job.persona.persona_id for job in jobs}
+    found = latency(timed.replies, persona_of, settings.evaluation.bootstrap_samples, settings.seed)
+    if out:
+        write_json(out, {"policy": who.name, **found})
+    return "\n".join([f"{who.name}: {found['replies']} replies to {len(people)} personas, one at a time", *_lines(found)])
+
+
+def _lines(found: Mapping[str, Any]) -> list[str]:
+    return [f"{heading:<18} {_estimate(found[name], decimals)}" for name, heading, decimals in _LINES]
+
+
+def _estimate(one: Mapping[str, Any], decimals: int) -> str:
+    if one["value"] is None:
+        return f"unknown: {one['reason']}"
+    low, high = one["ci95"]
+    return f"{one['value']:.{decimals}f}  [{low:.{decimals}f}, {high:.{decimals}f}]"

@@ -1,0 +1,1 @@
+"""The paper run: all variants, seeds and users beside the published results."""

@@ -1,0 +1,153 @@
+"""What is there of the paper run, read from its folders. A policy that did not finish is named with the reason and counts nowhere.
+
+A trained policy counts only while its training logs lie beside it: they are gone as soon as its training is begun anew, so transcripts of
+an older policy can never stand in for one that failed.
+
+What the paper run consists of: policies, each of a kind (how it was trained) and with a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlver.components.domain.files import BadFile
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.report.material import Curve, check_belongs, read_curve, read_object
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.scoring.sentient import by_persona, final_emotion
+from rlver.components.settings.settings import Settings
+
+USERS = ("vanilla", "challenging")  # of the benchmark: every policy talks with both
+CURRICULUM = "curriculum"
+
+
+@dataclass(frozen=True, order=True)
+class PaperKind:
+    """How a policy was trained: `algorithm` ppo or grpo, `users` a difficulty or CURRICULUM. The untrained ones have neither."""
+
+    algorithm: str | None
+    thinking: bool
+    users: str | None
+
+    @property
+    def prompt(self) -> str:
+        return "think" if self.thinking else "direct"
+
+    @property
+    def recipe(self) -> str:
+        """Algorithm and prompt, as a reader says it: PPO, think."""
+        return f"{self.algorithm.upper() if self.algorithm else 'base'}, {self.prompt}"
+
+    def __str__(self) -> str:
+        return f"{self.recipe}, {self.users} users" if self.users else self.recipe
+
+
+@dataclass(frozen=True)
+class PlannedPolicy:
+    """One policy. `base` names the run it is compared with (a base itself); `logs` is the folder of its learning curves."""
+
+    name: str
+    kind: PaperKind
+    seed: int
+    base: str
+    logs: Path
+
+    @property
+    def is_base(self) -> bool:
+        return self.name == self.base
+
+
+def kind_of(settings: Settings, is_base: bool) -> PaperKind:
+    """The kind of a policy trained with these settings, or of a base spoken to with them."""
+    if is_base:
+        return PaperKind(None, settings.policy.thinking, None)
+    train = settings.train
+    users = train.difficulties[0] if train.curriculum == "none" else CURRICULUM
+    return PaperKind(train.algorithm, settings.policy.thinking, users)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A policy with one user: its dialogues and the metrics that the score stage made of them."""
+
+    dialogues: tuple[Dialogue, ...]
+    metrics: Mapping[str, Any]
+
+    @property
+    def emotions(self) -> dict[str, list[float]]:
+        """Final emotions by persona."""
+        return by_persona(self.dialogues, final_emotion)
+
+
+@dataclass(frozen=True)
+class PaperPolicy:
+    """What is there of one run. `tested` is by user; `problem` says what is missing and why, None for a complete one."""
+
+    run: PlannedPolicy
+    tested: Mapping[str, Tested]
+    general: Mapping[str, Any] | None
+    training: Curve | None
+    held_out: Curve | None
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class PaperRun:
+    """All policies that were planned, in the order of the table."""
+
+    policies: tuple[PaperPolicy, ...]
+
+    def of_kind(self, kind: PaperKind) -> list[PaperPolicy]:
+        return [policy for policy in self.policies if policy.run.kind == kind]
+
+    @property
+    def incomplete(self) -> list[PaperPolicy]:
+        return [policy for policy in self.policies if policy.problem is not None]
+
+
+def load_paper_run(runs: Sequence[PlannedPolicy], transcripts: Path, metrics: Path, failures: Mapping[str, str]) -> PaperRun:
+    """Read `transcripts`/<run>/<user>.jsonl, `metrics`/<run>/ and the runs' logs; `failures` are the reasons of stages `…@<run>`.
+
+    Raises BadFile, in one line, for a broken file or metrics of other transcripts.
+    """
+    return PaperRun(tuple(_load(run, transcripts / run.name, metrics / run.name, failures) for run in runs))
+
+
+def read_failures(path: Path) -> dict[str, str]:
+    """Reasons by stage, as `rlver run` left them; empty without the file."""
+    return {stage: str(reason).removeprefix(f"{stage}: ") for stage, reason in (read_object(path) or {}).items()}
+
+
+def _load(run: PlannedPolicy, transcripts: Path, metrics: Path, failures: Mapping[str, str]) -> PaperPolicy:
+    reason = "; ".join(f"{_stage(name)} failed: {why}" for name, why in failures.items() if name.endswith(f"@{run.name}"))
+    if not (run.is_base or run.logs.is_dir()):
+        return PaperPolicy(run, {}, None, None, None, reason or "not trained yet")
+    tested = {user: found for user in USERS if (found := _tested(transcripts / f"{user}.jsonl", metrics / f"{user}.json")) is not None}
+    absent = [f"no scored dialogues with the {user} user" for user in USERS if user not in tested]
+    return PaperPolicy(
+        run=run,
+        tested=tested,
+        general=read_object(metrics / "general.json"),
+        training=read_curve(run.logs / "train.csv"),
+        held_out=read_curve(run.logs / "evaluation.csv"),
+        problem="; ".join([*absent, *([reason] if reason else [])]) if absent else None,
+    )
+
+
+def _tested(transcripts: Path, metrics: Path) -> Tested | None:
+    scores = read_object(metrics)
+    if scores is None or not transcripts.is_file():
+        return None
+    dialogues = tuple(load_transcripts(transcripts))
+    check_belongs(metrics, scores, transcripts, dialogues)
+    user = transcripts.stem
+    if other := sorted({dialogue.simulator.difficulty for dialogue in dialogues} - {user}):
+        raise BadFile(f"{transcripts}: these dialogues are with the {', '.join(other)} user; run converse again")
+    return Tested(dialogues, scores)
+
+
+def _stage(name: str) -> str:
+    return name.rpartition(":")[2].partition("@")[0]

@@ -1,0 +1,146 @@
+"""The page of the paper run and the file beside it, from material alone: no clock, no machine.
+
+The figures of the paper run: how every policy learned, and which dialogue acts it came to use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+from matplotlib.lines import Line2D
+
+from rlver.components.domain.files import write_text_atomically
+from rlver.components.report import ink
+from rlver.components.report import page as headline
+from rlver.components.report.curves import emotion_axis
+from rlver.components.report.maps import map_panel
+from rlver.components.report.material import known_shapes
+from rlver.components.report.page import asset, environment
+from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3, readable
+from rlver.components.scoring.acts import frequencies
+from rlver.tasks.studies.paper import tables
+from rlver.tasks.studies.paper import tables as summary
+from rlver.tasks.studies.paper.contrasts import FindingOutcome, findings
+from rlver.tasks.studies.paper.material import USERS, PaperPolicy, PaperRun
+
+_TONES = {
+    FindingOutcome.REAPPEARS: "pass",
+    FindingOutcome.OPPOSITE: "fail",
+    FindingOutcome.INCONCLUSIVE: "inconclusive",
+    FindingOutcome.NOT_MEASURED: "none",
+}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What the tables need that the material does not hold."""
+
+    seed: int  # of the bootstrap
+    bootstrap_samples: int
+    margin: float  # of the non-inferiority comparison
+    model: str | None  # the base model's name; None for the tiny policy built here
+
+
+@known_shapes()
+def write_paper_report(paper: PaperRun, numbers: Numbers, out: Path) -> None:
+    """Write index.html and results.md into `out`."""
+    found = findings(paper, numbers.bootstrap_samples, numbers.seed)
+    drawings = {drawn.name: Markup(ink.svg(drawn.figure, drawn.name, drawn.description)) for drawn in figures(paper)}
+    page = environment("paper").get_template("paper.html.j2").render(
+        paper=paper,
+        users=USERS,
+        rows={user: tables.policy_rows(paper, user) for user in USERS},
+        seeded=tables.seed_rows(paper),
+        quantities=tables.SEEDED,
+        spread=summary.spread_in_words,
+        colours=colours(paper),
+        findings=found,
+        tally=summary.tally(found),
+        missing=summary.missing(paper),
+        estimate=summary.estimate_in_words,
+        tones=_TONES,
+        ability=tables.ability_rows(paper, numbers.margin),
+        tasks=summary.tasks_in_words,
+        table_1=TABLE_1,
+        table_3=TABLE_3,
+        source=SOURCE,
+        figures=drawings,
+        statement=headline.statement(ReportRun(numbers.seed, numbers.margin, numbers.model)),
+        style=Markup(asset("style.css")),
+    )  # fmt: skip
+    write_text_atomically(out / "results.md", summary.results_markdown(paper, found, numbers.margin))
+    write_text_atomically(out / "index.html", page)
+
+
+_MOST_ACTS = 14
+
+
+def learning_curves(paper: PaperRun) -> ink.Drawn | None:
+    """Held-out emotion over training steps: a panel for each kind of training user, a colour for algorithm and prompt, a line a seed."""
+    learned = [policy for policy in paper.policies if policy.held_out and "emotion_mean" in policy.held_out.columns]
+    if not learned:
+        return None
+    users = list(dict.fromkeys(policy.run.kind.users or "" for policy in learned))
+    recipes = sorted({policy.run.kind.recipe for policy in paper.policies if not policy.run.is_base})
+    named: dict[str, Line2D] = {}
+    with ink.drawing(ink.WIDTH, 3.4) as figure:
+        panels = figure.subplots(1, len(users), squeeze=False, sharex=True, sharey=True).flat
+        for axes, trained_with in zip(panels, users, strict=True):
+            emotion_axis(axes)
+            axes.set_title(f"Trained with: {trained_with}")
+            axes.set_xlabel("Training step")
+            for policy in (one for one in learned if one.run.kind.users == trained_with):
+                assert policy.held_out is not None
+                recipe = policy.run.kind.recipe
+                (line,) = axes.plot(
+                    policy.held_out.steps,
+                    policy.held_out.columns["emotion_mean"],
+                    **ink.series_style(1 + recipes.index(recipe)),
+                    linewidth=1.6,
+                    marker="o",
+                    markersize=3,
+                )
+                named.setdefault(recipe, line)
+        panels[0].set_ylabel("Mean final emotion, held out")
+        figure.legend([named[recipe] for recipe in sorted(named)], sorted(named), loc="outside upper left", ncols=6, handlelength=1.8)
+    return ink.Drawn("paper-learning", figure, "Mean final emotion of held-out personas over training steps, for every policy")
+
+
+def strategy_profile(paper: PaperRun) -> ink.Drawn | None:
+    """Policy by dialogue act: the share of replies with it, with the vanilla user. The fuller a cell, the higher."""
+    user = USERS[0]
+    profiles = [(policy.run.name, frequencies(policy.tested[user].dialogues)) for policy in paper.policies if user in policy.tested]
+    acts = _most_used([profile for _, profile in profiles])
+    if not acts:
+        return None
+    with ink.drawing(ink.WIDTH, 0.75 + 0.34 * len(profiles)) as figure:
+        axes = figure.subplots()
+        map_panel(axes, [[profile.get(act, 0.0) for act in acts] for _, profile in profiles], 1.0, "{:.0%}")
+        axes.set_xticks(range(len(acts)), [readable(act).replace(" ", "\n", 1) for act in acts], linespacing=1.15, va="baseline")
+        axes.set_yticks(range(len(profiles)), [name for name, _ in profiles])
+    return ink.Drawn("paper-strategies", figure, "Share of replies with each dialogue act, for every policy with the vanilla user")
+
+
+def figures(paper: PaperRun) -> list[ink.Drawn]:
+    """All that can be drawn, in the order of the page."""
+    return [drawn for draw in (learning_curves, strategy_profile) if (drawn := draw(paper)) is not None]
+
+
+def _most_used(profiles: Sequence[dict[str, float]]) -> list[str]:
+    """Acts by their summed frequency, the most frequent first."""
+    acts = {act for profile in profiles for act in profile}
+    return sorted(acts, key=lambda act: (-sum(profile.get(act, 0.0) for profile in profiles), act))[:_MOST_ACTS]
+
+
+def colours(paper: PaperRun) -> dict[str, str]:
+    """The page's colour of every policy, the same as in the figure of learning curves."""
+    recipes = sorted({policy.run.kind.recipe for policy in paper.policies if not policy.run.is_base})
+
+    def position(policy: PaperPolicy) -> int:
+        return 0 if policy.run.is_base else 1 + recipes.index(policy.run.kind.recipe)
+
+    return {policy.run.name: f"var(--{ink.series_variable(position(policy))})" for policy in paper.policies}

@@ -1,0 +1,1 @@
+"""Does a score hold for users who speak otherwise?"""

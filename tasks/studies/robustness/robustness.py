@@ -1,0 +1,253 @@
+"""How much of a policy's score is left with other users: per shift, paired with the unshifted dialogues of the same personas and seeds.
+
+A difference is the shifted emotion minus the unshifted one, so a drop is negative. The p-values of one policy's shifts are one family.
+
+Do two appraisers put the same things in the same order? Rank correlations with intervals, personas resampled whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import stdev
+
+import numpy as np
+
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.scoring import sentient, statistics
+from rlver.components.scoring.leaderboard import Standing, standing
+from rlver.components.scoring.statistics import Estimated, Interval, holm
+
+_CELLS = 2_000_000  # weights held at once; bounds memory, never the result
+_WHOLE = Interval(-1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class RankAgreement:
+    """A rank correlation over `n` things and its 95% interval; the whole range where resamples rarely have an order."""
+
+    value: float
+    ci95: Interval
+    n: int
+
+
+def over_dialogues(pairs: Mapping[str, Sequence[tuple[float, float]]], samples: int, seed: int) -> RankAgreement | None:
+    """Spearman's rho of (first, second) over all dialogues; keys are personas. None without an order on either side."""
+    personas = sorted(name for name in pairs if pairs[name])
+    if not personas:
+        raise ValueError("there is no dialogue that both have appraised")
+    rows = [(index, *pair) for index, name in enumerate(personas) for pair in pairs[name]]
+    owner = np.array([row[0] for row in rows])
+    first, second = (_classes(np.array([row[side] for row in rows])) for side in (1, 2))
+    value = float(_weighted_rho(np.ones((1, len(rows))), first, second)[0])
+    if math.isnan(value):
+        return None
+    drawn = np.concatenate(
+        [_weighted_rho(weights[:, owner], first, second) for weights in _draws(len(personas), samples, seed, width=len(rows))]
+    )
+    return RankAgreement(value, _interval(drawn), len(rows))
+
+
+def over_policies(
+    first: Mapping[str, Mapping[str, float]], second: Mapping[str, Mapping[str, float]], samples: int, seed: int
+) -> tuple[RankAgreement | None, RankAgreement | None]:
+    """(Spearman's rho, Kendall's tau-b) of the policies' mean emotions. Both arguments: policy -> persona -> emotion.
+
+    Only personas that both have of every policy count. Raises ValueError for fewer than two policies or no such persona.
+    """
+    policies = sorted(first)
+    if len(policies) < 2 or policies != sorted(second):
+        raise ValueError(f"an order needs the same two policies or more on both sides, got {', '.join(policies) or 'none'}")
+    shared = sorted(set.intersection(*(set(side[policy]) for side in (first, second) for policy in policies)))
+    if not shared:
+        raise ValueError("no persona was appraised by both in dialogues with every policy")
+    tables = [np.array([[side[policy][persona] for policy in policies] for persona in shared]) for side in (first, second)]
+    whole = [_orders(table.mean(axis=0, keepdims=True)) for table in tables]
+    drawn = [np.concatenate([_orders(weights @ table / len(shared)) for weights in _draws(len(shared), samples, seed)]) for table in tables]
+    results = []
+    for correlate in (_rho_of_orders, _tau_of_orders):
+        value = float(correlate(*whole)[0])
+        results.append(None if math.isnan(value) else RankAgreement(value, _interval(correlate(*drawn)), len(policies)))
+    return results[0], results[1]
+
+
+def _draws(clusters: int, samples: int, seed: int, width: int = 1) -> list[np.ndarray]:
+    """How often each cluster is drawn, `samples` rows in all."""
+    random = np.random.default_rng(seed)
+    rows = max(1, _CELLS // max(clusters, width))
+    return [random.multinomial(clusters, np.full(clusters, 1 / clusters), size=min(rows, samples - at)) for at in range(0, samples, rows)]
+
+
+def _classes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each value, which of the different values it is (rising); and the same as a table value x class."""
+    levels, which = np.unique(values, return_inverse=True)
+    return which, np.eye(len(levels))[which]
+
+
+def _weighted_rho(weights: np.ndarray, first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Spearman's rho where row b counts value i `weights[b, i]` times; NaN without an order."""
+    ranks = []
+    for which, table in (first, second):
+        counts = weights @ table
+        ranks.append((np.cumsum(counts, axis=1) - counts / 2)[:, which])
+    return _pearson(weights, *ranks)
+
+
+def _pearson(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    total = weights.sum(axis=1, keepdims=True)
+    x, y = (values - (weights * values).sum(axis=1, keepdims=True) / total for values in (x, y))
+    spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
+    return _divided((weights * x * y).sum(axis=1), spread)
+
+
+def _orders(means: np.ndarray) -> np.ndarray:
+    """[b, i, j]: +1 where policy i stands above policy j in row b, -1 below, 0 equal."""
+    signs: np.ndarray = np.sign(np.round(means[:, :, None] - means[:, None, :], 9))
+    return signs
+
+
+def _rho_of_orders(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Mid-ranks are, but for a constant, half the sums of the signs."""
+    return _pearson(np.ones(first.shape[:2]), first.sum(axis=2), second.sum(axis=2))
+
+
+def _tau_of_orders(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    size = np.sqrt((first**2).sum(axis=(1, 2)) * (second**2).sum(axis=(1, 2)))
+    return _divided((first * second).sum(axis=(1, 2)), size)
+
+
+def _divided(products: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """NaN where there is no spread, and so no order."""
+    return np.where(spread > 1e-9, products / np.maximum(spread, 1e-9), np.nan)
+
+
+def _interval(drawn: np.ndarray) -> Interval:
+    """Percentiles of the resamples that have an order; the whole range when fewer than half have one."""
+    known = drawn[~np.isnan(drawn)]
+    if 2 * len(known) < len(drawn):
+        return _WHOLE
+    low, high = np.quantile(known, [0.025, 0.975])
+    return Interval(float(low), float(high))
+
+
+_DIFFERENCES = Interval(-100.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Shifted minus unshifted in points of emotion, over the personas scored both times. `detectable`: the smallest true change that as
+    many personas would show in four of five reports (5%, two-sided)."""
+
+    difference: Estimated
+    p_value: float  # two-sided, of "the shift changes nothing"
+    p_holm: float  # adjusted over this policy's shifts
+    detectable: float
+
+
+@dataclass(frozen=True)
+class ShiftRow:
+    """One policy with one kind of user; `change` is None for the unshifted one."""
+
+    shift: str
+    score: Standing
+    change: Change | None
+
+
+def rows(policy: Mapping[str, Sequence[Dialogue]], unshifted: str, samples: int, seed: int) -> list[ShiftRow]:
+    """The rows of one policy, in the order of its shifts. `policy`: shift -> dialogues, of which one is `unshifted`.
+
+    Raises ValueError when a shift has no scorable dialogue, or none with a persona that was scored unshifted.
+    """
+    own = {shift: sentient.by_persona(dialogues, sentient.final_emotion) for shift, dialogues in policy.items()}
+    differences = {shift: statistics.paired_differences(values, own[unshifted]) for shift, values in own.items() if shift != unshifted}
+    lonely = [shift for shift, of_personas in differences.items() if not of_personas]
+    if lonely:
+        raise ValueError(f"{lonely[0]}: no persona was scored both with and without the shift")
+    p_values = {shift: sign_flip_p(list(of_personas.values()), samples, seed) for shift, of_personas in differences.items()}
+    adjusted = holm(p_values)
+    return [
+        ShiftRow(
+            shift,
+            standing(dialogues, shift, samples, seed),
+            None if shift == unshifted else _change(differences[shift], p_values[shift], adjusted[shift], samples, seed),
+        )
+        for shift, dialogues in policy.items()
+    ]
+
+
+def _change(differences: Mapping[str, float], p_value: float, p_holm: float, samples: int, seed: int) -> Change:
+    spread = stdev(differences.values()) if len(differences) > 1 else math.inf
+    return Change(
+        statistics.paired_mean(differences, samples, seed, _DIFFERENCES),
+        p_value,
+        p_holm,
+        statistics.minimum_detectable_difference(spread, len(differences), freedom=max(1, len(differences) - 1)),
+    )
+
+
+def sign_flip_p(differences: Sequence[float], samples: int, seed: int) -> float:
+    """Two-sided p of "each difference is as likely with the other sign" (Fisher's randomisation test, drawn `samples` times)."""
+    values = np.array(differences)
+    random = np.random.default_rng(seed)
+    flipped = np.abs(np.array([random.choice((-1.0, 1.0), size=len(values)) @ values for _ in range(samples)]))
+    return (1 + int(np.sum(flipped >= abs(values.sum()) - 1e-9))) / (1 + samples)
+
+
+@dataclass(frozen=True)
+class SecondOpinion:
+    """The same dialogues as another appraiser sees them. `means`: policy -> mean final emotion of (first, second).
+
+    Over policies there is an order from two policies on; of two it is either the same or the reverse.
+    """
+
+    first: str
+    second: str
+    means: Mapping[str, tuple[float, float]]
+    dialogues: Mapping[str, RankAgreement | None]  # policy -> Spearman's rho
+    policies_rho: RankAgreement | None
+    policies_tau: RankAgreement | None
+
+
+def second_opinion(
+    names: tuple[str, str],
+    first: Mapping[str, Sequence[Dialogue]],
+    second: Mapping[str, Mapping[str, int]],
+    samples: int,
+    seed: int,
+) -> SecondOpinion:
+    """Agreement of two appraisers. `first`: policy -> dialogues; `second`: policy -> dialogue_id -> final emotion.
+
+    Raises ValueError when they share no dialogue of a policy.
+    """
+    pairs = {policy: _pairs(dialogues, second[policy]) for policy, dialogues in first.items()}
+    for policy, of_personas in pairs.items():
+        if not of_personas:
+            raise ValueError(f"{names[1]}: it has none of the dialogues with {policy}; appraise the transcripts of this report")
+    sides: list[dict[str, dict[str, float]]] = [
+        {
+            policy: {persona: _mean([one[side] for one in of]) for persona, of in of_personas.items()}
+            for policy, of_personas in pairs.items()
+        }
+        for side in (0, 1)
+    ]
+    rho, tau = over_policies(sides[0], sides[1], samples, seed) if len(pairs) > 1 else (None, None)
+    means = {
+        policy: (_mean([one[0] for of in of_personas.values() for one in of]), _mean([one[1] for of in of_personas.values() for one in of]))
+        for policy, of_personas in pairs.items()
+    }
+    dialogues = {policy: over_dialogues(of_personas, samples, seed) for policy, of_personas in pairs.items()}
+    return SecondOpinion(*names, means, dialogues, rho, tau)
+
+
+def _pairs(dialogues: Sequence[Dialogue], second: Mapping[str, int]) -> dict[str, list[tuple[float, float]]]:
+    """(first, second) of every dialogue that both scored, by persona."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for dialogue in dialogues:
+        if dialogue.emotion_final is not None and dialogue.dialogue_id in second:
+            found.setdefault(dialogue.persona_id, []).append((float(dialogue.emotion_final), float(second[dialogue.dialogue_id])))
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

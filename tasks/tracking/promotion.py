@@ -1,0 +1,163 @@
+"""The promotion gate: may this policy take the champion's place? Three conditions, each with what was found; numbers decide, nobody's hope.
+
+gain: on the personas both talked with, the lower end of the paired 95% interval of the final emotion is above 0;
+general ability: no non-inferiority test against the champion says *fail* (inconclusive is not a failure, and is said);
+hacking audit: its outcome is clean (no alarm, and dialogues enough to judge); checks that could not be judged are named.
+
+The card of a registered policy: where it comes from, how it was measured, what it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlver.components.ability.noninferiority import LossOutcome, NotComparable, compare_general
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.scoring.leaderboard import compare
+
+CLEAN = "clean"
+
+
+@dataclass(frozen=True)
+class PromotionEvidence:
+    """What is known of one policy. `general` and `audit` are the contents of general.json and audit.json, None where there is none."""
+
+    name: str
+    dialogues: Sequence[Dialogue]
+    general: Mapping[str, Any] | None
+    audit: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition of the gate, whether it is met, and on what grounds."""
+
+    name: str
+    met: bool
+    finding: str
+
+
+def conditions(
+    candidate: PromotionEvidence, champion: PromotionEvidence, margin: float, bootstrap_samples: int, seed: int
+) -> tuple[Condition, ...]:
+    """The gate's three conditions. What cannot be compared or was not measured is not met, with the reason as its finding."""
+    return (
+        _gain(candidate, champion, bootstrap_samples, seed),
+        _general(candidate, champion, margin),
+        _audit(candidate),
+    )
+
+
+def table(found: Sequence[Condition]) -> str:
+    """The conditions as a Markdown table."""
+    rows = [f"| {condition.name} | {'met' if condition.met else '**not met**'} | {condition.finding} |" for condition in found]
+    return "\n".join(["| condition | | finding |", "|---|---|---|", *rows])
+
+
+def _gain(candidate: PromotionEvidence, champion: PromotionEvidence, samples: int, seed: int) -> Condition:
+    name = f"gain over {champion.name}"
+    try:
+        compared = compare(champion.dialogues, candidate.dialogues, samples, seed)
+    except ValueError as error:
+        return Condition(name, False, str(error))
+    row = next(row for row in compared.rows if row.quantity == "emotion_mean")
+    low, high = row.difference.ci95
+    finding = f"{row.a:.1f} → {row.b:.1f}, paired {row.difference.value:+.1f} [{low:+.1f}, {high:+.1f}] over {compared.personas} personas"
+    return Condition(name, low > 0, finding)
+
+
+def _general(candidate: PromotionEvidence, champion: PromotionEvidence, margin: float) -> Condition:
+    name = "general ability"
+    if candidate.general is None or champion.general is None:
+        missing = candidate if candidate.general is None else champion
+        return Condition(name, False, f"{missing.name} was not benchmarked: run `rlver run --only benchmark`")
+    try:
+        compared = compare_general(champion.general, candidate.general, margin)
+    except NotComparable as error:
+        return Condition(name, False, str(error))
+    tasks = ", ".join(f"{task} {row['difference']:+.3f} {row['outcome']}" for task, row in compared["tasks"].items())
+    return Condition(name, compared["outcome"] != LossOutcome.FAIL, f"{compared['outcome']}: {tasks} (margin {margin:g})")
+
+
+def _audit(candidate: PromotionEvidence) -> Condition:
+    name = "hacking audit"
+    if candidate.audit is None:
+        return Condition(name, False, f"{candidate.name} was not audited: run `rlver run --only report`")
+    outcome = str(candidate.audit["outcome"])
+    named = [audit_why] if (audit_why := candidate.audit.get("why")) else []
+    named += [
+        f"{word}: {', '.join(found)}"
+        for word in ("alarm", "unknown")
+        if (found := [check["name"] for check in candidate.audit["checks"] if check["outcome"] == word])
+    ]
+    return Condition(name, outcome == CLEAN, "; ".join([outcome, *named]))
+
+
+_SHOWN = ("seed", "simulator.kind", "simulator.difficulty", "policy.thinking", "train.algorithm", "train.steps", "train.personas_per_step",
+          "train.group_size", "train.learning_rate", "train.beta", "train.curriculum")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a card says of a policy. `data`: path and MD5 of what it was trained on; `sentient`: the contents of sentient.json."""
+
+    variant: str
+    base: str
+    own_base: bool
+    parameters: Mapping[str, str]
+    data: Mapping[str, str]
+    sentient: Mapping[str, Any]
+    md5: str
+    commit: str
+
+
+def model_card(facts: Facts, found: Sequence[Condition]) -> str:
+    """The card in Markdown."""
+    licence = "Apache-2.0, as the project" if facts.own_base else f"that of {facts.base}, from which it was trained, and of its personas"
+    shown = [name for name in _SHOWN if name in facts.parameters]
+    return "\n".join(
+        [
+            f"# {facts.variant}",
+            "",
+            "A dialogue policy trained by reinforcement learning from verifiable emotion rewards (RLVER, arXiv 2507.03112).",
+            "",
+            f"- base: {facts.base}",
+            f"- data: {', '.join(f'{path} (MD5 {md5})' for path, md5 in sorted(facts.data.items()))}",
+            f"- parameters: {', '.join(f'{name} {facts.parameters[name]}' for name in shown)}",
+            f"- code: commit {facts.commit}; model MD5 {facts.md5}",
+            f"- licence: {licence}",
+            "",
+            "## Measured",
+            "",
+            *_measured(facts.sentient),
+            "",
+            "## Why it was promoted",
+            "",
+            table(found),
+            "",
+            "## What it is not",
+            "",
+            "A score is how a *simulated* user felt; intervals cover personas and sampling, not training runs. It was not tested for safety, and "
+            "is no help in a crisis.",
+            "",
+        ]
+    )
+
+
+def _measured(sentient: Mapping[str, Any]) -> list[str]:
+    paired = sentient.get("paired_to_base")
+    rows = [
+        f"- final emotion {sentient['emotion_mean']:.1f} {_ends(sentient['emotion_ci95'], '.1f')}, 95% interval, {sentient['n']} dialogues, "
+        f"{sentient['failed_dialogues']} of them unscorable",
+        f"- success {sentient['success_rate']:.0%} {_ends(sentient['success_ci95'], '.0%')}, "
+        f"failure {sentient['failure_rate']:.0%} {_ends(sentient['failure_ci95'], '.0%')}",
+    ]
+    if paired:
+        rows.append(f"- to the base, paired: {paired['difference']:+.1f} {_ends(paired['ci95'], '+.1f')}, {paired['personas']} personas")
+    return rows
+
+
+def _ends(ends: Sequence[float], form: str) -> str:
+    return f"[{ends[0]:{form}}, {ends[1]:{form}}]"

@@ -1,0 +1,243 @@
+"""What a finished stage left on disk, as plain values, ready for any tracker. Knows no tracker and no stage by name.
+
+dvc.lock is the source: it says with which parameters a stage ran, what it read, and the MD5 of everything it wrote. The kind of an
+output follows from its place, in the root or in a pipeline's own folder: models/, logs/, transcripts/, metrics/, data/, and anything else
+is a plain artifact.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from rlver.components.domain.files import read_json
+from rlver.components.report.panels.appraiser import CARD_FILES, appraiser_card
+from rlver.components.users.distilled.folder import folder_of
+from rlver.tasks.graph.dvc import LockedStage
+from rlver.tasks.runtime.stage import costs_file
+
+SAMPLE_TRANSCRIPTS = 20
+KINDS = ("models", "logs", "transcripts", "metrics", "data")
+
+T = TypeVar("T")
+
+
+class CurvePoint(NamedTuple):
+    """One value of a curve."""
+
+    name: str
+    step: int
+    value: float
+
+
+class File(NamedTuple):
+    """A file or folder of the project: where it is, its path in the project and DVC's MD5."""
+
+    path: Path
+    name: str
+    md5: str
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """Everything worth tracking of one stage's last run."""
+
+    name: str
+    digest: str
+    md5s: Mapping[str, str]
+    parameters: Mapping[str, str]
+    metrics: Mapping[str, float]
+    curves: tuple[CurvePoint, ...]
+    datasets: tuple[File, ...]
+    datasets_read: tuple[File, ...]
+    transcripts: tuple[File, ...]
+    models: tuple[File, ...]
+    models_read: tuple[File, ...]
+    artifacts: tuple[File, ...]
+
+    FILES: ClassVar[tuple[str, ...]] = ("datasets", "datasets_read", "transcripts", "models", "models_read", "artifacts")
+
+    @property
+    def variant(self) -> str | None:
+        return self.name.partition("@")[2] or None
+
+
+class Revision(NamedTuple):
+    """The git commit the files belong to; `dirty` when tracked files, other than those a run writes itself, differ from it."""
+
+    commit: str
+    dirty: bool
+
+
+def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
+    """Collect the record of stage `name` of dvc.lock from its files. A file that is gone (DVC can restore it) is left out."""
+    stage = lock[name]
+    written = [File(root / path, path, md5) for path, md5 in stage.outputs.items() if (root / path).exists()]
+    used = [File(root / path, path, md5) for path, md5 in stage.dependencies.items() if (root / path).exists()]
+
+    def under(files: list[File], folder: str) -> tuple[File, ...]:
+        return tuple(file for file in files if kind(file.name) == folder)
+
+    metrics: dict[str, float] = {}
+    scored = under(written, "metrics")
+    for file in scored:
+        prefix = f"{file.path.stem}/" if len(scored) > 1 else ""
+        numbers = flat_numbers(read_json(file.path, f"run `rlver run --only {name}` again"))
+        metrics.update({prefix + quantity: value for quantity, value in numbers.items()})
+    for path in stage.outputs:
+        if (spent := root / costs_file(Path(path))).is_file():
+            metrics.update(flat_numbers(read_json(spent, f"run `rlver run --only {name}` again")))
+    parameters = effective_parameters(stage.parameters)
+    if stage.seed is not None:
+        parameters["seed"] = str(stage.seed)
+    appraiser = _appraiser(root, parameters.get("simulator.appraiser", ""))
+    metrics.update(flat_numbers({"appraiser": appraiser_card(appraiser)}) if appraiser else {})
+    return StageRecord(
+        name=stage.name,
+        digest=stage.digest,
+        md5s=stage.outputs,
+        parameters=parameters,
+        metrics=metrics,
+        curves=tuple(point for file in under(written, "logs") for path in sorted(file.path.glob("*.csv")) for point in curve(path)),
+        datasets=tuple(jsonl for file in under(written, "data") for jsonl in _jsonl(file)),
+        datasets_read=tuple(jsonl for file in under(used, "data") for jsonl in _jsonl(file)),
+        transcripts=tuple(jsonl for file in under(written, "transcripts") for jsonl in _jsonl(file)),
+        models=under(written, "models"),
+        models_read=tuple(File(root / path, path, md5) for path, md5 in sorted(_models_behind(stage, lock).items())),
+        artifacts=(
+            *(file for file in written if kind(file.name) not in {"models", "transcripts", "data"}),
+            *(_card_files(appraiser) if appraiser else ()),
+        ),
+    )
+
+
+def kind(name: str) -> str | None:
+    """One of KINDS, from the place of a file in the project; None for anything else."""
+    return next((folder for folder in name.split("/")[:2] if folder in KINDS), None)
+
+
+def effective_parameters(by_file: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The parameters a stage ran with, flattened: params.yaml first, then the overlays over it."""
+    flat: dict[str, str] = {}
+    for _, values in sorted(by_file.items(), key=lambda item: item[0] != "params.yaml"):
+        flat.update({name: str(value) for name, value in _leaves(values, ".")})
+    return flat
+
+
+def flat_numbers(value: Any) -> dict[str, float]:
+    """Numbers of nested JSON by path: {"by_need": {"x": {"n": 3}}} -> {"by_need/x/n": 3.0}; a pair [lo, hi] becomes /lo and /hi."""
+    return {
+        metric_name(name): float(leaf)
+        for name, leaf in _leaves(_pairs_named(value), "/")
+        if isinstance(leaf, (int, float)) and not isinstance(leaf, bool) and abs(leaf) <= sys.float_info.max
+    }
+
+
+def curve(path: Path) -> Iterator[CurvePoint]:
+    """The numbers of a CSV file as `<file>/<column>` over its column `step` (or else its first column)."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file)
+        columns = list(rows.fieldnames or ())
+        if not columns:
+            return
+        axis = "step" if "step" in columns else columns[0]
+        for row in rows:
+            step = _number(row[axis])
+            if step is None or not math.isfinite(step):
+                continue
+            for column in columns:
+                value = None if column == axis else _number(row[column])
+                if value is not None:
+                    yield CurvePoint(metric_name(f"{path.stem}/{column}"), int(step), value)
+
+
+def sample(path: Path, lines: int = SAMPLE_TRANSCRIPTS) -> list[str]:
+    """The first lines of a JSONL file."""
+    with path.open(encoding="utf-8") as file:
+        return [line for line in islice(file, lines) if line.strip()]
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """`items` in lists of at most `size`."""
+    remaining = iter(items)
+    while part := list(islice(remaining, size)):
+        yield part
+
+
+def revision(root: Path) -> Revision | None:
+    """The commit checked out in `root`; None outside git."""
+    written_by_runs = (":!*dvc.lock", ":!metrics", ":!*/metrics/*")
+    commit = _git(root, "rev-parse", "HEAD")
+    status = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *written_by_runs)
+    return None if commit is None else Revision(commit, bool(status))
+
+
+def _models_behind(stage: LockedStage, lock: Mapping[str, LockedStage]) -> dict[str, str]:
+    """The models a stage reads, or the models that made the transcripts it reads, with their MD5s."""
+    read = {path: md5 for path, md5 in stage.dependencies.items() if kind(path) == "models"}
+    transcripts = {path for path in stage.dependencies if kind(path) == "transcripts"}
+    for other in lock.values():
+        if transcripts & set(other.outputs):
+            read.update({path: md5 for path, md5 in other.dependencies.items() if kind(path) == "models"})
+    return read
+
+
+def _appraiser(root: Path, named: str) -> Path | None:
+    """The folder of the learned appraiser that `simulator.appraiser` names; None for none, and for one that is gone."""
+    folder = root / folder_of(named) if named.startswith("distilled:") else None
+    return folder if folder and all((folder / name).is_file() for name in CARD_FILES) else None
+
+
+def _card_files(appraiser: Path) -> Iterator[File]:
+    for path in (appraiser / name for name in CARD_FILES):
+        yield File(path, f"appraiser/{path.name}", hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest())
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(("git", *arguments), cwd=root, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _jsonl(file: File) -> list[File]:
+    if file.path.is_dir():
+        return [File(path, f"{file.name}/{path.name}", file.md5) for path in sorted(file.path.glob("*.jsonl"))]
+    return [file] if file.path.suffix == ".jsonl" else []
+
+
+def _leaves(value: Any, separator: str, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, separator, f"{path}{separator}{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def _pairs_named(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _pairs_named(inner) for key, inner in value.items()}
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(end, (int, float)) for end in value):
+        return {"lo": value[0], "hi": value[1]}
+    return value
+
+
+def metric_name(name: str) -> str:
+    """MLflow takes letters, digits and _-. :/ in a metric's name."""
+    return "".join(letter if letter.isalnum() or letter in "_-. :/" else "_" for letter in name)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None

@@ -1,0 +1,264 @@
+"""The registry of policies in MLflow: numbered versions, each with its model card and the evidence for it, and the alias `champion`.
+
+A version's evidence (transcripts, general.json, audit.json) lies in the run that registered it, so that the next candidate can be compared with
+a champion whose files are long gone from the folder.
+
+A variant on its way into the registry: what DVC and the folder know of it, and its model card.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlver.components.domain.files import read_json
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.tasks.graph import dvc
+from rlver.tasks.tracking import records
+from rlver.tasks.tracking.promotion import Condition, Facts, PromotionEvidence, model_card
+from rlver.tasks.tracking.store import EXPERIMENT, make_database, readable
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+MODEL = "rlver-policy"
+CHAMPION = "champion"
+BEFORE = "champion_before"  # tag of a version that became champion: the number of the one before it, "none" for the first
+EVIDENCE = ("transcripts.jsonl", "general.json", "audit.json")
+CARD = "card.md"
+_DESCRIPTION_CHARACTERS = 4000
+
+
+class RegistryError(ValueError):
+    """What was asked of the registry cannot be done; one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """A registered policy. `md5` is DVC's of the model folder; `before` is the version that was champion before it, None: nobody or never."""
+
+    number: str
+    variant: str
+    md5: str
+    run: str
+    before: str | None
+
+    def __str__(self) -> str:
+        return f"version {self.number} ({self.variant})"
+
+
+class Registry:
+    """One MLflow registry. Every method raises TrackingUnavailable when it cannot be reached."""
+
+    def __init__(self, uri: str) -> None:
+        from mlflow import MlflowClient
+
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
+        with readable():
+            make_database(uri)
+            self._client: MlflowClient = MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+    def champion(self) -> Version | None:
+        """Who has the alias; None while nobody does."""
+        with readable():
+            if not self._client.search_registered_models(f"name = '{MODEL}'", max_results=1):
+                return None
+            number = self._client.get_registered_model(MODEL).aliases.get(CHAMPION)
+            return None if number is None else _version(self._client.get_model_version(MODEL, number))
+
+    def version(self, number: str) -> Version:
+        with readable():
+            return _version(self._client.get_model_version(MODEL, number))
+
+    def evidence(self, version: Version) -> PromotionEvidence:
+        """What was known of a version when it was registered."""
+        with readable(), tempfile.TemporaryDirectory() as folder:
+            files = Path(self._client.download_artifacts(version.run, "evidence", folder))
+            transcripts, general, audit = (files / name for name in EVIDENCE)
+            return PromotionEvidence(version.variant, load_transcripts(transcripts), _json(general), _json(audit))
+
+    def register(self, variant: str, md5: str, card: str, evidence: Mapping[str, str], tags: Mapping[str, str]) -> Version:
+        """A new version of the logged model with this MD5, with its card and the texts of its evidence. Raises RegistryError if MLflow has no such model."""
+        with readable():
+            experiment = self._client.get_experiment_by_name(EXPERIMENT)
+            found = self._client.search_logged_models([experiment.experiment_id], f"tags.md5 = '{md5}'") if experiment else []
+            logged = [model for model in found if str(model.status) == "READY" and model.tags.get("log_models") == "full"]
+            if experiment is None or not logged:
+                raise RegistryError(
+                    f"MLflow does not hold all of the model of {variant}: `rlver run` logs it, also when nothing is left to run, "
+                    "if tracking.log_models is full"
+                )
+            if not self._client.search_registered_models(f"name = '{MODEL}'", max_results=1):
+                self._client.create_registered_model(
+                    MODEL, description="Empathetic dialogue policies; the alias `champion` is the one in use."
+                )
+            run = self._client.create_run(
+                experiment.experiment_id, run_name=f"register {variant}", tags={"variant": variant, "stage": "register", **tags}
+            ).info.run_id
+            self._client.log_text(run, card, CARD)
+            for name, text in evidence.items():
+                self._client.log_text(run, text, f"evidence/{name}")
+            made = self._client.create_model_version(
+                MODEL,
+                source=logged[0].artifact_location,  # by its address alone: models:/ is looked up in a store of the process's own
+                run_id=run,
+                model_id=logged[0].model_id,
+                description=card[:_DESCRIPTION_CHARACTERS],
+                tags={"variant": variant, "md5": md5, **tags},
+            )
+            self._client.set_terminated(run)
+            return _version(self._client.get_model_version(MODEL, made.version))
+
+    def withdraw(self, version: Version, over: Version | None) -> None:
+        """Take back a version that `register` made; should it have the alias already, `over` gets it back."""
+        with readable():
+            if over and str(self._client.get_registered_model(MODEL).aliases.get(CHAMPION)) == version.number:
+                self._client.set_registered_model_alias(MODEL, CHAMPION, over.number)
+            self._client.delete_model_version(MODEL, version.number)
+            self._client.set_terminated(version.run, "FAILED")
+
+    def crown(self, version: Version, over: Version | None) -> None:
+        """Make a version the champion; it remembers `over`, who was."""
+        with readable():
+            self._client.set_model_version_tag(MODEL, version.number, BEFORE, over.number if over else "none")
+            self._client.set_registered_model_alias(MODEL, CHAMPION, version.number)
+
+    def roll_back(self) -> tuple[Version, Version]:
+        """The champion's alias goes back to the one before it; returns both. Raises RegistryError when there is none."""
+        now = self.champion()
+        if now is None:
+            raise RegistryError("there is no champion; `rlver promote VARIANT` makes one")
+        if now.before is None:
+            raise RegistryError(f"{now} is the first champion: there is nothing to go back to")
+        with readable():
+            previous = self.version(now.before)
+            self._client.set_model_version_tag(MODEL, now.number, "rolled_back", "true")
+            self._client.set_registered_model_alias(MODEL, CHAMPION, previous.number)
+        return now, previous
+
+
+def _version(found: ModelVersion) -> Version:
+    before = found.tags.get(BEFORE)
+    return Version(
+        str(found.version), found.tags["variant"], found.tags["md5"], str(found.run_id), None if before in (None, "none") else before
+    )
+
+
+def _json(path: Path) -> Any:
+    return read_json(path) if path.is_file() else None
+
+
+BASE = "base"
+REPORT, AUDITS = "report", Path("reports") / "audit.json"
+_STAGES = ("train", "converse", "score", "benchmark")
+
+
+class NotReady(ValueError):
+    """The variant cannot be judged yet; the message says what to run."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A variant whose stages are up to date. `texts` are its evidence by the name it has in the registry."""
+
+    variant: str
+    md5: str
+    evidence: PromotionEvidence
+    texts: Mapping[str, str]
+    facts: Facts
+    settings: Settings
+    tags: Mapping[str, str]
+
+    def card(self, found: Sequence[Condition]) -> str:
+        return model_card(self.facts, found)
+
+
+def candidate(root: Path, variant: str) -> Candidate:
+    """Everything about a trained variant of the root pipeline. Raises NotReady."""
+    plan = {step.name: step for step in dvc.plan(root)}
+    known = plan.keys()
+    stages = [f"{stage}@{variant}" for stage in _STAGES]
+    if not set(stages) <= known:
+        trained = sorted(name.partition("@")[2] for name in known if name.startswith("train@"))
+        raise NotReady(f"{variant} is not a trained variant of dvc.yaml; there is {', '.join(trained) or 'none'}")
+    if REPORT not in known:
+        raise NotReady(f"dvc.yaml has no stage {REPORT}, so nobody knows when reports/audit.json was made")
+    measured = [REPORT, *stages, f"converse@{BASE}", f"benchmark@{BASE}", *({BASE, "personas"} & known)]
+    stale = sorted(set(dvc.changed(root, measured)) & set(measured))
+    if stale:
+        raise NotReady(f"out of date: {', '.join(stale)}; run `rlver run` first, so that what is promoted is what was measured")
+    if f"transcripts/{variant}.jsonl" not in plan[REPORT].reads:
+        raise NotReady(
+            f"the stage {REPORT} of dvc.yaml does not read transcripts/{variant}.jsonl, so its audit may be old: add it to its deps"
+        )
+    lock = dvc.locked(root)
+    md5 = next(md5 for path, md5 in lock[f"train@{variant}"].outputs.items() if records.kind(path) == "models")
+    settings = load_settings(root / "params.yaml", variant)
+    texts = _texts(root, variant)
+    revision = records.revision(root)
+    tags = {"git_commit": revision.commit, "git_dirty": str(revision.dirty).lower()} if revision else {}
+    return Candidate(
+        variant=variant,
+        md5=md5,
+        evidence=_evidence(root, variant),
+        texts=texts,
+        facts=Facts(
+            variant=variant,
+            base="a tiny model trained from nothing by this project" if settings.base.kind == "tiny" else str(settings.base.model),
+            own_base=settings.base.kind == "tiny",
+            parameters=records.effective_parameters(lock[f"train@{variant}"].parameters),
+            data={path: md5 for path, md5 in lock[f"train@{variant}"].dependencies.items() if records.kind(path) == "data"},
+            sentient=_read_json(root / "metrics" / variant / "sentient.json"),
+            md5=md5,
+            commit=f"{revision.commit[:12]}{' with changes' if revision.dirty else ''}" if revision else "none",
+        ),
+        settings=settings,
+        tags=tags,
+    )
+
+
+def base_evidence(root: Path) -> PromotionEvidence:
+    """The untrained policy, which stands in for the champion while there is none."""
+    return _evidence(root, BASE)
+
+
+def _evidence(root: Path, variant: str) -> PromotionEvidence:
+    return PromotionEvidence(
+        variant, load_transcripts(_transcripts(root, variant)), _read_json(_general_of(root, variant)), _audit_of(root, variant)
+    )
+
+
+def _texts(root: Path, variant: str) -> dict[str, str]:
+    """The same as texts, by the names of EVIDENCE; what there is not is left out."""
+    general, audit = _general_of(root, variant), _audit_of(root, variant)
+    found = (
+        _transcripts(root, variant).read_text(encoding="utf-8"),
+        general.read_text(encoding="utf-8") if general.is_file() else None,
+        None if audit is None else json.dumps(audit),
+    )
+    return {name: text for name, text in zip(EVIDENCE, found, strict=True) if text is not None}
+
+
+def _transcripts(root: Path, variant: str) -> Path:
+    return root / "transcripts" / f"{variant}.jsonl"
+
+
+def _general_of(root: Path, variant: str) -> Path:
+    return root / "metrics" / variant / "general.json"
+
+
+def _audit_of(root: Path, variant: str) -> Any:
+    """The variant's audit as the report made it; None where it was not audited."""
+    audits = _read_json(root / AUDITS) or {}
+    return audits.get(variant)
+
+
+def _read_json(path: Path) -> Any:
+    return read_json(path, "run its stage again") if path.is_file() else None

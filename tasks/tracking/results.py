@@ -1,0 +1,67 @@
+"""The results that lie on disk, as one small table for people: the terminal after a run, and Prefect's artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlver.components.domain.files import read_json, write_json
+
+REPORTS = {"report": Path("reports/index.html"), "paper": Path("paper/report/index.html")}
+FAILURES = Path("paper/logs/failures.json")
+RESULTS = Path("reports/results.md")
+
+
+def table(root: Path) -> str | None:
+    """A Markdown table of every sentient.json of the root and of the recipes, base first; None when there is none. Raises BadFile."""
+    found = [*sorted(root.glob("metrics/*/sentient.json")), *sorted(root.glob("recipes/metrics/*/sentient.json"))]
+    rows = [(path.parent.name, _read(path)) for path in found]
+    rows.sort(key=lambda row: row[0] != "base")
+    if not rows:
+        return None
+    lines = ["| variant | final emotion (95% CI) | to base (95% CI) | success | failure | dialogues |", "|---|---|---|---|---|---|"]
+    lines += [f"| {' | '.join((name, *_cells(values)))} |" for name, values in rows]
+    return "\n".join(lines)
+
+
+def markdown(root: Path) -> str | None:
+    """The report's own results page where there is one, else the table."""
+    page = root / RESULTS
+    return page.read_text(encoding="utf-8") if page.is_file() else table(root)
+
+
+def reports(root: Path) -> dict[str, Path]:
+    """The first page of each report that was made: `report`, and `paper` for the paper run."""
+    return {name: root / page for name, page in REPORTS.items() if (root / page).is_file()}
+
+
+def write_failures(root: Path, failures: Mapping[str, str]) -> None:
+    """Leave the reasons of failed stages, by stage, where the report of the paper run reads them; no file where there never were any."""
+    if failures or (root / FAILURES).exists():
+        write_json(root / FAILURES, dict(failures))
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    values = read_json(path, "run `rlver run --only score` again")
+    return values if isinstance(values, dict) else {}
+
+
+def _cells(values: Mapping[str, Any]) -> tuple[str, ...]:
+    paired = values.get("paired_to_base")
+    paired = paired if isinstance(paired, dict) else {}
+    return (
+        f"{_number(values.get('emotion_mean'))} {_interval(values.get('emotion_ci95'))}".strip(),
+        f"{_number(paired.get('difference'), '+.1f')} {_interval(paired.get('ci95'), '+.1f')}".strip() if paired else "",
+        _number(values.get("success_rate"), ".0%"),
+        _number(values.get("failure_rate"), ".0%"),
+        _number(values.get("n"), ".0f"),
+    )
+
+
+def _number(value: Any, form: str = ".1f") -> str:
+    return format(value, form) if isinstance(value, (int, float)) and abs(value) < 1e9 else "–"
+
+
+def _interval(ends: Any, form: str = ".1f") -> str:
+    return f"[{_number(ends[0], form)}, {_number(ends[1], form)}]" if isinstance(ends, list) and len(ends) == 2 else ""
