@@ -221,7 +221,9 @@ def _must_chat(path: Path | str, tokenizer: Any) -> None:
     if not tokenizer.chat_template:
         raise ValueError(f"{path}: the tokenizer has no chat template, so this is no chat model; take its Instruct or Chat version")
     if len(str(tokenizer.chat_template)) > MOST_TEMPLATE:
-        raise ValueError(f"{path}: the chat template has more than {MOST_TEMPLATE} characters, which no chat model needs; take another copy")
+        raise ValueError(
+            f"{path}: the chat template has more than {MOST_TEMPLATE} characters, which no chat model needs; take another copy"
+        )
     try:
         ChatFormat(tokenizer, "Be kind.").start("Hello")
     except Exception as error:  # a template is a program, and the tokenizer may be one that cannot read it

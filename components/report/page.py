@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from rlver.components.domain.files import write_bytes_atomically, write_text_atomically
@@ -83,10 +83,10 @@ def colours(material: Material) -> dict[str, str]:
     return {variant.name: f"var(--{ink.series_variable(number)})" for number, variant in material.numbered}
 
 
-def environment(folder: str = "report") -> Environment:
-    """The templates of components/scoring/<folder>, with the filters of `wording`."""
+def environment(folder: Path = Path(__file__).parent) -> Environment:
+    """The templates in `folder`, with the filters of `wording`."""
     templates = Environment(
-        loader=PackageLoader("rlver.components.evaluation", folder),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

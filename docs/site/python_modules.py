@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-LEFT_OUT = {"authoring"}  # only called by a command
-
 
 def pages(components: Path) -> dict[str, str]:
     """Text by package name."""
-    packages = sorted(path.parent for path in components.glob("*/__init__.py") if path.parent.name not in LEFT_OUT)
+    packages = sorted(path.parent for path in components.glob("*/__init__.py"))
     if not packages:
         raise ValueError(f"no packages in {components}")
     return {package.name: _page(package, components.parent) for package in packages}
@@ -18,9 +16,9 @@ def pages(components: Path) -> dict[str, str]:
 def _page(package: Path, root: Path) -> str:
     names = [_dotted(path, root) for path in sorted(package.rglob("*.py"))]
     sections = "\n".join(f"## {name}\n\n::: {name}\n    options:\n      show_root_heading: false\n" for name in names)
-    return f"# components.{package.name}\n\nPublic names with a docstring, from the code.\n\n{sections}"
+    return f"# rlver.components.{package.name}\n\nPublic names with a docstring, from the code.\n\n{sections}"
 
 
 def _dotted(path: Path, root: Path) -> str:
     parts = path.relative_to(root).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return ".".join(("rlver", *(parts[:-1] if parts[-1] == "__init__" else parts)))

@@ -50,7 +50,7 @@ def write_paper_report(paper: PaperRun, numbers: Numbers, out: Path) -> None:
     """Write index.html and results.md into `out`."""
     found = findings(paper, numbers.bootstrap_samples, numbers.seed)
     drawings = {drawn.name: Markup(ink.svg(drawn.figure, drawn.name, drawn.description)) for drawn in figures(paper)}
-    page = environment("paper").get_template("paper.html.j2").render(
+    page = environment(Path(__file__).parent).get_template("paper.html.j2").render(
         paper=paper,
         users=USERS,
         rows={user: tables.policy_rows(paper, user) for user in USERS},
