@@ -22,7 +22,6 @@ from rlver.flows.commands import (
     latency,
     licences,
     mlflow,
-    outputs,
     personas,
     pipeline,
     portraits,
@@ -34,7 +33,7 @@ from rlver.flows.commands import (
     simulator,
     upkeep,
 )
-from rlver.tasks.runtime import environment, processes
+from rlver.tasks.runtime import environment, options, processes
 from rlver.tasks.runtime.terminal import printable_output
 
 INTERRUPTED = 130
@@ -50,7 +49,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def options(debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False) -> None:
+def globally(debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False) -> None:
     if debug:
         environment.set_debug()
 
@@ -62,7 +61,7 @@ app.add_typer(simulator.app, name="simulator")
 app.add_typer(serve.app, name="serve")
 app.add_typer(blind.app, name="blind")
 app.add_typer(mlflow.app, name="mlflow")
-outputs.check_all(app)
+options.check_all(app)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

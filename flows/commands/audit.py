@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rlver.flows.commands import endpoints, outputs
+from rlver.tasks.runtime import options
 
 TEST_PERSONAS = Path("data/personas/test.jsonl")
 
@@ -28,13 +28,13 @@ def audit(
     personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, for the second appraiser.")] = None,
     probe: Annotated[bool, typer.Option("--probe", help="Also let cheating policies talk with the simulated user.")] = False,
     probe_personas: Annotated[Path, typer.Option("--probe-personas", help="Whom the cheats talk with (JSONL).")] = TEST_PERSONAS,
-    out: Annotated[Path | None, outputs.out("Also write every check to this JSON file.", outputs.FILE_OR_STREAM)] = None,
-    budget: endpoints.Budget = None,
-    replay: endpoints.Replay = False,
+    out: Annotated[Path | None, options.out("Also write every check to this JSON file.", options.FILE_OR_STREAM)] = None,
+    budget: options.Budget = None,
+    replay: options.Replay = False,
     params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = Path("params.yaml"),
 ) -> None:
     """Look for the known ways to game the reward; exit status 1 when a limit of `audit` in params.yaml is clearly broken."""
-    endpoints.use(budget, replay)
+    options.limit_endpoints(budget, replay)
     from rlver.tasks.studies.audit.command import audit_files
 
     text, is_clean = audit_files(policies, base, log, second, personas, probe_personas if probe else None, out, params)

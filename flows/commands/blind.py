@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rlver.flows.commands import endpoints, outputs
+from rlver.tasks.runtime import options
 
 PARAMS = Path("params.yaml")
 
@@ -59,7 +59,7 @@ def compare(
     personas: Personas = None,
     host: Host = "127.0.0.1",
     port: Port = 7500,
-    budget: endpoints.Budget = None,
+    budget: options.Budget = None,
     params: Params = PARAMS,
 ) -> None:
     """Show pairs of dialogues of the same persona, in random order and on random sides, and keep what people prefer."""
@@ -76,7 +76,7 @@ def talk(
     personas: Personas = None,
     host: Host = "127.0.0.1",
     port: Port = 7500,
-    budget: endpoints.Budget = None,
+    budget: options.Budget = None,
     params: Params = PARAMS,
 ) -> None:
     """Let people talk with two hidden models side by side, and keep which they prefer."""
@@ -90,7 +90,7 @@ def report(
         list[Path] | None,
         typer.Option("--transcripts", help="Take the emotions from these files, as of another appraiser (once for each)."),
     ] = None,
-    out: Annotated[Path | None, outputs.out("Where to write, without the ending. [beside the answers]", outputs.ANY)] = None,
+    out: Annotated[Path | None, options.out("Where to write, without the ending. [beside the answers]", options.ANY)] = None,
     track: Annotated[bool, typer.Option("--mlflow/--no-mlflow", help="Also into MLflow.")] = True,
     params: Params = PARAMS,
 ) -> None:
@@ -112,7 +112,7 @@ def _hold_open(
     budget: float | None,
     params: Path,
 ) -> None:
-    endpoints.use(budget, False)
+    options.limit_endpoints(budget, False)
     from rlver.tasks.studies.blind import command as commands
 
     names = None if raters is None else [name for name in raters.split(",") if name.strip()]

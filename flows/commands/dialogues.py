@@ -8,16 +8,11 @@ from typing import Annotated
 
 import typer
 
-from rlver.flows.commands import endpoints, outputs
+from rlver.tasks.runtime import options
+from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, Difficulty, Personas, Variant
+from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 
-PARAMS = Path("params.yaml")
-TEST_PERSONAS = Path("data/personas/test.jsonl")
-
-Out = Annotated[Path, outputs.out("The transcript file to write (JSONL).", outputs.FILE_OR_STREAM)]
-Personas = Annotated[Path, typer.Option("--personas", help="The personas file (JSONL).")]
-Variant = Annotated[str | None, typer.Option("--variant", help="Overlay params/<variant>.yaml.")]
-Difficulty = Annotated[str | None, typer.Option("--difficulty", help="How demanding the users are: vanilla or challenging.")]
-Params = Annotated[Path, typer.Option("--params", help="The parameter file; overlays are beside it in params/.")]
+Out = Annotated[Path, options.out("The transcript file to write (JSONL).", options.FILE_OR_STREAM)]
 
 
 class Side(StrEnum):
@@ -44,19 +39,19 @@ def converse(
     policy: Annotated[
         str, typer.Option("--policy", help="A model folder, hf:NAME, or behind a chat endpoint openai:MODEL or vllm:URL (evaluation only).")
     ],
-    out: Annotated[Path, outputs.out("The transcript file to write (JSONL); unfinished work lies beside it.")],
+    out: Annotated[Path, options.out("The transcript file to write (JSONL); unfinished work lies beside it.")],
     personas: Personas = TEST_PERSONAS,
     simulator: Annotated[str | None, typer.Option("--simulator", help="Who plays the users: scripted or llm.")] = None,
     difficulty: Difficulty = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Talk only with the first N personas.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Dialogues with each persona (default: evaluation.repeats).")] = None,
     variant: Variant = None,
-    budget: endpoints.Budget = None,
-    replay: endpoints.Replay = False,
+    budget: options.Budget = None,
+    replay: options.Replay = False,
     params: Params = PARAMS,
 ) -> None:
     """Let a policy talk with simulated users, and write what was said and felt; after Ctrl-C, run it again to go on."""
-    endpoints.use(budget, replay)
+    options.limit_endpoints(budget, replay)
     from rlver.tasks.commands import dialogues as dialogue_commands
 
     typer.echo(dialogue_commands.converse(policy, personas, out, simulator, difficulty, limit, repeats, variant, params))
@@ -109,7 +104,7 @@ def verify(
 def import_(
     kind: Annotated[Source, typer.Argument(help="Where the file comes from.")],
     file: Annotated[Path, typer.Argument(help="sage: recorded dialogues, rlver: persona profiles (JSONL, also .gz).")],
-    out: Annotated[Path, outputs.out("The transcript or persona file to write (JSONL).", outputs.FILE_OR_STREAM)],
+    out: Annotated[Path, options.out("The transcript or persona file to write (JSONL).", options.FILE_OR_STREAM)],
     policy: Annotated[str | None, typer.Option("--policy", help="sage: who replied (default: the file's name).")] = None,
     split: Annotated[str, typer.Option("--split", help="rlver: the split the personas belong to, train or test.")] = "train",
 ) -> None:

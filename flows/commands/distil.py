@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from rlver.flows.commands import endpoints, outputs
+from rlver.tasks.runtime import options
 
 PARAMS = Path("params.yaml")
 
 Recorded = Annotated[list[Path], typer.Argument(help="Transcripts or recorded SAGE dialogues (JSONL, also .gz), one file a policy model.")]
-Folder = Annotated[Path, outputs.out("The folder of the appraiser and its fidelity card.", outputs.FOLDER)]
+Folder = Annotated[Path, options.out("The folder of the appraiser and its fidelity card.", options.FOLDER)]
 Personas = Annotated[Path | None, typer.Option("--personas", help="The personas file, if the transcripts have one.")]
 Params = Annotated[Path, typer.Option("--params", help="The parameter file.")]
 
@@ -42,14 +42,14 @@ def ask_unsure(
     appraiser: Annotated[str, typer.Option("--appraiser", metavar="KIND", help="distilled:FOLDER: whose doubts are asked about.")],
     replies: Annotated[int, typer.Option("--replies", min=1, help="Ask about at most so many replies, whole dialogues of them.")],
     personas: Annotated[Path, typer.Option("--personas", help="The personas file; the LLM user must know whom to play.")],
-    out: Annotated[Path, outputs.out("The recordings to write (JSONL); `rlver distil` learns from them.", outputs.FILE_OR_STREAM)],
+    out: Annotated[Path, options.out("The recordings to write (JSONL); `rlver distil` learns from them.", options.FILE_OR_STREAM)],
     variant: Annotated[str | None, typer.Option("--variant", help="Take the parameters of this variant.")] = None,
-    budget: endpoints.Budget = None,
-    replay: endpoints.Replay = False,
+    budget: options.Budget = None,
+    replay: options.Replay = False,
     params: Params = PARAMS,
 ) -> None:
     """Let the LLM user appraise the dialogues that a distilled appraiser is least sure of, within a budget."""
-    endpoints.use(budget, replay)
+    options.limit_endpoints(budget, replay)
     from rlver.tasks.studies.distil import doubts as distil_active
 
     typer.echo(distil_active.ask_unsure(transcripts, appraiser, replies, personas, out, variant, params))

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from rlver.flows.commands import outputs
-from rlver.flows.commands.dialogues import PARAMS, TEST_PERSONAS, Params, Personas, Variant
+from rlver.tasks.runtime import options
+from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, Personas, Variant
+from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +21,7 @@ def latency(
     personas: Personas = TEST_PERSONAS,
     limit: Annotated[int, typer.Option(min=2, help="Talk with the first N personas.")] = 10,
     variant: Variant = None,
-    out: Annotated[Path | None, outputs.out("Also write all figures to this JSON file.", outputs.FILE_OR_STREAM)] = None,
+    out: Annotated[Path | None, options.out("Also write all figures to this JSON file.", options.FILE_OR_STREAM)] = None,
     params: Params = PARAMS,
 ) -> None:
     """Time the replies of a policy on this machine, one person at a time: seconds and tokens, and what of them is thinking."""

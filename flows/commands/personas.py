@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from rlver.components.domain.printable import one_line
-from rlver.flows.commands import endpoints, outputs
+from rlver.tasks.runtime import options
 
 Backend = Literal["library", "llm"]
 Split = Literal["train", "test"]
@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Compose, import, check and announc
 
 @app.command()
 def generate(
-    out: Annotated[Path, outputs.out("With --count: the persona file. Without: a folder for train.jsonl and test.jsonl.", outputs.ANY)],
+    out: Annotated[Path, options.out("With --count: the persona file. Without: a folder for train.jsonl and test.jsonl.", options.ANY)],
     train: Annotated[int, typer.Option(help="Personas to train on, without --count.")] = 500,
     test: Annotated[int, typer.Option(help="Personas to test on, without --count; they share no scenario with the others.")] = 100,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 7,
@@ -31,8 +31,8 @@ def generate(
     language: Annotated[Language, typer.Option(help="llm: en or zh.")] = "en",
     model: Annotated[str | None, typer.Option(help="llm: the model that writes, in place of authoring.model.")] = None,
     apart_from: Annotated[list[Path] | None, typer.Option(help="llm: a persona file that nothing new may resemble; repeatable.")] = None,
-    replay: endpoints.Replay = False,
-    budget: endpoints.Budget = None,
+    replay: options.Replay = False,
+    budget: options.Budget = None,
 ) -> None:
     """Compose personas from the scenario library, or have new ones written by a language model."""
     if backend == "llm":
@@ -64,7 +64,7 @@ def _write_by_model(
     from rlver.tasks.studies.authoring.asking import Order
     from rlver.tasks.studies.authoring.command import write_personas
 
-    endpoints.use(budget, replay)
+    options.limit_endpoints(budget, replay)
     report = write_personas(out, Order(language, split, count, seed), load_settings(Path("params.yaml")), model, apart_from)
     typer.echo(f"{out}: {report['personas']} personas in {report['scenarios']} new scenarios, from {report['answers']} answers")
     for what, kinds in report["rejected"].items():
@@ -74,7 +74,7 @@ def _write_by_model(
 @app.command("import")
 def import_(
     source: Annotated[Path, typer.Argument(help="RLVER/SAGE profiles (JSONL, also .gz) or personas in this project's schema.")],
-    out: Annotated[Path, outputs.out("The persona file to write.", outputs.FILE_OR_STREAM)],
+    out: Annotated[Path, options.out("The persona file to write.", options.FILE_OR_STREAM)],
     split: Annotated[str, typer.Option(help="The split the personas belong to: train or test.")] = "train",
 ) -> None:
     """Bring foreign persona profiles into this project's schema; nothing is written when any row is bad."""

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rlver.flows.commands import endpoints, outputs
-from rlver.tasks.runtime import environment
+from rlver.tasks.runtime import environment, options
 
 PAPER = "paper/dvc.yaml"
 PAPER_REPORT = f"{PAPER}:paper_report"
@@ -47,11 +46,11 @@ def run(
         float | None,
         typer.Option("--stage-hours", metavar="HOURS", min=0, help="Stop a stage that takes longer; the next run goes on from there."),
     ] = None,
-    budget: endpoints.Budget = None,
-    replay: endpoints.Replay = False,
+    budget: options.Budget = None,
+    replay: options.Replay = False,
 ) -> None:
     """Run the pipeline: every stage that is out of date, each after what it needs, recorded in Prefect and MLflow."""
-    endpoints.use(budget, replay)
+    options.limit_endpoints(budget, replay)
     root = environment.project_root()
     where = environment.prepare(root)
     if dry_run:
@@ -93,7 +92,7 @@ def report(
         list[Path] | None,
         typer.Argument(metavar="[TRANSCRIPTS …]", help="Transcript files or folders, also imported ones: a report of these alone."),
     ] = None,
-    out: Annotated[Path, outputs.out("TRANSCRIPTS or --robustness: the folder to write the report into.", outputs.FOLDER)] = Path("report"),
+    out: Annotated[Path, options.out("TRANSCRIPTS or --robustness: the folder to write the report into.", options.FOLDER)] = Path("report"),
     base: Annotated[
         str | None, typer.Option("--base", metavar="NAME", help="TRANSCRIPTS: the policy the others are paired with (default: base).")
     ] = None,

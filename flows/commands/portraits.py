@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlver.flows.commands import endpoints, outputs
+from rlver.tasks.runtime import options
 
 Params = Annotated[Path, typer.Option("--params", help="The parameter file.")]
-Out = Annotated[Path | None, outputs.out("Also write everything to this JSON file.", outputs.FILE_OR_STREAM)]
+Out = Annotated[Path | None, options.out("Also write everything to this JSON file.", options.FILE_OR_STREAM)]
 PARAMS = Path("params.yaml")
 
 
@@ -39,8 +39,8 @@ def judge(
     ] = "acts",
     model: Annotated[str | None, typer.Option("--model", help="llm: the model that judges, in place of judge.model.")] = None,
     out: Out = None,
-    replay: endpoints.Replay = False,
-    budget: endpoints.Budget = None,
+    replay: options.Replay = False,
+    budget: options.Budget = None,
     params: Params = PARAMS,
 ) -> None:
     """Mark the five capabilities of every dialogue from 1 to 5, and place the policy on the cognition map."""
@@ -51,5 +51,5 @@ def judge(
             raise ValueError("--model, --replay and --budget are for --backend llm")
         typer.echo(judging.portraits([transcripts], out, params))
         return
-    endpoints.use(budget, replay)
+    options.limit_endpoints(budget, replay)
     typer.echo(judging.judged(transcripts, model, out, params))

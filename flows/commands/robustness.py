@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from rlver.flows.commands import endpoints, outputs
-from rlver.flows.commands.dialogues import PARAMS, TEST_PERSONAS, Difficulty, Params, Personas, Variant
+from rlver.tasks.runtime import options
+from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, Difficulty, Personas, Variant
+from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 
 
 def register(app: typer.Typer) -> None:
@@ -41,14 +42,14 @@ def robustness(
     repeats: Annotated[int | None, typer.Option(min=1, help="Dialogues with each persona (default: evaluation.repeats).")] = None,
     difficulty: Difficulty = None,
     transcripts: Annotated[Path, typer.Option("--transcripts", help="Where the dialogues are kept.")] = Path("transcripts/robustness"),
-    out: Annotated[Path, outputs.out("The JSON file with all figures.", outputs.FILE_OR_STREAM)] = Path("metrics/robustness.json"),
-    budget: endpoints.Budget = None,
-    replay: endpoints.Replay = False,
+    out: Annotated[Path, options.out("The JSON file with all figures.", options.FILE_OR_STREAM)] = Path("metrics/robustness.json"),
+    budget: options.Budget = None,
+    replay: options.Replay = False,
     params: Params = PARAMS,
 ) -> None:
     """Let policies talk with the same users in other words, with other stories, and see what is left of the score; exit 1 when a shift
     could not be measured. Finished shifts are kept: run it again to go on."""
-    endpoints.use(budget, replay)
+    options.limit_endpoints(budget, replay)
     from rlver.tasks.studies.robustness.command import robustness as measure
 
     text, complete = measure(policy, _split(shifts), second_opinion or [], personas, limit, repeats, difficulty, transcripts, out, params)
@@ -65,14 +66,14 @@ def consistency(
     times: Annotated[int, typer.Option("--times", min=2, help="How often each reply is asked about, the first time included.")] = 5,
     personas: Personas = TEST_PERSONAS,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N dialogues.")] = None,
-    out: Annotated[Path | None, outputs.out("Also write all figures to this JSON file.", outputs.FILE_OR_STREAM)] = None,
+    out: Annotated[Path | None, options.out("Also write all figures to this JSON file.", options.FILE_OR_STREAM)] = None,
     variant: Variant = None,
-    budget: endpoints.Budget = None,
-    replay: endpoints.Replay = False,
+    budget: options.Budget = None,
+    replay: options.Replay = False,
     params: Params = PARAMS,
 ) -> None:
     """Ask an appraiser about the same replies again: as they are, in a reordered context, about the same person in other words."""
-    endpoints.use(budget, replay)
+    options.limit_endpoints(budget, replay)
     from rlver.tasks.studies.consistency.command import examine
 
     typer.echo(examine(transcripts, appraiser, times, personas, limit, out, variant, params))

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rlver.flows.commands import outputs
-
-PARAMS = Path("params.yaml")
+from rlver.tasks.runtime import options
+from rlver.tasks.runtime.options import PARAMS, Params
 
 
 def register(app: typer.Typer) -> None:
@@ -21,8 +20,8 @@ def score(
     transcripts: Annotated[Path, typer.Argument(help="A transcript file, or a variant's name.")],
     base: Annotated[Path | None, typer.Option("--base", help="Transcripts (or variant) to pair with, persona by persona.")] = None,
     personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, for the breakdown by class.")] = None,
-    out: Annotated[Path | None, outputs.out("Also write all metrics to this JSON file.", outputs.FILE_OR_STREAM)] = None,
-    params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = PARAMS,
+    out: Annotated[Path | None, options.out("Also write all metrics to this JSON file.", options.FILE_OR_STREAM)] = None,
+    params: Params = PARAMS,
 ) -> None:
     """Score a transcript file: mean final emotion, success and failure rates, with 95% confidence intervals."""
     from rlver.tasks.commands.scores import score as measure
@@ -35,7 +34,7 @@ def compare(
     published: Annotated[
         bool, typer.Option("--published", help="Beside the published scores of the SAGE paper, which have no CI.")
     ] = False,
-    params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = PARAMS,
+    params: Params = PARAMS,
 ) -> None:
     """Put policies on a leaderboard with 95% intervals; of two, also the paired differences on the personas they share, b minus a."""
     from rlver.tasks.commands.scores import compare as contrast

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rlver.flows.commands import endpoints
+from rlver.tasks.runtime import options
 
 app = typer.Typer(no_args_is_help=True, help="Examine the simulated users.", rich_markup_mode=None)
 
@@ -18,14 +18,14 @@ def calibrate(
     personas: Annotated[Path, typer.Option("--personas", help="The train personas (JSONL).")] = Path("data/personas/train.jsonl"),
     dialogues: Annotated[int, typer.Option("--dialogues", min=1, help="Dialogues with each version of the user.")] = 500,
     variant: Annotated[str, typer.Option("--variant", help="Overlay that names the users and the policy's way to speak.")] = "base",
-    budget: endpoints.Budget = None,
-    replay: endpoints.Replay = False,
+    budget: options.Budget = None,
+    replay: options.Replay = False,
     params: Annotated[Path, typer.Option("--params", help="The parameter file.")] = Path("params.yaml"),
 ) -> None:
     """Measure how demanding vanilla and challenging users are, beside the published figures; exit 1 when one is off.
 
     Of LLM users, who mark no cues, there is strategy acceptance only."""
-    endpoints.use(budget, replay)
+    options.limit_endpoints(budget, replay)
     from rlver.tasks.studies.calibration import calibration
 
     figures = calibration.calibrate(model, personas, dialogues, params, variant)

@@ -13,8 +13,7 @@ from scripted_server import KEY, MODEL, Asked, Reply, ask, error, good
 from rlver.components.domain.files import BadFile
 from rlver.components.endpoint.chat import BudgetExceeded, ChatAnswer, NotRecorded
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.flows.commands import endpoints
-from rlver.tasks.runtime import connections, environment
+from rlver.tasks.runtime import connections, environment, options
 from rlver.tasks.runtime.stage import costs_file, write_costs
 
 URL = "http://127.0.0.1:8100/v1"
@@ -202,9 +201,9 @@ def test_a_connection_that_is_not_open_says_so(project: Path, repository_root: P
 
 
 def test_the_options_of_a_command_reach_its_stages(project: Path) -> None:
-    endpoints.use(None, False)
+    options.limit_endpoints(None, False)
     assert (environment.budget(), environment.replays()) == (None, False)
-    endpoints.use(2.5, True)
+    options.limit_endpoints(2.5, True)
     child = environment.for_child()
     assert (child["RLVER_BUDGET"], child["RLVER_REPLAY"]) == ("2.5", "1")
     assert (environment.budget(), environment.replays()) == (2.5, True)

@@ -1,4 +1,7 @@
-"""Where commands write: `--out` is looked at before the work begins, and says in the help, by its metavar, what it may be."""
+"""The options that several commands share, each said once; and what is common to all commands that have one of them.
+
+`--out` is looked at before the work begins, and says in the help, by its metavar, what it may be.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from rlver.components.domain.files import STANDARD_OUTPUT, BadFile, target_of
+from rlver.tasks.runtime import environment
 
 FILE = "FILE"
 FILE_OR_STREAM = "FILE|-"  # `-`: standard output, and what is said otherwise goes to standard error
@@ -22,6 +26,39 @@ ANY = "PATH"
 def out(help: str, kind: str = FILE) -> Any:
     """The option --out of a command; `kind` is one of the above."""
     return typer.Option("--out", "-o", metavar=kind, help=help)
+
+
+PARAMS = Path("params.yaml")
+TEST_PERSONAS = Path("data/personas/test.jsonl")
+
+Params = Annotated[Path, typer.Option("--params", help="The parameter file.")]
+ParamsAndOverlays = Annotated[Path, typer.Option("--params", help="The parameter file; overlays are beside it in params/.")]
+Variant = Annotated[str | None, typer.Option("--variant", help="Overlay params/<variant>.yaml.")]
+Personas = Annotated[Path, typer.Option("--personas", help="The personas file (JSONL).")]
+Difficulty = Annotated[str | None, typer.Option("--difficulty", help="How demanding the users are: vanilla or challenging.")]
+FiguresOut = Annotated[Path | None, out("Also write all figures to this JSON file.", FILE_OR_STREAM)]
+Budget = Annotated[
+    float | None, typer.Option("--budget", metavar="MONEY", min=0, help="Stop before the calls to a chat endpoint could cost more in all.")
+]
+Replay = Annotated[bool, typer.Option("--replay", help="Take the answers of chat endpoints from those stored; ask nobody.")]
+
+
+def limit_endpoints(budget: float | None, replay: bool = False) -> None:
+    """What --budget and --replay say, for this process and its children."""
+    if budget is not None:
+        environment.set_budget(budget)
+    if replay:
+        environment.set_replay()
+
+
+def simulator_commands(app: typer.Typer) -> typer.Typer:
+    """The group `rlver simulator …`, which several studies share; the first who asks mounts it."""
+    for group in app.registered_groups:
+        if group.name == "simulator" and group.typer_instance is not None:
+            return group.typer_instance
+    made = typer.Typer(no_args_is_help=True, help="Examine the simulated users.", rich_markup_mode=None)
+    app.add_typer(made, name="simulator")
+    return made
 
 
 def check_all(group: typer.Typer) -> None:
