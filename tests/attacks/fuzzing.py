@@ -271,7 +271,9 @@ class Outcome:
             self.faults[fault] = content
 
 
-def fuzz(inputs: st.SearchStrategy[bytes], read: Callable[[bytes], object], times: int, named: str = "") -> Outcome:
+def fuzz(
+    inputs: st.SearchStrategy[bytes], read: Callable[[bytes], object], times: int, named: str = "", most_cpu_s: float = MOST_CPU_S
+) -> Outcome:
     """Give `read` so many inputs; each error must hold `named`, the name of the file. Fails with every kind of fault there was."""
     outcome = Outcome()
     memory = Memory()
@@ -282,7 +284,7 @@ def fuzz(inputs: st.SearchStrategy[bytes], read: Callable[[bytes], object], time
     @given(inputs)
     def try_each(content: bytes) -> None:
         outcome.tried += 1
-        _try(read, content, named, outcome)
+        _try(read, content, named, most_cpu_s, outcome)
         if (grown := memory.grown_mib()) > MOST_GROWTH_MIB:
             outcome.blame(f"memory grew by {grown} MiB", content)
             memory.start_again()
@@ -307,14 +309,14 @@ class _TooSlow(BaseException):
     """Passes through every `except Exception` of the reader."""
 
 
-def _try(read: Callable[[bytes], object], content: bytes, named: str, outcome: Outcome) -> None:
+def _try(read: Callable[[bytes], object], content: bytes, named: str, most_cpu_s: float, outcome: Outcome) -> None:
     begun_s = process_time()
     try:
-        with _at_most_cpu(MOST_CPU_S):
+        with _at_most_cpu(most_cpu_s):
             read(content)
         outcome.read += 1
     except _TooSlow as error:
-        outcome.blame(f"took more than {MOST_CPU_S:g} s in {_where(error)}", content)
+        outcome.blame(f"took more than {most_cpu_s:g} s in {_where(error)}", content)
     except Exception as error:
         if fault := _fault_of(error, named):
             outcome.blame(f"{fault}, from {_where(error)}", content)

@@ -13,6 +13,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -224,8 +225,13 @@ def gives_the_need_away(text: str, need: HiddenNeed, need_text: str) -> bool:
     """Whether the text names the hidden need, in either language, or says a clause of its sentence, as `I` or as `you`."""
     clauses = [tokens for clause in re.split(r"[,.;:，。；：]", need_text) if len(tokens := _tokens(clause)) >= _SHORTEST_CLAUSE]
     names = [_tokens(names[need]) for names in NEED_NAMES.values()]
-    spaced = _spaced(_tokens(text))
-    return any(_spaced(telling) in spaced for telling in (*names, *clauses)) or _NEED_BY_ANY_NAME.search(text) is not None
+    return any(_spaced(telling) in _spaced_words(text) for telling in (*names, *clauses)) or _NEED_BY_ANY_NAME.search(text) is not None
+
+
+@lru_cache(maxsize=4)
+def _spaced_words(text: str) -> str:
+    """The author's texts are searched for one need after another."""
+    return _spaced(_tokens(text))
 
 
 def _tokens(text: str) -> list[str]:

@@ -93,7 +93,10 @@ def read_log(path: Path) -> list[Row]:
     for number, row in read_jsonl(path):
         if not isinstance(row.get("step"), (int, float)):
             raise BadFile(f"{path}:{number}: a row of a training log needs its step")
-        rows[float(row["step"])] = {name: float(value) for name, value in row.items() if isinstance(value, (int, float))}
+        try:
+            rows[float(row["step"])] = {name: float(value) for name, value in row.items() if isinstance(value, (int, float))}
+        except OverflowError as error:
+            raise BadFile(f"{path}:{number}: a number in it is too long for any measure") from error
     return [rows[step] for step in sorted(rows)]
 
 
