@@ -16,17 +16,19 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent
 
 from rlver.components.domain.printable import printable
 
 STANDARD_OUTPUT = Path("-")
 MOST_UNPACKED_MIB = 64
+MOST_OF_ALIASES = 1000  # values
 _DEEPEST_YAML = 50
 
 
@@ -159,7 +161,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def load_yaml(path: Path) -> Any:
-    """What `path` holds: mappings, lists and scalars. Raises BadFile, also for aliases, which can make much of little, or endless values."""
+    """What `path` holds: mappings, lists and scalars. Raises BadFile, also for aliases that make much of little, or endless values."""
     try:
         text = path.read_text(encoding="utf-8")
         _refuse_bombs(path, text)
@@ -173,16 +175,44 @@ def load_yaml(path: Path) -> Any:
 
 
 def _refuse_bombs(path: Path, text: str) -> None:
-    """Event by event, before anything is built."""
-    depth = 0
+    """Event by event, before anything is built: how deep it is, and how much it becomes with each alias written out (`<<: *common`)."""
+    open_nodes: list[_Node] = [_Node("")]
+    anchored: dict[str, _Node] = {}
     for event in YAML(typ="safe").parse(text):
-        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-        if isinstance(event, AliasEvent):
-            raise BadFile(
-                f"{path}: the alias *{event.anchor} in line {event.start_mark.line + 1}: aliases are not read, write the value out"
-            )
-        if depth > _DEEPEST_YAML:
-            raise BadFile(f"{path}: more than {_DEEPEST_YAML} values inside one another, in line {event.start_mark.line + 1}")
+        if isinstance(event, CollectionEndEvent):
+            node = open_nodes.pop()
+        elif isinstance(event, AliasEvent):
+            node = anchored.get(event.anchor, _Node("", size=MOST_OF_ALIASES + 1))  # one that stands inside itself has no end
+            node = replace(node, anchor="", by_alias=node.size)
+        elif isinstance(event, NodeEvent):
+            node = _Node(event.anchor or "")
+        else:
+            continue
+        if isinstance(event, CollectionStartEvent):
+            open_nodes.append(node)
+        else:
+            open_nodes[-1].take(node)
+            anchored |= {node.anchor: node} if node.anchor else {}
+        where = f"{path}: line {event.start_mark.line + 1}"
+        if open_nodes[0].by_alias > MOST_OF_ALIASES or open_nodes[-1].by_alias > MOST_OF_ALIASES:
+            raise BadFile(f"{where}: its aliases become more than {MOST_OF_ALIASES} values; write out what you need")
+        if len(open_nodes) - 1 + open_nodes[-1].depth > _DEEPEST_YAML:
+            raise BadFile(f"{where}: more than {_DEEPEST_YAML} values inside one another")
+
+
+@dataclass
+class _Node:
+    """A value of a YAML file: how many it holds, itself included, how many of these by aliases, and how deep they lie in it."""
+
+    anchor: str
+    size: int = 1
+    by_alias: int = 0
+    depth: int = 0
+
+    def take(self, inner: _Node) -> None:
+        self.size += inner.size
+        self.by_alias += inner.by_alias
+        self.depth = max(self.depth, inner.depth + 1)
 
 
 def read_json(path: Path, remedy: str = "") -> Any:

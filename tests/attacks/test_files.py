@@ -363,8 +363,19 @@ def test_metrics_that_cannot_be_read_are_named_with_what_makes_them(bad: str, tm
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 5000, "a: " + "9" * 5000, "a: \xff", "a: \x00", "a: 2024-99-99", "a: !!int x", "a: &b [*b]", "a: !!python/object:os.system x"],
-    ids=["deep", "a huge integer", "not UTF-8", "NUL", "no date", "no integer", "a loop", "code"],
+    [
+        "[" * 5000,
+        "a: " + "9" * 5000,
+        "a: \xff",
+        "a: \x00",
+        "a: 2024-99-99",
+        "a: !!int x",
+        "a: &b [*b]",
+        "a: !!python/object:os.system x",
+        "".join(f"k{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9 if n else ['x'] * 9)}]\n" for n in range(9)),
+        "".join(f"k{n}: &a{n} [{f'*a{n - 1}' if n else 'x'}]\n" for n in range(2000)),
+    ],
+    ids=["deep", "a huge integer", "not UTF-8", "NUL", "no date", "no integer", "a loop", "code", "a billion laughs", "deep by aliases"],
 )
 def test_parameters_that_cannot_be_read_name_their_file(text: str, tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
@@ -372,6 +383,12 @@ def test_parameters_that_cannot_be_read_name_their_file(text: str, tmp_path: Pat
     with pytest.raises(BadFile) as error:
         read_yaml(path)
     assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_aliases_of_a_few_values_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "runs.yaml"
+    path.write_text("trained: &trained {a: {seed: 7}, b: [1, 2]}\ncompared: {<<: *trained, c: 3}\nagain: *trained\n")
+    assert read_yaml(path)["compared"] == {"a": {"seed": 7}, "b": [1, 2], "c": 3}
 
 
 def test_a_line_that_is_a_row_is_still_read(tmp_path: Path) -> None:
