@@ -184,7 +184,7 @@ def test_ids_of_imported_dialogues_are_in_the_report_and_in_no_path(tmp_path: Pa
         dialogue.model_copy(update={"persona_id": f"{away}/{number}{markup}", "dialogue_id": f"{away}/{markup}/{number}", "policy": markup})
         for number, dialogue in enumerate(make_dialogues("x", 4, 0.5, 1))
     ]
-    failed = make_dialogues("x", 4, 0.5, 1, failed=True)[-1].model_copy(update={"failure": f"{markup}{ESCAPES}"})
+    failed = make_dialogues("x", 4, 0.5, 1, failed=True)[-1].model_copy(update={"error": f"{markup}{ESCAPES}"})
     root = tmp_path / "deep" / "er" / "project"
     write_jsonl(root / "transcripts" / "base.jsonl", [dialogue.model_dump(mode="json") for dialogue in (failed, *found)])
     write_report(load_material(root / "transcripts", root / "metrics", root / "logs"), Run(7, 0.05, markup), root / "reports")
@@ -259,3 +259,15 @@ def test_git_ignores_what_is_secret_or_private(repository_root: Path) -> None:
     if "not a git repository" in done.stderr:
         pytest.skip("no git here")
     assert done.stdout.split() == list(paths)
+
+
+def test_each_promise_of_the_security_page_names_its_test(repository_root: Path) -> None:
+    page = (repository_root / "SECURITY.md").read_text(encoding="utf-8")
+    promised = page.partition("## What is promised")[2].partition("## What is not protected")[0]
+    promises = [line for line in promised.splitlines() if line.startswith("- ")]
+    reached = [line for line in page.partition("## What is promised")[0].splitlines() if line.startswith("| ") and "127.0.0.1" in line]
+    assert len(promises) >= 15 and len(reached) >= 5
+    for line in (*promises, *reached):
+        named = re.findall(r"`(tests/[\w/]+\.py)`", line)
+        assert named, f"names no test: {line}"
+        assert all((repository_root / path).is_file() for path in named), line
