@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -26,13 +27,13 @@ from rlver.flows.commands import (
     pipeline,
     portraits,
     promotion,
-    robustness,
     scores,
     serve,
     servers,
     simulator,
     upkeep,
 )
+from rlver.tasks import studies
 from rlver.tasks.runtime import environment, options, processes
 from rlver.tasks.runtime.terminal import printable_output
 
@@ -54,13 +55,15 @@ def globally(debug: Annotated[bool, typer.Option("--debug", help="Show the trace
         environment.set_debug()
 
 
-for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, robustness, portraits, latency, distil, licences):
+for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, portraits, latency, distil, licences):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")
 app.add_typer(serve.app, name="serve")
 app.add_typer(blind.app, name="blind")
 app.add_typer(mlflow.app, name="mlflow")
+for study in ("consistency", "robustness"):
+    import_module(f"{studies.__name__}.{study}.command").register(app)
 options.check_all(app)
 
 

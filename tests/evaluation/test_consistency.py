@@ -26,7 +26,7 @@ from rlver.tasks.studies.consistency.consistency import (
     Asking,
     Consistency,
     ask_again,
-    consistency,
+    consistency_of,
     paraphrased,
 )
 
@@ -42,7 +42,7 @@ def asked(appraiser: Appraiser, dialogues: Sequence[Dialogue], times: int) -> li
 
 
 def measured(appraiser: Appraiser, dialogues: Sequence[Dialogue], times: int) -> dict[str, Consistency]:
-    return {row.probe: row for row in consistency(asked(appraiser, dialogues, times), SAMPLES, 1)}
+    return {row.probe: row for row in consistency_of(asked(appraiser, dialogues, times), SAMPLES, 1)}
 
 
 @pytest.mark.parametrize("difficulty", ["vanilla", "challenging"])
@@ -79,10 +79,10 @@ class Moody:
 
 def test_variance_direction_and_sameness_are_counted_by_hand() -> None:
     """Answers 4, 2, -3 to one reply: variance 13, differences 2 and 7, one of two in the same direction, none identical."""
-    row = consistency([Asking("p", AGAIN, (4, 2, -3), 0)], SAMPLES, 1)[0]
+    row = consistency_of([Asking("p", AGAIN, (4, 2, -3), 0)], SAMPLES, 1)[0]
     assert row.variance.value == pytest.approx(13) and row.mean_difference.value == 4.5
     assert (row.same_direction.value, row.identical.value, row.answers) == (0.5, 0, 2) and not row.is_exact
-    both = consistency([Asking("p", AGAIN, (4, 2, -3), 0), Asking("q", AGAIN, (0, 0, 0), 1)], SAMPLES, 1)[0]
+    both = consistency_of([Asking("p", AGAIN, (4, 2, -3), 0), Asking("q", AGAIN, (0, 0, 0), 1)], SAMPLES, 1)[0]
     assert both.variance.value == pytest.approx(6.5) and both.identical.value == 0.5 and both.unanswered == 1
 
 
@@ -108,7 +108,7 @@ def test_what_was_not_answered_is_counted_and_enters_no_figure() -> None:
     lost, _ = asked(Moody([None, 4, 4, 2]), [one_turn], 3)
     assert (lost.changes, lost.unanswered) == ((), 2)
     with pytest.raises(ValueError, match="no reply was appraised twice; 3 questions were left unanswered"):
-        consistency(asked(Moody([None, 4, 4, 2]), [one_turn], 3), SAMPLES, 1)
+        consistency_of(asked(Moody([None, 4, 4, 2]), [one_turn], 3), SAMPLES, 1)
 
 
 def test_once_is_no_repeat() -> None:

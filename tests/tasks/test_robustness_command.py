@@ -172,7 +172,7 @@ def test_a_policy_is_spoken_to_as_the_overlay_of_its_name_says(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from rlver.tasks.runtime.policies import PolicyCandidate
-    from rlver.tasks.studies.robustness import command as robustness
+    from rlver.tasks.studies.robustness import dialogues
 
     (project / "params").mkdir()
     (project / "params" / "thinker.yaml").write_text("policy: {thinking: true}\n")
@@ -184,7 +184,7 @@ def test_a_policy_is_spoken_to_as_the_overlay_of_its_name_says(
         thinking[who.name] = settings.policy.thinking
         raise ValueError("far enough")
 
-    monkeypatch.setattr(robustness, "_held", note)
+    monkeypatch.setattr(dialogues, "held_dialogues", note)
     for policy in ("models/thinker", "models/other", "thinker=models/other"):
         assert complaint(capsys, "robustness", "--policy", policy) == "far enough"
         assert thinking.popitem() == (policy.rpartition("/")[2], policy != "models/other")

@@ -107,7 +107,7 @@ def _asking(persona_id: str, probe: str, first: int | None, later: Sequence[int 
     return Asking(persona_id, probe, known, unanswered=len(later) - max(0, len(known) - 1))
 
 
-def consistency(askings: Sequence[Asking], samples: int, seed: int) -> list[Consistency]:
+def consistency_of(askings: Sequence[Asking], samples: int, seed: int) -> list[Consistency]:
     """One row per probe that was asked, intervals by persona bootstrap (shares: Wilson's). Raises ValueError without answers."""
     probes = [probe for probe in (AGAIN, REORDERED, PARAPHRASED) if any(one.probe == probe and len(one.changes) > 1 for one in askings)]
     if not probes:

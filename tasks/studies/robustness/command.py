@@ -1,151 +1,88 @@
-"""What `rlver robustness` does: the same policies, personas and seeds with one kind of user after another, and what is left of the score.
-
-Every shift has a transcript file of its own, in a folder named by what decides the dialogues; a file that is there is finished.
-"""
+"""`rlver robustness`: the same policies, personas and seeds with one kind of user after another, and what is left of the score."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from rlver.components.domain.files import BadFile, write_json
-from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Simulator
-from rlver.components.domain.transcript import Dialogue
-from rlver.components.personas.schema import validate_file
-from rlver.components.replay.opinions import Appraiser, final_emotions
-from rlver.components.rollout.episode import Job, TooManyFailures
-from rlver.components.rollout.transcripts import load_transcripts
-from rlver.components.settings.settings import Settings, digest_of, load_settings, with_simulator
-from rlver.components.users.scripted.effects import DIFFICULTIES
-from rlver.components.users.scripted.simulator import VERSION
-from rlver.components.users.shifts.users import SHIFTS, UNSHIFTED, users
-from rlver.tasks.runtime.appraisers import appraiser_of, is_appraiser
-from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
-from rlver.tasks.runtime.policies import PolicyCandidate, candidate
-from rlver.tasks.runtime.progress import DialogueProgress
-from rlver.tasks.studies.robustness.robustness import SecondOpinion, rows, second_opinion
-from rlver.tasks.studies.robustness.tables import PolicyRows, as_json, as_text
+import typer
+
+from rlver.tasks.runtime import options
+from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, Difficulty, Personas
+from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Who talks with whom. `users`: row of the report -> user, the unshifted one first."""
-
-    personas: Path
-    people: Sequence[Persona]
-    users: Mapping[str, Simulator]
-    repeats: int | None
-    folder: Path
+def register(app: typer.Typer) -> None:
+    app.command()(robustness)
 
 
 def robustness(
-    policies: Sequence[str],
-    shifts: Sequence[str],
-    opinions: Sequence[str],
-    personas: Path,
-    limit: int | None,
-    repeats: int | None,
-    difficulty: str | None,
-    folder: Path,
-    out: Path,
-    params: Path,
-) -> tuple[str, bool]:
-    """Hold what is missing, measure, write `out`; the tables as Markdown, and whether every shift could be measured."""
+    policy: Annotated[
+        list[str],
+        typer.Option(
+            "--policy",
+            metavar="[VARIANT=]POLICY",
+            help="A model folder, hf:NAME, openai:MODEL or vllm:URL; VARIANT: the overlay it is spoken with (default: of its name). Repeatable.",
+        ),
+    ],
+    shifts: Annotated[
+        list[str] | None, typer.Option("--shifts", metavar="NAME", help="Only these shifts, e.g. typos,unseen-cues. Repeatable.")
+    ] = None,
+    second_opinion: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--second-opinion",
+            metavar="APPRAISER",
+            help="scripted:DIFFICULTY, llm, distilled:FOLDER, or the unshifted transcripts as appraised by another (a file or folder). Repeatable.",
+        ),
+    ] = None,
+    personas: Personas = TEST_PERSONAS,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N personas.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Dialogues with each persona (default: evaluation.repeats).")] = None,
+    difficulty: Difficulty = None,
+    transcripts: Annotated[Path, typer.Option("--transcripts", help="Where the dialogues are kept.")] = Path("transcripts/robustness"),
+    out: Annotated[Path, options.out("The JSON file with all figures.", options.FILE_OR_STREAM)] = Path("metrics/robustness.json"),
+    budget: options.Budget = None,
+    replay: options.Replay = False,
+    params: Params = PARAMS,
+) -> None:
+    """Let policies talk with the same users in other words, with other stories, and see what is left of the score; exit 1 when a shift
+    could not be measured. Finished shifts are kept: run it again to go on."""
+    options.limit_endpoints(budget, replay)
+    from rlver.components.domain.files import write_json
+    from rlver.components.personas.schema import validate_file
+    from rlver.components.rollout.episode import TooManyFailures
+    from rlver.components.rollout.transcripts import load_transcripts
+    from rlver.components.settings.settings import load_settings, with_simulator
+    from rlver.components.users.shifts.users import UNSHIFTED
+    from rlver.tasks.studies.robustness.dialogues import Plan, candidate_as_spoken_to, chosen_users, held_dialogues, opinion_of, opinions
+    from rlver.tasks.studies.robustness.robustness import rows
+    from rlver.tasks.studies.robustness.tables import PolicyRows, as_json, as_text
+
     common = with_simulator(load_settings(params), "scripted", difficulty)
     people = validate_file(personas)[:limit]
-    asked = Plan(personas, people, _chosen(shifts, common.simulator.difficulty), repeats, folder)
-    second = opinions or [f"scripted:{name}" for name in DIFFICULTIES if name != common.simulator.difficulty]
-    for named in second:  # before hours of dialogues
-        if not is_appraiser(named) and not Path(named).exists():
-            raise BadFile(f"{named}: neither an appraiser (scripted[:DIFFICULTY], llm[:DIFFICULTY]) nor transcripts appraised by another")
-    spoken = [_candidate(policy, params, difficulty) for policy in policies]
+    plan = Plan(personas, people, chosen_users(_split(shifts), common.simulator.difficulty), repeats, transcripts)
+    second = opinions(second_opinion or [], common.simulator.difficulty)
+    spoken = [candidate_as_spoken_to(one, params, difficulty) for one in policy]
     names = [who.name for who, _ in spoken]
     if len(set(names)) < len(names):
         raise ValueError(f"policies need different names, got {', '.join(names)}")
-    samples, seed = common.evaluation.bootstrap_samples, common.seed
-    measured, held = list[PolicyRows](), dict[str, Sequence[Dialogue]]()
+    measured, unshifted = list[PolicyRows](), {}
     for who, settings in spoken:
-        files, missing = _held(who, settings, asked)
+        files, missing = held_dialogues(who, settings, plan)
         dialogues = {shift: load_transcripts(path) for shift, path in files.items()}
         if UNSHIFTED not in dialogues:
             raise TooManyFailures(f"{who.name}: {missing[UNSHIFTED]}")
-        held[who.name] = dialogues[UNSHIFTED]
-        measured.append(PolicyRows(who.name, tuple(rows(dialogues, UNSHIFTED, samples, seed)), files, missing))
-    agreed = [_second(named, held, people, common) for named in second]
+        unshifted[who.name] = dialogues[UNSHIFTED]
+        found = rows(dialogues, UNSHIFTED, common.evaluation.bootstrap_samples, common.seed)
+        measured.append(PolicyRows(who.name, tuple(found), files, missing))
+    agreed = [opinion_of(named, unshifted, people, common) for named in second]
     write_json(out, as_json(measured, agreed, common, len(people)))
-    return as_text(measured, agreed), not any(one.missing for one in measured)
+    typer.echo(f"{as_text(measured, agreed)}\n\n{out}")
+    if any(one.missing for one in measured):
+        raise typer.Exit(1)
 
 
-def _chosen(shifts: Sequence[str], difficulty: str) -> dict[str, Simulator]:
-    """The users of the rows asked for, by full name (`typos-1`) or without the version; all where none is named."""
-    every = users(difficulty)
-    short = {shift.name: shift.tag for shift in SHIFTS}
-    wanted = [short.get(name, name) for name in shifts]
-    if unknown := sorted(set(wanted) - every.keys()):
-        raise ValueError(f"unknown shift {unknown[0]!r}: choose from {', '.join(name for name in every if name != UNSHIFTED)}")
-    return {name: user for name, user in every.items() if not wanted or name in wanted or name == UNSHIFTED}
-
-
-def _candidate(policy: str, params: Path, difficulty: str | None) -> tuple[PolicyCandidate, Settings]:
-    """`VARIANT=POLICY`, or POLICY: a folder with the name of an overlay is spoken to as that overlay says."""
-    variant, _, where = policy.rpartition("=")
-    name = Path(where).name
-    if not variant and (params.parent / "params" / f"{name}.yaml").is_file():
-        variant = name
-    settings = as_evaluated(with_simulator(load_settings(params, variant or None), "scripted", difficulty))
-    return candidate(where, settings), settings
-
-
-def _held(who: PolicyCandidate, settings: Settings, plan: Plan) -> tuple[dict[str, Path], dict[str, str]]:
-    """The transcript of every shift, held now where there is none; and why a shift has none, where too many dialogues failed."""
-    jobs = jobs_of(plan.people, who.name, settings.seed, plan.repeats or settings.evaluation.repeats)
-    identity = digest_of(
-        {"of": fingerprint(settings, plan.personas, who.location), "user": VERSION, "jobs": [job.dialogue_id for job in jobs]}
-    )
-    folder = plan.folder / f"{who.name.replace('/', '_')}-{identity}"
-    files = {shift: folder / f"{shift}.jsonl" for shift in plan.users}
-    todo = [shift for shift, path in files.items() if not path.is_file()]
-    missing: dict[str, str] = {}
-    if not todo:
-        return files, missing
-    with who.opened(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
-        progress = DialogueProgress(len(jobs) * len(todo), settings.simulator.emotion_ceiling, costs=talk.costs)
-        progress.say(f"{who.name}: {len(jobs)} dialogues with each of {len(todo)} kinds of users ({len(files) - len(todo)} done before)")
-        for shift in todo:
-            with_user = [Job(job.dialogue_id, job.persona, job.seed, plan.users[shift]) for job in jobs]
-            try:
-                hold_and_write(talk, with_user, files[shift], identity, settings.rollout.max_failure_rate, progress)
-            except TooManyFailures as error:
-                missing[shift] = str(error)
-    return {shift: path for shift, path in files.items() if shift not in missing}, missing
-
-
-def _second(named: str, held: Mapping[str, Sequence[Dialogue]], people: Sequence[Persona], settings: Settings) -> SecondOpinion:
-    """How far another appraiser, or transcripts that one has appraised, put the unshifted dialogues in the same order."""
-    first = f"scripted:{settings.simulator.difficulty}"
-    name, emotions = _asked(named, held, people, settings) if is_appraiser(named) else (named, _recorded(Path(named), held))
-    return second_opinion((first, name), held, emotions, settings.evaluation.bootstrap_samples, settings.seed)
-
-
-def _asked(
-    named: str, held: Mapping[str, Sequence[Dialogue]], people: Sequence[Persona], settings: Settings
-) -> tuple[str, dict[str, dict[str, int]]]:
-    persona_of = {persona.persona_id: persona for persona in people}
-    asked = appraiser_of(named, settings)
-
-    async def emotions(appraiser: Appraiser) -> dict[str, dict[str, int]]:
-        return {policy: await final_emotions(appraiser, dialogues, persona_of) for policy, dialogues in held.items()}
-
-    return asked.appraiser.name, asked.run(emotions)
-
-
-def _recorded(place: Path, held: Mapping[str, Sequence[Dialogue]]) -> dict[str, dict[str, int]]:
-    """The final emotions in a transcript file, or in all of a folder, by policy and dialogue."""
-    files = sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]
-    emotions = {one.dialogue_id: one.emotion_final for file in files for one in load_transcripts(file) if one.emotion_final is not None}
-    return {
-        policy: {one.dialogue_id: emotions[one.dialogue_id] for one in dialogues if one.dialogue_id in emotions}
-        for policy, dialogues in held.items()
-    }
+def _split(values: list[str] | None) -> list[str]:
+    """`--shifts a --shifts b` and `--shifts a,b` are the same."""
+    return [part for value in values or [] for part in value.split(",") if part]

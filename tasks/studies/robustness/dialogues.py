@@ -1,0 +1,120 @@
+"""The dialogues that are compared, and what another appraiser says of them.
+
+Every shift has a transcript file of its own, in a folder named by what decides the dialogues; a file that is there is finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlver.components.domain.files import BadFile
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Simulator
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.replay.opinions import Appraiser, final_emotions
+from rlver.components.rollout.episode import Job, TooManyFailures
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import Settings, digest_of, load_settings, with_simulator
+from rlver.components.users.scripted.effects import DIFFICULTIES
+from rlver.components.users.scripted.simulator import VERSION
+from rlver.components.users.shifts.users import SHIFTS, UNSHIFTED, users
+from rlver.tasks.runtime.appraisers import appraiser_of, is_appraiser
+from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
+from rlver.tasks.runtime.policies import PolicyCandidate, candidate
+from rlver.tasks.runtime.progress import DialogueProgress
+from rlver.tasks.studies.robustness.robustness import SecondOpinion, second_opinion
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who talks with whom. `users`: row of the report -> user, the unshifted one first."""
+
+    personas: Path
+    people: Sequence[Persona]
+    users: Mapping[str, Simulator]
+    repeats: int | None
+    folder: Path
+
+
+def chosen_users(shifts: Sequence[str], difficulty: str) -> dict[str, Simulator]:
+    """The users of the rows asked for, by full name (`typos-1`) or without the version; all where none is named."""
+    every = users(difficulty)
+    short = {shift.name: shift.tag for shift in SHIFTS}
+    wanted = [short.get(name, name) for name in shifts]
+    if unknown := sorted(set(wanted) - every.keys()):
+        raise ValueError(f"unknown shift {unknown[0]!r}: choose from {', '.join(name for name in every if name != UNSHIFTED)}")
+    return {name: user for name, user in every.items() if not wanted or name in wanted or name == UNSHIFTED}
+
+
+def opinions(named: Sequence[str], difficulty: str) -> list[str]:
+    """The second opinions that are asked for, by default every other scripted user. Raises BadFile, before hours of dialogues."""
+    asked = list(named) or [f"scripted:{name}" for name in DIFFICULTIES if name != difficulty]
+    for one in asked:
+        if not is_appraiser(one) and not Path(one).exists():
+            raise BadFile(f"{one}: neither an appraiser (scripted[:DIFFICULTY], llm[:DIFFICULTY]) nor transcripts appraised by another")
+    return asked
+
+
+def candidate_as_spoken_to(policy: str, params: Path, difficulty: str | None) -> tuple[PolicyCandidate, Settings]:
+    """`VARIANT=POLICY`, or POLICY: a folder with the name of an overlay is spoken to as that overlay says."""
+    variant, _, where = policy.rpartition("=")
+    name = Path(where).name
+    if not variant and (params.parent / "params" / f"{name}.yaml").is_file():
+        variant = name
+    settings = as_evaluated(with_simulator(load_settings(params, variant or None), "scripted", difficulty))
+    return candidate(where, settings), settings
+
+
+def held_dialogues(who: PolicyCandidate, settings: Settings, plan: Plan) -> tuple[dict[str, Path], dict[str, str]]:
+    """The transcript of every shift, held now where there is none; and why a shift has none, where too many dialogues failed."""
+    jobs = jobs_of(plan.people, who.name, settings.seed, plan.repeats or settings.evaluation.repeats)
+    identity = digest_of(
+        {"of": fingerprint(settings, plan.personas, who.location), "user": VERSION, "jobs": [job.dialogue_id for job in jobs]}
+    )
+    folder = plan.folder / f"{who.name.replace('/', '_')}-{identity}"
+    files = {shift: folder / f"{shift}.jsonl" for shift in plan.users}
+    todo = [shift for shift, path in files.items() if not path.is_file()]
+    missing: dict[str, str] = {}
+    if not todo:
+        return files, missing
+    with who.open_conversation(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
+        progress = DialogueProgress(len(jobs) * len(todo), settings.simulator.emotion_ceiling, costs=talk.costs)
+        progress.say(f"{who.name}: {len(jobs)} dialogues with each of {len(todo)} kinds of users ({len(files) - len(todo)} done before)")
+        for shift in todo:
+            with_user = [Job(job.dialogue_id, job.persona, job.seed, plan.users[shift]) for job in jobs]
+            try:
+                hold_and_write(talk, with_user, files[shift], identity, settings.rollout.max_failure_rate, progress)
+            except TooManyFailures as error:
+                missing[shift] = str(error)
+    return {shift: path for shift, path in files.items() if shift not in missing}, missing
+
+
+def opinion_of(named: str, held: Mapping[str, Sequence[Dialogue]], people: Sequence[Persona], settings: Settings) -> SecondOpinion:
+    """How far another appraiser, or transcripts that one has appraised, put the unshifted dialogues in the same order."""
+    first = f"scripted:{settings.simulator.difficulty}"
+    name, emotions = _asked(named, held, people, settings) if is_appraiser(named) else (named, _recorded(Path(named), held))
+    return second_opinion((first, name), held, emotions, settings.evaluation.bootstrap_samples, settings.seed)
+
+
+def _asked(
+    named: str, held: Mapping[str, Sequence[Dialogue]], people: Sequence[Persona], settings: Settings
+) -> tuple[str, dict[str, dict[str, int]]]:
+    persona_of = {persona.persona_id: persona for persona in people}
+    asked = appraiser_of(named, settings)
+
+    async def emotions(appraiser: Appraiser) -> dict[str, dict[str, int]]:
+        return {policy: await final_emotions(appraiser, dialogues, persona_of) for policy, dialogues in held.items()}
+
+    return asked.appraiser.name, asked.run(emotions)
+
+
+def _recorded(place: Path, held: Mapping[str, Sequence[Dialogue]]) -> dict[str, dict[str, int]]:
+    """The final emotions in a transcript file, or in all of a folder, by policy and dialogue."""
+    files = sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]
+    emotions = {one.dialogue_id: one.emotion_final for file in files for one in load_transcripts(file) if one.emotion_final is not None}
+    return {
+        policy: {one.dialogue_id: emotions[one.dialogue_id] for one in dialogues if one.dialogue_id in emotions}
+        for policy, dialogues in held.items()
+    }
