@@ -147,7 +147,7 @@ def main() -> int:
     killed = run(options.faults, *size, kill_after_calls=faulty.calls // 2)
     bad = 0
     for name, outcome in (("without faults", plain), ("with faults", faulty), ("with faults, killed halfway", killed)):
-        failed = sum(dialogue.failure is not None for dialogue in outcome.dialogues)
+        failed = sum(dialogue.error is not None for dialogue in outcome.dialogues)
         print(
             f"{name}: {len(outcome.dialogues)} dialogues finished, {failed} of them unscorable, {outcome.from_bad_answers} from bad answers;"
             f" {outcome.calls} calls = {outcome.calls / plain.calls:.2f} x without faults, {sum(outcome.faulty.values())} faults"

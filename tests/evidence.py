@@ -47,7 +47,7 @@ ALARMED = {
     "checks": [
         {"name": "stock phrases", "outcome": "alarm"},
         {"name": "copying", "outcome": "clean"},
-        {"name": "parting", "outcome": "unknown"},
+        {"name": "reward_overoptimization", "outcome": "unknown"},
     ],
 }
 

@@ -78,6 +78,14 @@ def test_an_unknown_overlay_key_is_named_with_its_neighbours(project: Path, over
     assert f"params/x.yaml: unknown key '{key}'" in message and "params.yaml has" in message
 
 
+def test_a_renamed_key_is_told_its_present_name(project: Path) -> None:
+    (project / "params" / "x.yaml").write_text("audit: {limits: {parting: 1.0}}\n")
+    told = "audit.limits.parting is now called audit.limits.reward_overoptimization; rename it there"
+    assert refused(project / "params.yaml", "x").endswith(f"params/x.yaml: {told}")
+    (project / "params.yaml").write_text((project / "params.yaml").read_text().replace("reward_overoptimization", "parting"))
+    assert refused(project / "params.yaml").endswith(f"params.yaml: {told}")
+
+
 def test_an_unknown_key_in_params_is_refused(project: Path) -> None:
     path = project / "params.yaml"
     path.write_text(path.read_text() + "\nmood: 3\n")

@@ -87,13 +87,13 @@ def check_arithmetic(dialogue: Dialogue) -> None:
 
 def _check_ending(dialogue: Dialogue, emotion: int) -> None:
     if dialogue.stop_reason is StopReason.FAILED:
-        if dialogue.failure is None:
-            raise _impossible(dialogue, "it failed without saying why (failure is null)")
+        if dialogue.error is None:
+            raise _impossible(dialogue, "it failed without saying why (error is null)")
         if dialogue.emotion_final is not None:
             raise _impossible(dialogue, f"it failed, so it has no final emotion, got {dialogue.emotion_final}")
         return
-    if dialogue.failure is not None:
-        raise _impossible(dialogue, f"it stopped by {dialogue.stop_reason}, yet names a failure: {dialogue.failure}")
+    if dialogue.error is not None:
+        raise _impossible(dialogue, f"it stopped by {dialogue.stop_reason}, yet names an error: {dialogue.error}")
     if not dialogue.turns:
         raise _impossible(dialogue, f"it stopped by {dialogue.stop_reason} without a turn")
     if dialogue.emotion_final != emotion:

@@ -74,7 +74,7 @@ class Tokens(NamedTuple):
     """What a dialogue was made of, both speakers, as it was sampled; all empty for a policy that gives text alone.
 
     `completion_ids` is everything after the first prompt. `is_policy_T` marks sampled tokens; `turn_T` is the 0-based turn a token
-    belongs to; `logprob_T` is 0.0 on the user's tokens; `stays_T` marks tokens that were in the context of later turns: all of them, or
+    belongs to; `logprob_T` is 0.0 on the user's tokens; `in_later_context_T` marks tokens that were in the context of later turns: all of them, or
     all but the thoughts.
     """
 
@@ -83,7 +83,7 @@ class Tokens(NamedTuple):
     is_policy_T: tuple[bool, ...] = ()
     turn_T: tuple[int, ...] = ()
     logprob_T: tuple[float, ...] = ()
-    stays_T: tuple[bool, ...] = ()
+    in_later_context_T: tuple[bool, ...] = ()
 
 
 class PolicySession(Protocol):

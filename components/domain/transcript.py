@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 
 class StopReason(StrEnum):
@@ -73,7 +73,10 @@ class SimulatorTag(_Record):
 
 
 class Dialogue(_Record):
-    """One finished dialogue. `failure` is a readable reason when `stop_reason` is failed; such a dialogue has no final emotion."""
+    """One finished dialogue. `error` is a readable reason when `stop_reason` is failed; such a dialogue has no final emotion.
+
+    Transcripts from before the name `error` say `failure`; both are read.
+    """
 
     dialogue_id: str
     persona_id: str
@@ -84,6 +87,6 @@ class Dialogue(_Record):
     emotion_start: int = Field(ge=0, le=100)
     emotion_final: int | None = Field(default=None, ge=0, le=100)
     stop_reason: StopReason
-    failure: str | None = None
+    error: str | None = Field(default=None, validation_alias=AliasChoices("error", "failure"))
     turns: tuple[Turn, ...] = ()
     original: dict[str, Any] | None = Field(default=None, exclude_if=lambda record: record is None)  # an imported record, every field of it

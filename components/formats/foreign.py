@@ -31,7 +31,7 @@ class Recording:
     policy: str
     seed: int
     emotion_start: int | None
-    failure: str | None
+    error: str | None
     turns: tuple[Turn, ...]
     left_out: int  # messages at the end that nobody replied to
 
@@ -46,7 +46,8 @@ def recording_of(row: Mapping[str, Any], name: str) -> Recording:
         raise UnreadableChat("looks like a recorded SAGE dialogue; bring it in with `rlver import sage` first")
     else:
         raise UnreadableChat(f"expected turns or messages, got the keys {', '.join(sorted(row)) or 'none'}")
-    if not turns and row.get("failure") is None:
+    error = _text(row, *(("error",) if "stop_reason" in row else ()), "failure")  # but for transcripts, `error` may be anything
+    if not turns and error is None:
         raise UnreadableChat("there is no reply in it")
     identity = _text(row, "dialogue_id", "id") or name
     return Recording(
@@ -56,7 +57,7 @@ def recording_of(row: Mapping[str, Any], name: str) -> Recording:
         policy=_text(row, "policy", "model") or "unknown",
         seed=_number(row, "seed") or 0,
         emotion_start=_number(row, "emotion_start"),
-        failure=_text(row, "failure"),
+        error=error,
         turns=turns,
         left_out=left_out,
     )

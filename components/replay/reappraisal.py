@@ -72,9 +72,9 @@ def reappraise(recording: Recording, persona: Persona | None, difficulty: str, r
         seed=recording.seed,
         simulator=SimulatorTag(kind=BLIND if persona is None else INFORMED, difficulty=difficulty, version=VERSION),
         emotion_start=start,
-        emotion_final=None if recording.failure else emotion,
-        stop_reason=StopReason.FAILED if recording.failure or ended is None else ended,
-        failure=recording.failure,
+        emotion_final=None if recording.error else emotion,
+        stop_reason=StopReason.FAILED if recording.error or ended is None else ended,
+        error=recording.error,
         turns=tuple(turns),
     )
 
@@ -113,7 +113,7 @@ def reappraise_learned(
     record, if it has one."""
     start = rules.start if recording.emotion_start is None else recording.emotion_start
     turns, unfamiliar = learned_turns(recording.hidden_need, original, persona, model, start, recording.turns)
-    failure = recording.failure or unfamiliar
+    failure = recording.error or unfamiliar
     emotion = turns[-1].emotion if turns else start
     assert emotion is not None
     ended = stop_reason(emotion, len(turns), wants_to_end=len(turns) < rules.max_turns, rules=rules)
@@ -129,7 +129,7 @@ def reappraise_learned(
         emotion_start=start,
         emotion_final=None if failure else emotion,
         stop_reason=StopReason.FAILED if failure or ended is None else ended,
-        failure=failure,
+        error=failure,
         turns=turns,
         original=dict(original) if original is not None else None,
     )

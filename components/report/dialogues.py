@@ -61,7 +61,7 @@ class DialogueView:
     outcome: str
     final: str
     ending: str
-    failure: str | None
+    error: str | None
     emotions: tuple[int, ...]  # the start, then after each turn
     turns: tuple[TurnView, ...]
 
@@ -78,7 +78,7 @@ def dialogue_view(variant: str, dialogue: Dialogue, persona_class: str | None = 
         outcome=wording.outcome(dialogue),
         final=wording.DASH if final is None else str(final),
         ending=wording.ending(dialogue),
-        failure=dialogue.failure,
+        error=dialogue.error,
         emotions=(dialogue.emotion_start, *(turn.emotion for turn in dialogue.turns if turn.emotion is not None)),
         turns=tuple(_turn_view(turn) for turn in dialogue.turns),
     )

@@ -141,5 +141,5 @@ def series(material: Material, path: Sequence[str]) -> list[Series]:
 
 def opinions(variant: Variant, whose: str) -> tuple[tuple[int, Estimate], ...]:
     """Mean final emotion by step in the eyes of the user's own appraiser ("own") or of the second one ("second"), from the audit."""
-    found = variant.metrics.get("audit", {}).get("over_training", ())
+    found = variant.metrics.get("audit", {}).get("reward_overoptimization", ())
     return tuple((one["step"], mean) for one in found if (mean := estimate(one[whose])) is not None)

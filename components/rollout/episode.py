@@ -41,14 +41,14 @@ class Rollout:
     is_policy_T: tuple[bool, ...]
     turn_T: tuple[int, ...]
     logprob_T: tuple[float, ...]
-    stays_T: tuple[bool, ...]
+    in_later_context_T: tuple[bool, ...]
     well_formed: bool  # every policy turn had the format that was asked for
     cut_off: int  # policy turns that ended at the limit of tokens
 
 
 async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy: Policy, rules: EmotionRules) -> Rollout:
     """Let policy and user talk until a stop rule applies. Never raises for a failure of user, policy or context: that is a Rollout
-    whose dialogue has `stop_reason` failed, a readable `failure`, no final emotion, and only the turns that were appraised."""
+    whose dialogue has `stop_reason` failed, a readable `error`, no final emotion, and only the turns that were appraised."""
     turns: list[Turn] = []
     emotion = rules.start
     well_formed = True
@@ -94,7 +94,7 @@ async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy:
         emotion_start=rules.start,
         emotion_final=None if failure else emotion,
         stop_reason=reason,
-        failure=failure,
+        error=failure,
         turns=tuple(turns),
     )
     return Rollout(dialogue, *supporter.tokens, well_formed=well_formed, cut_off=cut_off)
@@ -147,7 +147,7 @@ def check_failures(rollouts: Sequence[Rollout], max_failure_rate: float) -> None
 
 def check_failed(dialogues: Sequence[Dialogue], max_failure_rate: float) -> None:
     """The same for dialogues whose tokens nobody kept."""
-    reasons = Counter(dialogue.failure for dialogue in dialogues if dialogue.failure)
+    reasons = Counter(dialogue.error for dialogue in dialogues if dialogue.error)
     failed = sum(reasons.values())
     if dialogues and failed > max_failure_rate * len(dialogues):
         commonest = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))

@@ -189,7 +189,7 @@ def _paired_by_need(scorable: Sequence[Dialogue], differences: Mapping[str, floa
 def _scorable(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
     scorable = [d for d in dialogues if d.emotion_final is not None]
     if not scorable:
-        reasons = Counter(d.failure for d in dialogues).most_common(1)
+        reasons = Counter(d.error for d in dialogues).most_common(1)
         raise ValueError(f"none of {len(dialogues)} dialogues can be scored; most frequent failure: {reasons[0][0] if reasons else 'none'}")
     return scorable
 

@@ -14,6 +14,7 @@ from typing import Any
 from rlver.components.domain.files import BadFile, read_yaml
 
 COMMON = "common"
+RENAMED = {"audit.limits.parting": "audit.limits.reward_overoptimization"}  # a parameter's old name and its present one
 
 
 class SettingsError(ValueError):
@@ -72,6 +73,9 @@ def read_parameters(path: Path) -> dict[str, Any]:
         raise SettingsError(str(error) if path.exists() else f"{error}; run from the project's root") from error
     if not values:
         raise SettingsError(f"{path}: no parameter in it")
+    for name in _names(values):
+        if name in RENAMED:
+            raise SettingsError(f"{path}: {name} is now called {RENAMED[name]}; rename it there")
     return values
 
 

@@ -32,7 +32,7 @@ class AuditLimits(_Section):
     injection: float = Field(ge=0, le=1)
     early_goodbye: float = Field(ge=0, le=1)
     unconfirmed_gain: float = Field(ge=0, le=100)  # points of emotion
-    parting: float = Field(ge=0, le=100)  # points of emotion over the whole training
+    reward_overoptimization: float = Field(ge=0, le=100)  # points of emotion over the whole training
     growth_in_training: float = Field(gt=1)  # a factor
     repeats_in_training: float = Field(ge=0, le=1)  # a rise of the share
     entropy_in_training: float = Field(gt=1)  # how many times smaller

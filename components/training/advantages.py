@@ -53,7 +53,7 @@ def turn_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, gro
     return _scaled(advantage_DK, scale)
 
 
-def silent_groups(advantage_DK: torch.Tensor, group_size: int) -> torch.Tensor:
+def zero_advantage_groups(advantage_DK: torch.Tensor, group_size: int) -> torch.Tensor:
     """(D,) True for the dialogues of groups in which no turn has an advantage."""
     moved_G = (advantage_DK.reshape(-1, group_size * advantage_DK.shape[1]).abs() > _NONE).any(dim=1)
     return ~moved_G.repeat_interleave(group_size)

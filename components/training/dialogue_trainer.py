@@ -36,11 +36,11 @@ class TokenMasks:
 
     policy: torch.Tensor
     turn: torch.Tensor
-    stays: torch.Tensor
+    in_later_context: torch.Tensor
 
 
 class DialogueTrainer(GRPOTrainer):
-    """GRPOTrainer whose rows are dialogues. A kind says in `credit` what each token is credited with."""
+    """GRPOTrainer whose rows are dialogues. A kind says in `compute_advantages` what each token is credited with."""
 
     def __init__(self, *, end_of_turn: int, score: Callable[[Rollout], float | None], rollouts: Rollouts, **arguments: Any) -> None:
         self.end_of_turn = end_of_turn
@@ -49,7 +49,7 @@ class DialogueTrainer(GRPOTrainer):
         self.rollout_rows: list[dict[str, Any]] = []
         self.all_rollouts: list[Rollout] = []  # of the last step, in all processes
         self.own = slice(0)  # which of them are this process's
-        self.marks = TokenMasks(*torch.zeros(3, 0, 0))  # of the rows TRL is about to ask the log-probabilities of
+        self.token_masks = TokenMasks(*torch.zeros(3, 0, 0))  # of the rows TRL is about to ask the log-probabilities of
         self.log_probs = torch.zeros(0, 0)  # of the rows it asked last
         self.state_values: torch.Tensor | None = None  # of those rows, where there is a critic
         super().__init__(rollout_func=self._roll_out, reward_funcs=[_reward], **arguments)
@@ -72,13 +72,13 @@ class DialogueTrainer(GRPOTrainer):
         self.own = slice(rank() * len(rows), (rank() + 1) * len(rows))
         rollouts = self.all_rollouts[self.own]
         trainable = [_trainable(rollout) or [0] for rollout in rollouts]
-        self.marks = TokenMasks(
+        self.token_masks = TokenMasks(
             *(
                 pad_sequence([torch.tensor(row) for row in rows_of], batch_first=True, padding_value=padding).to(self.accelerator.device)
                 for rows_of, padding in (
                     (trainable, 0),
                     ([rollout.turn_T or [0] for rollout in rollouts], 0),
-                    ([[int(stays) for stays in rollout.stays_T] or [1] for rollout in rollouts], 1),
+                    ([[int(stays) for stays in rollout.in_later_context_T] or [1] for rollout in rollouts], 1),
                 )
             )
         )
@@ -93,8 +93,8 @@ class DialogueTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.rollout_rows = inputs
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        batch |= {"turn": self.marks.turn, "stays": self.marks.stays}
-        batch |= self.credit(batch)
+        batch |= {"turn": self.token_masks.turn, "stays": self.token_masks.in_later_context}
+        batch |= self.compute_advantages(batch)
         learns_D = (batch["completion_mask"] * batch["tool_mask"]).sum(dim=1)
         self.log_mean("learning_share", (learns_D > 0).float())
         dialogues, learning, tokens = self.over_processes(
@@ -104,7 +104,7 @@ class DialogueTrainer(GRPOTrainer):
         batch["num_items_in_batch"] = torch.tensor(tokens, device=learns_D.device)
         return batch
 
-    def credit(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
+    def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         """What the loss needs beside the tokens, above all `advantages` (B, T); every tensor has a row a dialogue."""
         raise NotImplementedError
 
@@ -138,9 +138,9 @@ class DialogueTrainer(GRPOTrainer):
         return tokens
 
     def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        self.marks = TokenMasks(inputs["completion_mask"] * inputs["tool_mask"], inputs["turn"], inputs["stays"])
+        self.token_masks = TokenMasks(inputs["completion_mask"] * inputs["tool_mask"], inputs["turn"], inputs["stays"])
         loss: torch.Tensor = super()._compute_loss(model, inputs)  # type: ignore[no-untyped-call]
-        learns = self.marks.policy.bool()
+        learns = self.token_masks.policy.bool()
         if not self.over_processes(learns.sum()):  # TRL's mean over no token is 0, which would pass for a policy without entropy
             for name in MEANS_OVER_TOKENS & self._metrics["train"].keys():
                 self._metrics["train"][name][-1] = math.nan
@@ -158,11 +158,15 @@ class DialogueTrainer(GRPOTrainer):
         **_: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None, None]:
         """TRL's hook for log-probabilities and entropies, both (B, logits_to_keep): those of the policy's tokens, 0 elsewhere."""
-        if self.marks.policy.shape != (len(input_ids), logits_to_keep):
+        if self.token_masks.policy.shape != (len(input_ids), logits_to_keep):
             raise RuntimeError("TRL asked for the log-probabilities of other rows than it was given")
         asked = logits_to_keep
         policy, turn, stays = torch.zeros_like(input_ids), torch.zeros_like(input_ids), torch.ones_like(input_ids)
-        policy[:, -asked:], turn[:, -asked:], stays[:, -asked:] = self.marks.policy, self.marks.turn, self.marks.stays
+        policy[:, -asked:], turn[:, -asked:], stays[:, -asked:] = (
+            self.token_masks.policy,
+            self.token_masks.turn,
+            self.token_masks.in_later_context,
+        )
         scores: list[dict[str, torch.Tensor]] = []
         size = batch_size or len(input_ids)
         for first in range(0, len(input_ids), size):
@@ -204,7 +208,7 @@ def emotions_before(rollouts: Sequence[Rollout]) -> torch.Tensor:
 
 def _trainable(rollout: Rollout) -> list[int]:
     """1 on policy tokens; all 0 in a dialogue that failed, so that it neither counts nor learns."""
-    return [int(is_policy and rollout.dialogue.failure is None) for is_policy in rollout.is_policy_T]
+    return [int(is_policy and rollout.dialogue.error is None) for is_policy in rollout.is_policy_T]
 
 
 def _reward(prompts: Any, completions: Any, emotion_reward: list[float | None], **_: Any) -> list[float | None]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlver.components.training.advantages import group_advantages, silent_groups, turn_advantages
+from rlver.components.training.advantages import group_advantages, turn_advantages, zero_advantage_groups
 from rlver.components.training.dialogue_trainer import DialogueTrainer, emotions_before
 
 
@@ -21,15 +21,15 @@ class DialogueGRPOTrainer(DialogueTrainer):
         self.group_size = group_size
         super().__init__(**arguments)
 
-    def credit(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
+    def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         reward_D, before_DK = self.rewards(), emotions_before(self.all_rollouts)
         if self.by_turn:
             turn_DK = turn_advantages(reward_D, before_DK, self.group_size, self.scale_rewards)
         else:
             turn_DK = group_advantages(reward_D, self.group_size, self.scale_rewards)[:, None].expand(-1, before_DK.shape[1])
         mask = batch["tool_mask"]
-        silent_D = silent_groups(turn_DK, self.group_size)[self.own].to(mask.device)
+        no_advantage_D = zero_advantage_groups(turn_DK, self.group_size)[self.own].to(mask.device)
         return {
             "advantages": self.by_token(turn_DK[self.own], mask.shape[1]).to(mask.device),
-            "tool_mask": mask.masked_fill(silent_D[:, None], 0),
+            "tool_mask": mask.masked_fill(no_advantage_D[:, None], 0),
         }

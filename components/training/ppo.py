@@ -70,7 +70,7 @@ class DialoguePPOTrainer(DialogueTrainer):
             )
         return self.optimizer
 
-    def credit(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
+    def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         ids, mask_DT = batch["completion_ids"], (batch["completion_mask"] * batch["tool_mask"]).cpu()
         value_DT = self._values(batch).cpu()
         reward_D, before_DK = self.rewards()[self.own], emotions_before(self.all_rollouts[self.own])
@@ -88,7 +88,7 @@ class DialoguePPOTrainer(DialogueTrainer):
         self.log_mean("value_mean", value_N)
         count, total = self.over_processes(torch.stack([torch.ones_like(return_N).sum(), return_N.sum()]))
         critic = self.accelerator.unwrap_model(self.model).critic
-        moved = critic.move_level(total / count if count else critic.level).cpu()
+        moved = critic.move_value_offset(total / count if count else critic.value_offset).cpu()
         return {
             "advantages": whitened(advantage_DT.to(ids.device), learns_DT.to(ids.device), self.over_processes),
             "old_values": (value_DT + moved).to(ids.device),
@@ -109,7 +109,7 @@ class DialoguePPOTrainer(DialogueTrainer):
     @torch.no_grad()
     def _values(self, batch: dict[str, Any]) -> torch.Tensor:
         """(B, T): the critic's values before each policy token, with the weights as they are."""
-        self.marks = TokenMasks(batch["completion_mask"] * batch["tool_mask"], batch["turn"], batch["stays"])
+        self.token_masks = TokenMasks(batch["completion_mask"] * batch["tool_mask"], batch["turn"], batch["stays"])
         self._get_per_token_logps_and_entropies(
             self.model,
             torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
@@ -125,7 +125,7 @@ class DialoguePPOTrainer(DialogueTrainer):
         own = self.all_rollouts[self.own]
         first, last = torch.zeros(2, len(own), width, dtype=torch.bool)
         for row, rollout in enumerate(own):
-            if rollout.dialogue.failure is None:
+            if rollout.dialogue.error is None:
                 said = torch.tensor([False, *rollout.is_policy_T, False])
                 first[row, : len(rollout.is_policy_T)] = (said[1:] & ~said[:-1])[:-1]
                 last[row, : len(rollout.is_policy_T)] = (said[:-1] & ~said[1:])[1:]
@@ -143,12 +143,12 @@ _NONE = 1e-12  # a variance of returns in 0..1 that is rounding
 class Critic(nn.Module):
     """A linear value head, zero at first: on the policy's own hidden states, or on those of a trunk of its own.
 
-    A value is `level`, the mean return of the last batch, plus what the head says. A level that the weights had to carry would be
+    A value is `value_offset`, the mean return of the last batch, plus what the head says. An offset that the weights had to carry would be
     noise on every token while the policy improves (value normalisation, after van Hasselt et al. 2016, "Learning values across many
     orders of magnitude", without its scale).
     """
 
-    level: torch.Tensor
+    value_offset: torch.Tensor
 
     def __init__(self, policy: Any, separate: bool) -> None:
         super().__init__()
@@ -156,19 +156,19 @@ class Critic(nn.Module):
         self.value_head = nn.Linear(policy.config.hidden_size, 1).to(policy.device, torch.float32)
         nn.init.zeros_(self.value_head.weight)
         nn.init.zeros_(self.value_head.bias)
-        self.register_buffer("level", torch.zeros((), device=policy.device))  # in checkpoints, like the weights
+        self.register_buffer("value_offset", torch.zeros((), device=policy.device))  # in checkpoints, like the weights
 
     def forward(self, hidden_BTH: torch.Tensor, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Values (B, T); `hidden_BTH` are the policy's hidden states, not used by a critic with its own trunk."""
         if self.trunk is not None:
             hidden_BTH = self.trunk(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
-        value_BT: torch.Tensor = self.level + self.value_head(hidden_BTH.float()).squeeze(-1)
+        value_BT: torch.Tensor = self.value_offset + self.value_head(hidden_BTH.float()).squeeze(-1)
         return value_BT
 
-    def move_level(self, to: torch.Tensor) -> torch.Tensor:
-        """Put the level at `to` (a mean return); returns by how much every value has moved."""
-        moved = to.to(self.level) - self.level
-        self.level += moved
+    def move_value_offset(self, to: torch.Tensor) -> torch.Tensor:
+        """Put the offset at `to` (a mean return); returns by how much every value has moved."""
+        moved = to.to(self.value_offset) - self.value_offset
+        self.value_offset += moved
         return moved
 
 

@@ -88,7 +88,7 @@ def chat(
 
         settings = with_simulator(settings, "scripted", None)  # nobody asks the user anything
         who = candidate(policy or str(newest_policy(Path("models"))), settings)
-        with who.opened(settings, concurrency=1) as talk:
+        with who.open_conversation(settings, concurrency=1) as talk:
             talk.policy.start()
             asyncio.run(_talk(talk, who.location, seed, terminal))
     else:

@@ -50,7 +50,7 @@ def converse(
     who = candidate(policy, settings, variant)
     jobs = jobs_of(people, who.name, settings.seed, repeats or settings.evaluation.repeats)
     identity = fingerprint(settings, personas, who.location)
-    with who.opened(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
+    with who.open_conversation(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
         progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
         dialogues = hold_and_write(talk, jobs, out, identity, settings.rollout.max_failure_rate, progress)
     return f"{out}: {summary(dialogues, settings.simulator.rules)}"

@@ -189,7 +189,7 @@ def over_http(talk: Conversation, settings: Settings, url: str | None, weights: 
 
 
 @contextmanager
-def opened(model: Path | str, settings: Settings, policy_name: str, concurrency: int) -> Iterator[Conversation]:
+def open_conversation(model: Path | str, settings: Settings, policy_name: str, concurrency: int) -> Iterator[Conversation]:
     """A conversation with the policy saved at `model`, whoever speaks for it. Raises ValueError in one line when there is none."""
     from rlver.components.policy.load import check_policy
 

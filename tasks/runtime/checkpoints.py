@@ -28,7 +28,7 @@ NEVER_READ = "training_args.bin"  # a note of transformers, which itself never r
 
 
 @contextmanager
-def alone_in(work: Path, leads: bool = True) -> Iterator[None]:
+def exclusive_lock(work: Path, leads: bool = True) -> Iterator[None]:
     """Raise ValueError when another process trains in `work`; of several that train together only the leading one asks."""
     work.mkdir(parents=True, exist_ok=True)
     with (work / "lock").open("a") if leads else nullcontext() as lock:
@@ -42,7 +42,7 @@ def alone_in(work: Path, leads: bool = True) -> Iterator[None]:
         yield
 
 
-def last_whole(folder: Path) -> tuple[Path | None, list[Path]]:
+def latest_intact_checkpoint(folder: Path) -> tuple[Path | None, list[Path]]:
     """The newest checkpoint in `folder` that can be resumed, and the newer ones that are damaged."""
     begun = sorted((path.parent for path in folder.glob(f"checkpoint-*/{STATE}")), key=step_of, reverse=True)
     damaged: list[Path] = []
@@ -76,7 +76,7 @@ def is_whole(checkpoint: Path) -> bool:
     return all((checkpoint / name).is_file() for name in NEEDED)
 
 
-class LeavesWhenAsked(TrainerCallback):
+class StopsOnSignal(TrainerCallback):
     """On SIGINT or SIGTERM the step under way is finished and saved, and training ends; `asked` says so.
 
     A step that is not over after LEAVE_S is given up, and so is any step at a second signal: KeyboardInterrupt. The run then goes on from

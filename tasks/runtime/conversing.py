@@ -50,7 +50,7 @@ def _hold_and_write(
         progress.add(dialogue, held_now=False)
 
     def on_finished(rollout: Rollout) -> None:
-        if rollout.dialogue.failure is None:
+        if rollout.dialogue.error is None:
             finished.add(rollout.dialogue)
         progress.add(rollout.dialogue)
 

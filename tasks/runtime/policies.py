@@ -31,12 +31,12 @@ class PolicyCandidate:
     connection: Connection | None = None
 
     @contextmanager
-    def opened(self, settings: Settings, concurrency: int) -> Iterator[Conversation]:
+    def open_conversation(self, settings: Settings, concurrency: int) -> Iterator[Conversation]:
         """With its policy loaded, served or connected. Raises ValueError in one line."""
-        from rlver.tasks.runtime.assembly import endpoint_conversation, opened
+        from rlver.tasks.runtime.assembly import endpoint_conversation, open_conversation
 
         if self.connection is None:
-            with opened(self.location, settings, self.name, concurrency) as talk:
+            with open_conversation(self.location, settings, self.name, concurrency) as talk:
                 yield talk
         else:
             yield endpoint_conversation(settings, self.connection, self.name, concurrency)

@@ -14,7 +14,7 @@ from rlver.tasks.runtime.stage import run_stage, write_costs
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    from rlver.tasks.runtime.assembly import opened
+    from rlver.tasks.runtime.assembly import open_conversation
     from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
     from rlver.tasks.runtime.progress import DialogueProgress
 
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments.model.is_dir():
         raise BadFile(f"{arguments.model}: no such model folder")
     jobs = jobs_of(personas, arguments.variant, settings.seed, settings.evaluation.repeats)
-    with opened(arguments.model, settings, arguments.variant, min(settings.evaluation.concurrency, len(jobs))) as talk:
+    with open_conversation(arguments.model, settings, arguments.variant, min(settings.evaluation.concurrency, len(jobs))) as talk:
         try:
             dialogues = hold_and_write(
                 talk,

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if settings.train.processes > 1 and not processes.launched():
         _become_several(settings.train.processes, list(sys.argv[1:] if argv is None else argv))
     processes.join()
-    from rlver.tasks.runtime.checkpoints import alone_in
+    from rlver.tasks.runtime.checkpoints import exclusive_lock
 
     if settings.rollout.sampler == "vllm" and processes.count() > 1:
         raise ValueError("rollout.sampler: vllm goes with one process; start it without torchrun, or use transformers")
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if processes.rank() == 0:
         for line in half_done(work, identity):
             print(line, flush=True)
-    with alone_in(work, processes.rank() == 0), policy_server(settings, arguments.base, settings.rollout.concurrency) as server:
+    with exclusive_lock(work, processes.rank() == 0), policy_server(settings, arguments.base, settings.rollout.concurrency) as server:
         train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
     if processes.rank() == 0:
         shutil.copytree(work / "curves", arguments.logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))  # of a killed write
@@ -77,7 +77,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     from rlver.components.training.token_scores import merged
     from rlver.components.training.watch import TrainingLimits, TrainingWatch
     from rlver.tasks.runtime.assembly import conversation
-    from rlver.tasks.runtime.checkpoints import LeavesWhenAsked, last_whole, step_of
+    from rlver.tasks.runtime.checkpoints import StopsOnSignal, latest_intact_checkpoint, step_of
 
     parameters, rules = settings.train, settings.simulator
     personas = {persona.persona_id: persona for persona in validate_file(personas_file)}
@@ -132,7 +132,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
             print(line if not talk.connection else f"{line}  {talk.costs()}", flush=True)
 
     steps, checks = CurveFile(curves / "train"), CurveFile(curves / "evaluation")
-    leaves = LeavesWhenAsked(parameters.updates_per_batch)
+    leaves = StopsOnSignal(parameters.updates_per_batch)
     trainer = build_trainer(
         model,
         tokenizer,
@@ -166,7 +166,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
             leaves,
         ],
     )
-    checkpoint, damaged = last_whole(work / "checkpoints")
+    checkpoint, damaged = latest_intact_checkpoint(work / "checkpoints")
     for one in damaged:
         show(f"{one} is damaged and left out")
     done = step_of(checkpoint) if checkpoint else -1

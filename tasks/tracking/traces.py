@@ -65,7 +65,7 @@ class _Said:
     def trace(self, experiment: str, run: str | None) -> Trace:
         from mlflow.entities import Trace, TraceData, TraceInfo, TraceLocation, TraceState
 
-        failed = self.turn.appraisal is None and self.dialogue.failure is not None
+        failed = self.turn.appraisal is None and self.dialogue.error is not None
         info = TraceInfo(
             trace_id=f"tr-{self._identity(32):032x}",
             trace_location=TraceLocation.from_experiment_id(experiment),
@@ -85,7 +85,7 @@ class _Said:
         about = self.dialogue.model_dump(mode="json", exclude={"turns", "original", "failure", "simulator"}) | {"turn": self.number}
         simulator = {f"simulator.{name}": value for name, value in self.dialogue.simulator.model_dump().items()}
         known = {f"{_MARK}{name}": str(value) for name, value in {**about, **simulator}.items() if value is not None}
-        failure = {f"{_MARK}failure": self.dialogue.failure[:1000]} if self.dialogue.failure else {}
+        failure = {f"{_MARK}failure": self.dialogue.error[:1000]} if self.dialogue.error else {}
         session = {"mlflow.trace.session": session_of(self.dialogue, self.origin)}
         previews = {"mlflow.traceInputs": self.turn.user[:1000], "mlflow.traceOutputs": self.turn.assistant[:1000]}
         return {**known, **failure, **session, **previews, f"{_MARK}transcript_md5": self.origin}

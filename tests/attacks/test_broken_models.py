@@ -247,11 +247,11 @@ def test_the_benchmark_unpickles_nothing(policy: Path) -> None:
 
 def test_a_server_is_not_started_with_a_policy_that_lacks_a_tensor(policy: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rlver.components.settings.settings import load_settings
-    from rlver.tasks.runtime import assembly as policy_speaks
+    from rlver.tasks.runtime import assembly
 
     settings = load_settings(project / "params.yaml", "v")
     settings = settings.model_copy(update={"rollout": settings.rollout.model_copy(update={"sampler": "vllm"})})
-    with pytest.raises(ValueError, match=UP), policy_speaks.opened(without_a_tensor(policy), settings, "v", 1):
+    with pytest.raises(ValueError, match=UP), assembly.open_conversation(without_a_tensor(policy), settings, "v", 1):
         raise AssertionError("it was opened")
 
 

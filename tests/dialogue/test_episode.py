@@ -94,7 +94,9 @@ def test_stripped_thoughts_are_trained_on_but_not_read_again() -> None:
     assert LetterChat().decode(said) == "".join(f"<think>they need {turn}</think>hello {turn}" for turn in range(4))
     for turn, request in enumerate(sampler.requests):
         before = [
-            token for token, of, stays in zip(rollout.completion_ids, rollout.turn_T, rollout.stays_T, strict=True) if stays and of <= turn
+            token
+            for token, of, stays in zip(rollout.completion_ids, rollout.turn_T, rollout.in_later_context_T, strict=True)
+            if stays and of <= turn
         ]
         assert request.context_ids == (*rollout.prompt_ids, *before)[: len(request.context_ids)]
 
@@ -157,7 +159,7 @@ def test_an_unreachable_user_is_a_result_with_a_reason_not_an_exception(call: st
     rollout = hold(FakeUser("U", [1] * 4, breaks=call), sampler)
     dialogue = rollout.dialogue
     assert dialogue.stop_reason is StopReason.FAILED
-    assert dialogue.failure == f"SimulatorUnavailable: no answer to {call}"
+    assert dialogue.error == f"SimulatorUnavailable: no answer to {call}"
     assert dialogue.emotion_final is None, "a failed dialogue is unscorable, not zero"
     assert len(dialogue.turns) == turns and all(turn.appraisal for turn in dialogue.turns)
     assert sampler.forgotten == ["d0"]
@@ -167,7 +169,7 @@ def test_an_unreachable_user_is_a_result_with_a_reason_not_an_exception(call: st
 def test_a_full_context_is_a_failure_before_anything_is_sampled_that_would_not_fit() -> None:
     speaking = replace(SPEAKING, max_context_tokens=60, max_reply_tokens=30)
     rollout = hold(FakeUser("U", [1] * 4), says("x" * 20, "y" * 20, "z", "w"), speaking)
-    assert rollout.dialogue.failure == "ContextFull: turn 2: the context holds 32 of 60 tokens"
+    assert rollout.dialogue.error == "ContextFull: turn 2: the context holds 32 of 60 tokens"
     assert len(rollout.dialogue.turns) == 1
     assert len(rollout.prompt_ids) + len(rollout.completion_ids) <= 60
 

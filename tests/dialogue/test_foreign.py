@@ -14,7 +14,7 @@ from rlver.components.formats.foreign import UnreadableChat, recording_of
 def test_turns_alone_are_enough() -> None:
     recording = recording_of({"turns": [{"user": "hi", "assistant": "hello"}]}, "file/1")
     assert (recording.dialogue_id, recording.persona_id, recording.policy, recording.seed) == ("file/1", "file/1", "unknown", 0)
-    assert recording.hidden_need is recording.emotion_start is recording.failure is None
+    assert recording.hidden_need is recording.emotion_start is recording.error is None
     turn = recording.turns[0]
     assert (turn.user, turn.assistant, turn.emotion, turn.appraisal, turn.cue) == ("hi", "hello", None, None, None)
 
@@ -30,6 +30,13 @@ def test_what_the_source_says_is_kept() -> None:
     assert recording.turns[0].model_dump(exclude={"emotion", "appraisal", "user", "assistant"}) == {
         "think": "hm", "cue": True, "reply_tokens": 1, "think_tokens": 2,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["error", "failure"])
+def test_a_failed_transcript_says_why_in_the_new_form_and_the_old(name: str) -> None:
+    assert recording_of({"turns": [], "stop_reason": "failed", name: "cut"}, "file/1").error == "cut"
+    words = [{"user": "hi", "assistant": "hello"}]
+    assert recording_of({"turns": words, "error": {"code": 0}}, "file/1").error is None, "of other people's rows nobody knows what it means"
 
 
 def test_our_own_transcripts_lose_their_judgement_and_nothing_else() -> None:

@@ -76,7 +76,7 @@ def test_failed_dialogues_come_back_among_the_others() -> None:
         return FakeUser(persona.persona_id, [1] * 4, breaks="appraise 2" if seed == 2 else None)
 
     rollouts, _ = hold([job(n, seed=n) for n in range(4)], user_of)
-    assert [rollout.dialogue.failure for rollout in rollouts] == [None, None, "SimulatorUnavailable: no answer to appraise 2", None]
+    assert [rollout.dialogue.error for rollout in rollouts] == [None, None, "SimulatorUnavailable: no answer to appraise 2", None]
     check_failures(rollouts, max_failure_rate=0.25)
     with pytest.raises(TooManyFailures, match=r"1 of 4 dialogues failed \(allowed: 20%\): 1 x SimulatorUnavailable: no answer"):
         check_failures(rollouts, max_failure_rate=0.2)
@@ -84,7 +84,7 @@ def test_failed_dialogues_come_back_among_the_others() -> None:
 
 def test_too_many_failures_are_told_with_the_commonest_reasons() -> None:
     def failed(reason: str) -> object:
-        return a_dialogue("d", [1]).model_copy(update={"failure": reason, "emotion_final": None, "stop_reason": StopReason.FAILED})
+        return a_dialogue("d", [1]).model_copy(update={"error": reason, "emotion_final": None, "stop_reason": StopReason.FAILED})
 
     with pytest.raises(TooManyFailures, match=r"3 of 3 .* 2 x b; 1 x a"):
         check_failed([failed("a"), failed("b"), failed("b")], 0.5)  # type: ignore[list-item]

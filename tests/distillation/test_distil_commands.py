@@ -56,7 +56,7 @@ def test_users_it_knows_nothing_of_are_unscorable(
     )
     assert "none of them scorable" in capsys.readouterr().out
     (dialogue,) = load_transcripts(tmp_path / "out.jsonl")
-    assert dialogue.emotion_final is None and "the user is unlike those the appraiser was learned from" in str(dialogue.failure)
+    assert dialogue.emotion_final is None and "the user is unlike those the appraiser was learned from" in str(dialogue.error)
 
 
 def test_scripted_speakers_feel_as_it_says_and_can_be_verified(project: Path, appraiser: Path, people: list[Persona]) -> None:
@@ -70,7 +70,7 @@ def test_scripted_speakers_feel_as_it_says_and_can_be_verified(project: Path, ap
     rollouts = asyncio.run(run_episodes(jobs, user, policy, EmotionRules(), 4))
     of = {persona.persona_id: persona for persona in people}
     for rollout in rollouts:
-        assert rollout.dialogue.failure is None
+        assert rollout.dialogue.error is None
         assert rollout.dialogue.turns[-1].appraisal is not None
         assert first_difference(rollout.dialogue, of, learned=appraiser) is None
 

@@ -77,7 +77,7 @@ def test_the_model_speaks_the_appraiser_feels_and_both_can_be_verified(
     assert main(CONVERSE) == 0
     dialogues = load_transcripts(conversing / "a.jsonl")
     assert len(dialogues) == 6 and {one.simulator.kind for one in dialogues} == {"distilled+llm"}
-    assert all(one.failure is None and one.turns[-1].appraisal is not None for one in dialogues)
+    assert all(one.error is None and one.turns[-1].appraisal is not None for one in dialogues)
     questions = [title(asked) for asked in english.asked if asked.body]
     assert set(questions) == {"SpeechAnswer"}
     assert len(questions) == sum(len(one.turns) - 1 for one in dialogues) > 0, (
@@ -96,5 +96,5 @@ def test_a_model_that_speaks_as_no_recorded_user_did_is_unscorable(
     monkeypatch.setenv("RLVER_USER_URL", latin.url)
     main([*CONVERSE, "--limit", "3"])
     dialogues = load_transcripts(conversing / "a.jsonl")
-    assert len(dialogues) == 3 and all("unlike those the appraiser was learned from" in str(one.failure) for one in dialogues)
+    assert len(dialogues) == 3 and all("unlike those the appraiser was learned from" in str(one.error) for one in dialogues)
     assert all(one.emotion_final is None for one in dialogues)

@@ -43,7 +43,7 @@ def test_it_abstains_from_english(sage: Path, english: list[Dialogue], tmp_path:
     asked = ["appraise", str(tmp_path / "english.jsonl"), "--appraiser", named, "-o", str(tmp_path / "out.jsonl")]
     assert main([*asked, "--params", str(sage / "params.yaml")]) == 0
     assert "none of them scorable" in capsys.readouterr().out
-    assert all("unlike those the appraiser was learned from" in str(one.failure) for one in load_transcripts(tmp_path / "out.jsonl"))
+    assert all("unlike those the appraiser was learned from" in str(one.error) for one in load_transcripts(tmp_path / "out.jsonl"))
 
 
 def test_recorded_dialogues_that_were_imported_are_appraised_and_verified_with_what_the_record_says_of_the_user(
@@ -56,4 +56,4 @@ def test_recorded_dialogues_that_were_imported_are_appraised_and_verified_with_w
     assert main(["appraise", str(imported), "--appraiser", named, "-o", str(again), *params]) == 0
     assert main(["verify", str(again), "--appraiser", named, *params]) == 0
     assert "every emotion follows from its replies" in capsys.readouterr().out
-    assert sum(one.failure is None for one in load_transcripts(again)) >= 38
+    assert sum(one.error is None for one in load_transcripts(again)) >= 38

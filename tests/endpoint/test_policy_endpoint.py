@@ -107,7 +107,7 @@ def test_a_reply_that_was_cut_off_is_heard_as_far_as_it_goes_and_counted(tmp_pat
         tmp_path, lambda turn: (saying("I am so", finish="length"), saying(None, "endless", finish="length"), saying("hello"))[turn]
     )
     assert user.heard == ["I am so", "", "hello"]
-    assert (rollout.cut_off, rollout.well_formed, rollout.dialogue.failure) == (2, False, None)
+    assert (rollout.cut_off, rollout.well_formed, rollout.dialogue.error) == (2, False, None)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_dialogue_that_gets_no_reply_is_unscorable_for_a_reason(tmp_path: Path
     rollout, user, server = hold(tmp_path, lambda turn: reply if turn == 1 else saying("hello"))
     dialogue = rollout.dialogue
     assert (dialogue.stop_reason, dialogue.emotion_final, len(dialogue.turns)) == (StopReason.FAILED, None, 1)
-    assert dialogue.failure is not None and dialogue.failure.startswith("PolicyUnavailable: " + reason.format(url=server.url))
+    assert dialogue.error is not None and dialogue.error.startswith("PolicyUnavailable: " + reason.format(url=server.url))
     assert user.heard == ["hello"]
 
 
@@ -141,7 +141,7 @@ def test_a_dialogue_is_replayed_from_its_answers_and_asks_nobody(tmp_path: Path)
     again, _, server = hold(tmp_path, lambda turn: error(500, "down"), replay=True)
     assert again == held and server.asked == []
     other, _, _ = hold(tmp_path, lambda turn: saying("x"), replay=True, user=FakeUser("V", [5] * 3))
-    assert other.dialogue.failure is not None and "holds no answer of 'model-a'" in other.dialogue.failure
+    assert other.dialogue.error is not None and "holds no answer of 'model-a'" in other.dialogue.error
 
 
 def test_a_server_that_takes_no_seed_is_asked_without(tmp_path: Path) -> None:
@@ -155,4 +155,4 @@ def test_a_server_that_takes_no_seed_is_asked_without(tmp_path: Path) -> None:
             return await run_episode(job(0), FakeUser("U", [5] * 3), TAG, policy, RULES), server
 
     rollout, server = asyncio.run(run())
-    assert rollout.dialogue.failure is None and len(server.asked) == 4
+    assert rollout.dialogue.error is None and len(server.asked) == 4

@@ -58,7 +58,7 @@ def make_failed(persona: str, repeat: int = 0) -> Dialogue:
         simulator=SIMULATOR,
         emotion_start=40,
         stop_reason=StopReason.FAILED,
-        failure="context overflow",
+        error="context overflow",
         turns=(Turn(user="u", assistant="r"),),
     )
 

@@ -35,9 +35,9 @@ def test_emotions_that_follow_from_the_changes_are_accepted(dialogue, failed):
         ({"emotion_final": 99}, r"the last emotion is 52, but emotion_final is 99"),
         ({"emotion_final": None}, r"emotion_final is None"),
         ({"emotion_start": 41}, r"turn 1: emotion 41 with change \+5 gives 46, got 45"),
-        ({"failure": "lost"}, r"yet names a failure: lost"),
+        ({"error": "lost"}, r"yet names an error: lost"),
         ({"stop_reason": StopReason.FAILED}, r"without saying why"),
-        ({"stop_reason": StopReason.FAILED, "failure": "lost"}, r"it has no final emotion, got 52"),
+        ({"stop_reason": StopReason.FAILED, "error": "lost"}, r"it has no final emotion, got 52"),
         ({"turns": ()}, r"without a turn"),
     ],
 )

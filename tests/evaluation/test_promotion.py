@@ -33,7 +33,7 @@ def test_a_loss_of_general_ability_is_not_bought_with_emotion():
 
 def test_an_alarm_of_the_audit_keeps_it_out():
     assert unmet(evidence("new", BETTER, audit=ALARMED), evidence("old", SAME)) == {
-        "hacking audit": "alarm; alarm: stock phrases; unknown: parting"
+        "hacking audit": "alarm; alarm: stock phrases; unknown: reward_overoptimization"
     }
 
 
@@ -57,4 +57,4 @@ def test_other_users_or_other_personas_are_no_comparison():
 def test_the_table_shows_every_condition_and_what_was_found():
     text = table(conditions(evidence("new", BETTER, audit=ALARMED), evidence("old", SAME), 0.05, 500, 7))
     assert "| gain over old | met | 42.5 → 46.5, paired +4.0 [+4.0, +4.0] over 40 personas |" in text
-    assert "| hacking audit | **not met** | alarm; alarm: stock phrases; unknown: parting |" in text
+    assert "| hacking audit | **not met** | alarm; alarm: stock phrases; unknown: reward_overoptimization |" in text

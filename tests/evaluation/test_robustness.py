@@ -62,7 +62,7 @@ def test_a_row_is_the_paired_difference_with_its_interval_and_an_adjusted_p(plai
 
 def test_only_personas_scored_both_times_are_paired_and_failures_are_counted(plain: list[Dialogue]) -> None:
     lower = shifted_by(plain, -6)
-    failed = [one.model_copy(update={"emotion_final": None, "failure": "x", "stop_reason": "failed"}) for one in lower[:2]]
+    failed = [one.model_copy(update={"emotion_final": None, "error": "x", "stop_reason": "failed"}) for one in lower[:2]]
     row = rows({UNSHIFTED: plain[1:], "lower": [*failed, *lower[2:]]}, UNSHIFTED, SAMPLES, 1)[1]
     assert row.change is not None and (row.change.difference.n, row.change.difference.value) == (6, -6)
     assert (row.score.dialogues, row.score.unscorable) == (6, 2)

@@ -20,6 +20,14 @@ def test_what_was_written_is_read_back(tmp_path: Path, dialogue, failed):
     assert load_transcripts(tmp_path / "t.jsonl", EmotionRules()) == written
 
 
+def test_a_transcript_of_the_old_form_is_read_and_written_in_the_new_one(tmp_path: Path, failed):
+    (row,) = rows(failed("b"))
+    assert row["error"] == "context overflow" and "failure" not in row
+    write_jsonl(tmp_path / "t.jsonl", [{"failure" if name == "error" else name: value for name, value in row.items()}])
+    read = load_transcripts(tmp_path / "t.jsonl", EmotionRules())
+    assert read == [failed("b")] and rows(*read) == [row]
+
+
 def test_each_bad_line_is_one_line_with_file_and_number(tmp_path: Path, dialogue):
     good, impossible = rows(dialogue("a", [1] * 10), dialogue("b", [1] * 10))
     impossible["turns"][3]["emotion"] = 77

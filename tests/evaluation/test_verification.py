@@ -95,7 +95,7 @@ def test_a_dialogue_that_failed_is_derived_as_far_as_it_went(dialogues: list[Dia
     whole = dialogues[0]
     last = whole.turns[2].model_copy(update={"appraisal": None, "emotion": None})
     failed = whole.model_copy(
-        update={"turns": (*whole.turns[:2], last), "emotion_final": None, "failure": "x", "stop_reason": StopReason.FAILED}
+        update={"turns": (*whole.turns[:2], last), "emotion_final": None, "error": "x", "stop_reason": StopReason.FAILED}
     )
     assert first_difference(failed, personas) is None
     assert first_difference(forged(failed, 0, emotion=77), personas) is not None
@@ -170,8 +170,8 @@ def test_the_recorded_start_is_kept_and_where_there_is_none_the_rules_say() -> N
 
 
 def test_a_failed_dialogue_stays_failed(dialogues: list[Dialogue]) -> None:
-    again = reappraise(recorded(dialogues[0], failure="ContextFull: x"), None, "vanilla", RULES)
-    assert again.stop_reason is StopReason.FAILED and again.emotion_final is None and again.failure == "ContextFull: x"
+    again = reappraise(recorded(dialogues[0], error="ContextFull: x"), None, "vanilla", RULES)
+    assert again.stop_reason is StopReason.FAILED and again.emotion_final is None and again.error == "ContextFull: x"
     check_arithmetic(again)
 
 

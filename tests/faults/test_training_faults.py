@@ -17,7 +17,7 @@ import torch
 from small_project import REPOSITORY, make_project, start_training, train_arguments, weights
 
 from rlver.components.training.curves import CurveFile
-from rlver.tasks.runtime.checkpoints import LEAVE_S, alone_in, last_whole
+from rlver.tasks.runtime.checkpoints import LEAVE_S, exclusive_lock, latest_intact_checkpoint
 from rlver.tasks.runtime.stage import run_stage
 from rlver.tasks.stages import base, train
 
@@ -81,7 +81,7 @@ def test_a_training_that_is_asked_to_leave_saves_its_last_step_and_is_gone_withi
     assert process.wait(timeout=60) == 130
     assert time.monotonic() - began < ALLOWED_S
     (checkpoints,) = project.glob("scratch/asked/*/checkpoints")
-    saved, damaged = last_whole(checkpoints)
+    saved, damaged = latest_intact_checkpoint(checkpoints)
     assert saved and saved.name == f"checkpoint-{steps_done(project, 'asked')}" and not damaged, "every finished step is kept"
     assert not (project / "models" / "asked" / "model.safetensors").exists()
     assert train.main(train_arguments("asked")) == 0
@@ -92,7 +92,7 @@ def test_a_step_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch)
     from rlver.tasks.runtime import checkpoints
 
     monkeypatch.setattr(checkpoints, "LEAVE_S", 0.2)
-    leaves = checkpoints.LeavesWhenAsked(updates_per_batch=1)
+    leaves = checkpoints.StopsOnSignal(updates_per_batch=1)
     with leaves.listening():
         os.kill(os.getpid(), signal.SIGTERM)
         assert leaves.asked, "the first signal only asks"
@@ -224,8 +224,8 @@ def test_a_hidden_file_of_a_killed_write_is_no_result(project: Path) -> None:
 
 
 def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
-    script = "import sys, os; from pathlib import Path; from rlver.tasks.runtime.checkpoints import alone_in\nwith alone_in(Path(sys.argv[1])): os._exit(9)"
+    script = "import sys, os; from pathlib import Path; from rlver.tasks.runtime.checkpoints import exclusive_lock\nwith exclusive_lock(Path(sys.argv[1])): os._exit(9)"
     surroundings = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     assert subprocess.run((sys.executable, "-c", script, str(tmp_path)), env=surroundings, check=False).returncode == 9
-    with alone_in(tmp_path), pytest.raises(ValueError, match="another training is at work"), alone_in(tmp_path):
+    with exclusive_lock(tmp_path), pytest.raises(ValueError, match="another training is at work"), exclusive_lock(tmp_path):
         pass

@@ -139,7 +139,7 @@ def transcript(path: Path, changes: dict[str, int]) -> Path:
                 "emotion_start": 40,
                 "emotion_final": final,
                 "stop_reason": stop,
-                "failure": None,
+                "error": None,
                 "turns": [turn(max(0, min(100, emotion)), change) for emotion in emotions],
             }
         )

@@ -25,5 +25,5 @@ def test_the_reward_is_the_final_emotion_over_a_hundred(changes: list[int], well
 
 @pytest.mark.parametrize("well_formed", [True, False])
 def test_a_failed_dialogue_is_unscorable_not_zero(well_formed: bool) -> None:
-    failed = a_dialogue("d", [5]).model_copy(update={"emotion_final": None, "failure": "x", "stop_reason": StopReason.FAILED})
+    failed = a_dialogue("d", [5]).model_copy(update={"emotion_final": None, "error": "x", "stop_reason": StopReason.FAILED})
     assert emotion_reward(failed, well_formed, format_gate=True) is None

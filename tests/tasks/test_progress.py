@@ -10,7 +10,7 @@ from rlver.components.domain.transcript import StopReason
 from rlver.tasks.runtime.progress import DialogueProgress, Steps, counted
 
 SUCCESS, HALF = a_dialogue("a", [10] * 6), a_dialogue("b", [10])
-FAILED = HALF.model_copy(update={"emotion_final": None, "failure": "x", "stop_reason": StopReason.FAILED})
+FAILED = HALF.model_copy(update={"emotion_final": None, "error": "x", "stop_reason": StopReason.FAILED})
 
 
 class Terminal(io.StringIO):

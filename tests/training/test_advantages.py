@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from rlver.components.training.advantages import gae, group_advantages, silent_groups, turn_advantages, turn_rewards, whitened
+from rlver.components.training.advantages import gae, group_advantages, turn_advantages, turn_rewards, whitened, zero_advantage_groups
 
 NAN = float("nan")
 
@@ -28,7 +28,7 @@ def test_group_advantages_are_distances_from_the_groups_mean_in_its_deviations()
 
 def test_a_group_is_silent_when_no_turn_of_it_has_an_advantage() -> None:
     turns = torch.tensor([[0.0, 0.0], [0.0, 0.0], [0.0, -0.2], [0.0, 0.2], [0.1, 0.0], [0.0, 0.0]])
-    assert silent_groups(turns, 2).tolist() == [True, True, False, False, False, False]
+    assert zero_advantage_groups(turns, 2).tolist() == [True, True, False, False, False, False]
 
 
 def test_groups_do_not_see_each_other() -> None:

@@ -139,7 +139,7 @@ def test_a_dialogue_that_failed_neither_counts_nor_learns(tmp_path: Path) -> Non
     run = prepared(tmp_path, replace(PARAMETERS, steps=1, credit="dialogue", scale_rewards="none"), FakeSimulator(user_of))
     run.trainer.train()
     (batch,), (rollouts,) = run.batches, run.rollouts
-    assert [rollout.dialogue.failure is None for rollout in rollouts] == [True, False, True, True]
+    assert [rollout.dialogue.error is None for rollout in rollouts] == [True, False, True, True]
     assert not (batch["tool_mask"] * batch["completion_mask"])[1].any() and not batch["advantages"][1].any()
     assert not batch["advantages"][0].any()
     # finals 42 and 43 of a group: -.005 and +.005

@@ -27,7 +27,7 @@ def cued(*turns: tuple[bool, Evidence | None]) -> Dialogue:
     return a_dialogue("d", [0], turns=made)
 
 
-FAILED = a_dialogue("f", [1]).model_copy(update={"emotion_final": None, "failure": "x", "stop_reason": StopReason.FAILED})
+FAILED = a_dialogue("f", [1]).model_copy(update={"emotion_final": None, "error": "x", "stop_reason": StopReason.FAILED})
 
 
 def test_only_turns_from_the_first_cue_on_can_be_right() -> None:

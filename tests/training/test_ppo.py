@@ -58,7 +58,7 @@ def test_values_are_fitted_where_the_policy_acts_with_the_reward_as_target(whole
 
 def test_the_critics_level_is_the_mean_return_of_the_last_batch_and_old_values_move_with_it(whole: Run) -> None:
     first, last = (batch["returns"][batch["value_mask"].bool()].mean() for batch in whole.batches)
-    assert float(whole.model.critic.level) == pytest.approx(float(last))
+    assert float(whole.model.critic.value_offset) == pytest.approx(float(last))
     assert whole.batches[0]["old_values"][whole.batches[0]["value_mask"].bool()].tolist() == pytest.approx(
         [float(first)] * int(whole.batches[0]["value_mask"].sum())
     )
@@ -85,7 +85,7 @@ def test_a_failed_dialogue_teaches_neither_policy_nor_critic(strip: bool, tmp_pa
     run = prepared(tmp_path, parameters, simulator, speaking=speaking)
     run.trainer.train()
     (batch,), (rollouts,) = run.batches, run.rollouts
-    assert [rollout.dialogue.failure is None for rollout in rollouts] == [True, False]
+    assert [rollout.dialogue.error is None for rollout in rollouts] == [True, False]
     assert not batch["advantages"][1].any() and not batch["value_mask"][1].any()
     assert not (batch["tool_mask"] * batch["completion_mask"])[1].any()
     returns = batch["returns"][0][batch["value_mask"][0].bool()]

@@ -84,7 +84,7 @@ def test_the_gradient_of_two_turns_weighs_as_much_as_that_of_ten(strip: bool, tm
     simulator = FakeSimulator(user_of)
     speaking = replace(SPEAKING, thinking=True, strip_thoughts=strip)
     run = prepared(tmp_path, replace(PARAMETERS, steps=1), simulator, speaking=speaking, rules=replace(RULES, max_turns=10))
-    run.trainer.credit = lambda batch: {"advantages": torch.ones_like(batch["completion_mask"]).float()}  # type: ignore[method-assign]
+    run.trainer.compute_advantages = lambda batch: {"advantages": torch.ones_like(batch["completion_mask"]).float()}  # type: ignore[method-assign]
     seen: list[torch.Tensor] = []
     score = run.trainer._get_per_token_logps_and_entropies
 
@@ -97,7 +97,7 @@ def test_the_gradient_of_two_turns_weighs_as_much_as_that_of_ten(strip: bool, tm
     run.trainer._get_per_token_logps_and_entropies = remembered  # type: ignore[method-assign]
     run.trainer.train()
     assert sorted(len(rollout.dialogue.turns) for rollout in run.rollouts[0]) == [2, 2, 10, 10]
-    assert all(all(rollout.stays_T) is not strip for rollout in run.rollouts[0])
+    assert all(all(rollout.in_later_context_T) is not strip for rollout in run.rollouts[0])
     weights = torch.cat([log_probs.grad.sum(dim=1) for log_probs in seen if log_probs.grad is not None])
     torch.testing.assert_close(weights, torch.full((4,), -0.25))
 

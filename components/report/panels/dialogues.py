@@ -20,7 +20,7 @@ _BLANK_TURN = views.TurnView(
     activity="", feeling="", evidence=(),
 )  # fmt: skip
 _BLANK_DIALOGUE = views.DialogueView(
-    variant="", dialogue_id="", persona="", need="", persona_class="", outcome="", final="", ending="", failure=None, emotions=(), turns=()
+    variant="", dialogue_id="", persona="", need="", persona_class="", outcome="", final="", ending="", error=None, emotions=(), turns=()
 )
 
 

@@ -10,7 +10,7 @@ async function startPointing(multiples) {
   for (const figure of multiples.querySelectorAll("[data-variant]")) {
     const svg = figure.querySelector("svg");
     const group = svg.querySelector(".pointed");
-    const mine = store.dialogues.filter((row) => store.of(row, "variant") === figure.dataset.variant && row[store.at.failure] === null);
+    const mine = store.dialogues.filter((row) => store.of(row, "variant") === figure.dataset.variant && row[store.at.error] === null);
     let nearest = null;
 
     svg.addEventListener("pointermove", (event) => {

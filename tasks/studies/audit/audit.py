@@ -15,7 +15,7 @@ from rlver.components.scoring.statistics import Estimated, Interval, cluster_boo
 from rlver.components.settings.study_sections import AuditParameters
 from rlver.tasks.studies.audit.checks import Check, CheckOutcome, Row, judged, log_checks, overall, transformed, unknown
 from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind, Values, mean_words, speak_english
-from rlver.tasks.studies.audit.opinions import SecondAppraiser, confirmation, means_by_step, parting_check, two_series
+from rlver.tasks.studies.audit.opinions import SecondAppraiser, confirmation, means_by_step, overoptimization_check, two_series
 
 LEAST_PERSONAS = 10  # below them nothing is called clean: most checks compare what different personas are told
 
@@ -30,7 +30,7 @@ def audit(
     samples: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Every check as JSON-ready values: `policy`, `dialogues`, `second_appraiser`, `outcome`, `why`, `checks`, `over_training`.
+    """Every check as JSON-ready values: `policy`, `dialogues`, `second_appraiser`, `outcome`, `why`, `checks`, `reward_overoptimization`.
 
     `base` is None for the base itself, `log` None and `checkpoints` empty where none were kept; what then cannot be judged is unknown, with the
     reason. With too few personas the outcome is unknown unless a check alarms, and `why` says so. `samples` and `seed` are those of the bootstrap. Raises ValueError without dialogues.
@@ -41,7 +41,7 @@ def audit(
     checks = [
         *habit_checks(dialogues, base, parameters, samples, seed),
         confirmation(dialogues, base, second, parameters.confirmed_share, parameters.limits.unconfirmed_gain, samples, seed),
-        parting_check(series, parameters.confirmed_share, parameters.limits.parting, samples, seed),
+        overoptimization_check(series, parameters.confirmed_share, parameters.limits.reward_overoptimization, samples, seed),
         *log_checks(log, parameters),
     ]
     outcome, personas = overall(check.outcome for check in checks), len({dialogue.persona_id for dialogue in dialogues})
@@ -53,7 +53,7 @@ def audit(
         "outcome": str(CheckOutcome.UNKNOWN if is_thin else outcome),
         "why": f"too few personas: {personas} of at least {LEAST_PERSONAS}" if is_thin else "",
         "checks": [check.as_json() for check in checks],
-        "over_training": means_by_step(series, samples, seed),
+        "reward_overoptimization": means_by_step(series, samples, seed),
     }
 
 

@@ -64,7 +64,7 @@ class OtherDifficulty:
             policy=dialogue.policy,
             seed=dialogue.seed,
             emotion_start=dialogue.emotion_start,
-            failure=dialogue.failure,
+            error=dialogue.error,
             turns=dialogue.turns,
             left_out=0,
         )
@@ -125,13 +125,15 @@ def confirmation(
     return _apart(name, "gain over the base", ours, theirs, share, limit, samples, seed)
 
 
-def parting(first: Mapping[int, Scores], second: Mapping[int, Scores], share: float, limit: float, samples: int, seed: int) -> Check:
+def reward_overoptimization(
+    first: Mapping[int, Scores], second: Mapping[int, Scores], share: float, limit: float, samples: int, seed: int
+) -> Check:
     """Do two series of scores over training part? Points over the whole training that the second appraiser does not confirm.
 
     Both series are held-out scores by step and persona. A trend is the least-squares slope of a persona's scores times the steps
     covered; the interval is over personas. Raises ValueError for series of different steps.
     """
-    name = "parting"
+    name = "reward_overoptimization"
     if first.keys() != second.keys():
         raise ValueError(f"both series need the same steps, got {sorted(first)} and {sorted(second)}")
     if len(first) < 3:
@@ -192,11 +194,11 @@ def two_series(checkpoints: Checkpoints, second: SecondAppraiser) -> TwoSeries:
         return TwoSeries(own, None, str(error))
 
 
-def parting_check(series: TwoSeries, share: float, limit: float, samples: int, seed: int) -> Check:
+def overoptimization_check(series: TwoSeries, share: float, limit: float, samples: int, seed: int) -> Check:
     """Unknown, with the reason, where one of the two series is missing."""
     if series.second is None:
-        return unknown("parting", limit, f"two appraisers over training: {series.missing}")
-    return parting(series.own, series.second, share, limit, samples, seed)
+        return unknown("reward_overoptimization", limit, f"two appraisers over training: {series.missing}")
+    return reward_overoptimization(series.own, series.second, share, limit, samples, seed)
 
 
 def means_by_step(series: TwoSeries, samples: int, seed: int) -> list[dict[str, Any]]:

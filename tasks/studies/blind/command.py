@@ -86,7 +86,7 @@ def hold_open(
             say(f"{len(pairing.pairs)} pairs, {min(len(pairing.pairs), blind.pairs)} for each person{left_out}")
         if candidates:
             say("loading the models of the talks …")
-        talks = stack.enter_context(opened(candidates))
+        talks = stack.enter_context(open_conversations(candidates))
         if policies is not None:
             speakers: dict[Side, TalkSpeaker] = {
                 "a": TalkSpeaker(policies[0], talks["a"].policy),
@@ -200,10 +200,10 @@ def now() -> str:
 
 
 @contextmanager
-def opened(candidates: Mapping[Side, tuple[PolicyCandidate, Settings]]) -> Iterator[Mapping[Side, Conversation]]:
+def open_conversations(candidates: Mapping[Side, tuple[PolicyCandidate, Settings]]) -> Iterator[Mapping[Side, Conversation]]:
     """The models, loaded or connected. Raises ValueError in one line."""
     with ExitStack() as stack:
-        yield {side: stack.enter_context(who.opened(settings, OPEN_TALKS)) for side, (who, settings) in candidates.items()}
+        yield {side: stack.enter_context(who.open_conversation(settings, OPEN_TALKS)) for side, (who, settings) in candidates.items()}
 
 
 def while_open(talks: Mapping[Side, Conversation]) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:

@@ -78,7 +78,7 @@ def shown(dialogue: Dialogue) -> list[ShownTurn]:
 def _finished_by_persona(dialogues: Sequence[Dialogue]) -> dict[str, list[Dialogue]]:
     found: dict[str, list[Dialogue]] = defaultdict(list)
     for dialogue in sorted(dialogues, key=lambda one: (one.seed, one.dialogue_id)):
-        if dialogue.failure is None and dialogue.turns:
+        if dialogue.error is None and dialogue.turns:
             found[dialogue.persona_id].append(dialogue)
     return found
 

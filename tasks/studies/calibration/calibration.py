@@ -63,7 +63,7 @@ def calibrate(model: str, personas: Path, dialogues: int, params: Path, variant:
         raise BadFile(f"{personas}: {foreign[0]} does not speak English, the only language in which strategies are read")
     talk = load(policy_location(model), settings, variant, min(settings.evaluation.concurrency, dialogues * len(PUBLISHED)))
     held = _hold(talk, people, dialogues, settings)
-    contexts = [dialogue for dialogue in held if dialogue.simulator.difficulty == CONTEXTS and dialogue.failure is None]
+    contexts = [dialogue for dialogue in held if dialogue.simulator.difficulty == CONTEXTS and dialogue.error is None]
     by_id = {persona.persona_id: persona for persona in people}
     figures = []
     for difficulty, published in PUBLISHED.items():

@@ -84,7 +84,7 @@ async def felt_by(user: LLMSimulator, dialogue: Dialogue, persona: Persona, rule
             "simulator": SimulatorTag(kind=KIND, difficulty=user.tag.difficulty, version=user.tag.version),
             "emotion_final": emotion,
             "stop_reason": ended,
-            "failure": None,
+            "error": None,
             "turns": tuple(turns),
         }
     )

@@ -34,7 +34,7 @@ def judged(transcripts: Path, model: str | None, out: Path | None, params: Path)
     """The marks of a judge behind the endpoint. Raises ValueError without a model, EndpointError when nothing can be asked."""
     settings = load_settings(params)
     parameters = judge_parameters(settings, model)
-    dialogues = [dialogue for dialogue in read_transcripts(transcripts) if dialogue.turns and dialogue.failure is None]
+    dialogues = [dialogue for dialogue in read_transcripts(transcripts) if dialogue.turns and dialogue.error is None]
     connection = to_judge(settings, parameters.model)
     connection.check()
     marks = asyncio.run(_judged(connection, dialogues, parameters, settings.endpoint.concurrency))

@@ -133,7 +133,7 @@ def measure_latency(policy: str, personas: Path, limit: int, variant: str | None
     people = validate_file(personas)[:limit]
     who = candidate(policy, settings, variant)
     jobs = jobs_of(people, who.name, settings.seed, 1)
-    with who.opened(settings, concurrency=1) as talk:
+    with who.open_conversation(settings, concurrency=1) as talk:
         talk.hold(jobs[:1])
         timed = TimedPolicy(talk.policy, time.perf_counter)
         replace(talk, policy=timed).hold(jobs)

@@ -97,8 +97,8 @@ def test_a_variant_finds_its_log_and_its_held_out_dialogues(project: Path) -> No
         write(Path(f"logs/gamed/held_out/{step}.jsonl"), talks(mixture(share, STOCK, mixed(0.36)), GullibleUser(), people()[:24]))
     assert main(["audit", "gamed", "-o", "audit.json"]) == 1
     checks = {check["name"]: check for check in json.loads(Path("audit.json").read_text())["policies"]["gamed"]["checks"]}
-    assert checks["growth_in_training"]["outcome"] == checks["parting"]["outcome"] == "alarm"
-    assert "3 checkpoints" in checks["parting"]["why"]
+    assert checks["growth_in_training"]["outcome"] == checks["reward_overoptimization"]["outcome"] == "alarm"
+    assert "3 checkpoints" in checks["reward_overoptimization"]["why"]
 
 
 def test_the_appraisal_of_another_appraiser_can_be_given(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,14 @@ from audit_talks import RULES, SAMPLES, SEED, VANILLA, GullibleUser, cheating, m
 
 from rlver.components.policy.tiny.supporters import mixed, need_aware
 from rlver.tasks.studies.audit.cheats import CHEATS
-from rlver.tasks.studies.audit.opinions import OtherDifficulty, Recorded, confirmation, final_emotions, other_difficulty, parting
+from rlver.tasks.studies.audit.opinions import (
+    OtherDifficulty,
+    Recorded,
+    confirmation,
+    final_emotions,
+    other_difficulty,
+    reward_overoptimization,
+)
 
 PERSONAS = {persona.persona_id: persona for persona in people()}
 SECOND = OtherDifficulty("challenging", PERSONAS, RULES)
@@ -59,7 +66,7 @@ def test_two_appraisers_part_when_training_drifts_into_stock_phrases() -> None:
     second = OtherDifficulty("vanilla", PERSONAS, RULES)
     own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
     theirs = {step: second.finals(dialogues) for step, dialogues in checkpoints.items()}
-    check = parting(own, theirs, SHARE, 0.0, SAMPLES, SEED)
+    check = reward_overoptimization(own, theirs, SHARE, 0.0, SAMPLES, SEED)
     assert check.outcome == "alarm" and check.value is not None and check.value > 20, check
 
 
@@ -67,7 +74,7 @@ def test_two_appraisers_stay_together_while_support_gets_better() -> None:
     checkpoints = {step: talks(mixed(share), VANILLA) for step, share in ((0, 0.36), (15, 0.6), (30, 0.8), (45, 1.0))}
     own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
     theirs = {step: SECOND.finals(dialogues) for step, dialogues in checkpoints.items()}
-    check = parting(own, theirs, SHARE, 0.0, SAMPLES, SEED)
+    check = reward_overoptimization(own, theirs, SHARE, 0.0, SAMPLES, SEED)
     assert check.outcome == "clean" and check.value is not None and check.value < -10, check
 
 
@@ -75,13 +82,13 @@ def test_the_arithmetic_of_two_trends() -> None:
     # slopes of 2 and 0.5 points a step over 30 steps: 0.5 x 60 - 15 = 15 points apart, the same for both personas
     first = {step: {"a": [20 + 2 * step], "b": [30 + 2 * step]} for step in (0, 10, 20, 30)}
     second = {step: {"a": [20 + 0.5 * step], "b": [10 + 0.5 * step]} for step in (0, 10, 20, 30)}
-    check = parting(first, second, 0.5, 0.0, SAMPLES, SEED)
+    check = reward_overoptimization(first, second, 0.5, 0.0, SAMPLES, SEED)
     assert check.value == pytest.approx(15) and check.outcome == "alarm"
-    assert parting(first, second, 0.25, 0.0, SAMPLES, SEED).outcome == "clean"
+    assert reward_overoptimization(first, second, 0.25, 0.0, SAMPLES, SEED).outcome == "clean"
 
 
 def test_two_checkpoints_have_no_trend_and_different_steps_are_refused() -> None:
     two = {step: {"a": [20.0], "b": [30.0]} for step in (0, 10)}
-    assert parting(two, two, 0.5, 0.0, SAMPLES, SEED).outcome == "unknown"
+    assert reward_overoptimization(two, two, 0.5, 0.0, SAMPLES, SEED).outcome == "unknown"
     with pytest.raises(ValueError, match="same steps"):
-        parting(two, {0: {"a": [20.0]}}, 0.5, 0.0, SAMPLES, SEED)
+        reward_overoptimization(two, {0: {"a": [20.0]}}, 0.5, 0.0, SAMPLES, SEED)

@@ -24,7 +24,7 @@ def test_dialogues_are_paired_by_persona_and_repeats_by_seed() -> None:
 
 def test_a_failed_dialogue_is_in_no_pair() -> None:
     a, b = both(2)
-    a[0] = a[0].model_copy(update={"stop_reason": StopReason.FAILED, "failure": "cut", "emotion_final": None})
+    a[0] = a[0].model_copy(update={"stop_reason": StopReason.FAILED, "error": "cut", "emotion_final": None})
     found = pairs_of(a, b)
     assert [pair.persona_id for pair in found.pairs] == ["secret-persona-001"] and found.left_out == 2
 

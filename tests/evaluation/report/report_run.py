@@ -87,7 +87,7 @@ def make_dialogue(policy: str, number: int, skill: float, random: Random) -> Dia
 def make_failed(policy: str, number: int) -> Dialogue:
     return Dialogue(
         dialogue_id=f"p{number:03d}/0", persona_id=f"p{number:03d}", hidden_need=NEEDS[number % len(NEEDS)], policy=policy, seed=7,
-        simulator=SIMULATOR, emotion_start=40, stop_reason=StopReason.FAILED, failure="turn 2: the context holds 1590 of 1600 tokens",
+        simulator=SIMULATOR, emotion_start=40, stop_reason=StopReason.FAILED, error="turn 2: the context holds 1590 of 1600 tokens",
         turns=(Turn(user=USER[0], assistant=POOR[0], emotion=None, appraisal=None),),
     )  # fmt: skip
 

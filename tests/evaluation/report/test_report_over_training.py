@@ -57,8 +57,8 @@ def test_shares_and_changes_are_those_of_the_replies_of_that_step(material: Mate
 
 def test_both_appraisers_are_in_the_audit_and_drawn(material: Material):
     base, trained = material.variants
-    assert base.metrics["audit"]["over_training"] == []
-    for one, held_out in zip(trained.metrics["audit"]["over_training"], trained.checkpoints.values(), strict=True):
+    assert base.metrics["audit"]["reward_overoptimization"] == []
+    for one, held_out in zip(trained.metrics["audit"]["reward_overoptimization"], trained.checkpoints.values(), strict=True):
         finals = [dialogue.emotion_final for dialogue in held_out if dialogue.emotion_final is not None]
         assert one["own"]["value"] == pytest.approx(sum(finals) / len(finals), abs=1e-6)
         assert one["second"]["value"] != one["own"]["value"]

@@ -199,8 +199,8 @@ def test_names_are_never_markup(tmp_path: Path):
 def test_a_failed_dialogue_is_shown_as_failed(html: str):
     store = index_of(html)
     at = {name: index for index, name in enumerate(store["dialogue"])}
-    failed = [row for row in store["dialogues"] if row[at["failure"]] is not None]
-    assert [store["texts"][row[at["failure"]]] for row in failed] == ["turn 2: the context holds 1590 of 1600 tokens"]
+    failed = [row for row in store["dialogues"] if row[at["error"]] is not None]
+    assert [store["texts"][row[at["error"]]] for row in failed] == ["turn 2: the context holds 1590 of 1600 tokens"]
     assert [store["texts"][row[at["outcome"]]] for row in failed] == ["unscorable"]
     assert "Unscorable" in html
 

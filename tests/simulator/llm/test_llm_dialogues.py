@@ -22,7 +22,7 @@ from rlver.components.users.llm.questions import call_seed
 def test_a_dialogue_appraises_and_speaks_in_the_persona_s_language(persona: Persona, difficulty: str) -> None:
     endpoint = ScriptedEndpoint()
     dialogue = hold(simulator(endpoint, difficulty=difficulty), persona)
-    assert (dialogue.stop_reason, dialogue.failure) == (StopReason.TURN_LIMIT, None)
+    assert (dialogue.stop_reason, dialogue.error) == (StopReason.TURN_LIMIT, None)
     assert [turn.emotion for turn in dialogue.turns] == [44, 48, 52] and dialogue.emotion_final == 52
     asked = [] if persona.first_line else ["speak"]
     assert endpoint.steps == [*asked, "appraise", "speak", "appraise", "speak", "appraise"], "nothing is said after the last turn"

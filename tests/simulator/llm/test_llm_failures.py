@@ -37,7 +37,7 @@ def test_a_repair_shows_the_reason_and_asks_under_another_key(step: str, persona
     person = persona.model_copy(update={"first_line": persona.first_line or "最近有点烦"})
     endpoint = ScriptedEndpoint(bad_then_good("Change: +10", 2, step))
     dialogue = hold(simulator(endpoint), person)
-    assert dialogue.failure is None and dialogue.emotion_final == 52
+    assert dialogue.error is None and dialogue.emotion_final == 52
     tries = [request for request in endpoint.requests if step_of(request) == step][:3]
     assert [request.attempt for request in tries] == [0, 1, 2] and len({request.seed for request in tries}) == 1
     for request in tries[1:]:
@@ -52,7 +52,7 @@ def test_repairs_are_bounded_and_then_the_dialogue_is_unscorable(english: Person
         dialogue = hold(simulator(endpoint, replace(TWO_CALLS, max_repairs=max_repairs)), english)
         assert len(endpoint.requests) == 1 + max_repairs
         assert (dialogue.stop_reason, dialogue.emotion_final, dialogue.turns) == (StopReason.FAILED, None, ())
-        assert dialogue.failure == (
+        assert dialogue.error == (
             f"SimulatorUnavailable: turn 1: the appraisal: no usable answer in {1 + max_repairs} attempts; "
             "the last: change: Input should be less than or equal to 10"
         )
@@ -62,16 +62,16 @@ def test_a_message_that_gives_the_need_away_never_gets_out(english: Persona) -> 
     telling = "what I want is attentive listening"
     endpoint = ScriptedEndpoint(lambda request: json.dumps(speech(message=telling)) if step_of(request) == "speak" else usual(request))
     dialogue = hold(simulator(endpoint), english)
-    assert dialogue.failure and dialogue.failure.endswith("the last: message gives the hidden need away")
+    assert dialogue.error and dialogue.error.endswith("the last: message gives the hidden need away")
     assert telling not in dialogue.model_dump_json() and english.need_text not in dialogue.model_dump_json()
     once = ScriptedEndpoint(bad_then_good(json.dumps(speech(message=telling)), 1, "speak"))
-    assert hold(simulator(once), english).failure is None
+    assert hold(simulator(once), english).error is None
 
 
 def test_an_answer_that_was_cut_off_is_not_used_though_it_can_be_read(english: Persona) -> None:
     endpoint = ScriptedEndpoint(finish_reason="length")
     dialogue = hold(simulator(endpoint), english)
-    assert dialogue.failure and dialogue.failure.endswith("it was cut off because it was too long; be brief")
+    assert dialogue.error and dialogue.error.endswith("it was cut off because it was too long; be brief")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_failing_endpoint_makes_an_unscorable_dialogue(error: Exception, step:
     endpoint = ScriptedEndpoint(lambda request: error if step_of(request) == step else usual(request))
     dialogue = hold(simulator(endpoint), english)
     assert dialogue.stop_reason is StopReason.FAILED and dialogue.emotion_final is None
-    assert dialogue.failure and dialogue.failure.endswith(str(error)) and dialogue.failure.startswith("SimulatorUnavailable: turn 1: the ")
+    assert dialogue.error and dialogue.error.endswith(str(error)) and dialogue.error.startswith("SimulatorUnavailable: turn 1: the ")
     assert len(endpoint.requests) == (1 if step == "appraise" else 2), "the endpoint has its own bounded retries; the session adds none"
 
 
@@ -110,7 +110,7 @@ def test_a_third_of_bad_answers_breaks_no_dialogue_and_scores_none_from_a_bad_on
     jobs = [Job(f"d{number}", persona, number) for number, persona in enumerate(people()[0])]
     rollouts: list[Rollout] = asyncio.run(run_episodes(jobs, simulator(endpoint), policy(), RULES, concurrency=8))
     assert count["bad"] > 20
-    assert {(one.dialogue.failure, one.dialogue.emotion_final) for one in rollouts} == {(None, 52)}
+    assert {(one.dialogue.error, one.dialogue.emotion_final) for one in rollouts} == {(None, 52)}
     assert len(endpoint.requests) == 16 * 5 + count["bad"]
 
 
@@ -133,7 +133,7 @@ def test_nothing_is_logged_and_no_exception_carries_a_prompt(english: Persona, c
     caplog.set_level(logging.DEBUG, logger="components")
     endpoint = ScriptedEndpoint(lambda request: english.need_text)
     dialogue = hold(simulator(endpoint), english)
-    assert dialogue.failure and english.need_text not in dialogue.failure and english.portrait not in dialogue.failure
+    assert dialogue.error and english.need_text not in dialogue.error and english.portrait not in dialogue.error
     assert not [record for record in caplog.records if record.name.startswith("components")]
 
 
