@@ -34,7 +34,8 @@ from rlver.flows.commands import (
     upkeep,
 )
 from rlver.tasks import studies
-from rlver.tasks.runtime import environment, options, processes
+from rlver.tasks.commands import workspace
+from rlver.tasks.runtime import environment, installed, options, processes
 from rlver.tasks.runtime.terminal import printable_output
 
 INTERRUPTED = 130
@@ -49,13 +50,22 @@ app = typer.Typer(
 )
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rlver {installed.version('rlver')}")
+        raise typer.Exit
+
+
 @app.callback()
-def globally(debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False) -> None:
+def globally(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and leave.", callback=_say_version, is_eager=True)] = False,
+) -> None:
     if debug:
         environment.set_debug()
 
 
-for commands in (pipeline, dialogues, scores, promotion, servers, upkeep, audit, portraits, latency, distil, licences):
+for commands in (workspace, pipeline, dialogues, scores, promotion, servers, upkeep, audit, portraits, latency, distil, licences):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
 app.add_typer(simulator.app, name="simulator")
@@ -97,6 +107,9 @@ def _explain(error: Exception) -> int:
         return int(error.exit_code)
     if environment.debug():
         traceback.print_exception(error)
+    if absent := installed.missing(error):
+        print(f"error: {absent}", file=sys.stderr)
+        return 1
     foreseen = isinstance(error, (ValueError, OSError, RuntimeError))
     message = one_line(str(error)) or type(error).__name__
     print(f"error: {message}" if foreseen else f"error: {type(error).__name__}: {message} (a bug; --debug shows where)", file=sys.stderr)

@@ -32,7 +32,7 @@ from rlver.tasks.runtime.environment import shown
 
 LANDED = "rlver.personas.landed"
 PERSONAS = "rlver.personas"
-FLOWS = {f"flows/{flow.name}.py:{flow.name}": flow for flow in (reproduce, sweep, evaluate, promote)}
+FLOWS = {f"rlver.flows.{flow.name}.{flow.name}": flow for flow in (reproduce, sweep, evaluate, promote)}
 HEARTBEAT_S = int(environment.QUIET["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"])
 SILENT_HEARTBEATS = 5  # so many in a row, and the run counts as crashed: fewer were seen to end healthy runs of a busy machine
 ZOMBIES = "rlver: runs without a heartbeat have crashed"

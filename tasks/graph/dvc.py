@@ -23,7 +23,7 @@ from rlver.tasks.graph import lock as integrity
 from rlver.tasks.graph.lock import AT_WORK, HINTS, WITHOUT_LOCK, Outcome, failure, outcome
 from rlver.tasks.graph.lock import StageFailed as StageFailed
 from rlver.tasks.graph.lock import md5_of as md5_of
-from rlver.tasks.runtime import environment, processes
+from rlver.tasks.runtime import environment, installed, processes
 
 if TYPE_CHECKING:
     from dvc.repo import Repo
@@ -121,6 +121,7 @@ def reproduce(
     Stages that do not need each other may be reproduced at once, `jobs` of them. DVC is told to wait for its own lock: a stage that ends
     while another one's files are hashed would otherwise fail after its work was done.
     """
+    installed.refresh(root)
     said: list[str] = []
 
     def listen(line: str) -> None:
@@ -204,6 +205,7 @@ def _repo(root: Path) -> Iterator[Repo]:
     """The repository under its lock, its graph checked. Half a dvc.lock, of a run that was killed, becomes what it was before that run."""
     from dvc.exceptions import DvcException
 
+    installed.refresh(root)
     with _exclusive(root) as repo:
         try:
             _ = repo.index.graph  # reads and checks dvc.yaml and dvc.lock

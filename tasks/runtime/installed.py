@@ -1,0 +1,100 @@
+"""What is installed of `rlver`: its version, its code, and the extra of the package that a room needs.
+
+A workspace (`rlver init`) has no components/ and no tasks/ that its graph could depend on. In their place stands one file, CODE, with the
+version and a digest of the installed code: after an upgrade every stage is out of date. The checkout has no such file and needs none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import version as version
+from pathlib import Path
+from types import TracebackType
+
+import rlver
+from rlver.components.domain.files import write_text_atomically
+
+PACKAGE = Path(str(rlver.__file__)).parent
+CODE = Path("code.json")
+
+# The extra with which everything loads that a room loads at once. The longest name that fits counts; a module of no room needs the base only.
+EXTRAS = {
+    "rlver.components.ability": "eval",
+    "rlver.components.endpoint": "llm",
+    "rlver.components.personas.schema": "personas",
+    "rlver.components.policy": "train",
+    "rlver.components.replay": "distilled",
+    "rlver.components.report": "report",
+    "rlver.components.scoring": "score",
+    "rlver.components.training": "train",
+    "rlver.components.users.distilled": "distilled",
+    "rlver.components.users.llm": "llm",
+    "rlver.flows.deployments": "pipeline",
+    "rlver.flows.evaluate": "pipeline",
+    "rlver.flows.promote": "pipeline",
+    "rlver.flows.reproduce": "pipeline",
+    "rlver.flows.sweep": "pipeline",
+    "rlver.tasks.commands.clean": "pipeline",
+    "rlver.tasks.commands.dialogues": "distilled",
+    "rlver.tasks.commands.doctor": "pipeline",
+    "rlver.tasks.commands.personas": "personas",
+    "rlver.tasks.commands.reports": "report",
+    "rlver.tasks.commands.scores": "score",
+    "rlver.tasks.commands.verification": "distilled",
+    "rlver.tasks.graph": "pipeline",
+    "rlver.tasks.runtime.serving": "train",
+    "rlver.tasks.stages": "pipeline",
+    "rlver.tasks.studies.acts": "score",
+    "rlver.tasks.studies.audit": "report",
+    "rlver.tasks.studies.authoring": "llm",
+    "rlver.tasks.studies.blind": "blind",
+    "rlver.tasks.studies.consistency": "score",
+    "rlver.tasks.studies.distil": "distil",
+    "rlver.tasks.studies.judge": "eval",
+    "rlver.tasks.studies.paper": "report",
+    "rlver.tasks.studies.robustness": "eval",
+    "rlver.tasks.tracking": "pipeline",
+}
+
+
+def extra_of(module: str) -> str | None:
+    """The extra of the room that a module lies in."""
+    names = (module.rsplit(".", count)[0] if count else module for count in range(module.count(".") + 1))
+    return next((EXTRAS[name] for name in names if name in EXTRAS), None)
+
+
+def missing(error: BaseException) -> str | None:
+    """What to install, in one line, if the error is a library that an extra would have brought."""
+    if not isinstance(error, ModuleNotFoundError) or (error.name or "rlver").partition(".")[0] == "rlver":
+        return None
+    wanted = next((extra for module in _modules(error.__traceback__) if (extra := extra_of(module))), None)
+    return f"needs the extra {wanted}: pip install 'rlver[{wanted}]' (there is no {error.name})" if wanted else None
+
+
+def _modules(trace: TracebackType | None) -> Iterator[str]:
+    """The modules that an error went through, the outermost first: it stands for what was asked for."""
+    while trace:
+        yield trace.tb_frame.f_globals.get("__name__", "")
+        trace = trace.tb_next
+
+
+def refresh(root: Path) -> None:
+    """Bring a workspace's CODE up to date; a project without one is a checkout."""
+    if (root / CODE).is_file() and (root / CODE).read_text(encoding="utf-8") != code():
+        write_text_atomically(root / CODE, code())
+
+
+@cache
+def code() -> str:
+    """What belongs into CODE."""
+    digest = hashlib.sha256()
+    for path in sorted(path for room in ("components", "tasks") for path in _files(PACKAGE / room)):
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return json.dumps({"rlver": version("rlver"), "digest": digest.hexdigest()[:12]}) + "\n"
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
