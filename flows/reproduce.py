@@ -16,13 +16,13 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 
 from rlver.components.settings.settings import SettingsError
-from rlver.flows.record import Provenance
 from rlver.flows.slots import prepare_slots
 from rlver.flows.walk import Sharing, Walk, Walked
 from rlver.tasks.graph import dvc, selection
 from rlver.tasks.graph.estimates import refuse_impossible
 from rlver.tasks.runtime import environment
 from rlver.tasks.tracking import results
+from rlver.tasks.tracking.provenance import Provenance
 
 
 @flow(name="reproduce", validate_parameters=True, persist_result=False, log_prints=False)
@@ -62,7 +62,7 @@ def reproduce(
 
     context = FlowRunContext.get()
     flow_run = str(context.flow_run.id) if context and context.flow_run else None
-    with Provenance(root, where, flow_run, logger) as provenance:
+    with Provenance(root, where.tracking_uri, flow_run, logger) as provenance:
         sharing = Sharing(jobs, prepare_slots(where.prefect_api_url), stage_hours)
         walked = Walk(root, chosen, reasons, sharing, keep_going, provenance).take()
     if walked.failed and not keep_going:

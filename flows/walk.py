@@ -19,12 +19,12 @@ from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectConcurrentFuture
 from prefect.states import Completed, Failed
 
-from rlver.flows.record import Provenance
 from rlver.flows.slots import gpu_slot
 from rlver.tasks.graph import dvc
 from rlver.tasks.graph import lock as integrity
 from rlver.tasks.runtime.processes import LOOK_EVERY_S, Stop
 from rlver.tasks.tracking import results
+from rlver.tasks.tracking.provenance import Provenance
 
 TEMPORARY = "TemporaryFailure"
 RESTORED = "an earlier run with the same inputs was restored from DVC's cache"

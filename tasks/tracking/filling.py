@@ -1,77 +1,69 @@
-"""What the run of a stage that ended well holds besides its curves: parameters, metrics, data sets, models, artifacts, figures, dialogues.
+"""One fill of an MLflow run from what a stage left on disk: parameters, metrics, data sets, models, artifacts, figures and dialogues.
 
-All of it can be sent again without doubling anything, because sending may break off anywhere and starts anew.
-
-The report's figures of one stage: learning curves of what was trained, trajectories of the emotion of what was said.
-
-Personas in MLflow: as data sets of the runs that read or wrote them, and the test personas as an evaluation dataset, by their MD5.
+It can be done again without doubling anything, because sending may break off anywhere and starts anew. Personas are data sets of the runs
+that wrote or read them; the test personas are an evaluation dataset too, one for each MD5.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rlver.components.domain.files import read_jsonl
-from rlver.tasks.tracking import models, prompts, records, traces
+from rlver.tasks.tracking import models, prompts, traces
 from rlver.tasks.tracking.models import LogModels as LogModels
 from rlver.tasks.tracking.records import File, StageRecord, kind
-from rlver.tasks.tracking.spool import stamp
-from rlver.tasks.tracking.store import Store
+from rlver.tasks.tracking.store import Store, chunks
 
-SAMPLE_TABLE = "transcripts/sample.json"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from mlflow.entities import DatasetInput
+
+SAMPLE_TABLE, SAMPLE_TRANSCRIPTS = "transcripts/sample.json", 20
+TEST = "test"  # the stem of the file with the personas of the benchmark
 
 
-def fill(store: Store, run: str, record: StageRecord, stamps: Mapping[str, str], log_models: LogModels, dialogues: int) -> None:
+def fill(store: Store, run: str, record: StageRecord, log_models: LogModels, dialogues: int) -> None:
     """`dialogues`: how many become sessions of traces, in equal parts of each transcript file. Files that a later run has replaced are left out, by name."""
     from mlflow.entities import Metric, Param
 
     client = store.client
-    for some in records.chunks(sorted(record.parameters.items()), 100):
+    for some in chunks(sorted(record.parameters.items()), 100):
         client.log_batch(run, params=[Param(name, value[:6000]) for name, value in some])
-    here, replaced = present(record, stamps)
-    if replaced:
+    files = {name: getattr(record, name) for name in StageRecord.FILES}
+    kept: dict[str, tuple[File, ...]] = {name: tuple(file for file in some if file.is_unchanged) for name, some in files.items()}
+    if replaced := sorted({file.name for name, some in files.items() for file in some if file not in kept[name]}):
         client.set_tag(run, "replaced_since", ", ".join(replaced)[:5000])
+    here = record.model_copy(update=kept)
     used = models.link(store, run, here, log_models)
-    link(store, run, here)
+    _link_datasets(store, run, here)
     prompts.link(store, run, record)
     own = next((model for model in used if model.name == record.variant), None)
     began = client.get_run(run).info.start_time
-    scores = [
-        Metric(name, value, began, 0, **({"model_id": own.model_id, "run_id": run} if own else {}))
-        for name, value in record.metrics.items()
-    ]
-    for batch in records.chunks(scores, 1000):
-        client.log_batch(run, metrics=batch)
+    of_model = {"model_id": own.model_id, "run_id": run} if own else {}
+    for scores in chunks(record.metrics.items(), 1000):
+        client.log_batch(run, metrics=[Metric(name, value, began, 0, **of_model) for name, value in scores])
     for file in (*here.artifacts, *here.datasets):
         if file.path.is_dir():
             client.log_artifacts(run, str(file.path), file.name)
         else:
             client.log_artifact(run, str(file.path), file.name.rpartition("/")[0] or None)
-    for name, figure in of(here):
+    for name, figure in _figures(here):
         client.log_figure(run, figure, f"figures/{name}.png")
     _log_samples(store, run, here.transcripts)
     for file in here.transcripts:
         traces.log_file(store, file.path, run=run, most=dialogues // len(here.transcripts))
 
 
-def present(record: StageRecord, stamps: Mapping[str, str]) -> tuple[StageRecord, list[str]]:
-    """The record with the files that are as the stage left them, and the names of the others."""
-    files = {name: getattr(record, name) for name in StageRecord.FILES}
-    kept: dict[str, Any] = {
-        name: tuple(file for file in some if file.path.exists() and stamp(file.path) == stamps[file.name]) for name, some in files.items()
-    }
-    return replace(record, **kept), sorted({file.name for name, some in files.items() for file in some if file not in kept[name]})
-
-
 def _log_samples(store: Store, run: str, transcripts: Sequence[File]) -> None:
     """The first dialogues of each file as text, and the turns of all of them as one table. `log_table` would add to what is there."""
     lines: list[str] = []
     for file in transcripts:
-        sampled = records.sample(file.path)
+        with file.path.open(encoding="utf-8") as text:
+            sampled = [line for line in islice(text, SAMPLE_TRANSCRIPTS) if line.strip()]
         store.client.log_text(run, "".join(sampled), f"transcripts/sample of {file.path.name}")
         lines += sampled
     if lines:
@@ -95,12 +87,8 @@ def _rows(dialogue: dict[str, Any]) -> list[list[Any]]:
     ]
 
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-def of(record: StageRecord) -> Iterator[tuple[str, Figure]]:
-    """(name, figure) of everything in a record that can be drawn."""
+def _figures(record: StageRecord) -> Iterator[tuple[str, Figure]]:
+    """(name, figure) of everything in a record that can be drawn: learning curves of what was trained, trajectories of what was said."""
     from rlver.components.report.curves import learning_curve, training_health, trajectories
     from rlver.components.report.material import Material, Variant, read_curve
     from rlver.components.rollout.transcripts import load_transcripts
@@ -117,33 +105,21 @@ def of(record: StageRecord) -> Iterator[tuple[str, Figure]]:
             yield (drawn.name if len(record.transcripts) == 1 else f"{drawn.name} {file.path.stem}"), drawn.figure
 
 
-if TYPE_CHECKING:
-    from mlflow.entities import DatasetInput, EvaluationDataset
-
-TEST = "test"  # the stem of the file with the personas of the benchmark
-
-
-def link(store: Store, run: str, record: StageRecord) -> None:
+def _link_datasets(store: Store, run: str, record: StageRecord) -> None:
     """Tie a run to the persona files that it read or wrote; what it wrote for tests becomes an evaluation dataset."""
+    import mlflow
+
     inputs = [_dataset(file, record.name) for file in (*record.datasets, *record.datasets_read)]
     if inputs:
         store.client.log_inputs(run, datasets=inputs)
     for file in record.datasets:
         if file.path.stem == TEST:
-            dataset = register(store, file)
-            store.client.set_tag(run, f"evaluation_dataset/{file.path.stem}", dataset.name)
-
-
-def register(store: Store, file: File) -> EvaluationDataset:
-    """The evaluation dataset of these personas, one record each, made if there is none of this MD5 yet."""
-    import mlflow
-
-    name = f"personas {file.path.stem} {file.md5[:8]}"
-    found = store.client.search_datasets([store.experiment], filter_string=f"name = '{name}'")
-    dataset = found[0] if found else store.client.create_dataset(name, store.experiment, {"md5": file.md5, "dvc_path": file.name})
-    mlflow.set_tracking_uri(store.uri)  # merge_records knows no client
-    dataset.merge_records([_record(row) for row in _data_set_rows(file)])
-    return dataset
+            name = f"personas {TEST} {file.md5[:8]}"
+            found = store.client.search_datasets([store.experiment], filter_string=f"name = '{name}'")
+            dataset = found[0] if found else store.client.create_dataset(name, store.experiment, {"md5": file.md5, "dvc_path": file.name})
+            mlflow.set_tracking_uri(store.uri)  # merge_records knows no client
+            dataset.merge_records([_record(row) for row in _data_set_rows(file)])
+            store.client.set_tag(run, f"evaluation_dataset/{TEST}", dataset.name)
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:

@@ -2,28 +2,24 @@
 
 Who waits for MLflow decides the caller: `begin`, `add`, `finish` and `close` only write files; `send` talks to MLflow and may fail at any
 point, and whatever it could not send is sent by the next call, in this process or another.
-
-The one thread of a pipeline run that talks to MLflow, so that nothing else waits for it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import queue
 import re
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
+from rlver.tasks.graph.dvc import GraphError, lock_hash
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.filling import LogModels, fill
 from rlver.tasks.tracking.records import StageRecord
-from rlver.tasks.tracking.spool import PIPELINE, End, Spool, SpoolEntry, SpoolReading, now_ms, stamp
-from rlver.tasks.tracking.store import Store, TrackingUnavailable, opened, readable
+from rlver.tasks.tracking.spool import PIPELINE, Spool, SpoolEntry, SpoolReading, now_ms
+from rlver.tasks.tracking.store import Store, TrackingUnavailable, chunks, open_store, readable
 
 HEADLINES = re.compile(r"([^/]+/)?(emotion_mean|success_rate|failure_rate)")  # the first part: the file, of a stage that writes several
 BATCH = 1000  # metrics a call, MLflow's limit
@@ -37,11 +33,12 @@ class MlflowRecorder:
 
     def __init__(self, root: Path, uri: str, log_models: LogModels, tags: dict[str, str] | None = None, traces: int = 0) -> None:
         self.root, self.uri, self.log_models, self.tags, self.traces = root, uri, log_models, tags or {}, traces
-        self.spool = Spool(spool_folder(root, uri))
+        self.spool = Spool(root / "spool" / hashlib.sha256(uri.encode()).hexdigest()[:8])  # what one tracker has got another may not have
         self.runs: dict[str, str] = {}  # of what was sent: entry -> MLflow run
         self._pipeline: SpoolEntry | None = None
         self._store: Store | None = None
-        self.failed = self._kept = False
+        self.failed = False  # the pipeline run did not succeed
+        self._kept = False
 
     def __enter__(self) -> Self:
         return self
@@ -54,23 +51,17 @@ class MlflowRecorder:
         """The MLflow run of this pipeline run; None while nothing of it was sent."""
         return self.runs.get(self._pipeline.identity) if self._pipeline else None
 
-    def stage_failed(self) -> None:
-        """The pipeline run did not succeed."""
-        self.failed = True
-
     # On disk only.
 
     def begin(self, stage: str) -> SpoolEntry:
         """A stage starts to work."""
-        git = _git_tags(self.root)
+        tags = self._common_tags()
         if self._pipeline is None:
-            sha, dirty = git.get("mlflow.source.git.commit", "")[:8], git.get("git_dirty") == "true"
-            name = f"{PIPELINE} {sha}{'+' if dirty else ''}".strip()
-            self._pipeline = self.spool.begin(name, None, {**git, **self._common_tags()})
-        variant = stage.partition("@")[2]
-        group = stage.rpartition(":")[2].partition("@")[0]
-        tags = {"stage": stage, "stage_group": group, **({"variant": variant} if variant else {}), **git, **self._common_tags()}
-        return self.spool.begin(stage, self._pipeline.identity, tags)
+            name = f"{PIPELINE} {tags.get('mlflow.source.git.commit', '')[:8]}{'+' if tags.get('git_dirty') == 'true' else ''}"
+            self._pipeline = self.spool.begin(name.strip(), None, tags)
+        group, _, variant = stage.rpartition(":")[2].partition("@")
+        own = {"stage": stage, "stage_group": group, **({"variant": variant} if variant else {})}
+        return self.spool.begin(stage, self._pipeline.identity, own | tags)
 
     def finish(self, entry: SpoolEntry, record: StageRecord) -> None:
         """A stage has ended well. Of its curves, what the spool has already keeps the time at which it was seen."""
@@ -88,23 +79,18 @@ class MlflowRecorder:
             **{f"md5/{path}": md5 for path, md5 in record.md5s.items()},
             **({"seed": seed} if seed else {}),
         }
-        stamps = {file.name: stamp(file.path) for files in StageRecord.FILES for file in getattr(record, files)}
-        entry.close(End("FINISHED", now, tags, record, stamps))
+        entry.close("FINISHED", ended_ms=now, tags=tags, record=record)
 
     def fail(self, entry: SpoolEntry, reason: str, status: str = "FAILED") -> None:
         """A stage has failed or was killed: what it measured until then stays."""
         self.failed = self._kept = True
-        entry.close(End(status, now_ms(), {"failure": reason[:500]}, None))
-
-    def forget(self, entry: SpoolEntry) -> None:
-        """A stage did not run after all."""
-        entry.close(End("FINISHED", now_ms(), {}, None, forget=True))
+        entry.close(status, tags={"failure": reason[:500]})
 
     def end(self, status: str = "FINISHED") -> None:
         """The pipeline run is over. One of which no stage ran is forgotten."""
         if self._pipeline is not None:
             pipeline, self._pipeline = self._pipeline, None
-            pipeline.close(End(status, now_ms(), {"dvc_lock": _lock_hash(self.root)}, None, forget=not self._kept))
+            pipeline.close(status, tags={"dvc_lock": _lock_hash(self.root)}, forget=not self._kept)
 
     def close(self, status: str = "FINISHED") -> None:
         """End the pipeline run and send what is left. Never raises: the pipeline's own outcome matters more, and the spool keeps it."""
@@ -151,9 +137,11 @@ class MlflowRecorder:
                 raise troubles[0]
 
     def _send(self, entry: SpoolEntry) -> None:
+        from mlflow.entities import Metric
+
         if entry.abandoned:
             last = max((reading.at_ms for reading, _ in entry.readings()), default=entry.head.began_ms)
-            entry.close(End("KILLED", last, {}, None))
+            entry.close("KILLED", ended_ms=last)
         end = entry.end
         store = self._opened()
         if end and end.forget:
@@ -162,16 +150,18 @@ class MlflowRecorder:
             entry.remove()
             return
         run = self._run(store, entry)
-        for some in records.chunks(entry.readings(entry.sent[1]), BATCH):
-            _log_readings(store, run, [reading for reading, _ in some])
+        for some in chunks(entry.readings(entry.sent[1]), BATCH):
+            store.client.log_batch(run, metrics=[Metric(one.name, one.value, one.at_ms, one.step) for one, _ in some])
             entry.mark_sent(run, some[-1][1])
         if end is not None:
             for name, value in end.tags.items():
                 store.client.set_tag(run, name, value)
             if end.record:
-                fill(store, run, end.record, end.stamps, self.log_models, self.traces)
+                fill(store, run, end.record, self.log_models, self.traces)
             store.client.set_terminated(run, end.status, end.ended_ms)
-            self._drop_doubles(store, entry, run)
+            for other in store.runs(f"tags.spool = '{entry.identity}'"):
+                if other.info.run_id != run:  # MLflow's client asks again when an answer is lost, so one entry may have become two runs
+                    store.client.delete_run(other.info.run_id)
             entry.remove()
 
     def _run(self, store: Store, entry: SpoolEntry) -> str:
@@ -189,19 +179,15 @@ class MlflowRecorder:
         self.runs[entry.identity] = run
         return run
 
-    def _drop_doubles(self, store: Store, entry: SpoolEntry, run: str) -> None:
-        """MLflow's client asks again when an answer is lost, so one entry may have become two runs."""
-        for other in store.runs(f"tags.spool = '{entry.identity}'"):
-            if other.info.run_id != run:
-                store.client.delete_run(other.info.run_id)
-
     def _opened(self) -> Store:
         if self._store is None:
-            self._store = opened(self.root, self.uri)
+            self._store = open_store(self.root, self.uri)
         return self._store
 
     def _common_tags(self) -> dict[str, str]:
-        return {"mlflow.source.name": "rlver run", "dvc_lock": _lock_hash(self.root), **self.tags}
+        now = records.revision(self.root)
+        git = {"mlflow.source.git.commit": now.commit, "git_dirty": str(now.dirty).lower()} if now else {}
+        return {**git, "mlflow.source.name": "rlver run", "dvc_lock": _lock_hash(self.root), **self.tags}
 
 
 def log_pipeline(recorder: MlflowRecorder, stages: Iterable[StageRecord]) -> dict[str, str]:
@@ -210,77 +196,8 @@ def log_pipeline(recorder: MlflowRecorder, stages: Iterable[StageRecord]) -> dic
     return {stage.name: recorder.holder(stage) or recorder.record(stage) for stage in stages}
 
 
-def spool_folder(root: Path, uri: str) -> Path:
-    """Each tracker has a spool of its own: what one has got the other may not have."""
-    return root / "spool" / hashlib.sha256(uri.encode()).hexdigest()[:8]
-
-
-def _log_readings(store: Store, run: str, readings: Iterable[SpoolReading]) -> None:
-    from mlflow.entities import Metric
-
-    store.client.log_batch(run, metrics=[Metric(one.name, one.value, one.at_ms, one.step) for one in readings])
-
-
-def _git_tags(root: Path) -> Mapping[str, str]:
-    revision = records.revision(root)
-    return {"mlflow.source.git.commit": revision.commit, "git_dirty": str(revision.dirty).lower()} if revision else {}
-
-
 def _lock_hash(root: Path) -> str:
-    from rlver.tasks.graph.dvc import GraphError, lock_hash
-
     try:
         return lock_hash(root) or "none"
     except GraphError:  # another DVC holds the files, a push for an hour perhaps; no result waits for a tag
         return "unknown"
-
-
-SEND_EVERY_S = 5.0
-BACK_OFF_S = 30.0  # after a failure, unless something is asked
-
-T = TypeVar("T")
-
-
-class Sender(threading.Thread):
-    """Sends what is in the spool every few seconds, and answers questions in between, until `stop`. A process that ends does not wait for it."""
-
-    def __init__(self, recorder: MlflowRecorder) -> None:
-        super().__init__(name="MLflow sender", daemon=True)
-        self.trouble: Exception | None = None  # of the last attempt
-        self._recorder, self._stopped = recorder, False
-        self._questions: queue.Queue[tuple[Callable[[], Any], Future[Any]]] = queue.Queue()
-
-    def ask(self, question: Callable[[], T]) -> Future[T]:
-        """The answer to come. What is in the spool goes first, so that a run that was not sent yet is not logged twice."""
-
-        def after_sending() -> T:
-            self._recorder.send()
-            return question()
-
-        answer: Future[T] = Future()
-        self._questions.put((after_sending, answer))
-        if not self.is_alive():
-            self.start()
-        return answer
-
-    def stop(self) -> None:
-        """End after what is under way; it does not wait for that."""
-        self._stopped = True
-        self._questions.put((lambda: None, Future()))
-
-    def run(self) -> None:
-        while not self._stopped:
-            try:
-                question, answer = self._questions.get(timeout=BACK_OFF_S if self.trouble else SEND_EVERY_S)
-            except queue.Empty:
-                question, answer = self._recorder.send, Future()
-            try:
-                answer.set_result(question())
-            except (TrackingUnavailable, ValueError, OSError) as error:
-                self.trouble = error
-                answer.set_exception(error)
-            except Exception as error:  # whoever waits must hear of it, whatever it is; a run does not end by it
-                self.trouble = TrackingUnavailable(f"MLflow: {type(error).__name__}: {error}")
-                answer.set_exception(self.trouble)
-            else:
-                self.trouble = None

@@ -2,7 +2,7 @@
 
 dvc.lock is the source: it says with which parameters a stage ran, what it read, and the MD5 of everything it wrote. The kind of an
 output follows from its place, in the root or in a pipeline's own folder: models/, logs/, transcripts/, metrics/, data/, and anything else
-is a plain artifact.
+is a plain artifact. A record waits in the spool until it is sent, so each file has a stamp that tells whether a later run replaced it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import hashlib
 import math
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from rlver.components.domain.files import read_json
 from rlver.components.report.panels.appraiser import CARD_FILES, appraiser_card
@@ -24,10 +24,7 @@ from rlver.components.users.distilled.folder import folder_of
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime.stage import costs_file
 
-SAMPLE_TRANSCRIPTS = 20
 KINDS = ("models", "logs", "transcripts", "metrics", "data")
-
-T = TypeVar("T")
 
 
 class CurvePoint(NamedTuple):
@@ -39,29 +36,35 @@ class CurvePoint(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file or folder of the project: where it is, its path in the project and DVC's MD5."""
+    """A file or folder of the project: where it is, its path in the project, DVC's MD5, and its stamp when the stage had ended."""
 
     path: Path
     name: str
     md5: str
+    stamp: str = ""
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self.path.exists() and stamp(self.path) == self.stamp
 
 
-@dataclass(frozen=True)
-class StageRecord:
-    """Everything worth tracking of one stage's last run."""
+class StageRecord(BaseModel):
+    """Everything worth tracking of one stage's last run. Its curves are no part of its JSON: they are among the spool's readings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     digest: str
-    md5s: Mapping[str, str]
-    parameters: Mapping[str, str]
-    metrics: Mapping[str, float]
-    curves: tuple[CurvePoint, ...]
-    datasets: tuple[File, ...]
-    datasets_read: tuple[File, ...]
-    transcripts: tuple[File, ...]
-    models: tuple[File, ...]
-    models_read: tuple[File, ...]
-    artifacts: tuple[File, ...]
+    md5s: Mapping[str, str] = {}
+    parameters: Mapping[str, str] = {}
+    metrics: Mapping[str, float] = {}
+    curves: tuple[CurvePoint, ...] = Field(default=(), exclude=True)
+    datasets: tuple[File, ...] = ()
+    datasets_read: tuple[File, ...] = ()
+    transcripts: tuple[File, ...] = ()
+    models: tuple[File, ...] = ()
+    models_read: tuple[File, ...] = ()
+    artifacts: tuple[File, ...] = ()
 
     FILES: ClassVar[tuple[str, ...]] = ("datasets", "datasets_read", "transcripts", "models", "models_read", "artifacts")
 
@@ -80,8 +83,8 @@ class Revision(NamedTuple):
 def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
     """Collect the record of stage `name` of dvc.lock from its files. A file that is gone (DVC can restore it) is left out."""
     stage = lock[name]
-    written = [File(root / path, path, md5) for path, md5 in stage.outputs.items() if (root / path).exists()]
-    used = [File(root / path, path, md5) for path, md5 in stage.dependencies.items() if (root / path).exists()]
+    written = [stamped(root / path, path, md5) for path, md5 in stage.outputs.items() if (root / path).exists()]
+    used = [stamped(root / path, path, md5) for path, md5 in stage.dependencies.items() if (root / path).exists()]
 
     def under(files: list[File], folder: str) -> tuple[File, ...]:
         return tuple(file for file in files if kind(file.name) == folder)
@@ -111,12 +114,22 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
         datasets_read=tuple(jsonl for file in under(used, "data") for jsonl in _jsonl(file)),
         transcripts=tuple(jsonl for file in under(written, "transcripts") for jsonl in _jsonl(file)),
         models=under(written, "models"),
-        models_read=tuple(File(root / path, path, md5) for path, md5 in sorted(_models_behind(stage, lock).items())),
+        models_read=tuple(stamped(root / path, path, md5) for path, md5 in sorted(_models_behind(stage, lock).items())),
         artifacts=(
             *(file for file in written if kind(file.name) not in {"models", "transcripts", "data"}),
             *(_card_files(appraiser) if appraiser else ()),
         ),
     )
+
+
+def stamped(path: Path, name: str, md5: str) -> File:
+    return File(path, name, md5, stamp(path))
+
+
+def stamp(path: Path) -> str:
+    """What changes when a file or folder is written anew; empty when there is none. Nothing is read: a model may be large."""
+    stats = [one.stat() for one in (path.rglob("*") if path.is_dir() else (path,) if path.is_file() else ())]
+    return f"{len(stats)} {sum(one.st_size for one in stats)} {max(one.st_mtime_ns for one in stats)}" if stats else ""
 
 
 def kind(name: str) -> str | None:
@@ -159,19 +172,6 @@ def curve(path: Path) -> Iterator[CurvePoint]:
                     yield CurvePoint(metric_name(f"{path.stem}/{column}"), int(step), value)
 
 
-def sample(path: Path, lines: int = SAMPLE_TRANSCRIPTS) -> list[str]:
-    """The first lines of a JSONL file."""
-    with path.open(encoding="utf-8") as file:
-        return [line for line in islice(file, lines) if line.strip()]
-
-
-def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """`items` in lists of at most `size`."""
-    remaining = iter(items)
-    while part := list(islice(remaining, size)):
-        yield part
-
-
 def revision(root: Path) -> Revision | None:
     """The commit checked out in `root`; None outside git."""
     written_by_runs = (":!*dvc.lock", ":!metrics", ":!*/metrics/*")
@@ -198,7 +198,7 @@ def _appraiser(root: Path, named: str) -> Path | None:
 
 def _card_files(appraiser: Path) -> Iterator[File]:
     for path in (appraiser / name for name in CARD_FILES):
-        yield File(path, f"appraiser/{path.name}", hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest())
+        yield stamped(path, f"appraiser/{path.name}", hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest())
 
 
 def _git(root: Path, *arguments: str) -> str | None:
@@ -211,7 +211,7 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 def _jsonl(file: File) -> list[File]:
     if file.path.is_dir():
-        return [File(path, f"{file.name}/{path.name}", file.md5) for path in sorted(file.path.glob("*.jsonl"))]
+        return [stamped(path, f"{file.name}/{path.name}", file.md5) for path in sorted(file.path.glob("*.jsonl"))]
     return [file] if file.path.suffix == ".jsonl" else []
 
 

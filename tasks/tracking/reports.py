@@ -1,7 +1,4 @@
-"""What was made outside the graph, such as a comparison by people, as a run of its own.
-
-What `rlver mlflow` does.
-"""
+"""What MLflow gets apart from pipeline runs: `rlver mlflow sync` and `trace`, and what was made outside the graph, as a run of its own."""
 
 from __future__ import annotations
 
@@ -12,8 +9,10 @@ from rlver.components.settings.settings import load_settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.runtime.environment import shown
 from rlver.tasks.tracking import records
+from rlver.tasks.tracking.filling import fill
 from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
-from rlver.tasks.tracking.store import opened, readable
+from rlver.tasks.tracking.records import StageRecord
+from rlver.tasks.tracking.store import open_store, readable
 from rlver.tasks.tracking.traces import log_file
 
 
@@ -21,23 +20,16 @@ def log_report(
     root: Path, uri: str, name: str, digest: str, parameters: Mapping[str, str], metrics: Mapping[str, float], files: Iterable[Path]
 ) -> str:
     """Log it, unless a run holds a report of this name and digest already; the run. Raises TrackingUnavailable."""
-    from mlflow.entities import Metric, Param
-
     with readable():
-        store = opened(root, uri)
+        store = open_store(root, uri)
         held = store.runs(f"tags.stage = '{name}'", f"tags.outputs = '{digest}'", "attributes.status = 'FINISHED'", most=1)
         if held:
             return str(held[0].info.run_id)
         tags = {"mlflow.source.name": f"rlver {name}", "stage": name, "outputs": digest}
-        made = store.client.create_run(store.experiment, run_name=name, tags=tags)
-        run = str(made.info.run_id)
-        store.client.log_batch(
-            run,
-            params=[Param(key, value[:6000]) for key, value in sorted(parameters.items())],
-            metrics=[Metric(key, value, made.info.start_time, 0) for key, value in metrics.items()],
-        )
-        for file in files:
-            store.client.log_artifact(run, str(file))
+        run = str(store.client.create_run(store.experiment, run_name=name, tags=tags).info.run_id)
+        artifacts = tuple(records.stamped(file, file.name, "") for file in files)
+        record = StageRecord(name=name, digest=digest, parameters=parameters, metrics=metrics, artifacts=artifacts)
+        fill(store, run, record, "reference", dialogues=0)
         store.client.set_terminated(run)
         return run
 
@@ -60,6 +52,6 @@ def sync(root: Path, uri: str) -> str:
 def trace(root: Path, uri: str, transcripts: Sequence[Path], most: int | None) -> Iterator[str]:
     """Log transcript files as sessions of traces, a line each. Raises BadFile and TrackingUnavailable."""
     with readable():
-        store = opened(root, uri)
+        store = open_store(root, uri)
         for path in transcripts:
             yield f"{path}: {len(log_file(store, path, run=None, most=most))} dialogues are sessions of the experiment's traces"

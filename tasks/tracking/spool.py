@@ -13,16 +13,16 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import psutil
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rlver.components.domain.files import BadFile, write_json
-from rlver.tasks.tracking.records import File, StageRecord
+from rlver.tasks.tracking.records import StageRecord
 
 PIPELINE = "pipeline"
 
@@ -36,9 +36,10 @@ class SpoolReading(NamedTuple):
     at_ms: int
 
 
-@dataclass(frozen=True)
-class SpoolHead:
+class SpoolHead(BaseModel):
     """What is known of a run when it begins. `parent`: the entry of its pipeline run; `process`: who writes it (pid, start time)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     parent: str | None
@@ -47,16 +48,19 @@ class SpoolHead:
     process: tuple[int, float]
 
 
-@dataclass(frozen=True)
-class End:
+class SpoolEnd(BaseModel):
     """How a run ended, with MLflow's word for it. `record`: what its stage left; None when it failed. `forget`: it never ran at all."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     status: str
     ended_ms: int
-    tags: Mapping[str, str]
-    record: StageRecord | None
-    stamps: Mapping[str, str] = field(default_factory=dict)  # of the record's files, by name
+    tags: Mapping[str, str] = {}
+    record: StageRecord | None = None
     forget: bool = False
+
+
+SpoolFile = TypeVar("SpoolFile", SpoolHead, SpoolEnd)
 
 
 class SpoolEntry:
@@ -75,28 +79,20 @@ class SpoolEntry:
 
     @property
     def head(self) -> SpoolHead:
-        with self._of_this_version():
-            values = _read(self.folder / "head.json")
-            return SpoolHead(**{**values, "process": tuple(values["process"])})
+        return self._read("head.json", SpoolHead)
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> SpoolEnd | None:
         """None while its stage works."""
-        path = self.folder / "end.json"
-        if not path.is_file():
-            return None
-        with self._of_this_version():
-            values = _read(path)
-            return End(**{**values, "record": _record(values["record"]) if values["record"] else None})
+        return self._read("end.json", SpoolEnd) if (self.folder / "end.json").is_file() else None
 
-    @contextlib.contextmanager
-    def _of_this_version(self) -> Iterator[None]:
+    def _read(self, name: str, kind: type[SpoolFile]) -> SpoolFile:
         try:
-            yield
-        except (TypeError, KeyError) as error:
-            raise BadFile(
-                f"{self.folder} was written by another version of rlver ({error}); send it with that one, or delete it"
-            ) from error
+            return kind.model_validate_json((self.folder / name).read_bytes())
+        except ValidationError as error:
+            first = error.errors()[0]
+            why = f"{'.'.join(map(str, first['loc'])) or name}: {first['msg']}"
+            raise BadFile(f"{self.folder} was written by another version of rlver ({why}); send it with that one, or delete it") from error
 
     @property
     def abandoned(self) -> bool:
@@ -116,9 +112,10 @@ class SpoolEntry:
                     text = f"\n{text}"
                 file.write(text.encode())
 
-    def close(self, end: End) -> None:
-        values = asdict(replace(end, record=None))
-        write_json(self.folder / "end.json", {**values, "record": _plain(end.record) if end.record else None})
+    def close(self, status: str, **known: Any) -> None:
+        """It has ended, now unless `ended_ms` is among what is known of it (the fields of SpoolEnd)."""
+        end = SpoolEnd(**{"status": status, "ended_ms": now_ms(), **known})
+        write_json(self.folder / "end.json", end.model_dump(mode="json"))
 
     def readings(self, start: int = 0) -> Iterator[tuple[SpoolReading, int]]:
         """The readings from byte `start` on, each with the byte after it. A line that is still being written is left for later."""
@@ -143,7 +140,7 @@ class SpoolEntry:
         path = self.folder / "sent.json"
         if not path.is_file():
             return None, 0
-        values = _read(path)
+        values = json.loads(path.read_bytes())
         return str(values["run"]), int(values["upto"])
 
     def mark_sent(self, run: str, upto: int) -> None:
@@ -165,7 +162,8 @@ class Spool:
         """A new entry; entries sort by the time they began."""
         entry = SpoolEntry(self.folder / f"{datetime.now(UTC).timestamp():020.6f}-{uuid4().hex[:8]}")
         process = (os.getpid(), psutil.Process().create_time())
-        write_json(entry.folder / "head.json", asdict(SpoolHead(name, parent, dict(tags), now_ms(), process)))
+        head = SpoolHead(name=name, parent=parent, tags=tags, began_ms=now_ms(), process=process)
+        write_json(entry.folder / "head.json", head.model_dump(mode="json"))
         return entry
 
     def entries(self) -> list[SpoolEntry]:
@@ -194,31 +192,5 @@ class Spool:
             yield True
 
 
-def stamp(path: Path) -> str:
-    """What changes when a file or folder is written anew; empty when there is none. Nothing is read: a model may be large."""
-    stats = [one.stat() for one in (path.rglob("*") if path.is_dir() else (path,) if path.is_file() else ())]
-    return f"{len(stats)} {sum(one.st_size for one in stats)} {max(one.st_mtime_ns for one in stats)}" if stats else ""
-
-
 def now_ms() -> int:
     return int(datetime.now(UTC).timestamp() * 1000)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return values
-
-
-def _plain(record: StageRecord) -> dict[str, Any]:
-    """JSON of a record; its curves are among the readings."""
-    values = {one.name: getattr(record, one.name) for one in fields(record)}
-    files = {name: [(str(path), *rest) for path, *rest in values[name]] for name in StageRecord.FILES}
-    return {**values, **{name: dict(values[name]) for name in ("md5s", "parameters", "metrics")}, **files, "curves": ()}
-
-
-def _record(values: dict[str, Any]) -> StageRecord:
-    def files(rows: list[list[str]]) -> tuple[File, ...]:
-        return tuple(File(Path(path), name, md5) for path, name, md5 in rows)
-
-    of_files = {name: files(rows) for name, rows in values.items() if name in StageRecord.FILES}
-    return StageRecord(**{**values, **of_files, "curves": ()})

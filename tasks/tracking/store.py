@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rlver.tasks.runtime.environment import shown
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 EXPERIMENT = "rlver"
+
+T = TypeVar("T")
 
 
 class TrackingUnavailable(RuntimeError):
@@ -37,7 +40,7 @@ class Store:
         return list(self.client.search_runs([self.experiment], " and ".join(conditions), max_results=most))
 
 
-def opened(root: Path, uri: str, experiment: str = EXPERIMENT) -> Store:
+def open_store(root: Path, uri: str, experiment: str = EXPERIMENT) -> Store:
     """The experiment at `uri`, made if it is not there; of a local database, files lie in the project's mlartifacts/."""
     from mlflow import MlflowClient
 
@@ -82,3 +85,10 @@ def readable() -> Iterator[None]:
     except (MlflowException, SQLAlchemyError, OSError) as error:
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise TrackingUnavailable(f"MLflow: {shown(first)}") from error
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """`items` in lists of at most `size`, because one call takes no more."""
+    remaining = iter(items)
+    while part := list(islice(remaining, size)):
+        yield part

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).parents[2]
 OPEN = """
 import pathlib, sys
-from rlver.tasks.tracking.store import opened
-print(opened(pathlib.Path.cwd(), sys.argv[1]).experiment)
+from rlver.tasks.tracking.store import open_store
+print(open_store(pathlib.Path.cwd(), sys.argv[1]).experiment)
 """
 CLOCK = r"""
 #define _GNU_SOURCE

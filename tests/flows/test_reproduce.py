@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from rlver.tasks.runtime.environment import Addresses
-
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
@@ -103,12 +101,11 @@ def test_results_and_report_are_artifacts(toy: Path, tracking_uri: str) -> None:
 def test_a_tracker_that_is_away_is_a_warning_said_once(
     toy: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from rlver.flows.record import Provenance
+    from rlver.tasks.tracking.provenance import Provenance
 
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     (toy / "dvc.lock").write_text("schema: '2.0'\nstages:\n  a: {cmd: x}\n  b: {cmd: x}\n")
-    where = Addresses("http://127.0.0.1:9", None, toy)
-    with Provenance(toy, where, None, logging.getLogger("flow")) as provenance:
+    with Provenance(toy, "http://127.0.0.1:9", None, logging.getLogger("flow")) as provenance:
         provenance.of_run("a")
         assert provenance.of_cached("b") == ""
     (line,) = caplog.messages

@@ -90,9 +90,9 @@ def expected(folder: Path, most: int) -> str:
 
 def test_prompts_get_a_version_when_their_words_change_and_not_before(finished: Path, tracking_uri: str) -> None:
     from rlver.tasks.tracking import prompts
-    from rlver.tasks.tracking.store import opened
+    from rlver.tasks.tracking.store import open_store
 
-    store = opened(finished, tracking_uri)
+    store = open_store(finished, tracking_uri)
     versions = [prompts._registered(store, "policy.think.en", words)["version"] for words in ("one", "one", "two", "two")]
     assert versions == ["1", "1", "2", "2"]
 

@@ -21,10 +21,9 @@ from tracked_project import LOCK
 from rlver.components.domain.files import BadFile
 from rlver.components.training.curves import CurveFile
 from rlver.tasks.runtime import environment, servers
-from rlver.tasks.runtime.environment import Addresses
 from rlver.tasks.tracking import MlflowRecorder, TrackingUnavailable, records
+from rlver.tasks.tracking.provenance import Provenance, StageWatch
 from rlver.tasks.tracking.spool import SpoolEntry, SpoolReading
-from rlver.tasks.tracking.watch import StageWatch
 
 
 @pytest.fixture
@@ -73,9 +72,9 @@ def test_a_killed_pipeline_is_closed_by_whoever_sends_next(tmp_path: Path, track
     from mlflow import MlflowClient
 
     script = (
-        "import os, pathlib, sys; from rlver.tasks.tracking import MlflowRecorder; from rlver.tasks.tracking.spool import Reading\n"
+        "import os, pathlib, sys; from rlver.tasks.tracking import MlflowRecorder; from rlver.tasks.tracking.spool import SpoolReading\n"
         "entry = MlflowRecorder(pathlib.Path(sys.argv[1]), sys.argv[2], 'reference').begin('train@v')\n"
-        "entry.add([Reading('train/loss', 1, 0.5, 1700000000000)]); os.kill(os.getpid(), 9)\n"
+        "entry.add([SpoolReading('train/loss', 1, 0.5, 1700000000000)]); os.kill(os.getpid(), 9)\n"
     )
     root = Path(__file__).parents[2]
     died = subprocess.run((sys.executable, "-c", script, str(tmp_path), tracking_uri), cwd=root, check=False)
@@ -94,7 +93,7 @@ def test_a_stage_that_did_not_run_after_all_leaves_no_run(tmp_path: Path, tracki
     with MlflowRecorder(tmp_path, tracking_uri, "reference") as recorder:
         entry = recorder.begin("train@v")
         recorder.send()  # MLflow has a run of it by now
-        recorder.forget(entry)
+        entry.close("FINISHED", forget=True)
     assert not MlflowClient(tracking_uri=tracking_uri).search_runs(["1"]) and not recorder.spool.entries()
 
 
@@ -128,17 +127,15 @@ def test_a_tracker_that_hangs_slows_neither_the_training_nor_the_flow(
     toy: Path, impatient: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every request hangs for a minute. The flow's calls return at once, and the training's curve is written meanwhile."""
-    from rlver.flows.record import Provenance
-
     (toy / "dvc.lock").write_text("schema: '2.0'\nstages:\n  train@v: {cmd: x, outs: [{path: logs/v, md5: a}]}\n")
 
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
     MlflowRecorder(toy, "sqlite:///x.db", "reference").begin("warm")  # the imports of the first call
     with hanging() as (url, asked):
-        provenance = Provenance(toy, Addresses(url, None, toy), None, logging.getLogger("flow"))
+        provenance = Provenance(toy, url, None, logging.getLogger("flow"))
         began = time.perf_counter()
         provenance.begins("train@v")
-        provenance._sender.ask(lambda: None)
+        provenance._ask(lambda: None)
         begun = time.perf_counter() - began
         curves = CurveFile(toy / "scratch" / f"v-{'0' * 12}" / "curves" / "train")
         for step in range(150):

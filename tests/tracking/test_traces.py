@@ -13,7 +13,7 @@ from tracked_project import dialogue, write
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.transcript import StopReason
 from rlver.tasks.tracking.scorers import dialogue_scorers, messages_of
-from rlver.tasks.tracking.store import Store, opened
+from rlver.tasks.tracking.store import Store, open_store
 from rlver.tasks.tracking.traces import dialogue_of, in_order, log_file, session_of
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
@@ -24,7 +24,7 @@ def store(tmp_path: Path, tracking_uri: str) -> Store:
     import mlflow
 
     mlflow.set_tracking_uri(tracking_uri)
-    store = opened(tmp_path, tracking_uri)
+    store = open_store(tmp_path, tracking_uri)
     mlflow.set_experiment(experiment_id=store.experiment)
     return store
 
@@ -37,7 +37,7 @@ def sessions(store: Store) -> dict[str, list[Any]]:
 
 
 def test_a_dialogue_is_a_session_with_one_trace_a_turn_and_its_appraisal(tmp_path: Path, store: Store) -> None:
-    said = [dialogue("a/1"), dialogue("b/1", failure="no answer", stop_reason=StopReason.FAILED, emotion_final=None), dialogue("c/1")]
+    said = [dialogue("a/1"), dialogue("b/1", error="no answer", stop_reason=StopReason.FAILED, emotion_final=None), dialogue("c/1")]
     path = tmp_path / "v.jsonl"
     write(path, "".join(one.model_dump_json() + "\n" for one in said))
     for _ in range(2):  # a second time changes nothing
