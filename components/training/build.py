@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,17 +71,56 @@ def build_trainer(
 
     `persona_ids_in_order` holds steps × personas_per_step ids: the order is ours, so that needs are stratified and a resume exact.
     """
-    rows = parameters.personas_per_step * parameters.group_size
-    at_once = parameters.rows_per_forward * processes.count()
-    if rows % at_once:
-        raise ValueError(f"personas_per_step x group_size = {rows} must be divisible by train.rows_per_forward x processes = {at_once}")
+    forwards = _forwards_per_update(parameters, processes.count())
     if len(persona_ids_in_order) != parameters.steps * parameters.personas_per_step:
         raise ValueError(f"expected {parameters.steps} x {parameters.personas_per_step} persona ids, got {len(persona_ids_in_order)}")
-    forwards = rows // at_once
     logging.getLogger("trl.trainer.grpo_trainer").addFilter(lambda record: "All reward functions returned None" not in record.getMessage())
+    trainer = _of_algorithm(parameters)(
+        end_of_turn=tokenizer.eos_token_id,
+        score=score,
+        rollouts=rollouts,
+        model=model,
+        processing_class=tokenizer,
+        args=_trl_config(parameters, checkpoints, forwards),
+        train_dataset=Dataset.from_list(
+            [{"prompt": [{"role": "user", "content": name}], "persona_id": name} for name in persona_ids_in_order]
+        ),
+        callbacks=list(callbacks),
+        peft_config=lora(parameters.lora_rank),
+    )
+    trainer.remove_callback(PrinterCallback)  # our own watch shows what matters
+    return trainer
+
+
+def _forwards_per_update(parameters: UpdateParameters, at_work: int) -> int:
+    """Forward passes of each of `at_work` processes for the rows of one update."""
+    rows, at_once = parameters.personas_per_step * parameters.group_size, parameters.rows_per_forward * at_work
+    if rows % at_once:
+        raise ValueError(f"personas_per_step x group_size = {rows} must be divisible by train.rows_per_forward x processes = {at_once}")
+    return rows // at_once
+
+
+def _of_algorithm(parameters: UpdateParameters) -> Callable[..., DialogueTrainer]:
+    """The trainer's class with the numbers that only its algorithm has."""
+    if parameters.algorithm != "ppo":
+        return partial(DialogueGRPOTrainer, by_turn=parameters.credit == "turn", group_size=parameters.group_size)
+    critic = CriticParameters(
+        gamma=parameters.gamma,
+        gae_lambda=parameters.gae_lambda,
+        gae_level=parameters.gae_level,
+        dense=parameters.dense,
+        separate=parameters.critic == "separate",
+        learning_rate=parameters.critic_learning_rate,
+        value_weight=parameters.value_weight,
+        value_clip=parameters.value_clip,
+    )
+    return partial(DialoguePPOTrainer, critic=critic)
+
+
+def _trl_config(parameters: UpdateParameters, checkpoints: Path, forwards: int) -> GRPOConfig:
+    """Our numbers under TRL's names; one optimiser step takes `forwards` forward passes."""
     on_gpu = torch.cuda.is_available()
-    ppo = parameters.algorithm == "ppo"
-    config = (PPOConfig if ppo else GRPOConfig)(
+    config = (PPOConfig if parameters.algorithm == "ppo" else GRPOConfig)(
         output_dir=str(checkpoints),
         use_cpu=not on_gpu,
         bf16=on_gpu,
@@ -101,7 +141,7 @@ def build_trainer(
         epsilon_high=parameters.epsilon_high,
         beta=parameters.beta,
         loss_type=parameters.loss_type,
-        scale_rewards="batch" if parameters.scale_rewards == "none" else parameters.scale_rewards,
+        scale_rewards="batch" if parameters.scale_rewards == "none" else parameters.scale_rewards,  # TRL knows no `none`
         temperature=parameters.temperature,
         logging_steps=1,
         save_strategy="steps",
@@ -116,34 +156,4 @@ def build_trainer(
         mask_truncated_completions=False,
     )
     config.scale_rewards = parameters.scale_rewards
-    dataset = Dataset.from_list(
-        [{"prompt": [{"role": "user", "content": persona_id}], "persona_id": persona_id} for persona_id in persona_ids_in_order]
-    )
-    shared: dict[str, Any] = {
-        "end_of_turn": tokenizer.eos_token_id,
-        "score": score,
-        "rollouts": rollouts,
-        "model": model,
-        "processing_class": tokenizer,
-        "args": config,
-        "train_dataset": dataset,
-        "callbacks": list(callbacks),
-        "peft_config": lora(parameters.lora_rank),
-    }
-    trainer: DialogueTrainer
-    if ppo:
-        critic = CriticParameters(
-            gamma=parameters.gamma,
-            gae_lambda=parameters.gae_lambda,
-            gae_level=parameters.gae_level,
-            dense=parameters.dense,
-            separate=parameters.critic == "separate",
-            learning_rate=parameters.critic_learning_rate,
-            value_weight=parameters.value_weight,
-            value_clip=parameters.value_clip,
-        )
-        trainer = DialoguePPOTrainer(critic=critic, **shared)
-    else:
-        trainer = DialogueGRPOTrainer(by_turn=parameters.credit == "turn", group_size=parameters.group_size, **shared)
-    trainer.remove_callback(PrinterCallback)  # our own Watch shows what matters
-    return trainer
+    return config

@@ -13,22 +13,26 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rlver.components.domain.emotion import emotion_reward
 from rlver.components.domain.files import BadFile, write_jsonl
-from rlver.components.domain.protocols import Simulator
+from rlver.components.domain.persona import Persona
 from rlver.components.personas.schema import validate_file
 from rlver.components.rollout.episode import Job, Rollout, check_failures
 from rlver.components.settings.settings import Settings, digest_of, load_settings
 from rlver.components.training import processes
 from rlver.components.training.curriculum import Curriculum, hold_out, persona_order
 from rlver.components.training.curves import CurveFile
-from rlver.components.training.watch import measure
-from rlver.tasks.runtime.assembly import over_http, policy_server
+from rlver.components.training.watch import TrainingLimits, TrainingWatch, measure
+from rlver.tasks.runtime.assembly import Conversation, conversation, over_http, policy_server
 from rlver.tasks.runtime.fingerprints import check_identity, half_done, training_identity
 from rlver.tasks.runtime.stage import run_stage, write_costs
+
+if TYPE_CHECKING:
+    from rlver.components.training.build import UpdateParameters
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,131 +73,186 @@ def _become_several(count: int, arguments: list[str]) -> NoReturn:
     os.execv(sys.executable, [*torchrun, "-m", "--", "rlver.tasks.stages.train", *arguments])
 
 
+@dataclass
+class TrainingDialogues:
+    """The dialogues of one training: those it learns from, step by step, and its checks on the personas that are kept apart."""
+
+    settings: Settings
+    variant: str
+    conversation: Conversation
+    personas: Mapping[str, Persona]
+    watched: Sequence[Persona]
+    held_out: Path  # folder of the dialogues of each check, for whoever wants to hear another appraiser on them
+    last: list[Rollout] = field(default_factory=list)  # of all processes
+
+    def __post_init__(self) -> None:
+        parameters = self.settings.train
+        self.users = {name: self.conversation.user(self.settings, name) for name in parameters.difficulties}
+        self.curriculum = Curriculum(
+            parameters.curriculum,
+            parameters.difficulties,
+            parameters.steps,
+            parameters.curriculum_low,
+            parameters.curriculum_high,
+            self.settings.seed,
+        )
+
+    def check_personas(self) -> None:
+        """Raise ValueError for the first persona that a user cannot play, before anything is spent."""
+        seed, everybody = self.settings.seed, self.personas.values()
+        self.conversation.can_hold(Job(one.persona_id, one, seed, user) for one in everybody for user in self.users.values())
+
+    def rollouts(self, persona_ids: Sequence[str], step: int) -> list[Rollout]:
+        """One dialogue for each id of this process; returned are those of all processes."""
+        first = processes.rank() * len(persona_ids)  # a dialogue's place among those of all processes
+        seed = self.settings.seed * 100_003 + step  # the user of a persona is the same for all dialogues of the step's group
+        jobs = [
+            Job(
+                f"{self.variant}/s{self.settings.seed}/step{step}/{name}/{index}",
+                self.personas[name],
+                seed,
+                self.users[self.curriculum.difficulty(self.personas[name], step // self.settings.train.updates_per_batch)],
+            )
+            for index, name in enumerate(persona_ids, first)
+        ]
+        self.last = processes.gathered(self.conversation.hold(jobs))
+        check_failures(self.last, self.settings.rollout.max_failure_rate)
+        self.curriculum.observe([rollout.dialogue for rollout in self.last])
+        return list(self.last)
+
+    def check(self, step: int) -> Mapping[str, float]:
+        """Measures of one dialogue with each watched persona."""
+        prefix, seed = f"{self.variant}/s{self.settings.seed}/check", self.settings.seed
+        jobs = [Job(f"{prefix}/{persona.persona_id}", persona, seed) for persona in processes.share(self.watched)]
+        rollouts = processes.gathered(self.conversation.hold(jobs))
+        if processes.rank() == 0:
+            write_jsonl(self.held_out / f"{step}.jsonl", [rollout.dialogue.model_dump(mode="json") for rollout in rollouts])
+        return self._measured(rollouts)
+
+    def measures(self) -> Mapping[str, float]:
+        """Of the last step that was learned from."""
+        return self._measured(self.last) | self.curriculum.row()
+
+    def _measured(self, rollouts: Sequence[Rollout]) -> dict[str, float]:
+        return measure(rollouts, self.settings.simulator.emotion_ceiling, self.settings.simulator.emotion_floor)
+
+    def score(self, rollout: Rollout) -> float | None:
+        gate = self.settings.reward.format_gate and self.settings.policy.thinking
+        return emotion_reward(rollout.dialogue, rollout.well_formed, gate)
+
+    def show(self, line: str) -> None:
+        if processes.rank() == 0:
+            print(line if not self.conversation.connection else f"{line}  {self.conversation.costs()}", flush=True)
+
+
 def train(settings: Settings, variant: str, personas_file: Path, base: Path, out: Path, work: Path, server: str | None = None) -> None:
     """`server` is the address of a vLLM server that speaks for the policy; None: the model itself does."""
-    from rlver.components.policy.load import check_context, load_policy, save_policy
+    from rlver.components.policy.load import check_context, load_policy
     from rlver.components.policy.policy_server import write_weights
-    from rlver.components.training.build import UpdateParameters, build_trainer
-    from rlver.components.training.token_scores import merged
-    from rlver.components.training.watch import TrainingLimits, TrainingWatch
-    from rlver.tasks.runtime.assembly import conversation
-    from rlver.tasks.runtime.checkpoints import StopsOnSignal, latest_intact_checkpoint, step_of
+    from rlver.components.training.build import build_trainer
+    from rlver.tasks.runtime.checkpoints import StopsOnSignal
 
-    parameters, rules = settings.train, settings.simulator
+    parameters = settings.train
     personas = {persona.persona_id: persona for persona in validate_file(personas_file)}
     learning, watched = hold_out(list(personas.values()), parameters.evaluation_personas, settings.seed)
     order = persona_order(learning, parameters.steps, parameters.personas_per_step, settings.seed)
     model, tokenizer = load_policy(base)
     check_context(model, settings.policy.max_context_tokens)
-    talk = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency)
-    talk = over_http(talk, settings, server, lambda: write_weights(model, work / "weights"))
-    users: dict[str, Simulator] = {difficulty: talk.user(settings, difficulty) for difficulty in parameters.difficulties}
-    curriculum = Curriculum(
-        parameters.curriculum,
-        parameters.difficulties,
-        parameters.steps,
-        parameters.curriculum_low,
-        parameters.curriculum_high,
-        settings.seed,
-    )
-    talk.can_hold(Job(persona.persona_id, persona, settings.seed, user) for persona in personas.values() for user in users.values())
-    last: list[Rollout] = []
-
-    def rollouts(persona_ids: Sequence[str], step: int) -> list[Rollout]:
-        first = processes.rank() * len(persona_ids)  # a dialogue's place among those of all processes
-        seed = settings.seed * 100_003 + step  # the user of a persona is the same for all dialogues of the step's group
-        jobs = [
-            Job(
-                f"{variant}/s{settings.seed}/step{step}/{persona_id}/{index}",
-                personas[persona_id],
-                seed,
-                users[curriculum.difficulty(personas[persona_id], step // parameters.updates_per_batch)],
-            )
-            for index, persona_id in enumerate(persona_ids, first)
-        ]
-        last[:] = processes.gathered(talk.hold(jobs))
-        check_failures(last, settings.rollout.max_failure_rate)
-        curriculum.observe([rollout.dialogue for rollout in last])
-        return list(last)
-
-    def check(step: int) -> Mapping[str, float]:
-        own = processes.share(watched)
-        jobs = [Job(f"{variant}/s{settings.seed}/check/{persona.persona_id}", persona, settings.seed) for persona in own]
-        held_out = processes.gathered(talk.hold(jobs))
-        if leads:  # for whoever wants to hear another appraiser on them
-            write_jsonl(curves / "held_out" / f"{step}.jsonl", [rollout.dialogue.model_dump(mode="json") for rollout in held_out])
-        return measure(held_out, rules.emotion_ceiling, rules.emotion_floor)
-
-    leads = processes.rank() == 0
-    curves = work / "curves" if leads else work / f"curves-{processes.rank()}"  # one writer a file
-
-    def show(line: str) -> None:
-        if leads:
-            print(line if not talk.connection else f"{line}  {talk.costs()}", flush=True)
-
+    own = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency)
+    speaking = over_http(own, settings, server, lambda: write_weights(model, work / "weights"))
+    curves = work / (f"curves-{processes.rank()}" if processes.rank() else "curves")  # one writer a file
     steps, checks = CurveFile(curves / "train"), CurveFile(curves / "evaluation")
-    leaves = StopsOnSignal(parameters.updates_per_batch)
+    dialogues = TrainingDialogues(settings, variant, speaking, personas, watched, curves / "held_out")
+    dialogues.check_personas()
+    stops = StopsOnSignal(parameters.updates_per_batch)
     trainer = build_trainer(
         model,
         tokenizer,
         order,
-        UpdateParameters(
-            **parameters.model_dump(include=set(UpdateParameters.__dataclass_fields__) - {"dense", "temperature", "seed"}),
-            dense=settings.reward.dense,
-            temperature=settings.policy.temperature,
-            seed=settings.seed,
-        ),
+        _update_parameters(settings),
         work / "checkpoints",
-        score=lambda rollout: emotion_reward(
-            rollout.dialogue, rollout.well_formed, settings.reward.format_gate and settings.policy.thinking
-        ),
-        rollouts=rollouts,
-        callbacks=[
-            TrainingWatch(
-                steps,
-                checks,
-                measures=lambda: measure(last, rules.emotion_ceiling, rules.emotion_floor) | curriculum.row(),
-                check=check,
-                evaluate_every=parameters.evaluate_every * parameters.updates_per_batch,
-                limits=TrainingLimits(
-                    parameters.min_entropy,
-                    parameters.max_repeat_rate,
-                    parameters.max_cut_off_rate,
-                    settings.rollout.max_logprob_gap if settings.policy.top_p == 1 else math.inf,  # top_p drops what the trainer counts
-                ),
-                show=show,
-            ),
-            leaves,
-        ],
+        score=dialogues.score,
+        rollouts=dialogues.rollouts,
+        callbacks=[_watch(settings, dialogues, steps, checks), stops],
     )
-    checkpoint, damaged = latest_intact_checkpoint(work / "checkpoints")
-    for one in damaged:
-        show(f"{one} is damaged and left out")
-    done = step_of(checkpoint) if checkpoint else -1
+    checkpoint = _resumed(work, (steps, checks), dialogues)
     try:
-        for curve in (steps, checks):
-            curve.keep_until(done)
-        if checkpoint:
-            curriculum.restore(steps.rows()[-1])
-            show(f"going on from step {done} ({checkpoint})")
-    except (BadFile, LookupError) as error:
-        raise BadFile(f"the curves in {curves} do not belong to {checkpoint} ({error}); delete {work} to start over") from error
-    try:
-        with leaves.listening() if processes.count() == 1 else nullcontext():
+        with stops.listening() if processes.count() == 1 else nullcontext():
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     finally:
-        if leads:
-            write_costs(out, {"user": talk.connection})
-    wanted = parameters.steps * parameters.updates_per_batch
-    if leaves.asked and trainer.state.global_step < wanted:
+        if processes.rank() == 0:
+            write_costs(out, {"user": speaking.connection})
+    _check_finished(trainer.state.global_step, parameters.steps * parameters.updates_per_batch, stops.asked)
+    _save(trainer.model, model, tokenizer, out)
+
+
+def _update_parameters(settings: Settings) -> UpdateParameters:
+    from rlver.components.training.build import UpdateParameters
+
+    return UpdateParameters(
+        **settings.train.model_dump(include=set(UpdateParameters.__dataclass_fields__) - {"dense", "temperature", "seed"}),
+        dense=settings.reward.dense,
+        temperature=settings.policy.temperature,
+        seed=settings.seed,
+    )
+
+
+def _watch(settings: Settings, dialogues: TrainingDialogues, steps: CurveFile, checks: CurveFile) -> TrainingWatch:
+    """Records every step, checks the held-out personas, and ends a training that has gone wrong."""
+    parameters = settings.train
+    return TrainingWatch(
+        steps,
+        checks,
+        measures=dialogues.measures,
+        check=dialogues.check,
+        evaluate_every=parameters.evaluate_every * parameters.updates_per_batch,
+        limits=TrainingLimits(
+            parameters.min_entropy,
+            parameters.max_repeat_rate,
+            parameters.max_cut_off_rate,
+            settings.rollout.max_logprob_gap if settings.policy.top_p == 1 else math.inf,  # top_p drops what the trainer counts
+        ),
+        show=dialogues.show,
+    )
+
+
+def _resumed(work: Path, curves: Sequence[CurveFile], dialogues: TrainingDialogues) -> Path | None:
+    """The checkpoint to go on from, with the curves and the curriculum as they were then; None for a training that begins."""
+    from rlver.tasks.runtime.checkpoints import latest_intact_checkpoint, step_of
+
+    checkpoint, damaged = latest_intact_checkpoint(work / "checkpoints")
+    for one in damaged:
+        dialogues.show(f"{one} is damaged and left out")
+    done = step_of(checkpoint) if checkpoint else -1
+    folder = curves[0].path.parent
+    try:
+        for curve in curves:
+            curve.keep_until(done)
+        if checkpoint:
+            dialogues.curriculum.restore(curves[0].rows()[-1])
+            dialogues.show(f"going on from step {done} ({checkpoint})")
+    except (BadFile, LookupError) as error:
+        raise BadFile(f"the curves in {folder} do not belong to {checkpoint} ({error}); delete {work} to start over") from error
+    return checkpoint
+
+
+def _check_finished(done: int, wanted: int, asked_to_stop: bool) -> None:
+    if asked_to_stop and done < wanted:
         raise KeyboardInterrupt
-    if trainer.state.global_step != wanted:
-        raise RuntimeError(f"training stopped at step {trainer.state.global_step} of {wanted}")
-    model.eval()
-    if hasattr(model, "critic"):
-        del model.critic  # of no use to who talks to the policy
-    if leads:
-        save_policy(merged(trainer.model), tokenizer, out)
+    if done != wanted:
+        raise RuntimeError(f"training stopped at step {done} of {wanted}")
+
+
+def _save(trained: Any, policy: Any, tokenizer: Any, out: Path) -> None:
+    """`trained` is `policy`, or wraps it in adapters. Only the leading process writes."""
+    from rlver.components.policy.load import save_policy
+    from rlver.components.training.token_scores import merged
+
+    policy.eval()
+    if hasattr(policy, "critic"):
+        del policy.critic  # of no use to who talks to the policy
+    if processes.rank() == 0:
+        save_policy(merged(trained), tokenizer, out)
 
 
 if __name__ == "__main__":
