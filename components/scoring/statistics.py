@@ -83,9 +83,38 @@ def _studentised(sums: np.ndarray, counts: np.ndarray, value: float, student: fl
 @lru_cache(maxsize=16)
 def _times_drawn(size: int, samples: int, seed: int) -> np.ndarray:
     """How often each of `size` clusters is in each of `samples` draws of as many with replacement."""
-    return (
-        np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=samples).astype(np.uint8 if size < 256 else np.uint16)
-    )
+    return times_drawn(np.random.default_rng(seed), size, samples).astype(np.uint8 if size < 256 else np.uint16)
+
+
+def times_drawn(random: np.random.Generator, clusters: int, samples: int) -> np.ndarray:
+    """(samples, clusters): how often each cluster is in a draw of as many with replacement."""
+    return random.multinomial(clusters, np.full(clusters, 1 / clusters), size=samples)
+
+
+def middle(draws: np.ndarray) -> Interval:
+    """The 95% in the middle of the draws."""
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return Interval(float(low), float(high))
+
+
+def pearson(x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Pearson's r over the last axis, where a value counts `weights` times; NaN where a side does not vary."""
+    weights = np.ones_like(x, dtype=float) if weights is None else weights
+    total = weights.sum(axis=-1, keepdims=True)
+    x, y = (values - (weights * values).sum(axis=-1, keepdims=True) / total for values in (x, y))
+    return over_spread((weights * x * y).sum(axis=-1), np.sqrt((weights * x * x).sum(axis=-1) * (weights * y * y).sum(axis=-1)))
+
+
+def pearson_of_sums(sums: np.ndarray) -> np.ndarray:
+    """The same of rows (n, sum of x, of y, of x², of y², of xy), which add up cluster by cluster."""
+    n, x, y, xx, yy, xy = sums.T
+    spread = (xx - x * x / n) * (yy - y * y / n)
+    return np.asarray((xy - x * y / n) / np.sqrt(np.where(spread > 1e-9, spread, np.nan)))
+
+
+def over_spread(products: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """A correlation; NaN where there is no spread, and so no order."""
+    return np.where(spread > 1e-9, products / np.maximum(spread, 1e-9), np.nan)
 
 
 def proportion(clusters: Mapping[str, Sequence[float]]) -> Estimated:

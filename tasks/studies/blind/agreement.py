@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver.components.scoring.statistics import Estimated, Interval, paired_share_interval, wilson
+from rlver.components.scoring.statistics import Estimated, Interval, middle, paired_share_interval, times_drawn, wilson
 from rlver.tasks.studies.blind.answers import Preference
 
 _PLACE: dict[Preference, int] = {"a": 0, "tie": 1, "b": 2}
@@ -127,7 +127,7 @@ def share(rated: Sequence[Rated], samples: int, seed: int) -> Estimated:
     if len(personas) == 1:
         return Estimated(value, Interval(0.0, 1.0), 1)
     closed = paired_share_interval([2 * mean - 1 for mean in sums.sum(axis=1) / counts.sum(axis=1)])
-    low, high = _ends(_crossed_means(sums, counts, samples, seed))
+    low, high = middle(_crossed_means(sums, counts, samples, seed))
     ends = Interval(max(0.0, min(low, (closed.low + 1) / 2)), min(1.0, max(high, (closed.high + 1) / 2)))
     return Estimated(value, ends, len(personas))
 
@@ -139,8 +139,7 @@ def _crossed_means(sums: np.ndarray, counts: np.ndarray, samples: int, seed: int
     parts = []
     for first in range(0, samples, ROWS):
         rows = min(ROWS, samples - first)
-        of_persona = random.multinomial(personas, np.full(personas, 1 / personas), size=rows)
-        of_rater = random.multinomial(raters, np.full(raters, 1 / raters), size=rows)
+        of_persona, of_rater = times_drawn(random, personas, rows), times_drawn(random, raters, rows)
         total = ((of_persona @ counts) * of_rater).sum(axis=1)
         part = ((of_persona @ sums) * of_rater).sum(axis=1)
         parts.append(part[total > 0] / total[total > 0])
@@ -164,7 +163,7 @@ def by_persona(
     random = np.random.default_rng(seed)
     drawn = (statistic(np.concatenate([members[i] for i in random.integers(len(members), size=len(members))])) for _ in range(samples))
     kept = np.array([one for one in drawn if one is not None])
-    return Estimated(value, _ends(kept) if len(kept) > 1 else whole_range, len(personas))
+    return Estimated(value, middle(kept) if len(kept) > 1 else whole_range, len(personas))
 
 
 def grouped(keys: Sequence[str]) -> dict[str, list[int]]:
@@ -173,8 +172,3 @@ def grouped(keys: Sequence[str]) -> dict[str, list[int]]:
     for number, key in enumerate(keys):
         rows[key].append(number)
     return rows
-
-
-def _ends(values: np.ndarray) -> Interval:
-    low, high = np.quantile(values, [0.025, 0.975])
-    return Interval(float(low), float(high))

@@ -8,6 +8,7 @@ Whether people prefer what the simulated user felt better with: one point per pa
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,9 +16,10 @@ from statistics import NormalDist, fmean, median
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import rankdata
 
 from rlver.components.domain.files import BadFile
-from rlver.components.scoring.statistics import Estimated, Interval, minimum_detectable_difference, wilson
+from rlver.components.scoring.statistics import Estimated, Interval, minimum_detectable_difference, pearson, wilson
 from rlver.tasks.studies.blind.agreement import Rated, RaterAgreement, agreement, by_persona, grouped, share
 from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, Verdict
 
@@ -91,7 +93,8 @@ def emotion_agreement(points: Sequence[PreferencePoint], samples: int, seed: int
     def correlated(x: np.ndarray, of: dict[str, list[int]], ranks: bool) -> Estimated | None:
         def statistic(chosen: np.ndarray) -> float | None:
             sides = (x[chosen], emotion[chosen])
-            return pearson(*(average_ranks(side) for side in sides)) if ranks else pearson(*sides)
+            r = float(pearson(*(map(rankdata, sides) if ranks else sides)))
+            return None if math.isnan(r) else r
 
         return by_persona(of, statistic, samples, seed, Interval(-1.0, 1.0))
 
@@ -103,19 +106,6 @@ def emotion_agreement(points: Sequence[PreferencePoint], samples: int, seed: int
         point_biserial=correlated(np.sign(preferred), decided, ranks=False),
         spearman=correlated(preferred, rows, ranks=True),
     )
-
-
-def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
-    """None when either side does not vary."""
-    x, y = x - x.mean(), y - y.mean()
-    scale = float(np.sqrt((x * x).sum() * (y * y).sum()))
-    return float((x * y).sum()) / scale if scale > 1e-12 else None
-
-
-def average_ranks(values: np.ndarray) -> np.ndarray:
-    """1 for the smallest; equal values share the mean of their ranks."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
 
 
 def _sign(same: np.ndarray, personas: int) -> Estimated:

@@ -12,9 +12,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import fmean
 from typing import NamedTuple
 
-from rlver.components.scoring.statistics import Estimated, Interval, paired_mean, quantile
+from rlver.components.scoring.statistics import Estimated, Interval, paired_mean, paired_scores, quantile
 from rlver.tasks.studies.paper.material import CURRICULUM, USERS, PaperKind, PaperRun
 
 Emotions = Mapping[str, Sequence[float]]  # by persona
@@ -46,7 +47,7 @@ def persona_contrast(terms: Sequence[Term], samples: int, seed: int) -> Contrast
     if not personas:
         return None
     differences = {
-        persona: math.fsum(term.weight * _mean(term.by_seed[s][persona]) for term in terms for s in seeds) / len(seeds)
+        persona: math.fsum(term.weight * fmean(term.by_seed[s][persona]) for term in terms for s in seeds) / len(seeds)
         for persona in personas
     }
     return Contrast(paired_mean(differences, samples, seed, _whole(terms)), seeds)
@@ -58,12 +59,11 @@ def seed_contrast(higher: Mapping[int, float], lower: Mapping[int, float]) -> Co
     if not seeds:
         return None
     differences = [higher[seed] - lower[seed] for seed in seeds]
-    mean, n = _mean(differences), len(differences)
-    if n == 1:
-        return Contrast(Estimated(mean, Interval(-200.0, 200.0), 1), seeds)
-    spread = math.sqrt(math.fsum((difference - mean) ** 2 for difference in differences) / (n - 1) / n)
-    half = quantile(0.975, n - 1) * spread
-    return Contrast(Estimated(mean, Interval(mean - half, mean + half), n), seeds)
+    if len(seeds) == 1:
+        return Contrast(Estimated(differences[0], Interval(-200.0, 200.0), 1), seeds)
+    paired = paired_scores(differences)
+    half = quantile(0.975, paired.freedom) * paired.standard_error
+    return Contrast(Estimated(paired.difference, Interval(paired.difference - half, paired.difference + half), paired.n), seeds)
 
 
 def peak(emotions: Sequence[float]) -> float:
@@ -84,10 +84,6 @@ def _shared(terms: Sequence[Term]) -> tuple[int, ...]:
 def _whole(terms: Sequence[Term]) -> Interval:
     widest = 50.0 * sum(abs(term.weight) for term in terms)
     return Interval(-widest, widest)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 VANILLA, CHALLENGING = USERS

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import stdev
+from statistics import fmean, stdev
 
 import numpy as np
 
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring import sentient, statistics
 from rlver.components.scoring.leaderboard import Standing, standing
-from rlver.components.scoring.statistics import Estimated, Interval, holm
+from rlver.components.scoring.statistics import Estimated, Interval, holm, middle, over_spread, pearson, times_drawn
 
 _CELLS = 2_000_000  # weights held at once; bounds memory, never the result
 _WHOLE = Interval(-1.0, 1.0)
@@ -76,7 +76,7 @@ def _draws(clusters: int, samples: int, seed: int, width: int = 1) -> list[np.nd
     """How often each cluster is drawn, `samples` rows in all."""
     random = np.random.default_rng(seed)
     rows = max(1, _CELLS // max(clusters, width))
-    return [random.multinomial(clusters, np.full(clusters, 1 / clusters), size=min(rows, samples - at)) for at in range(0, samples, rows)]
+    return [times_drawn(random, clusters, min(rows, samples - at)) for at in range(0, samples, rows)]
 
 
 def _classes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -91,14 +91,7 @@ def _weighted_rho(weights: np.ndarray, first: tuple[np.ndarray, np.ndarray], sec
     for which, table in (first, second):
         counts = weights @ table
         ranks.append((np.cumsum(counts, axis=1) - counts / 2)[:, which])
-    return _pearson(weights, *ranks)
-
-
-def _pearson(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    total = weights.sum(axis=1, keepdims=True)
-    x, y = (values - (weights * values).sum(axis=1, keepdims=True) / total for values in (x, y))
-    spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
-    return _divided((weights * x * y).sum(axis=1), spread)
+    return pearson(*ranks, weights)
 
 
 def _orders(means: np.ndarray) -> np.ndarray:
@@ -109,17 +102,12 @@ def _orders(means: np.ndarray) -> np.ndarray:
 
 def _rho_of_orders(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Mid-ranks are, but for a constant, half the sums of the signs."""
-    return _pearson(np.ones(first.shape[:2]), first.sum(axis=2), second.sum(axis=2))
+    return pearson(first.sum(axis=2), second.sum(axis=2))
 
 
 def _tau_of_orders(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     size = np.sqrt((first**2).sum(axis=(1, 2)) * (second**2).sum(axis=(1, 2)))
-    return _divided((first * second).sum(axis=(1, 2)), size)
-
-
-def _divided(products: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """NaN where there is no spread, and so no order."""
-    return np.where(spread > 1e-9, products / np.maximum(spread, 1e-9), np.nan)
+    return over_spread((first * second).sum(axis=(1, 2)), size)
 
 
 def _interval(drawn: np.ndarray) -> Interval:
@@ -127,8 +115,7 @@ def _interval(drawn: np.ndarray) -> Interval:
     known = drawn[~np.isnan(drawn)]
     if 2 * len(known) < len(drawn):
         return _WHOLE
-    low, high = np.quantile(known, [0.025, 0.975])
-    return Interval(float(low), float(high))
+    return middle(known)
 
 
 _DIFFERENCES = Interval(-100.0, 100.0)
@@ -226,14 +213,14 @@ def second_opinion(
             raise ValueError(f"{names[1]}: it has none of the dialogues with {policy}; appraise the transcripts of this report")
     sides: list[dict[str, dict[str, float]]] = [
         {
-            policy: {persona: _mean([one[side] for one in of]) for persona, of in of_personas.items()}
+            policy: {persona: fmean([one[side] for one in of]) for persona, of in of_personas.items()}
             for policy, of_personas in pairs.items()
         }
         for side in (0, 1)
     ]
     rho, tau = over_policies(sides[0], sides[1], samples, seed) if len(pairs) > 1 else (None, None)
     means = {
-        policy: (_mean([one[0] for of in of_personas.values() for one in of]), _mean([one[1] for of in of_personas.values() for one in of]))
+        policy: (fmean([one[0] for of in of_personas.values() for one in of]), fmean([one[1] for of in of_personas.values() for one in of]))
         for policy, of_personas in pairs.items()
     }
     dialogues = {policy: over_dialogues(of_personas, samples, seed) for policy, of_personas in pairs.items()}
@@ -247,7 +234,3 @@ def _pairs(dialogues: Sequence[Dialogue], second: Mapping[str, int]) -> dict[str
         if dialogue.emotion_final is not None and dialogue.dialogue_id in second:
             found.setdefault(dialogue.persona_id, []).append((float(dialogue.emotion_final), float(second[dialogue.dialogue_id])))
     return found
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

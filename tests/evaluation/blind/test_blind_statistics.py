@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 
-from rlver.components.scoring.statistics import Interval, paired_share_interval
+from rlver.components.scoring.statistics import Interval, paired_share_interval, pearson
 from rlver.tasks.studies.blind.agreement import Rated, agreement, coincidences, krippendorff_alpha, share
 from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, Verdict
-from rlver.tasks.studies.blind.report import HumanReport, PreferencePoint, average_ranks, emotion_agreement, human_report, judged, pearson
+from rlver.tasks.studies.blind.report import HumanReport, PreferencePoint, emotion_agreement, human_report, judged
 from rlver.tasks.studies.blind.wording import markdown
 
 SAMPLES = 1000
@@ -135,10 +136,10 @@ def test_where_everybody_says_the_same_alpha_is_undefined() -> None:
 
 
 def test_ranks_and_pearson_by_hand() -> None:
-    assert average_ranks(np.array([10, 20, 20, 5])).tolist() == [2.0, 3.5, 3.5, 1.0]
+    assert rankdata(np.array([10, 20, 20, 5])).tolist() == [2.0, 3.5, 3.5, 1.0]
     assert pearson(np.array([1.0, 2, 3]), np.array([2.0, 4, 6])) == pytest.approx(1.0)
     assert pearson(np.array([1.0, 2, 3]), np.array([1.0, 3, 2])) == pytest.approx(0.5)
-    assert pearson(np.array([1.0, 1, 1]), np.array([1.0, 3, 2])) is None
+    assert np.isnan(pearson(np.array([1.0, 1, 1]), np.array([1.0, 3, 2])))
 
 
 def test_emotion_agreement_by_hand() -> None:
