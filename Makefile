@@ -5,7 +5,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Line coverage of components/ below which `make test` fails, in percent.
+# Line coverage of components/ and tasks/studies/ below which `make test` fails, in percent.
 COVERAGE_MIN ?= 90
 # How many stages of the paper run side by side, each on its share of the cores.
 JOBS ?= 2
