@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from benchmarks import house
-from rlver.components.settings.settings import load_settings
+from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.graph import dvc
+from rlver.tasks.runtime import fingerprints
 
 
 def lint_imports(root: Path, repository: Path) -> subprocess.CompletedProcess[str]:
@@ -102,29 +104,103 @@ PLUMBING = tuple(
     f"rlver.tasks.runtime.{name}"
     for name in ("checkpoints", "connections", "environment", "fingerprints", "processes", "progress", "servers", "stage", "terminal")
 )
+MOST_DECLARED = 1.3  # lines of the code a stage declares, as a multiple of the lines it can run
+
+
+def runs(stage: str, root: Path, graph: Any) -> set[str]:
+    """The modules whose change can change the output of a stage: all it imports, directly or not, but for carriers and plumbing."""
+    loaded = house.closure({f"rlver.tasks.stages.{stage}"}, graph) - set(PLUMBING)
+    return {
+        one for one in loaded if not f"{one}.".startswith(tuple(f"{carrier}." for carrier in CARRIERS)) and not house.is_package(one, root)
+    }
+
+
+def read_beside(module: Path) -> set[Path]:
+    """The files and folders beside a module that it names in a string: prompts, tables, programs it starts."""
+    texts = {node.value for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant)}
+    names = {text for text in texts if isinstance(text, str) and re.fullmatch(r"[\w.-]+", text)}
+    return {module.parent / name for name in names if name.strip(".") and (module.parent / name).exists()}
+
+
+def declared_code(stage: dict[str, Any]) -> set[str]:
+    return {dep for dep in stage["deps"] if dep.startswith(("components/", "tasks/"))}
 
 
 def test_every_stage_depends_on_all_code_that_can_change_its_output(repository_root: Path) -> None:
-    """What a stage imports, directly or not, is among its dependencies: else a change there leaves a stale result."""
-    graph = house.imported(repository_root)
+    """What a stage imports, directly or not, and what that reads beside itself, is among its dependencies: else a change leaves a stale result."""
+    graph, known = house.imported(repository_root), house.modules(repository_root)
     missing = []
     for name, stage in stages(repository_root):
-        modules = house.closure({f"rlver.tasks.stages.{name}"}, graph) - set(PLUMBING)
-        used = {
-            module.removeprefix("rlver.").replace(".", "/")
-            for module in modules
-            if not any(f"{module}.".startswith(f"{carrier}.") for carrier in CARRIERS) and not house.is_package(module, repository_root)
-        }
-        covered = {path for path in used for dep in stage["deps"] if f"{path}/".startswith(f"{dep.removesuffix('.py')}/")}
+        modules = {known[module] for module in runs(name, repository_root, graph)}
+        used = {path.relative_to(repository_root).as_posix() for module in modules for path in (module, *read_beside(module))}
+        covered = {path for path in used for dep in declared_code(stage) if f"{path}/".startswith(f"{dep}/")}
         missing += [f"{name}: {path}" for path in sorted(used - covered)]
     assert not missing, "add to deps in dvc.yaml"
+
+
+def test_no_stage_depends_on_much_code_that_it_never_runs(repository_root: Path) -> None:
+    """Else a change that cannot change a result has it made again."""
+    graph, known = house.imported(repository_root), house.modules(repository_root)
+    shares = {}
+    for name, stage in stages(repository_root):
+        places = [repository_root / dep for dep in declared_code(stage)]
+        files = {file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place]) if file.suffix == ".py"}
+        can_run = [known[module] for module in runs(name, repository_root, graph)]
+        shares[name] = sum(len(file.read_text().splitlines()) for file in files) / sum(
+            len(file.read_text().splitlines()) for file in can_run
+        )
+    assert {name: round(share, 2) for name, share in shares.items() if share > MOST_DECLARED} == {}
+
+
+def test_code_identity_is_the_same_wherever_it_is_written(repository_root: Path) -> None:
+    """A stage depends on the same code in every pipeline, and an interrupted one goes on only with that code."""
+    declared: dict[str, set[str]] = {}
+    for name, stage in stages(repository_root):
+        assert declared.setdefault(name, declared_code(stage)) == declared_code(stage), f"{name} differs between the pipelines"
+    assert {name: declared[name] for name in fingerprints.CODE} == {name: set(places) for name, places in fingerprints.CODE.items()}
+
+
+# What a stage's code reads of the settings and its result does not depend on, and why.
+CHANGES_NOTHING = {"endpoint", "tracking"}  # how a server is reached, and where results are shown
+NOT_ITS_OWN = {
+    "report": {"policy", "rollout"},  # assembly reads them for a policy that talks; the report's second appraiser only listens
+    "base": {"seed", "simulator", "policy"},  # a recipe's base is a model taken over as it is (base.model)
+}
+
+
+def sections_read(module: Path) -> set[str]:
+    """The sections of the settings that a module names: `settings.train`, `self.settings.train`, `include={"train"}`."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).rpartition(".")[2] == "settings":
+            found.add(node.attr)
+        elif isinstance(node, ast.keyword) and node.arg == "include" and isinstance(node.value, ast.Set):
+            found |= {element.value for element in node.value.elts if isinstance(element, ast.Constant)}
+    return found & Settings.model_fields.keys()
+
+
+def test_every_stage_declares_the_parameters_it_reads_and_no_others(repository_root: Path) -> None:
+    graph, known = house.imported(repository_root), house.modules(repository_root)
+    for name, stage in stages(repository_root):
+        named = [part for part in stage["params"] if isinstance(part, str)]
+        files = {file: keys for part in stage["params"] if isinstance(part, dict) for file, keys in part.items()}
+        by_key = {key for keys in files.values() for key in keys or ()}  # such as base.model of an overlay
+        declared = {key.partition(".")[0] for key in (*named, *by_key)}
+        read = {section for module in runs(name, repository_root, graph) for section in sections_read(known[module])} - CHANGES_NOTHING
+        if "--seed" in str(stage["cmd"]):
+            read -= {"seed"}  # the command's own
+        assert declared <= read, f"{name} declares and never reads {declared - read}"
+        unknown = read - declared
+        assert unknown <= NOT_ITS_OWN.get(name, set()), f"{name} reads and does not declare {unknown}"
+        assert bool(files) is ("--variant" in str(stage["cmd"])), f"{name}: an overlay is among the parameters where there is a variant"
 
 
 def test_the_lock_pins_what_the_project_asks_for(repository_root: Path) -> None:
     lock = (repository_root / "constraints.txt").read_text()
     pinned = {re.sub(r"[-_.]+", "-", name).lower() for name in re.findall(r"^([A-Za-z0-9._-]+)==", lock, flags=re.MULTILINE)}
-    project = (repository_root / "pyproject.toml").read_text().partition("[project.scripts]")[0].partition("dependencies = [")[2]
-    asked = {re.sub(r"[-_.]+", "-", name).lower() for name in re.findall(r'^\s+"([A-Za-z0-9._-]+)', project, flags=re.MULTILINE)}
+    project = tomllib.loads((repository_root / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    asked = {re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line)[0]).lower() for line in lines} - {"rlver"}
     assert len(asked) > 20 and asked <= pinned, sorted(asked - pinned)
     assert "+" not in lock and "://" not in lock, "a local build or an address installs nowhere else"
 

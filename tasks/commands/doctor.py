@@ -19,7 +19,7 @@ import psutil
 from rlver.components.endpoint.chat import EndpointError
 from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.tasks.graph import dvc
-from rlver.tasks.runtime import environment, servers
+from rlver.tasks.runtime import environment, installed, servers
 from rlver.tasks.runtime.connections import to_policy, to_user
 
 MIN_DISK_GB, MIN_MEMORY_GB = 5.0, 3.0
@@ -88,6 +88,8 @@ def _python() -> MachineCheck:
 
 
 def _versions(constraints: Path) -> MachineCheck:
+    if not constraints.is_file() and (constraints.parent / installed.CODE).is_file():  # a workspace: pip has seen to the versions
+        return MachineCheck("packages", True, f"rlver {installed.version('rlver')}")
     if not constraints.is_file():
         return MachineCheck("packages", False, f"{constraints} is missing", "restore it: git checkout constraints.txt")
     wrong = [f"{name} {found or 'missing'} instead of {wanted}" for name, wanted, found in _pinned(constraints) if found != wanted]

@@ -20,7 +20,7 @@ from rlver.components.domain.files import write_text_atomically
 PACKAGE = Path(str(rlver.__file__)).parent
 CODE = Path("code.json")
 
-# The extra with which everything loads that a room loads at once. The longest name that fits counts; a module of no room needs the base only.
+# The extra with which everything loads that a room loads at once. The longest name that fits counts.
 EXTRAS = {
     "rlver.components.ability": "eval",
     "rlver.components.endpoint": "llm",
@@ -48,7 +48,7 @@ EXTRAS = {
     "rlver.tasks.runtime.serving": "train",
     "rlver.tasks.stages": "pipeline",
     "rlver.tasks.studies.acts": "score",
-    "rlver.tasks.studies.audit": "report",
+    "rlver.tasks.studies.audit": "pipeline",
     "rlver.tasks.studies.authoring": "llm",
     "rlver.tasks.studies.blind": "blind",
     "rlver.tasks.studies.consistency": "score",
@@ -70,8 +70,8 @@ def missing(error: BaseException) -> str | None:
     """What to install, in one line, if the error is a library that an extra would have brought."""
     if not isinstance(error, ModuleNotFoundError) or (error.name or "rlver").partition(".")[0] == "rlver":
         return None
-    wanted = next((extra for module in _modules(error.__traceback__) if (extra := extra_of(module))), None)
-    return f"needs the extra {wanted}: pip install 'rlver[{wanted}]' (there is no {error.name})" if wanted else None
+    wanted = next((extra for module in _modules(error.__traceback__) if (extra := extra_of(module))), "pipeline")
+    return f"needs the extra {wanted}: pip install 'rlver[{wanted}]' (there is no {error.name})"
 
 
 def _modules(trace: TracebackType | None) -> Iterator[str]:
