@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -124,8 +124,17 @@ def with_ends(value: str, ends: str) -> str:
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose first column is text; a bar in a cell is escaped."""
     ruler = [":--", *["--:"] * (len(header) - 1)]
-    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in (header, ruler, *rows)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(_line, (header, ruler, *rows))) + "\n"
+
+
+def plain_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table as a terminal shows it: nothing is aligned, and no line end follows."""
+    head = "|" + "".join(f" {cell} |" if cell else " |" for cell in header)
+    return "\n".join([head, "|---" * len(header) + "|", *map(_line, rows)])
+
+
+def _line(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 from rlver.components.domain.files import write_json
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.schema import validate_file
+from rlver.components.report.tables import plain_table
 from rlver.components.report.wording import SAGE_PERSONAS, SAGE_SOURCE, SAGE_TABLE_3, SAGE_USER
 from rlver.components.rollout.transcripts import uncollected
 from rlver.components.scoring.leaderboard import PairedRow, Standing, standing
@@ -50,28 +51,20 @@ def compare(files: Sequence[Path], published: bool, params: Path) -> str:
 
 def _leaderboard(standings: Sequence[Standing], published: bool) -> str:
     """Best first; published rows have no interval and say so."""
-    rows = [
-        (
-            row.emotion.value,
-            f"| {row.policy} | {row.emotion.value:.1f} [{row.emotion.ci95.low:.1f}, {row.emotion.ci95.high:.1f}] | {_share(row.success)} | "
-            f"{_share(row.failure)} | {row.dialogues}{f' ({row.unscorable} failed)' if row.unscorable else ''} | {row.user} | {row.source} |",
-        )
-        for row in standings
-    ]
-    if published:
-        rows += [
-            (
-                row.emotion_mean,
-                f"| {row.name} | {row.emotion_mean:.1f} (no CI) | {row.success_rate:.0%} | {row.failure_rate:.0%} | {SAGE_PERSONAS} | "
-                f"{SAGE_USER} | {SAGE_SOURCE} |",
-            )
-            for row in SAGE_TABLE_3
-        ]
+    rows: list[tuple[float, tuple[object, ...]]] = []
+    for one in standings:
+        emotion = f"{one.emotion.value:.1f} [{one.emotion.ci95.low:.1f}, {one.emotion.ci95.high:.1f}]"
+        dialogues = f"{one.dialogues}{f' ({one.unscorable} failed)' if one.unscorable else ''}"
+        cells = (one.policy, emotion, _share(one.success), _share(one.failure), dialogues, one.user, one.source)
+        rows.append((one.emotion.value, cells))
+    for row in SAGE_TABLE_3 if published else ():
+        emotion, success, failure = f"{row.emotion_mean:.1f} (no CI)", f"{row.success_rate:.0%}", f"{row.failure_rate:.0%}"
+        rows.append((row.emotion_mean, (row.name, emotion, success, failure, SAGE_PERSONAS, SAGE_USER, SAGE_SOURCE)))
     rows.sort(key=lambda row: -row[0])
-    head = "| policy | final emotion [95% CI] | success [95% CI] | failure [95% CI] | dialogues | user | source |"
+    header = ("policy", "final emotion [95% CI]", "success [95% CI]", "failure [95% CI]", "dialogues", "user", "source")
     users = {row.user for row in standings} | ({SAGE_USER} if published else set())
     notes = ["", "Scores of different users are not comparable: compare rows of the same user only."] if len(users) > 1 else []
-    return "\n".join([head, "|---" * 7 + "|", *(line for _, line in rows), *notes])
+    return "\n".join([plain_table(header, (cells for _, cells in rows)), *notes])
 
 
 def _share(rate: Estimated) -> str:
@@ -84,12 +77,13 @@ def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int) -> st
     lines = [
         f"{result.personas} personas on both sides; b - a, 95% interval",
         "",
-        "| | a | b | b - a | p (Holm) | detectable |",
-        "|---" * 6 + "|",
-    ]
-    lines += [
-        f"| {row.quantity} | {row.a:.2f} | {row.b:.2f} | {_difference(row)} | {_p(row.p_holm)} | {_size(row.detectable)} |"
-        for row in result.rows
+        plain_table(
+            ("", "a", "b", "b - a", "p (Holm)", "detectable"),
+            (
+                (row.quantity, f"{row.a:.2f}", f"{row.b:.2f}", _difference(row), _p(row.p_holm), _size(row.detectable))
+                for row in result.rows
+            ),
+        ),
     ]
     lines += ["", "detectable: the difference that these personas would show with 80% power; p is adjusted over the rows after Holm"]
     lines += [

@@ -109,14 +109,16 @@ def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str
 
 def table(experiments: Sequence[Experiment], found: Mapping[str, Mapping[str, float]]) -> str:
     """The experiments as Markdown: settings, and the mean final emotion of every variant; a failed one says so."""
+    from rlver.components.report.tables import plain_table
+
     keys = list(experiments[0].settings)
     variants = sorted({variant for metrics in found.values() for variant in metrics})
-    lines = [f"| {' | '.join(['experiment', *keys, *variants])} |", "|---" * (1 + len(keys) + len(variants)) + "|"]
+    rows: list[list[object]] = []
     for experiment in experiments:
         metrics = found.get(experiment.name)
         cells = [f"{metrics[variant]:.1f}" if variant in metrics else "" for variant in variants] if metrics else ["failed"]
-        lines.append(f"| {' | '.join([experiment.name, *(str(experiment.settings[key]) for key in keys), *cells])} |")
-    return "\n".join(lines)
+        rows.append([experiment.name, *(experiment.settings[key] for key in keys), *cells])
+    return plain_table(["experiment", *keys, *variants], rows)
 
 
 def _forced(key: str) -> str:

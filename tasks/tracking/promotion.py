@@ -15,6 +15,7 @@ from typing import Any
 
 from rlver.components.ability.noninferiority import LossOutcome, NotComparable, compare_general
 from rlver.components.domain.transcript import Dialogue
+from rlver.components.report.tables import plain_table
 from rlver.components.scoring.leaderboard import compare
 
 CLEAN = "clean"
@@ -52,8 +53,8 @@ def conditions(
 
 def table(found: Sequence[Condition]) -> str:
     """The conditions as a Markdown table."""
-    rows = [f"| {condition.name} | {'met' if condition.met else '**not met**'} | {condition.finding} |" for condition in found]
-    return "\n".join(["| condition | | finding |", "|---|---|---|", *rows])
+    rows = ((condition.name, "met" if condition.met else "**not met**", condition.finding) for condition in found)
+    return plain_table(("condition", "", "finding"), rows)
 
 
 def _gain(candidate: PromotionEvidence, champion: PromotionEvidence, samples: int, seed: int) -> Condition:

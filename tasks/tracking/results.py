@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlver.components.domain.files import read_json, write_json
+from rlver.components.report.tables import plain_table
 
 REPORTS = {"report": Path("reports/index.html"), "paper": Path("paper/report/index.html")}
 FAILURES = Path("paper/logs/failures.json")
@@ -20,9 +21,8 @@ def table(root: Path) -> str | None:
     rows.sort(key=lambda row: row[0] != "base")
     if not rows:
         return None
-    lines = ["| variant | final emotion (95% CI) | to base (95% CI) | success | failure | dialogues |", "|---|---|---|---|---|---|"]
-    lines += [f"| {' | '.join((name, *_cells(values)))} |" for name, values in rows]
-    return "\n".join(lines)
+    header = ("variant", "final emotion (95% CI)", "to base (95% CI)", "success", "failure", "dialogues")
+    return plain_table(header, ((name, *_cells(values)) for name, values in rows))
 
 
 def markdown(root: Path) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rlver.components.report.tables import plain_table
 from rlver.components.scoring.statistics import Estimated
 from rlver.tasks.studies.blind.agreement import RaterAgreement
 from rlver.tasks.studies.blind.report import Compared, EmotionAgreement, HumanReport, Preferred, Rater, Talked
@@ -39,13 +40,8 @@ def _of_pairs(of: Compared) -> Iterator[str]:
     elif raters < _FEW_RATERS:
         yield f"{raters} people: how much others would differ is known roughly."
     yield "## People"
-    yield "\n".join(
-        [
-            "| person | judgements | b wins [95% CI] | ties | left chosen [95% CI] | confidence (1-3) | seconds (median) |",
-            "|---" * 7 + "|",
-            *(_rater(one) for one in of.raters),
-        ]
-    )
+    header = ("person", "judgements", "b wins [95% CI]", "ties", "left chosen [95% CI]", "confidence (1-3)", "seconds (median)")
+    yield plain_table(header, map(_rater, of.raters))
     if of.left_rate:
         yield f"The left side was chosen {_percent(of.left_rate)}; sides are random, so an interval without 50% means that places were judged."
     yield "## Agreement between people"
@@ -71,11 +67,10 @@ def _verdict(of: Preferred) -> str:
     return "No preference is shown."
 
 
-def _rater(one: Rater) -> str:
-    return (
-        f"| {_cell(one.rater)} | {one.preferred.judgements} | {_percent(one.preferred.win_rate)} | {one.preferred.tie} | "
-        f"{_percent(one.left_rate)} | {one.confidence:.1f} | {'–' if one.seconds is None else f'{one.seconds:.0f}'} |"
-    )
+def _rater(one: Rater) -> tuple[object, ...]:
+    seconds = "–" if one.seconds is None else f"{one.seconds:.0f}"
+    wins, left = _percent(one.preferred.win_rate), _percent(one.left_rate)
+    return _cell(one.rater), one.preferred.judgements, wins, one.preferred.tie, left, f"{one.confidence:.1f}", seconds
 
 
 def _agreement(of: RaterAgreement | None) -> str:
@@ -116,5 +111,5 @@ def _number(of: Estimated | None) -> str:
 
 
 def _cell(text: str) -> str:
-    """What somebody calls themselves, as text: no cell, link, picture or tag of Markdown."""
-    return re.sub(r"[\\|<\[`]", r"\\\g<0>", text)
+    """What somebody calls themselves, as text: no link, picture or tag of Markdown; the table keeps it one cell."""
+    return re.sub(r"[\\<\[`]", r"\\\g<0>", text)

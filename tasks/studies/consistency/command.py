@@ -61,5 +61,5 @@ def consistency(
     name = asked.appraiser.name
     if out:
         write_json(out, {"appraiser": name, "times": times, "dialogues": len(dialogues), "probes": [as_json(row) for row in rows]})
-    lines = [f"{name}: {len(dialogues)} dialogues, every reply asked about {times} times, 95% intervals", "", *table(rows)]
+    lines = [f"{name}: {len(dialogues)} dialogues, every reply asked about {times} times, 95% intervals", "", table(rows)]
     typer.echo("\n".join([*lines, *([f"\n{asked.connection.line()}"] if asked.connection else [])]))

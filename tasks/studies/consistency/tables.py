@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from rlver.components.report.tables import plain_table
 from rlver.components.scoring.statistics import Estimated
 from rlver.tasks.studies.consistency.consistency import Consistency
 
 
-def table(rows: Sequence[Consistency]) -> Iterator[str]:
-    yield "| probe | replies | answers (none) | variance | absolute difference | same direction | identical |"
-    yield "|---" * 7 + "|"
-    for row in rows:
-        shares = " | ".join(f"{one.value:.1%} [{one.ci95.low:.1%}, {one.ci95.high:.1%}]" for one in (row.same_direction, row.identical))
-        points = " | ".join(f"{one.value:.2f} [{one.ci95.low:.2f}, {one.ci95.high:.2f}]" for one in (row.variance, row.mean_difference))
-        yield f"| {row.probe}{', exactly the same' if row.is_exact else ''} | {row.replies} | {row.answers} ({row.unanswered}) | {points} | {shares} |"
+def table(rows: Sequence[Consistency]) -> str:
+    header = ("probe", "replies", "answers (none)", "variance", "absolute difference", "same direction", "identical")
+    return plain_table(
+        header,
+        (
+            (
+                f"{row.probe}{', exactly the same' if row.is_exact else ''}",
+                row.replies,
+                f"{row.answers} ({row.unanswered})",
+                *(f"{one.value:.2f} [{one.ci95.low:.2f}, {one.ci95.high:.2f}]" for one in (row.variance, row.mean_difference)),
+                *(f"{one.value:.1%} [{one.ci95.low:.1%}, {one.ci95.high:.1%}]" for one in (row.same_direction, row.identical)),
+            )
+            for row in rows
+        ),
+    )
 
 
 def as_json(row: Consistency) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from scipy.stats import kendalltau, spearmanr
 
 from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
 from rlver.components.domain.transcript import Dialogue
-from rlver.components.scoring.statistics import Interval
+from rlver.components.scoring.statistics import Interval, middle, pearson_of_sums, times_drawn
 from rlver.components.users.distilled.features import NAMES
 from rlver.tasks.studies.distil.examples import Examples
 
@@ -51,7 +51,7 @@ def free_run(dialogue: Dialogue, changes: Sequence[int], rules: EmotionRules) ->
 def correlation(paired: PairedAppraisals, samples: int, seed: int) -> Agreed:
     """Pearson's r."""
     x, y = paired.said, paired.recorded
-    return _of_sums(paired, np.column_stack([np.ones(len(x)), x, y, x * x, y * y, x * y]), _pearson, samples, seed)
+    return _of_sums(paired, np.column_stack([np.ones(len(x)), x, y, x * x, y * y, x * y]), pearson_of_sums, samples, seed)
 
 
 def share(paired: PairedAppraisals, holds: NDArray[np.bool_], samples: int, seed: int) -> Agreed:
@@ -92,7 +92,7 @@ def ranking(paired: PairedAppraisals, policy: NDArray[np.int64], samples: int, s
         return table
 
     count, said, recorded = sums(np.ones(len(policy))), sums(paired.said), sums(paired.recorded)
-    drawn = np.vstack([np.ones(len(personas)), _drawn(len(personas), min(samples, 1000), seed)])
+    drawn = np.vstack([np.ones(len(personas)), times_drawn(np.random.default_rng(seed), len(personas), min(samples, 1000))])
     with np.errstate(invalid="ignore", divide="ignore"):
         pairs = list(zip(drawn @ said / (drawn @ count), drawn @ recorded / (drawn @ count), strict=True))
     found = {}
@@ -100,12 +100,6 @@ def ranking(paired: PairedAppraisals, policy: NDArray[np.int64], samples: int, s
         values = np.array([measure(one, other).statistic for one, other in pairs])
         found[name] = _agreed(values, len(policies))
     return found
-
-
-def _pearson(sums: Numbers) -> Numbers:
-    n, x, y, xx, yy, xy = sums.T
-    spread = (xx - x * x / n) * (yy - y * y / n)
-    return np.asarray((xy - x * y / n) / np.sqrt(np.where(spread > 1e-9, spread, np.nan)))
 
 
 def _ratio(sums: Numbers) -> Numbers:
@@ -119,13 +113,9 @@ def _of_sums(paired: PairedAppraisals, per_row: Numbers, figure: Callable[[Numbe
         return Agreed(None, None, len(per_row))
     sums = np.zeros((len(personas), per_row.shape[1]))
     np.add.at(sums, np.searchsorted(personas, paired.persona), per_row)
-    drawn = np.vstack([np.ones(len(personas)), _drawn(len(personas), samples, seed)])
+    drawn = np.vstack([np.ones(len(personas)), times_drawn(np.random.default_rng(seed), len(personas), samples)])
     with np.errstate(invalid="ignore", divide="ignore"):
         return _agreed(figure(drawn @ sums), len(per_row))
-
-
-def _drawn(personas: int, samples: int, seed: int) -> Numbers:
-    return np.random.default_rng(seed).multinomial(personas, np.full(personas, 1 / personas), size=samples).astype(np.float64)
 
 
 def _agreed(values: Numbers, n: int) -> Agreed:
@@ -133,8 +123,7 @@ def _agreed(values: Numbers, n: int) -> Agreed:
     if not np.isfinite(values[0]):
         return Agreed(None, None, n)
     draws = values[1:][np.isfinite(values[1:])]
-    interval = Interval(*(float(end) for end in np.quantile(draws, [0.025, 0.975]))) if len(draws) else None
-    return Agreed(float(values[0]), interval, n)
+    return Agreed(float(values[0]), middle(draws) if len(draws) else None, n)
 
 
 BASELINES = ("mean", "length", "need")

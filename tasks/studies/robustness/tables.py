@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlver.components.report.tables import plain_table
+from rlver.components.report.wording import DASH
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.settings.settings import Settings
 from rlver.components.users.shifts.users import about
@@ -101,33 +103,43 @@ def _agreement(agreement: RankAgreement | None) -> dict[str, Any] | None:
 def _policy_lines(one: PolicyRows) -> Iterator[str]:
     yield f"## {one.policy}"
     yield ""
-    yield "| users | final emotion [95% CI] | change from unshifted [95% CI] | p (Holm) | detectable | success [95% CI] | dialogues | what it is |"
-    yield "|---" * 8 + "|"
-    for row in one.rows:
-        failed = f" ({row.score.unscorable} failed)" if row.score.unscorable else ""
-        scores = f"{_points(row.score.emotion)} | {_change(row)} | {_share(row.score.success)} | {row.score.dialogues}{failed}"
-        yield f"| {row.shift} | {scores} | {about(row.shift)} |"
+    yield plain_table(
+        (
+            "users", "final emotion [95% CI]", "change from unshifted [95% CI]", "p (Holm)", "detectable", "success [95% CI]", "dialogues",
+            "what it is",
+        ),
+        (
+            (row.shift, _points(row.score.emotion), *_change(row), _share(row.score.success), _dialogues(row), about(row.shift))
+            for row in one.rows
+        ),
+    )  # fmt: skip
     for shift, why in one.missing.items():
         yield f"\nNot measured: {shift}: {why}"
     yield ""
 
 
-def _change(row: ShiftRow) -> str:
+def _dialogues(row: ShiftRow) -> str:
+    return f"{row.score.dialogues} ({row.score.unscorable} failed)" if row.score.unscorable else str(row.score.dialogues)
+
+
+def _change(row: ShiftRow) -> tuple[str, str, str]:
     if row.change is None:
-        return "– | – | –"
+        return DASH, DASH, DASH
     p = "<0.001" if row.change.p_holm < 0.001 else f"{row.change.p_holm:.3f}"
-    return f"{_points(row.change.difference, '+')} | {p} | {row.change.detectable:.1f}"
+    return _points(row.change.difference, "+"), p, f"{row.change.detectable:.1f}"
 
 
 def _opinion_lines(opinions: Sequence[SecondOpinion]) -> Iterator[str]:
     yield "## Another appraiser on the unshifted dialogues"
     yield ""
-    yield "| appraisers | policy | mean of the first | mean of the second | Spearman over dialogues [95% CI] |"
-    yield "|---" * 5 + "|"
-    for opinion in opinions:
-        for policy, (first, second) in opinion.means.items():
-            agreed = _rank(opinion.dialogues[policy])
-            yield f"| {opinion.first}, {opinion.second} | {policy} | {first:.1f} | {second:.1f} | {agreed} |"
+    yield plain_table(
+        ("appraisers", "policy", "mean of the first", "mean of the second", "Spearman over dialogues [95% CI]"),
+        (
+            (f"{opinion.first}, {opinion.second}", policy, f"{first:.1f}", f"{second:.1f}", _rank(opinion.dialogues[policy]))
+            for opinion in opinions
+            for policy, (first, second) in opinion.means.items()
+        ),
+    )
     for opinion in opinions:
         if len(opinion.means) > 1:
             yield ""
