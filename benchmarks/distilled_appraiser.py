@@ -17,7 +17,7 @@ from rlver.components.users.distilled.appraiser import appraisals
 from rlver.components.users.distilled.features import known_from, moments_of
 from rlver.components.users.distilled.folder import read_folder
 from rlver.components.users.distilled.model import Listening, UnfamiliarUser
-from rlver.tasks.studies.distil.command import recorded
+from rlver.tasks.studies.distil.recordings import recorded
 
 
 def main() -> None:

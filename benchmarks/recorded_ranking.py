@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from rlver.tasks.studies.distil.command import recorded
+from rlver.tasks.studies.distil.recordings import recorded
 
 DRAWS, SEED = 2000, 0
 

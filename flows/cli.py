@@ -6,31 +6,27 @@ done here, so that none can forget it: what they print is printable, and where t
 
 from __future__ import annotations
 
+import pkgutil
 import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
 from rlver.components.domain.printable import one_line
 from rlver.flows.commands import (
-    audit,
-    blind,
     dialogues,
-    distil,
-    latency,
     licences,
     mlflow,
     personas,
     pipeline,
-    portraits,
     promotion,
     scores,
     serve,
     servers,
-    simulator,
     upkeep,
 )
 from rlver.tasks import studies
@@ -65,15 +61,14 @@ def globally(
         environment.set_debug()
 
 
-for commands in (workspace, pipeline, dialogues, scores, promotion, servers, upkeep, audit, portraits, latency, distil, licences):
+for commands in (workspace, pipeline, dialogues, scores, promotion, servers, upkeep, licences):
     commands.register(app)
 app.add_typer(personas.app, name="personas")
-app.add_typer(simulator.app, name="simulator")
 app.add_typer(serve.app, name="serve")
-app.add_typer(blind.app, name="blind")
 app.add_typer(mlflow.app, name="mlflow")
-for study in ("consistency", "robustness"):
-    import_module(f"{studies.__name__}.{study}.command").register(app)
+for room in pkgutil.iter_modules(studies.__path__, f"{studies.__name__}."):
+    if find_spec(f"{room.name}.command"):  # a study mounts its commands itself
+        import_module(f"{room.name}.command").register(app)
 options.check_all(app)
 
 

@@ -13,7 +13,7 @@ from rlver.components.report.panels.appraiser import with_card
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.stages.report import main as report_stage
-from rlver.tasks.studies.audit.command import with_audits
+from rlver.tasks.studies.audit.audited import with_audits
 
 
 def report(transcripts: Sequence[Path], base: str | None, personas: Path | None, robustness: Path | None, out: Path, params: Path) -> Path:

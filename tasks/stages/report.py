@@ -16,7 +16,7 @@ from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.portraits import with_portraits
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.stage import run_stage
-from rlver.tasks.studies.audit.command import with_audits
+from rlver.tasks.studies.audit.audited import with_audits
 
 
 def main(argv: Sequence[str] | None = None) -> int:

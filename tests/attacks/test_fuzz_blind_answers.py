@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 from fuzzing import as_lines, fuzz, mutants, times
 
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.tasks.studies.blind import command as commands
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice, PersonSaid, Replied, Row, Spoken, Study, StudyPair, TalkBegun, Verdict
+from rlver.tasks.studies.blind.command import report
 
 ROOT = Path(__file__).parents[2]
 AT = "2026-01-01T00:00:00+00:00"
@@ -49,11 +51,12 @@ def test_blind_answers(times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "foreign.jsonl"
     settings: Settings = load_settings(ROOT / "params.yaml")
     settings = settings.model_copy(update={"evaluation": settings.evaluation.model_copy(update={"bootstrap_samples": 100})})
-    monkeypatch.setattr(commands, "load_settings", lambda *_: settings)
+    monkeypatch.setattr("rlver.components.settings.settings.load_settings", lambda *_: settings)
 
     def read(content: bytes) -> None:
         path.write_bytes(content)
-        commands.report(path, [], None, False, ROOT / "params.yaml", print).encode()
+        with redirect_stdout(TextIOWrapper(BytesIO(), "utf-8")):  # what cannot be written raises
+            report(path, track=False, params=ROOT / "params.yaml")
         with AnswerFile(path, lambda _: None) as file:
             file.begin(STUDY)
         assert path.read_bytes().startswith(content[: content.rstrip(b"\n").rfind(b"\n") + 1])

@@ -30,10 +30,10 @@ from blind_study import both, comparing
 from rlver.components.domain.files import write_jsonl
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice, Replied, Verdict, read_answers
-from rlver.tasks.studies.blind.command import config_of
 from rlver.tasks.studies.blind.guard import PageGuard, hosts_of
 from rlver.tasks.studies.blind.page import Page
 from rlver.tasks.studies.blind.report import judged
+from rlver.tasks.studies.blind.serving import config_of
 
 KEY, HOST = "the-key", "192.168.1.5:7500"
 TALK, NEW = "7" * 32, "1" * 32  # stand for the talk that Ann began last, and for a number that no answer or message had

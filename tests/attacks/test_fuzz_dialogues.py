@@ -16,8 +16,8 @@ from rlver.components.formats.foreign import UnreadableChat, recording_of
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.commands import dialogues as dialogue_commands
 from rlver.tasks.commands import scores as score_commands
-from rlver.tasks.studies.distil.command import recorded
 from rlver.tasks.studies.distil.examples import examples, material
+from rlver.tasks.studies.distil.recordings import recorded
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,7 +16,7 @@ from rlver.components.formats.chats import read_chats
 from rlver.components.personas.profiles import import_profiles
 from rlver.components.personas.schema import validate_file
 from rlver.components.users.llm.prompts import persona_text
-from rlver.tasks.studies.distil.command import recorded
+from rlver.tasks.studies.distil.recordings import recorded
 
 PERSONAS = [[persona.model_dump(mode="json") for persona in people()[1][:2]], [people()[1][2].model_dump(mode="json")]]
 PROFILES = [[profile(), profile(id="two", first_talk="你好，最近睡不好。", topic="家人")], [profile(id="three", main_cha="被动型")]]

@@ -16,7 +16,6 @@ from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.scripted.reading import Reading, Sentence
 from rlver.flows.cli import main
 from rlver.tasks.studies.acts import detection as act_detection
-from rlver.tasks.studies.acts.command import labelled
 from rlver.tasks.studies.acts.detection import (
     ACTS,
     EVERY,
@@ -30,6 +29,7 @@ from rlver.tasks.studies.acts.detection import (
     LabelledReply,
     consequences,
     detection,
+    labelled,
     load_labels,
 )
 

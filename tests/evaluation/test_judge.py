@@ -21,7 +21,7 @@ from rlver.components.endpoint.chat import BudgetExceeded, ChatAnswer, ChatReque
 from rlver.components.users.llm.answers import UnparsableAnswer
 from rlver.components.users.llm.prompts import CLOSE, OPEN
 from rlver.flows.cli import main
-from rlver.tasks.studies.judge.judging import PROMPTS, JudgeParameters, Marks, judge, language_of, question, read_marks, summary
+from rlver.tasks.studies.judge.judging import PROMPTS, JudgeParameters, Marks, language_of, marks_of, question, read_marks, summary
 
 PARAMETERS = JudgeParameters(model=MODEL, temperature=0.0, top_p=1.0, max_tokens=800, max_repairs=2, max_quoted_characters=200)
 FIVE = {"empathic_depth": 4, "core_insight": 3, "solution_crafting": 2, "dialogue_guidance": 3, "style_adaptability": 3}
@@ -53,7 +53,7 @@ def saying(dialogue: Dialogue, text: str) -> Dialogue:
 
 
 def judged(endpoint: Endpoint, dialogues: list[Dialogue]) -> dict[str, Marks | str]:
-    return asyncio.run(judge(endpoint, dialogues, PARAMETERS, 4, lambda: None))
+    return asyncio.run(marks_of(endpoint, dialogues, PARAMETERS, 4, lambda: None))
 
 
 def test_the_judge_sees_what_was_said_and_neither_score_nor_need_nor_name(dialogue) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rlver.components.domain.protocols import Reply, Tokens
 from rlver.components.domain.thinking import Said
-from rlver.tasks.studies.latency.latency import NO_TOKENS, Timed, TimedPolicy, latency
+from rlver.tasks.studies.latency.latency import NO_TOKENS, Timed, TimedPolicy, latency_of
 
 
 class Slow:
@@ -56,7 +56,7 @@ def rows() -> Iterator[Timed]:
 
 
 def test_means_are_over_replies_and_intervals_over_personas() -> None:
-    found = latency(list(rows()), {"a/1": "a", "b/1": "b"}, 200, 7)
+    found = latency_of(list(rows()), {"a/1": "a", "b/1": "b"}, 200, 7)
     assert found["replies"] == 3
     assert found["seconds"]["value"] == pytest.approx(3.0) and found["seconds"]["n"] == 2
     assert found["thought_seconds"]["value"] == pytest.approx((3.0 + 0.0 + 1.0) / 3)
@@ -66,11 +66,11 @@ def test_means_are_over_replies_and_intervals_over_personas() -> None:
 
 
 def test_without_counts_the_thought_s_time_is_unknown_and_not_zero() -> None:
-    found = latency([Timed("a", 1.0, None, None), Timed("b", 3.0, None, None)], {"a": "a", "b": "b"}, 200, 7)
+    found = latency_of([Timed("a", 1.0, None, None), Timed("b", 3.0, None, None)], {"a": "a", "b": "b"}, 200, 7)
     assert found["seconds"]["value"] == 2.0
     assert found["thought_seconds"] == {"value": None, "ci95": None, "n": 0, "reason": NO_TOKENS}
 
 
 def test_one_persona_is_refused() -> None:
     with pytest.raises(ValueError, match="at least two personas"):
-        latency([Timed("a", 1.0, 1, 1)], {"a": "a"}, 200, 7)
+        latency_of([Timed("a", 1.0, 1, 1)], {"a": "a"}, 200, 7)

@@ -28,6 +28,7 @@ from rlver.components.users.scripted.reading import HARMFUL, read_reply
 KINDS = {"serving": tuple(SERVING), "polite": tuple(GENERIC), "harmful": tuple(HARMFUL)}
 ACTS = tuple(act for acts in KINDS.values() for act in acts)
 EVERY, MEAN = "all acts (micro)", "mean of acts (macro)"
+PACKAGED = Path(__file__).with_name("act_labels")
 _FIELDS = {"user", "reply", "acts"}
 
 
@@ -70,6 +71,11 @@ def load_labels(path: Path) -> list[LabelledReply]:
     if not isinstance(rows, list) or not rows:
         raise BadFile(f"{path}: expected a list of labelled replies, each with user, reply and acts")
     return [_labelled(row, f"{path}: entry {number}") for number, row in enumerate(rows, start=1)]
+
+
+def labelled(files: Sequence[Path]) -> dict[str, list[LabelledReply]]:
+    """The labelled replies by style, which is the file's name; without files those that come with this project."""
+    return {path.stem: load_labels(path) for path in files or sorted(PACKAGED.glob("*.yaml"))}
 
 
 def _labelled(row: Any, where: str) -> LabelledReply:

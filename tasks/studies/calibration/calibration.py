@@ -1,33 +1,25 @@
-"""What `rlver simulator calibrate` does: hold dialogues of the base policy and lay the users' figures beside the published ones.
-
-How demanding a user is: strategy acceptance and need expression, the two figures by which the RLVER paper tells its users apart.
-"""
+"""How demanding a user is: strategy acceptance and need expression, the two figures by which the RLVER paper tells its users apart."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from rlver.components.domain.files import BadFile
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import SimulatorUnavailable
 from rlver.components.domain.transcript import Dialogue
-from rlver.components.personas.schema import validate_file
 from rlver.components.replay.reappraisal import appraisals_of, listener_of
 from rlver.components.rollout.episode import Job, check_failed
 from rlver.components.scoring.acts import STRATEGIES
 from rlver.components.scoring.statistics import Estimated, proportion
-from rlver.components.settings.settings import Settings, load_settings
+from rlver.components.settings.settings import Settings
 from rlver.components.users.scripted.effects import HARM
 from rlver.components.users.scripted.reading import read_reply
-from rlver.tasks.runtime.assembly import Conversation, load
-from rlver.tasks.runtime.conversing import as_evaluated
-from rlver.tasks.runtime.policies import policy_location
+from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.progress import DialogueProgress
 
-BASE, CONTEXTS = "base", "vanilla"  # the overlay the policy speaks with; the users in whose dialogues strategies are judged
+CONTEXTS = "vanilla"  # the users in whose dialogues strategies are judged
 TOLERANCE = 0.03
 
 
@@ -49,20 +41,26 @@ class Figure:
         return abs(self.difference) > TOLERANCE
 
 
-def calibrate(model: str, personas: Path, dialogues: int, params: Path, variant: str = BASE) -> list[Figure]:
-    """Let the base policy talk `dialogues` times with each version of the user, and measure.
+def held_with_each_user(talk: Conversation, people: Sequence[Persona], count: int, settings: Settings) -> list[Dialogue]:
+    """`count` dialogues with users of each version, over all personas in turn, every round with a seed of its own."""
+    jobs = []
+    for difficulty in PUBLISHED:
+        user = talk.user(settings, difficulty)
+        for number in range(count):
+            round_, place = divmod(number, len(people))
+            persona, seed = people[place], settings.seed + round_
+            jobs.append(Job(f"{difficulty}/{persona.persona_id}/{seed}", persona, seed, user))
+    progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
+    try:
+        held = [rollout.dialogue for rollout in talk.hold(jobs, lambda rollout: progress.add(rollout.dialogue))]
+    finally:
+        progress.close()
+    check_failed(held, settings.rollout.max_failure_rate)
+    return held
 
-    The personas must be train personas: what is tuned until it fits must not see those that policies are compared on. LLM users mark no
-    cues, so of them the need expression is left out.
-    """
-    settings = as_evaluated(load_settings(params, variant))
-    people = validate_file(personas)
-    if strangers := [persona.persona_id for persona in people if persona.split != "train"]:
-        raise BadFile(f"{personas}: {strangers[0]} is no train persona; users are calibrated on train personas only")
-    if foreign := [persona.persona_id for persona in people if persona.language != "en"]:
-        raise BadFile(f"{personas}: {foreign[0]} does not speak English, the only language in which strategies are read")
-    talk = load(policy_location(model), settings, variant, min(settings.evaluation.concurrency, dialogues * len(PUBLISHED)))
-    held = _hold(talk, people, dialogues, settings)
+
+def figures_of(talk: Conversation, held: Sequence[Dialogue], people: Sequence[Persona], settings: Settings) -> list[Figure]:
+    """The figures of both users. LLM users mark no cues, so of them the need expression is left out."""
     contexts = [dialogue for dialogue in held if dialogue.simulator.difficulty == CONTEXTS and dialogue.error is None]
     by_id = {persona.persona_id: persona for persona in people}
     figures = []
@@ -122,24 +120,6 @@ def verdict(figures: Sequence[Figure]) -> str:
     off = [f"{figure.difficulty} {figure.name} {100 * figure.difference:+.1f}" for figure in figures if figure.is_off]
     within = f"{100 * TOLERANCE:.0f} points"
     return f"further than {within} from the published figure: {', '.join(off)}" if off else f"all within {within} of the published figures"
-
-
-def _hold(talk: Conversation, people: Sequence[Persona], count: int, settings: Settings) -> list[Dialogue]:
-    """`count` dialogues with users of each version, over all personas in turn, every round with a seed of its own."""
-    jobs = []
-    for difficulty in PUBLISHED:
-        user = talk.user(settings, difficulty)
-        for number in range(count):
-            round_, place = divmod(number, len(people))
-            persona, seed = people[place], settings.seed + round_
-            jobs.append(Job(f"{difficulty}/{persona.persona_id}/{seed}", persona, seed, user))
-    progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
-    try:
-        held = [rollout.dialogue for rollout in talk.hold(jobs, lambda rollout: progress.add(rollout.dialogue))]
-    finally:
-        progress.close()
-    check_failed(held, settings.rollout.max_failure_rate)
-    return held
 
 
 @dataclass(frozen=True)

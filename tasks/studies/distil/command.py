@@ -1,150 +1,139 @@
-"""What `rlver distil` and `rlver fidelity` do with files."""
+"""`rlver distil`, `fidelity`, `ask-unsure`: an appraiser learned from recorded dialogues, how far it agrees, and what to ask next."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rlver.components.domain.emotion import check_arithmetic
-from rlver.components.domain.files import BadFile, write_json, write_text_atomically
-from rlver.components.domain.transcript import Dialogue
-from rlver.components.formats.sage import dialogue_of
-from rlver.components.personas.schema import read_rows, validate_file
-from rlver.components.settings.settings import Settings, load_settings
-from rlver.components.users.distilled.folder import CARD, write_folder
-from rlver.tasks.studies.distil.examples import Examples, Fold, LearningMaterial, examples, hash_order, locked, material
-from rlver.tasks.studies.distil.fidelity import cross_fitted, fidelity, fold_scored, markdown, together
-from rlver.tasks.studies.distil.learn import distilled, learn
+import typer
 
-_CURVE = (0.25, 0.5, 1.0)  # shares of the personas learned from, for the learning curve
+from rlver.tasks.runtime import options
+from rlver.tasks.runtime.options import PARAMS, Params
+
+if TYPE_CHECKING:
+    from rlver.components.domain.transcript import Dialogue
+
+Recorded = Annotated[list[Path], typer.Argument(help="Transcripts or recorded SAGE dialogues (JSONL, also .gz), one file a policy model.")]
+Folder = Annotated[Path, options.out("The folder of the appraiser and its fidelity card.", options.FOLDER)]
+Personas = Annotated[Path | None, typer.Option("--personas", help="The personas file, if the transcripts have one.")]
 
 
-def distil(transcripts: Sequence[Path], out: Path, personas: Path | None, params: Path) -> str:
-    """Learn an appraiser from recorded dialogues, test it on the locked ones, and write both; one line about the result."""
+def register(app: typer.Typer) -> None:
+    for command in (distil, fidelity, ask_unsure):
+        app.command()(command)
+
+
+def distil(transcripts: Recorded, out: Folder, personas: Personas = None, params: Params = PARAMS) -> None:
+    """Learn an appraiser from recorded dialogues with any user; tests it first on personas and models that it has not seen."""
+    import time
+
+    from rlver.components.settings.settings import load_settings
+    from rlver.components.users.distilled.folder import CARD, write_folder
+    from rlver.tasks.studies.distil.learn import distilled, learn
+    from rlver.tasks.studies.distil.recordings import amount, headline, locked_split, origin, read_material, write_card
+
     settings = load_settings(params)
     begin = time.process_time()
-    prepared = _prepared(transcripts, personas, settings)
-    splits, curve = _locked_split(prepared, settings)
-    learned = learn(prepared, prepared.examples.rows_of(range(len(prepared.examples.dialogues))), settings.distil, settings.seed)
-    digest = write_folder(distilled(prepared, learned, settings.distil), out, _origin(prepared.examples, settings))
+    material = read_material(transcripts, personas, settings)
+    examples = material.examples
+    splits, curve = locked_split(material, settings)
+    learned = learn(material, examples.rows_of(range(len(examples.dialogues))), settings.distil, settings.seed)
+    digest = write_folder(distilled(material, learned, settings.distil), out, origin(examples, settings))
     card = {
         "appraiser": f"distilled {digest}",
         "how": "Learned without the locked personas and policy models (chosen by hash of their names), tested on dialogues between the two. "
         "The appraiser itself was then learned from all recordings. What the guard does (replies that are none) is not part of the figures.",
         "seconds": round(time.process_time() - begin, 1),
-        "origin": _origin(prepared.examples, settings),
+        "origin": origin(examples, settings),
         "splits": splits,
         "learning_curve": curve,
     }
-    _write_card(out, CARD, card)
+    write_card(out, CARD, card)
     size = sum(path.stat().st_size for path in out.iterdir()) / 1e6
-    return f"{out}: distilled {digest}, {size:.1f} MB, from {_count(prepared.examples)}; {_headline(splits)}; card: {out / CARD}.md"
+    typer.echo(f"{out}: distilled {digest}, {size:.1f} MB, from {amount(examples)}; {headline(splits)}; card: {out / CARD}.md")
 
 
-def cross_fit(transcripts: Sequence[Path], out: Path, personas: Path | None, params: Path) -> str:
-    """The fidelity card of the whole method by cross-fitting: every dialogue is scored by what saw neither its persona nor its model."""
+def fidelity(transcripts: Recorded, out: Folder, personas: Personas = None, params: Params = PARAMS) -> None:
+    """How far learned appraisers agree with the recorded users, by cross-fitting over personas and policy models (long)."""
+    from rlver.components.settings.settings import load_settings
+    from rlver.components.users.distilled.folder import CARD
+    from rlver.tasks.studies.distil.fidelity import cross_fitted, fidelity_of, together
+    from rlver.tasks.studies.distil.recordings import amount, headline, origin, read_material, write_card
+
     settings = load_settings(params)
-    prepared = _prepared(transcripts, personas, settings)
+    material = read_material(transcripts, personas, settings)
     parts = []
-    for number, folds, part in cross_fitted(prepared, settings.distil, settings.seed):
+    for number, folds, part in cross_fitted(material, settings.distil, settings.seed):
         parts.append(part)
-        print(f"fold {number} of {folds}", file=sys.stderr, flush=True)
-    every = fidelity(prepared, together(parts), settings.simulator.rules, settings.evaluation.bootstrap_samples, settings.seed)
+        typer.echo(f"fold {number} of {folds}", err=True)
+    every = fidelity_of(material, together(parts), settings.simulator.rules, settings.evaluation.bootstrap_samples, settings.seed)
     card: dict[str, Any] = {
         "appraiser": "appraisers learned from these recordings, by cross-fitting",
         "how": f"Every dialogue is scored by an appraiser that has seen neither its persona nor, of several, its policy model "
         f"({settings.distil.persona_folds} folds of personas, at most {settings.distil.policy_folds} of models).",
-        "origin": _origin(prepared.examples, settings),
+        "origin": origin(material.examples, settings),
         "splits": {"cross-fitted": every},
     }
-    _write_card(out, f"{CARD}-cross-fitted", card)
-    return f"{out / f'{CARD}-cross-fitted'}.md: {_count(prepared.examples)}; {_headline(card['splits'])}"
+    write_card(out, f"{CARD}-cross-fitted", card)
+    typer.echo(f"{out / f'{CARD}-cross-fitted'}.md: {amount(material.examples)}; {headline(card['splits'])}")
 
 
-def _prepared(transcripts: Sequence[Path], personas: Path | None, settings: Settings) -> LearningMaterial:
-    people = {} if personas is None else {persona.persona_id: persona for persona in validate_file(personas)}
-    dialogues = [dialogue for path in transcripts for dialogue in recorded(path)]
-    return material(examples(dialogues, people), settings.distil)
+def ask_unsure(
+    transcripts: Recorded,
+    appraiser: Annotated[str, typer.Option("--appraiser", metavar="KIND", help="distilled:FOLDER: whose doubts are asked about.")],
+    replies: Annotated[int, typer.Option("--replies", min=1, help="Ask about at most so many replies, whole dialogues of them.")],
+    personas: Annotated[Path, typer.Option("--personas", help="The personas file; the LLM user must know whom to play.")],
+    out: Annotated[Path, options.out("The recordings to write (JSONL); `rlver distil` learns from them.", options.FILE_OR_STREAM)],
+    variant: Annotated[str | None, typer.Option("--variant", help="Take the parameters of this variant.")] = None,
+    budget: options.Budget = None,
+    replay: options.Replay = False,
+    params: Params = PARAMS,
+) -> None:
+    """Let the LLM user appraise the dialogues that a distilled appraiser is least sure of, within a budget."""
+    options.limit_endpoints(budget, replay)
+    import asyncio
+    from contextlib import nullcontext
 
+    from rlver.components.domain.files import write_jsonl
+    from rlver.components.personas.schema import validate_file
+    from rlver.components.rollout.transcripts import summary
+    from rlver.components.settings.settings import load_settings, with_simulator
+    from rlver.components.users.distilled.folder import folder_of, read_folder
+    from rlver.components.users.llm.simulator import LLMSimulator
+    from rlver.tasks.runtime.assembly import simulator, user_connection
+    from rlver.tasks.studies.distil.doubts import doubts, felt_or_none, within
+    from rlver.tasks.studies.distil.recordings import recorded
 
-def recorded(path: Path) -> list[Dialogue]:
-    """Transcripts, or recorded SAGE dialogues as they are; plain or gzipped."""
-    rows, problems = read_rows(path)
-    if problems:
-        raise BadFile(f"{path}:{problems[0].line}: {problems[0].reason}")
-    policy = path.name.removesuffix(".gz").removesuffix(".jsonl")
-    found = []
-    for row in rows:
-        try:
-            sage = isinstance(row.values.get("history"), list)
-            found.append(dialogue_of(row.values, policy) if sage else Dialogue.model_validate(row.values))
-            check_arithmetic(found[-1])
-        except ValueError as error:
-            raise BadFile(
-                f"{path}:{row.line}: neither a transcript nor a recorded SAGE dialogue: {' '.join(str(error).split())}"
-            ) from error
-    return found
-
-
-def _locked_split(prepared: LearningMaterial, settings: Settings) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    dialogues, share = prepared.examples.dialogues, settings.distil.locked_share
-    lock = locked(dialogues, share, share)
-    several = bool(lock.policies)
-    tested = tuple(n for n, one in enumerate(dialogues) if one.persona_id in lock.personas and (one.policy in lock.policies or not several))
-    development = [n for n, one in enumerate(dialogues) if lock.is_development(one)]
-    names = hash_order("curve", (dialogues[number].persona_id for number in development))
-    curve: list[dict[str, Any]] = []
-    figures: dict[str, Any] = {}
-    for part in _CURVE:
-        kept = set(names[: max(2, round(part * len(names)))])
-        learned = tuple(number for number in development if dialogues[number].persona_id in kept)
-        predicted = fold_scored(prepared, Fold(learned, tested), settings.distil, settings.seed)
-        figures = fidelity(prepared, predicted, settings.simulator.rules, settings.evaluation.bootstrap_samples, settings.seed)
-        told, free = figures["teacher_forced"], figures["free_running"]
-        curve.append(
-            {
-                "dialogues": len(learned),
-                "turns": len(prepared.examples.rows_of(learned)),
-                "free_r": free["expected"]["r"]["value"] or 0.0,
-                "told_r": told["expected"]["r"]["value"] or 0.0,
-                "told_sign": told["change"]["sign_accuracy"]["value"] or 0.0,
-            }
+    model = read_folder(folder_of(appraiser))
+    settings = load_settings(params, variant)
+    settings = settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": None})})
+    settings = with_simulator(settings, "llm", None)
+    people = {persona.persona_id: persona for persona in validate_file(personas)}
+    every = [dialogue for path in transcripts for dialogue in recorded(path)]
+    chosen = list(within(doubts(model, [one for one in every if one.persona_id in people], people), replies))
+    if not chosen:
+        raise ValueError(
+            f"no dialogue of a persona in {personas} has between 1 and {replies} replies; ask about more, or name other personas"
         )
-    held_out = "locked personas" + (
-        f" with locked models ({', '.join(sorted(lock.policies))})" if several else "; one policy model, so none is held out"
-    )
-    return {held_out: figures}, curve
+    connection = user_connection(settings)
+    user, rules = simulator(settings, endpoint=connection), settings.simulator.rules
+    assert isinstance(user, LLMSimulator)
 
+    async def asked() -> list[Dialogue | None]:
+        async with connection or nullcontext():
+            return list(await asyncio.gather(*(felt_or_none(user, doubt, people[doubt.dialogue.persona_id], rules) for doubt in chosen)))
 
-def _origin(examples: Examples, settings: Settings) -> dict[str, Any]:
-    dialogues = examples.dialogues
-    return {
-        "dialogues": len(dialogues),
-        "turns": len(examples.change),
-        "personas": len({one.persona_id for one in dialogues}),
-        "policies": sorted({one.policy for one in dialogues}),
-        "users": sorted({f"{one.simulator.kind} {one.simulator.difficulty} {one.simulator.version}" for one in dialogues}),
-        "parameters": settings.distil.model_dump(),
-        "seed": settings.seed,
-    }
-
-
-def _count(examples: Examples) -> str:
-    return f"{len(examples.dialogues)} dialogues, {len(examples.change)} judged replies"
-
-
-def _headline(splits: dict[str, Any]) -> str:
-    name, figures = next(iter(splits.items()))
-    told, free = figures["teacher_forced"], figures["free_running"]
-    return (
-        f"{name}: teacher-forced r {told['expected']['r']['value']}, sign {told['change']['sign_accuracy']['value']}; "
-        f"free-running dialogue r {free['dialogue_mean_r']['value']}, final r {free['final_r']['value']}"
-    )
-
-
-def _write_card(folder: Path, name: str, card: dict[str, Any]) -> None:
-    write_json(folder / f"{name}.json", card)
-    write_text_atomically(folder / f"{name}.md", markdown(card))
+    dialogues = [one for one in asyncio.run(asked()) if one is not None]
+    if not dialogues:
+        raise ValueError(
+            f"{settings.simulator.llm.appraiser.model} gave no usable answer on any of {len(chosen)} dialogues; try another model"
+        )
+    write_jsonl(out, [one.model_dump(mode="json") for one in dialogues])
+    unknown = sum(one.persona_id not in people for one in every)
+    remarks = [
+        f"sure of the direction with probability {chosen[0].sure:.2f} to {chosen[-1].sure:.2f}",
+        *([f"{len(chosen) - len(dialogues)} that the model gave no usable answer on are left out"] if len(dialogues) < len(chosen) else []),
+        *([f"{unknown} of a persona that is not in {personas} were not considered"] if unknown else []),
+        *([connection.line()] if connection else []),
+    ]
+    typer.echo("; ".join([f"{out}: {summary(dialogues, rules)}", *remarks]))

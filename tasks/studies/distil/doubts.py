@@ -2,33 +2,21 @@
 
 A dialogue is asked about as a whole, from its first reply on: what is felt about a reply rests on what was felt before, and only a whole
 dialogue can be learned from.
-
-What `rlver ask-unsure` does: the LLM user is asked about the dialogues that a distilled appraiser is least sure of.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
-from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import SimulatorUnavailable
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
-from rlver.components.personas.schema import validate_file
-from rlver.components.rollout.transcripts import summary
-from rlver.components.settings.settings import load_settings, with_simulator
 from rlver.components.users.distilled.features import known_from, moments_of
-from rlver.components.users.distilled.folder import folder_of, read_folder
 from rlver.components.users.distilled.model import Distilled, Listening, UnfamiliarUser
 from rlver.components.users.llm.questions import LLMExchange
 from rlver.components.users.llm.simulator import LLMSimulator
-from rlver.tasks.runtime.assembly import simulator, user_connection
-from rlver.tasks.studies.distil.command import recorded
 
 KIND = "llm-appraiser"
 
@@ -90,46 +78,7 @@ async def felt_by(user: LLMSimulator, dialogue: Dialogue, persona: Persona, rule
     )
 
 
-def ask_unsure(
-    transcripts: Sequence[Path], appraiser: str, replies: int, personas: Path, out: Path, variant: str | None, params: Path
-) -> str:
-    """Write what the LLM user feels about at most so many replies, of the least sure dialogues; one line about them and their cost."""
-    model = read_folder(folder_of(appraiser))
-    settings = load_settings(params, variant)
-    settings = settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": None})})
-    settings = with_simulator(settings, "llm", None)
-    people = {persona.persona_id: persona for persona in validate_file(personas)}
-    every = [dialogue for path in transcripts for dialogue in recorded(path)]
-    chosen = list(within(doubts(model, [one for one in every if one.persona_id in people], people), replies))
-    if not chosen:
-        raise ValueError(
-            f"no dialogue of a persona in {personas} has between 1 and {replies} replies; ask about more, or name other personas"
-        )
-    connection = user_connection(settings)
-    user, rules = simulator(settings, endpoint=connection), settings.simulator.rules
-    assert isinstance(user, LLMSimulator)
-
-    async def asked() -> list[Dialogue | None]:
-        async with connection or nullcontext():
-            return list(await asyncio.gather(*(_felt(user, doubt, people[doubt.dialogue.persona_id], rules) for doubt in chosen)))
-
-    dialogues = [one for one in asyncio.run(asked()) if one is not None]
-    if not dialogues:
-        raise ValueError(
-            f"{settings.simulator.llm.appraiser.model} gave no usable answer on any of {len(chosen)} dialogues; try another model"
-        )
-    write_jsonl(out, [one.model_dump(mode="json") for one in dialogues])
-    unknown = sum(one.persona_id not in people for one in every)
-    remarks = [
-        f"sure of the direction with probability {chosen[0].sure:.2f} to {chosen[-1].sure:.2f}",
-        *([f"{len(chosen) - len(dialogues)} that the model gave no usable answer on are left out"] if len(dialogues) < len(chosen) else []),
-        *([f"{unknown} of a persona that is not in {personas} were not considered"] if unknown else []),
-        *([connection.line()] if connection else []),
-    ]
-    return "; ".join([f"{out}: {summary(dialogues, rules)}", *remarks])
-
-
-async def _felt(user: LLMSimulator, doubt: Doubt, persona: Persona, rules: EmotionRules) -> Dialogue | None:
+async def felt_or_none(user: LLMSimulator, doubt: Doubt, persona: Persona, rules: EmotionRules) -> Dialogue | None:
     """None where the model gave no usable answer."""
     try:
         return await felt_by(user, doubt.dialogue, persona, rules)

@@ -1,95 +1,94 @@
-"""What `rlver judge` and `rlver portrait` do: transcripts to capabilities, by a judge behind the endpoint or by counting acts."""
+"""`rlver portrait`, `rlver judge`: how a policy supports people, counted from dialogue acts or marked by a model behind the endpoint."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from rlver.components.domain.files import write_json
-from rlver.components.domain.transcript import Dialogue
-from rlver.components.scoring.portrait import portrait
-from rlver.components.settings.settings import Settings, load_settings
-from rlver.tasks.runtime.appraisers import read_transcripts
-from rlver.tasks.runtime.connections import Connection, to_judge
-from rlver.tasks.runtime.progress import Steps, counted
-from rlver.tasks.studies.judge.judging import JudgeParameters, Marks, judge, summary
+import typer
+
+from rlver.tasks.runtime import options
+from rlver.tasks.runtime.options import PARAMS, Params
+
+if TYPE_CHECKING:
+    from rlver.tasks.studies.judge.judging import Marks
+
+Out = Annotated[Path | None, options.out("Also write everything to this JSON file.", options.FILE_OR_STREAM)]
 
 
-def portraits(files: Sequence[Path], out: Path | None, params: Path) -> str:
-    """The portraits of the files side by side; all of them go to `out`, by file, if it is given."""
+def register(app: typer.Typer) -> None:
+    app.command()(portrait)
+    app.command()(judge)
+
+
+def portrait(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="A [B …]", help="Transcript files or variants; checkpoints in order show a training.")
+    ],
+    out: Out = None,
+    params: Params = PARAMS,
+) -> None:
+    """Estimate capabilities, cognition, strategies, acceptance and behaviour from transcripts alone, side by side, with 95% intervals."""
+    from rlver.components.domain.files import write_json
+    from rlver.components.scoring.portrait import portrait as drawn_from
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.appraisers import read_transcripts
+    from rlver.tasks.runtime.progress import counted
+    from rlver.tasks.studies.judge.tables import table
+
     settings = load_settings(params)
-    drawn = {
-        str(file): portrait(read_transcripts(file), settings.evaluation.bootstrap_samples, settings.seed)
-        for file in counted(files, "files")
-    }
+    samples, seed = settings.evaluation.bootstrap_samples, settings.seed
+    drawn = {str(file): drawn_from(read_transcripts(file), samples, seed) for file in counted(files, "files")}
     if out:
         write_json(out, drawn)
-    return _table(drawn)
+    typer.echo(table(drawn))
 
 
-def judged(transcripts: Path, model: str | None, out: Path | None, params: Path) -> str:
-    """The marks of a judge behind the endpoint. Raises ValueError without a model, EndpointError when nothing can be asked."""
+def judge(
+    transcripts: Annotated[Path, typer.Argument(help="A transcript file, or a variant's name.")],
+    backend: Annotated[
+        Literal["acts", "llm"], typer.Option(help="acts: count dialogue acts, an estimate | llm: a model behind the endpoint marks.")
+    ] = "acts",
+    model: Annotated[str | None, typer.Option("--model", help="llm: the model that judges, in place of judge.model.")] = None,
+    out: Out = None,
+    replay: options.Replay = False,
+    budget: options.Budget = None,
+    params: Params = PARAMS,
+) -> None:
+    """Mark the five capabilities of every dialogue from 1 to 5, and place the policy on the cognition map."""
+    if backend == "acts":
+        if model or replay or budget is not None:
+            raise ValueError("--model, --replay and --budget are for --backend llm")
+        portrait([transcripts], out, params)
+        return
+    options.limit_endpoints(budget, replay)
+    import asyncio
+
+    from rlver.components.domain.files import write_json
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.appraisers import read_transcripts
+    from rlver.tasks.runtime.connections import to_judge
+    from rlver.tasks.runtime.progress import Steps
+    from rlver.tasks.studies.judge.judging import JudgeParameters, marks_of, summary
+    from rlver.tasks.studies.judge.tables import table
+
     settings = load_settings(params)
-    parameters = judge_parameters(settings, model)
-    dialogues = [dialogue for dialogue in read_transcripts(transcripts) if dialogue.turns and dialogue.error is None]
-    connection = to_judge(settings, parameters.model)
-    connection.check()
-    marks = asyncio.run(_judged(connection, dialogues, parameters, settings.endpoint.concurrency))
-    found = summary(dialogues, marks, parameters, settings.evaluation.bootstrap_samples, settings.seed)
-    if out:
-        write_json(out, found)
-    print(connection.line(), file=sys.stderr)
-    remark = f"\n{found['unscorable']} of {found['dialogues']} dialogues could not be judged" if found["unscorable"] else ""
-    return f"{found['method']}\n{_table({str(transcripts): found})}{remark}"
-
-
-def judge_parameters(settings: Settings, model: str | None) -> JudgeParameters:
-    numbers = settings.judge.model_dump(exclude={"model"})
     named = model or settings.judge.model
     if named is None:
         raise ValueError("no model judges: name one of the endpoint with --model, or as judge.model in params.yaml")
-    return JudgeParameters(model=named, **numbers)
+    parameters = JudgeParameters(model=named, **settings.judge.model_dump(exclude={"model"}))
+    dialogues = [dialogue for dialogue in read_transcripts(transcripts) if dialogue.turns and dialogue.error is None]
+    connection = to_judge(settings, named)
+    connection.check()
 
+    async def asked() -> dict[str, Marks | str]:
+        async with connection as endpoint:
+            step = Steps(len(dialogues), "dialogues judged").step
+            return await marks_of(endpoint, dialogues, parameters, settings.endpoint.concurrency, step)
 
-async def _judged(
-    connection: Connection, dialogues: Sequence[Dialogue], parameters: JudgeParameters, concurrency: int
-) -> dict[str, Marks | str]:
-    async with connection as endpoint:
-        return await judge(endpoint, dialogues, parameters, concurrency, Steps(len(dialogues), "dialogues judged").step)
-
-
-def _table(drawn: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row for each quantity, a column for each file; what is unknown is a dash, and its reason stands below."""
-    rows: dict[str, dict[str, str]] = {}
-    reasons: dict[str, dict[str, None]] = {}
-    for file, one in drawn.items():
-        for name, quantity in _quantities(one):
-            rows.setdefault(name, {})[file] = _cell(quantity)
-            if "reason" in quantity:
-                reasons.setdefault(quantity["reason"], {})[name] = None
-    lines = [f"| | {' | '.join(drawn)} |", "|---" * (len(drawn) + 1) + "|"]
-    lines += [f"| {name} | {' | '.join(cells.get(file, '–') for file in drawn)} |" for name, cells in rows.items()]
-    notes = [f"–: {reason} ({', '.join(names)})" for reason, names in reasons.items()]
-    return "\n".join([*lines, *(["", *notes] if notes else [])])
-
-
-def _quantities(one: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    strategies = one.get("strategies", {})
-    return [
-        *one["capabilities"].items(),
-        ("structured to creative", one["cognition"]["x"]),
-        ("solution to emotion", one["cognition"]["y"]),
-        *((f"{name}: {what}", used[what]) for name, used in strategies.items() for what in ("frequency", "contribution")),
-        *one.get("acceptance", {}).items(),
-        *one.get("behaviour", {}).items(),
-    ]
-
-
-def _cell(quantity: Mapping[str, Any]) -> str:
-    if quantity["value"] is None:
-        return "–"
-    low, high = quantity["ci95"]
-    return f"{quantity['value']:.2f} [{low:.2f}, {high:.2f}]"
+    found = summary(dialogues, asyncio.run(asked()), parameters, settings.evaluation.bootstrap_samples, settings.seed)
+    if out:
+        write_json(out, found)
+    typer.echo(connection.line(), err=True)
+    remark = f"\n{found['unscorable']} of {found['dialogues']} dialogues could not be judged" if found["unscorable"] else ""
+    typer.echo(f"{found['method']}\n{table({str(transcripts): found})}{remark}")

@@ -101,7 +101,7 @@ _AXES = {"x": "structured_creative", "y": "solution_emotion"}
 Judged = Mapping[str, Marks | str]  # by dialogue: marks, or why there are none
 
 
-async def judge(
+async def marks_of(
     endpoint: ChatEndpoint, dialogues: Sequence[Dialogue], parameters: JudgeParameters, concurrency: int, judged: Callable[[], None]
 ) -> dict[str, Marks | str]:
     """Marks by dialogue_id, or the reason of a dialogue that could not be judged. `judged` is called after each. BudgetExceeded passes."""

@@ -2,27 +2,17 @@
 
 Nobody reads a thought, and the reply comes after it: thinking is waiting. Its seconds are its share of the tokens of that very reply,
 because a model generates at much the same speed whether it thinks or speaks; only a policy that counts its tokens has them.
-
-What `rlver latency` does: a few dialogues one after another, so that no reply waits for another, and how long each reply took.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver.components.domain.files import write_json
 from rlver.components.domain.protocols import Policy, PolicySession, Reply, Tokens
-from rlver.components.personas.schema import validate_file
 from rlver.components.scoring.behaviour import known, unknown
 from rlver.components.scoring.statistics import Interval, cluster_bootstrap
-from rlver.components.settings.settings import load_settings, with_simulator
-from rlver.tasks.runtime.conversing import as_evaluated, jobs_of
-from rlver.tasks.runtime.policies import candidate, is_served
 
 _COUNTS = Interval(0.0, math.inf)
 NO_TOKENS = "this policy does not count its tokens"
@@ -88,7 +78,7 @@ class _TimedSession:
         self._session.close()
 
 
-def latency(replies: Sequence[Timed], persona_of: Mapping[str, str], samples: int, seed: int) -> dict[str, Any]:
+def latency_of(replies: Sequence[Timed], persona_of: Mapping[str, str], samples: int, seed: int) -> dict[str, Any]:
     """Means over replies as {value, ci95, n}, n being personas; `persona_of` a dialogue id. Raises ValueError with fewer than two personas."""
     if len({persona_of[reply.dialogue_id] for reply in replies}) < 2:
         raise ValueError("the time of a reply needs at least two personas: one says nothing about the spread")
@@ -119,32 +109,7 @@ _LINES = (
 )
 
 
-def measure_latency(policy: str, personas: Path, limit: int, variant: str | None, out: Path | None, params: Path) -> str:
-    """The times of the replies to the first `limit` personas, as text; all figures go to `out` if it is given.
-
-    The user is the scripted one, whose own time is not counted. One dialogue before warms the model up. Raises ValueError for a chat
-    endpoint, whose stored answers would take no time.
-    """
-    if is_served(policy):
-        raise ValueError(
-            f"{policy}: a chat endpoint's answers are stored, and a stored answer takes no time; their times are in its ledger"
-        )
-    settings = as_evaluated(with_simulator(load_settings(params, variant), "scripted", None))
-    people = validate_file(personas)[:limit]
-    who = candidate(policy, settings, variant)
-    jobs = jobs_of(people, who.name, settings.seed, 1)
-    with who.open_conversation(settings, concurrency=1) as talk:
-        talk.hold(jobs[:1])
-        timed = TimedPolicy(talk.policy, time.perf_counter)
-        replace(talk, policy=timed).hold(jobs)
-    persona_of = {job.dialogue_id: job.persona.persona_id for job in jobs}
-    found = latency(timed.replies, persona_of, settings.evaluation.bootstrap_samples, settings.seed)
-    if out:
-        write_json(out, {"policy": who.name, **found})
-    return "\n".join([f"{who.name}: {found['replies']} replies to {len(people)} personas, one at a time", *_lines(found)])
-
-
-def _lines(found: Mapping[str, Any]) -> list[str]:
+def lines(found: Mapping[str, Any]) -> list[str]:
     return [f"{heading:<18} {_estimate(found[name], decimals)}" for name, heading, decimals in _LINES]
 
 
