@@ -28,20 +28,22 @@ def need_map(material: Material) -> ink.Drawn | None:
     with ink.drawing(ink.WIDTH, 2 * (0.72 + 0.34 * len(names))) as figure:
         for axes, (key, title, whole, layout) in zip(figure.subplots(2, 1), panels, strict=True):
             cells = [[tables.group_value(variant, "by_need", need, key) for need in needs] for variant in material.variants]
-            map_panel(axes, cells, whole, layout)
+            map_panel(axes, names, needs, cells, whole, layout)
             axes.set_title(title, pad=10)
-            axes.set_xticks(range(len(needs)), [readable(need).replace(" ", "\n", 1) for need in needs], linespacing=1.15, va="baseline")
-            axes.set_yticks(range(len(names)), names)
     return ink.Drawn("need-map", figure, "Mean final emotion and share of right acts for every hidden need and variant")
 
 
-def map_panel(axes: Axes, cells: Sequence[Sequence[float | None]], whole: float, layout: str) -> None:
-    """Cells that are the fuller the nearer to `whole` they are, with their number; None is a dash."""
+def map_panel(
+    axes: Axes, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[float | None]], whole: float, layout: str
+) -> None:
+    """Named rows and columns of cells that are the fuller the nearer to `whole` they are, with their number; None is a dash."""
     ink.without_grid(axes, "both")
     axes.xaxis.tick_top()
     axes.spines[:].set_visible(False)
-    axes.set_xlim(-0.5, len(cells[0]) - 0.5)
-    axes.set_ylim(len(cells) - 0.5, -0.5)
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xticks(range(len(columns)), [readable(one).replace(" ", "\n", 1) for one in columns], linespacing=1.15, va="baseline")
+    axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(axis="both", labelcolor=ink.INK, length=0)
     for row, values in enumerate(cells):
         for column, value in enumerate(values):

@@ -20,7 +20,7 @@ from rlver.components.report.maps import map_panel
 from rlver.components.report.material import known_shapes
 from rlver.components.report.page import asset, environment
 from rlver.components.report.panels.panel import ReportRun
-from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3, readable
+from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3
 from rlver.components.scoring.acts import frequencies
 from rlver.tasks.studies.paper import tables
 from rlver.tasks.studies.paper import tables as summary
@@ -118,10 +118,8 @@ def strategy_profile(paper: PaperRun) -> ink.Drawn | None:
     if not acts:
         return None
     with ink.drawing(ink.WIDTH, 0.75 + 0.34 * len(profiles)) as figure:
-        axes = figure.subplots()
-        map_panel(axes, [[profile.get(act, 0.0) for act in acts] for _, profile in profiles], 1.0, "{:.0%}")
-        axes.set_xticks(range(len(acts)), [readable(act).replace(" ", "\n", 1) for act in acts], linespacing=1.15, va="baseline")
-        axes.set_yticks(range(len(profiles)), [name for name, _ in profiles])
+        cells = [[profile.get(act, 0.0) for act in acts] for _, profile in profiles]
+        map_panel(figure.subplots(), [name for name, _ in profiles], acts, cells, 1.0, "{:.0%}")
     return ink.Drawn("paper-strategies", figure, "Share of replies with each dialogue act, for every policy with the vanilla user")
 
 
