@@ -18,12 +18,13 @@ from ruamel.yaml import YAML
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Exchange
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.model import hold
 from rlver.components.policy.tiny.supporters import mixed
 from rlver.components.users.scripted import reading
-from rlver.components.users.scripted.appraiser import Exchange, Listener, appraise
+from rlver.components.users.scripted.appraiser import Listener, appraise
 from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 

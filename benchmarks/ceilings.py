@@ -16,11 +16,12 @@ from random import Random
 
 from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
 from rlver.components.domain.persona import HiddenNeed, Persona, PersonaClass
+from rlver.components.domain.protocols import Exchange
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.model import hold
 from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment, mixed, need_aware, perform, phrases, random_strategy
-from rlver.components.users.scripted.appraiser import Exchange, Listener, appraise
+from rlver.components.users.scripted.appraiser import Listener, appraise
 from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import read_reply

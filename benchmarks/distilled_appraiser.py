@@ -11,12 +11,13 @@ import json
 import time
 from pathlib import Path
 
+from rlver.components.domain.protocols import UnfamiliarUser
 from rlver.components.users.distilled import features as measures
 from rlver.components.users.distilled import ngrams
 from rlver.components.users.distilled.appraiser import appraisals
 from rlver.components.users.distilled.features import known_from, moments_of
 from rlver.components.users.distilled.folder import read_folder
-from rlver.components.users.distilled.model import Listening, UnfamiliarUser
+from rlver.components.users.distilled.model import Listening
 from rlver.tasks.studies.distil.recordings import recorded
 
 

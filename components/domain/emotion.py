@@ -9,7 +9,9 @@ The arithmetic of a transcript: every emotion must follow from the one before an
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate, islice
 
 from rlver.components.domain.transcript import Dialogue, StopReason
 
@@ -32,6 +34,11 @@ def apply_change(emotion: int, change: int) -> int:
     """The emotion after a change, both clamped: change to -10..10, emotion to 0..100 (SAGE paper, section 2)."""
     clamped = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, change))
     return max(LOWEST, min(HIGHEST, emotion + clamped))
+
+
+def emotions(start: int, changes: Iterable[int]) -> Iterator[int]:
+    """The emotion after each of the changes."""
+    return islice(accumulate(changes, apply_change, initial=start), 1, None)
 
 
 def tier(emotion: int) -> str:

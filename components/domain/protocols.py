@@ -1,21 +1,30 @@
-"""What every simulator offers, whatever is inside: a session per dialogue that opens, appraises and speaks.
+"""Who takes part in a dialogue: a policy that replies, and a user, who is an appraiser and a speaker put together.
 
-What every policy offers, whatever is inside: a session per dialogue that hears the user and replies.
+An `Appraiser` says how one user feels about a reply, a `Speaker` what that user says next; each belongs to one dialogue, for life. Simulators,
+policies and kinds of appraisers make them. An appraiser is given the whole dialogue up to the reply, so it can be asked about recorded ones too.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.thinking import Said
-from rlver.components.domain.transcript import Appraisal, SimulatorTag
+from rlver.components.domain.transcript import Appraisal, SimulatorTag, Turn
+
+T = TypeVar("T")
 
 
 class SimulatorUnavailable(RuntimeError):
     """The user could not be simulated (after bounded retries); the dialogue is unscorable, not worth zero."""
+
+
+class UnfamiliarUser(ValueError):
+    """The appraiser knows nothing about users who talk like this; the message says how it can tell."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,79 @@ class Utterance:
     text: str
     cue: bool | None  # the message hints at the hidden need; None when nobody knows
     wants_to_end: bool = False
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What the user said, and what the assistant replied."""
+
+    user: str
+    reply: str
+
+
+def exchanges_of(turns: Sequence[Turn]) -> list[Exchange]:
+    return [Exchange(turn.user, turn.assistant) for turn in turns]
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of the user of a dialogue: the persona, else the recorded need, and the imported record it came from."""
+
+    persona: Persona | None
+    hidden_need: str | None = None
+    original: Mapping[str, Any] | None = None
+
+
+class Appraiser(Protocol):
+    async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
+        """How the user takes the reply of the last exchange, and why; `emotion` is the one before it.
+
+        Raises SimulatorUnavailable and UnfamiliarUser.
+        """
+        ...
+
+
+class Speaker(Protocol):
+    """Calls alternate: open, (hear, speak), (hear, speak), …"""
+
+    async def open(self) -> Utterance:
+        """The first message."""
+        ...
+
+    async def hear(self, reply: str, appraisal: Appraisal) -> None:
+        """Take the reply to the last message, and what was made of it by whatever appraiser."""
+        ...
+
+    async def speak(self, emotion: int) -> Utterance:
+        """The next message, given the emotion after the last appraisal. Raises SimulatorUnavailable."""
+        ...
+
+
+class AppraiserKind(Protocol):
+    """Makes appraisers. Construction does no work and calls nobody."""
+
+    @property
+    def name(self) -> str:
+        """Stands in tables."""
+        ...
+
+    @property
+    def tag(self) -> SimulatorTag: ...
+
+    def appraiser(self, about: About, seed: int) -> Appraiser: ...
+
+    def refusal(self, turns: Sequence[Turn]) -> str | None:
+        """Why it cannot read these words at all; None where it can try."""
+        ...
+
+
+class SpeakerKind(Protocol):
+    """Makes speakers. Construction does no work and calls nobody."""
+
+    @property
+    def tag(self) -> SimulatorTag: ...
+
+    def speaker(self, persona: Persona, seed: int) -> Speaker: ...
 
 
 class UserSession(Protocol):
@@ -50,6 +132,48 @@ class Simulator(Protocol):
     def tag(self) -> SimulatorTag: ...
 
     def session(self, persona: Persona, seed: int) -> UserSession: ...
+
+
+@dataclass
+class SimulatedUser:
+    """The user session of an appraiser and a speaker. `emotion` is the present one, before the first `speak` that of the start."""
+
+    appraiser: Appraiser
+    speaker: Speaker
+    emotion: int = EmotionRules.start
+    _message: str = field(default="", init=False)
+    _exchanges: list[Exchange] = field(default_factory=list, init=False)
+
+    async def open(self) -> Utterance:
+        return self._said(await self.speaker.open())
+
+    async def appraise(self, reply: str) -> Appraisal:
+        """A user unlike those the appraiser knows is unavailable: better no reward than a made-up one."""
+        self._exchanges.append(Exchange(self._message, reply))
+        try:
+            appraisal = await self.appraiser.appraise(self._exchanges, self.emotion)
+        except UnfamiliarUser as error:
+            raise SimulatorUnavailable(str(error)) from error
+        await self.speaker.hear(reply, appraisal)
+        return appraisal
+
+    async def speak(self, emotion: int) -> Utterance:
+        self.emotion = emotion
+        return self._said(await self.speaker.speak(emotion))
+
+    def _said(self, utterance: Utterance) -> Utterance:
+        self._message = utterance.text
+        return utterance
+
+
+def now(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits, as those of scripted and distilled users; also inside a running event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    raise RuntimeError("a scripted session must not wait")
 
 
 class ContextFull(RuntimeError):

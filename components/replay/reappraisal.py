@@ -1,81 +1,123 @@
-"""Appraising recorded dialogues anew with the scripted appraiser: the words stay, emotions and reasons are derived.
+"""Recorded dialogues once more: the one replay, and what it serves: appraising anew, second opinions, and verification beside this.
 
-The user's words were chosen by somebody else, so nothing here can be told about the *speaker*; the tag says so. Every reply is
-appraised, also those after a point where the scripted user would have left: cutting them off would throw recorded data away.
-
-Appraising recorded dialogues anew with a distilled appraiser. A user it knows nothing of makes the dialogue unscorable.
+A recording is a speaker who says again what was said, so any appraiser can be put together with it. The user's words were chosen by somebody
+else, so nothing here can be told about the *speaker*; the tag says so. Every reply is appraised, also those after a point where this user
+would have left: cutting them off would throw recorded data away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from rlver.components.domain.emotion import HIGHEST, LOWEST, EmotionRules, apply_change, stop_reason
-from rlver.components.domain.persona import HiddenNeed, Persona
-from rlver.components.domain.transcript import Appraisal, Dialogue, SimulatorTag, StopReason, Turn
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import (
+    About,
+    Appraiser,
+    AppraiserKind,
+    SimulatedUser,
+    SimulatorUnavailable,
+    UnfamiliarUser,
+    UserSession,
+    Utterance,
+    now,
+)
+from rlver.components.domain.transcript import Appraisal, Dialogue, StopReason, Turn
 from rlver.components.formats.foreign import Recording
-from rlver.components.users.distilled.appraiser import DistilledAppraiser
-from rlver.components.users.distilled.features import Original, known_from
-from rlver.components.users.distilled.model import Distilled, UnfamiliarUser
-from rlver.components.users.scripted.appraiser import Exchange, Listener, appraise
-from rlver.components.users.scripted.effects import DIFFICULTIES
-from rlver.components.users.scripted.reading import read_reply
-from rlver.components.users.scripted.simulator import VERSION
 
-INFORMED, BLIND = "scripted-appraiser", "scripted-appraiser-without-persona"
-_FEW_WORDS = 20  # fewer words of a user, none of them common, may be slang and not another language
+APPRAISER, WITHOUT_PERSONA = "-appraiser", "-without-persona"  # behind the kind of appraiser in the tag of an appraised recording
 
 
 class UnreadableLanguage(ValueError):
-    """The dialogue is not in English, the only language the scripted appraiser reads; its points would mean nothing."""
+    """The appraiser does not read the language of the dialogue; its points would mean nothing."""
 
 
-def listener_of(hidden_need: str | None, persona: Persona | None) -> Listener:
-    """What is known of the user: need, class and traits of the persona, else the recorded need if it is one of the eight, else nothing."""
-    if persona is not None:
-        return Listener(persona.hidden_need, persona.persona_class, persona.traits)
-    return Listener(next((need for need in HiddenNeed if need.value == hidden_need), None))
+@dataclass
+class RecordedSpeaker:
+    """Says what was recorded, whatever is felt about the replies."""
+
+    turns: Sequence[Turn]
+    _said: int = 0
+
+    async def open(self) -> Utterance:
+        return await self.speak(0)
+
+    async def hear(self, reply: str, appraisal: Appraisal) -> None:
+        pass
+
+    async def speak(self, emotion: int) -> Utterance:
+        turn = self.turns[self._said]
+        self._said += 1
+        return Utterance(turn.user, turn.cue)
 
 
-def appraisals_of(listener: Listener, difficulty: str, turns: Sequence[Turn]) -> list[Appraisal]:
-    """The scripted appraisal of every reply, each in the light of the exchanges before it."""
-    exchanges = [Exchange(turn.user, turn.assistant) for turn in turns]
-    return [
-        appraise(listener, DIFFICULTIES[difficulty], exchanges[:number], exchange.user, exchange.reply)
-        for number, exchange in enumerate(exchanges)
-    ]
+async def replayed(user: UserSession, start: int, turns: Sequence[Turn]) -> AsyncIterator[Turn]:
+    """The turns as this user has them, given the recorded replies: what it says, its appraisals, its emotions. Raises SimulatorUnavailable."""
+    emotion = start
+    for number, turn in enumerate(turns):
+        said = await (user.speak(emotion) if number else user.open())
+        appraisal = await user.appraise(turn.assistant)
+        emotion = apply_change(emotion, appraisal.change)
+        yield turn.model_copy(update={"user": said.text, "cue": said.cue, "emotion": emotion, "appraisal": appraisal})
 
 
-def reappraise(recording: Recording, persona: Persona | None, difficulty: str, rules: EmotionRules) -> Dialogue:
-    """The transcript of a recording. Raises UnreadableLanguage, and ValueError for an unknown difficulty.
+def appraised(appraiser: Appraiser, start: int, turns: Sequence[Turn]) -> AsyncIterator[Turn]:
+    """The recorded turns with the emotions and reasons of this appraiser."""
+    return replayed(SimulatedUser(appraiser, RecordedSpeaker(turns), start), start, turns)
 
-    A dialogue that was recorded as failed stays failed: its turns are appraised, but it has no final emotion.
+
+def appraised_now(appraiser: Appraiser, start: int, turns: Sequence[Turn]) -> tuple[tuple[Turn, ...], str | None]:
+    """The same by an appraiser that never waits; and, if it abstains, why, with the turns before that."""
+
+    async def follow() -> str | None:
+        try:
+            async for turn in appraised(appraiser, start, turns):
+                found.append(turn)
+        except SimulatorUnavailable as error:
+            return f"turn {len(found) + 1}: {error}"
+        return None
+
+    found: list[Turn] = []
+    abstained = now(follow())
+    return tuple(found), abstained
+
+
+def reappraise(
+    recording: Recording, persona: Persona | None, kind: AppraiserKind, rules: EmotionRules, original: Mapping[str, Any] | None = None
+) -> Dialogue:
+    """The transcript of a recording by an appraiser that never waits; `original` is its imported record, if it should know and keep it.
+
+    Raises UnreadableLanguage, and ValueError for an impossible start. A dialogue that was recorded as failed stays failed, and one whose
+    user the appraiser knows nothing of becomes so: it has no final emotion.
     """
-    if difficulty not in DIFFICULTIES:
-        raise ValueError(f"unknown difficulty {difficulty!r}: choose one of {', '.join(DIFFICULTIES)}")
-    if not _is_english(recording):
-        raise UnreadableLanguage(f"{recording.dialogue_id}: the scripted appraiser reads English only")
-    listener = listener_of(recording.hidden_need, persona)
+    if refusal := kind.refusal(recording.turns):
+        raise UnreadableLanguage(f"{recording.dialogue_id}: {refusal}")
     start = rules.start if recording.emotion_start is None else recording.emotion_start
     if not LOWEST <= start <= HIGHEST:
         raise ValueError(f"{recording.dialogue_id}: emotion_start must be {LOWEST}..{HIGHEST}, got {start}")
-    emotion, turns = start, list[Turn]()
-    for turn, appraisal in zip(recording.turns, appraisals_of(listener, difficulty, recording.turns), strict=True):
-        emotion = apply_change(emotion, appraisal.change)
-        turns.append(turn.model_copy(update={"emotion": emotion, "appraisal": appraisal}))
+    about = About(persona, recording.hidden_need, original)
+    turns, abstained = appraised_now(kind.appraiser(about, recording.seed), start, recording.turns)
+    emotion = turns[-1].emotion if turns else start
+    assert emotion is not None
+    error = recording.error or abstained
     ended = stop_reason(emotion, len(turns), wants_to_end=len(turns) < rules.max_turns, rules=rules)
+    known = kind.tag.kind + APPRAISER + ("" if persona else WITHOUT_PERSONA)
     return Dialogue(
         dialogue_id=recording.dialogue_id,
         persona_id=recording.persona_id,
-        hidden_need=listener.need.value if listener.need else recording.hidden_need,
+        hidden_need=persona.hidden_need.value if persona else recording.hidden_need,
         policy=recording.policy,
         seed=recording.seed,
-        simulator=SimulatorTag(kind=BLIND if persona is None else INFORMED, difficulty=difficulty, version=VERSION),
+        simulator=kind.tag.model_copy(update={"kind": known}),
         emotion_start=start,
-        emotion_final=None if recording.error else emotion,
-        stop_reason=StopReason.FAILED if recording.error or ended is None else ended,
-        error=recording.error,
-        turns=tuple(turns),
+        emotion_final=None if error else emotion,
+        stop_reason=StopReason.FAILED if error or ended is None else ended,
+        error=error,
+        turns=turns,
+        original=None if original is None else dict(original),
     )
 
 
@@ -86,65 +128,20 @@ def goes_on_after_its_end(dialogue: Dialogue, rules: EmotionRules) -> bool:
     return any(stop_reason(emotion, 0, wants_to_end=False, rules=rules) is not None for emotion in earlier)
 
 
-def _is_english(recording: Recording) -> bool:
-    """Whether the users' words are. A few words of slang say little, so the replies are read with them; smileys and silence say nothing.
-
-    What a policy writes is its own business otherwise, and is judged.
-    """
-    said = "\n".join(turn.user for turn in recording.turns)
-    letters = [character for character in said if character.isalpha()]
-    if not letters:
-        return True
-    reading = read_reply(said)
-    if reading.word_count and reading.is_english:
-        return True
-    is_short = reading.word_count < _FEW_WORDS and sum(map(str.isascii, letters)) > len(letters) / 2
-    return is_short and read_reply("\n".join([said, *(turn.assistant for turn in recording.turns)])).is_english
+async def final_emotions(kind: AppraiserKind, dialogues: Sequence[Dialogue], personas: Mapping[str, Persona]) -> dict[str, int]:
+    """By id, what the dialogues are worth to another appraiser; those that it gave no readable answer on are left out."""
+    found = await asyncio.gather(*(_final_emotion(kind, one, personas[one.persona_id]) for one in dialogues))
+    return {one.dialogue_id: emotion for one, emotion in zip(dialogues, found, strict=True) if emotion is not None}
 
 
-LEARNED_INFORMED, LEARNED_BLIND = "distilled-appraiser", "distilled-appraiser-without-persona"
-ANY_DIFFICULTY = "recorded"  # that of the users it was learned from
-
-
-def reappraise_learned(
-    recording: Recording, original: Original, persona: Persona | None, model: Distilled, rules: EmotionRules
-) -> Dialogue:
-    """The transcript of a recording, every reply appraised, also after a point where the user would have left; `original` is its imported
-    record, if it has one."""
-    start = rules.start if recording.emotion_start is None else recording.emotion_start
-    turns, unfamiliar = learned_turns(recording.hidden_need, original, persona, model, start, recording.turns)
-    failure = recording.error or unfamiliar
-    emotion = turns[-1].emotion if turns else start
-    assert emotion is not None
-    ended = stop_reason(emotion, len(turns), wants_to_end=len(turns) < rules.max_turns, rules=rules)
-    return Dialogue(
-        dialogue_id=recording.dialogue_id,
-        persona_id=recording.persona_id,
-        hidden_need=persona.hidden_need.value if persona else recording.hidden_need,
-        policy=recording.policy,
-        seed=recording.seed,
-        simulator=SimulatorTag(
-            kind=LEARNED_BLIND if persona is None else LEARNED_INFORMED, difficulty=ANY_DIFFICULTY, version=model.version
-        ),
-        emotion_start=start,
-        emotion_final=None if failure else emotion,
-        stop_reason=StopReason.FAILED if failure or ended is None else ended,
-        error=failure,
-        turns=turns,
-        original=dict(original) if original is not None else None,
-    )
-
-
-def learned_turns(
-    need: str | None, original: Original, persona: Persona | None, model: Distilled, start: int, recorded: tuple[Turn, ...]
-) -> tuple[tuple[Turn, ...], str | None]:
-    """The recorded turns with emotions and reasons; and, if the appraiser abstains, why, with the turns before that."""
-    appraiser, emotion, turns = DistilledAppraiser(model, known_from(need, original, persona)), start, list[Turn]()
-    for number, turn in enumerate(recorded, start=1):
-        try:
-            appraisal = appraiser.appraise(turn.user, turn.assistant)
-        except UnfamiliarUser as error:
-            return tuple(turns), f"turn {number}: {error}"
-        emotion = apply_change(emotion, appraisal.change)
-        turns.append(turn.model_copy(update={"emotion": emotion, "appraisal": appraisal}))
-    return tuple(turns), None
+async def _final_emotion(kind: AppraiserKind, dialogue: Dialogue, persona: Persona) -> int | None:
+    """The recorded words, emotions from the first reply on anew, no stop before their end."""
+    emotion: int | None = dialogue.emotion_start
+    try:
+        async for turn in appraised(kind.appraiser(About(persona), dialogue.seed), dialogue.emotion_start, dialogue.turns):
+            emotion = turn.emotion
+    except SimulatorUnavailable as error:
+        if isinstance(error.__cause__, UnfamiliarUser):
+            raise error.__cause__ from None  # an appraiser of other users was chosen: nothing it says here counts
+        return None
+    return emotion

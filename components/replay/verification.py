@@ -14,16 +14,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
-from rlver.components.domain.emotion import apply_change
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Simulator, SimulatorUnavailable
+from rlver.components.domain.protocols import About, AppraiserKind, Simulator, SimulatorUnavailable, SpeakerKind
 from rlver.components.domain.transcript import Dialogue, Evidence, StopReason, Turn
-from rlver.components.replay.reappraisal import BLIND, INFORMED, appraisals_of, learned_turns, listener_of
-from rlver.components.replay.reappraisal import LEARNED_BLIND as LEARNED_BLIND
-from rlver.components.replay.reappraisal import LEARNED_INFORMED as LEARNED_INFORMED
-from rlver.components.users.distilled.appraiser import DistilledSimulator, Speaker
+from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA, appraised_now, replayed
+from rlver.components.users.distilled.appraiser import DistilledAppraiser, DistilledSimulator
 from rlver.components.users.distilled.folder import read_folder
-from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.components.users.distilled.model import Distilled
+from rlver.components.users.scripted.simulator import ScriptedAppraiser, ScriptedSimulator
 from rlver.components.users.shifts.users import UnknownVersion, user_of
 
 SCRIPTED, LLM, DISTILLED = "scripted", "llm", "distilled"
@@ -55,8 +53,8 @@ def first_difference(
 ) -> Difference | None:
     """The first difference between `dialogue` and what is re-derived from its replies; None if there is none.
 
-    `llm` gives the LLM user of a difficulty, who speaks from stored answers; `learned` is the folder of a distilled appraiser. A last turn without appraisal (the dialogue failed there) is
-    not compared. Raises NotRederivable.
+    `llm` gives the LLM user of a difficulty, who speaks from stored answers; `learned` is the folder of a distilled appraiser. A last turn
+    without appraisal (the dialogue failed there) is not compared. Raises NotRederivable.
     """
     turns = [turn for turn in dialogue.turns if turn.appraisal is not None]
     derived = _derived(dialogue, turns, personas, llm, learned)
@@ -84,27 +82,31 @@ def _derived(
     llm: Callable[[str], Simulator] | None,
     learned: Path | None,
 ) -> _Derived:
+    """By the user of the transcript; of a re-appraised recording by its appraiser, for the words are given."""
     tag, persona = dialogue.simulator, personas.get(dialogue.persona_id)
     if tag.kind.startswith(DISTILLED):
-        return _learned(dialogue, turns, persona, llm, learned)
+        model = _learned(dialogue, learned)
+        if tag.kind.startswith(DISTILLED + APPRAISER):
+            return _appraised(dialogue, turns, persona, DistilledAppraiser(model))
+        speaker = llm(tag.difficulty) if tag.kind == f"{DISTILLED}+{LLM}" and llm is not None else ScriptedSimulator(tag.difficulty)
+        assert learned is not None
+        return _of_tag(dialogue, turns, persona, DistilledSimulator(cast(SpeakerKind, speaker), learned))
     if tag.kind == LLM and llm is not None:
-        return _from_answers(dialogue, turns, persona, llm(tag.difficulty))
-    if tag.kind not in (SCRIPTED, INFORMED, BLIND):
+        return _of_tag(dialogue, turns, persona, llm(tag.difficulty))
+    if tag.kind not in (SCRIPTED, SCRIPTED + APPRAISER, SCRIPTED + APPRAISER + WITHOUT_PERSONA):
         can = "only a scripted user, an LLM with its stored answers and a distilled one can be re-derived"
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}; {can}")
     try:
         user = user_of(tag)
     except UnknownVersion as error:
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
-    if tag.kind == BLIND:
-        return _appraised(dialogue, turns, None)
-    persona = _known(dialogue, persona)
     if tag.kind == SCRIPTED:
-        return asyncio.run(_replayed(dialogue, turns, persona, user))
-    return _appraised(dialogue, turns, persona)
+        return asyncio.run(_replayed(dialogue, turns, _known(dialogue, persona), user))
+    return _appraised(dialogue, turns, persona, ScriptedAppraiser(tag.difficulty))
 
 
-def _from_answers(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, user: Simulator) -> _Derived:
+def _of_tag(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, user: Simulator) -> _Derived:
+    """By this user, which must be the one of the transcript."""
     if dialogue.simulator != user.tag:
         raise NotRederivable(
             f"dialogue {dialogue.dialogue_id}: its user was {dialogue.simulator.version}, by these parameters it is {user.tag.version}"
@@ -115,26 +117,16 @@ def _from_answers(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | 
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
 
 
-def _learned(
-    dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, llm: Callable[[str], Simulator] | None, folder: Path | None
-) -> _Derived:
-    """By the distilled appraiser, which must be the one of the transcript; where somebody spoke, by that speaker too."""
-    tag = dialogue.simulator
+def _learned(dialogue: Dialogue, folder: Path | None) -> Distilled:
+    """The distilled appraiser in the folder, which must be the one of the transcript."""
     if folder is None:
         raise NotRederivable(
             f"dialogue {dialogue.dialogue_id}: its appraiser was distilled; name its folder with --appraiser distilled:FOLDER"
         )
-    model = read_folder(folder)
-    if model.version not in tag.version.split():
-        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: appraised by {tag.version}, the one in {folder} is {model.version}")
-    if tag.kind in (LEARNED_INFORMED, LEARNED_BLIND):
-        who = _known(dialogue, persona) if tag.kind == LEARNED_INFORMED else None
-        again, abstained = learned_turns(dialogue.hidden_need, dialogue.original, who, model, dialogue.emotion_start, tuple(turns))
-        if abstained:
-            raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {abstained}")
-        return _Derived(again)
-    speaker = llm(tag.difficulty) if tag.kind == f"{DISTILLED}+{LLM}" and llm is not None else ScriptedSimulator(tag.difficulty)
-    return _from_answers(dialogue, turns, persona, DistilledSimulator(cast(Speaker, speaker), folder))
+    model, version = read_folder(folder), dialogue.simulator.version
+    if model.version not in version.split():
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: appraised by {version}, the one in {folder} is {model.version}")
+    return model
 
 
 def _known(dialogue: Dialogue, persona: Persona | None) -> Persona:
@@ -147,28 +139,23 @@ def _known(dialogue: Dialogue, persona: Persona | None) -> Persona:
     return persona
 
 
-def _appraised(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None) -> _Derived:
+def _appraised(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, kind: AppraiserKind) -> _Derived:
     """The same words appraised once more."""
-    listener = listener_of(dialogue.hidden_need, persona)
-    emotion, derived = dialogue.emotion_start, list[Turn]()
-    for turn, appraisal in zip(turns, appraisals_of(listener, dialogue.simulator.difficulty, turns), strict=True):
-        emotion = apply_change(emotion, appraisal.change)
-        derived.append(turn.model_copy(update={"appraisal": appraisal, "emotion": emotion}))
-    return _Derived(derived)
+    who = None if dialogue.simulator.kind.endswith(WITHOUT_PERSONA) else _known(dialogue, persona)
+    about = About(who, dialogue.hidden_need, dialogue.original)
+    again, abstained = appraised_now(kind.appraiser(about, dialogue.seed), dialogue.emotion_start, turns)
+    if abstained:
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {abstained}")
+    return _Derived(again)
 
 
 async def _replayed(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona, user: Simulator) -> _Derived:
     """The same user once more, given the recorded replies."""
     session = user.session(persona, dialogue.seed)
-    emotion, derived = dialogue.emotion_start, list[Turn]()
-    for turn in turns:
-        said = await (session.speak(emotion) if derived else session.open())
-        appraisal = await session.appraise(turn.assistant)
-        emotion = apply_change(emotion, appraisal.change)
-        derived.append(Turn(user=said.text, assistant=turn.assistant, emotion=emotion, appraisal=appraisal, cue=said.cue))
+    derived = [turn async for turn in replayed(session, dialogue.emotion_start, turns)]
     if dialogue.stop_reason is not StopReason.GOODBYE or not derived:
         return _Derived(derived)
-    said = await session.speak(emotion)
+    said = await session.speak(derived[-1].emotion or 0)
     return _Derived(derived, None if said.wants_to_end else said.text)
 
 

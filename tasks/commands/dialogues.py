@@ -16,11 +16,13 @@ from rlver.components.formats.chats import known_shape, read_chats
 from rlver.components.formats.foreign import Recording, recording_of
 from rlver.components.formats.sage import dialogue_of, has_unjudged_reply
 from rlver.components.personas.schema import read_rows, validate_file
-from rlver.components.replay.reappraisal import goes_on_after_its_end, reappraise, reappraise_learned
+from rlver.components.replay.reappraisal import goes_on_after_its_end, reappraise
 from rlver.components.replay.verification import DISTILLED, LLM, SCRIPTED, NotRederivable, first_difference
 from rlver.components.rollout.transcripts import load_transcripts, summary
 from rlver.components.settings.settings import Settings, load_settings, with_simulator
+from rlver.components.users.distilled.appraiser import DistilledAppraiser
 from rlver.components.users.distilled.folder import fidelity_of, folder_of, read_folder
+from rlver.components.users.scripted.simulator import ScriptedAppraiser
 
 USER_ANSWERS = Path("answers") / "user.db"
 
@@ -66,15 +68,12 @@ def appraise(
     learned = None if appraiser == SCRIPTED else read_folder(folder_of(appraiser))
     settings = with_simulator(load_settings(params), None, difficulty)
     people = _by_id(personas)
+    kind = ScriptedAppraiser(settings.simulator.difficulty) if learned is None else DistilledAppraiser(learned)
 
     def read(row: Any, name: str) -> tuple[Recording, Dialogue]:
         recording = recording_of(known_shape(row), name)
-        persona = people.get(recording.persona_id)
-        if learned is not None:
-            return recording, reappraise_learned(
-                recording, row.get("original") if isinstance(row, dict) else None, persona, learned, settings.simulator.rules
-            )
-        return recording, reappraise(recording, persona, settings.simulator.difficulty, settings.simulator.rules)
+        original = row.get("original") if learned is not None and isinstance(row, dict) else None
+        return recording, reappraise(recording, people.get(recording.persona_id), kind, settings.simulator.rules, original)
 
     both, unread = list[tuple[Recording, Dialogue]](), list[str]()
     for number, chat in read_chats(transcripts):

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlver.components.domain.files import BadFile
+from rlver.components.domain.protocols import AppraiserKind
 from rlver.components.domain.transcript import Dialogue
-from rlver.components.replay.opinions import Appraiser, DistilledAppraiser, LLMAppraiser, ScriptedAppraiser
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, with_simulator
+from rlver.components.users.distilled.appraiser import DistilledAppraiser
 from rlver.components.users.distilled.folder import folder_of, read_folder
+from rlver.components.users.scripted.simulator import ScriptedAppraiser
 
 if TYPE_CHECKING:
     from rlver.tasks.runtime.connections import Connection
@@ -30,10 +32,10 @@ T = TypeVar("T")
 class Asked:
     """An appraiser and, where it is a model, the connection that is open while it is asked."""
 
-    appraiser: Appraiser
+    appraiser: AppraiserKind
     connection: Connection | None = None
 
-    def run(self, ask: Callable[[Appraiser], Coroutine[Any, Any, T]]) -> T:
+    def run(self, ask: Callable[[AppraiserKind], Coroutine[Any, Any, T]]) -> T:
         async def connected() -> T:
             async with self.connection or nullcontext():
                 return await ask(self.appraiser)
@@ -53,7 +55,7 @@ def appraiser_of(named: str, settings: Settings) -> Asked:
     if kind == DISTILLED:
         return Asked(DistilledAppraiser(read_folder(folder_of(named))))
     if kind == LLM:
-        from rlver.components.users.llm.simulator import LLMSimulator
+        from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
         from rlver.tasks.runtime.assembly import simulator, user_connection
 
         played = with_simulator(settings, LLM, which or None)

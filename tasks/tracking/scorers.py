@@ -20,6 +20,7 @@ from rlver.components.replay.reappraisal import reappraise
 from rlver.components.scoring.acts import frequencies
 from rlver.components.scoring.sentient import right_act_rate
 from rlver.components.settings.settings import load_settings
+from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.tasks.tracking.traces import dialogue_of, in_order
 
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ def dialogue_scorers(params: Path, personas: Path | None = None, difficulty: str
     from mlflow.genai.scorers import scorer
 
     settings = load_settings(params, difficulty=difficulty)
-    rules = settings.simulator.rules
+    rules, appraiser = settings.simulator.rules, ScriptedAppraiser(settings.simulator.difficulty)
     people = {persona.persona_id: persona for persona in validate_file(personas)} if personas else {}
 
     def appraised(session: Sequence[Trace]) -> Dialogue:
         return dialogue_of(session) or _appraised_anew(session, people, lambda recording, persona: reappraise(
-            recording, persona, settings.simulator.difficulty, rules
+            recording, persona, appraiser, rules
         ))  # fmt: skip
 
     @scorer

@@ -82,9 +82,10 @@ def appraiser_in(folder: Path) -> Path:
 
 def appraise_once(folder: Path) -> int:
     """The change that the appraiser in `folder` gives one plain reply."""
-    from rlver.components.users.distilled.appraiser import DistilledAppraiser
+    from rlver.components.domain.transcript import Turn
+    from rlver.components.users.distilled.appraiser import appraisals
     from rlver.components.users.distilled.features import Known
     from rlver.components.users.distilled.folder import read_folder
 
-    appraiser = DistilledAppraiser(read_folder(folder), Known())
-    return appraiser.appraise("My sister left without a word.", "I am so sorry, that sounds hard.").change
+    turn = Turn(user="My sister left without a word.", assistant="I am so sorry, that sounds hard.")
+    return appraisals(read_folder(folder), Known(), [turn])[0].change

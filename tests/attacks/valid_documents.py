@@ -10,6 +10,7 @@ from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.transcript import Dialogue, Turn
 from rlver.components.formats.foreign import Recording
 from rlver.components.replay.reappraisal import reappraise
+from rlver.components.users.scripted.simulator import ScriptedAppraiser
 
 
 def appraised(number: int) -> Dialogue:
@@ -20,7 +21,7 @@ def appraised(number: int) -> Dialogue:
     ]
     turns = tuple(Turn(user=user, assistant=reply, cue=bool(place), reply_tokens=9) for place, (user, reply) in enumerate(said))
     recording = Recording(f"{persona.persona_id}/{number}", persona.persona_id, None, "p", 1, None, None, turns, 0)
-    return reappraise(recording, persona, "vanilla", EmotionRules(max_turns=3))
+    return reappraise(recording, persona, ScriptedAppraiser("vanilla"), EmotionRules(max_turns=3))
 
 
 def record(name: str, changes: list[int], **other: Any) -> dict[str, Any]:

@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 from distillation_settings import small_parameters
 
-from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
+from rlver.components.domain.emotion import EmotionRules, stop_reason
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import About
 from rlver.components.domain.transcript import Dialogue, Turn
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.model import hold
 from rlver.components.policy.tiny.supporters import mixed
-from rlver.components.replay.reappraisal import Listener, appraisals_of
-from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.components.replay.reappraisal import appraised_now
+from rlver.components.users.scripted.simulator import ScriptedAppraiser, ScriptedSimulator
 
 SUPPORTERS = {"poor": 0.15, "fair": 0.45, "good": 0.75}
 
@@ -26,16 +27,14 @@ def recorded(persona: Persona, policy: str, follows: float, seed: int) -> Dialog
     rules, simulator = EmotionRules(), ScriptedSimulator("vanilla")
     held = hold(persona, mixed(follows), simulator, rules, seed, False)
     words = [Turn(user=user, assistant=move.reply) for user, move in zip(held.users, held.moves, strict=False)]
-    listener = Listener(persona.hidden_need, persona.persona_class, persona.traits)
-    emotion, turns = rules.start, list[Turn]()
-    for turn, appraisal in zip(words, appraisals_of(listener, "vanilla", words), strict=True):
-        emotion = apply_change(emotion, appraisal.change)
-        turns.append(turn.model_copy(update={"appraisal": appraisal, "emotion": emotion}))
+    turns, _ = appraised_now(ScriptedAppraiser("vanilla").appraiser(About(persona)), rules.start, words)
+    emotion = held.emotion_final
+    assert turns[-1].emotion == emotion
     ended = stop_reason(emotion, len(turns), False, rules)
     assert ended is not None
     return Dialogue(
         dialogue_id=f"{policy}/{persona.persona_id}", persona_id=persona.persona_id, hidden_need=persona.hidden_need.value, policy=policy,
-        seed=seed, simulator=simulator.tag, emotion_start=rules.start, emotion_final=emotion, stop_reason=ended, turns=tuple(turns),
+        seed=seed, simulator=simulator.tag, emotion_start=rules.start, emotion_final=emotion, stop_reason=ended, turns=turns,
     )  # fmt: skip
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.transcript import Dialogue
-from rlver.components.users.distilled.appraiser import DistilledAppraiser, appraisals
+from rlver.components.domain.protocols import UnfamiliarUser
+from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.users.distilled.appraiser import appraisals
 from rlver.components.users.distilled.features import known_of
 from rlver.components.users.distilled.folder import ARRAYS, read_folder
 
@@ -66,12 +67,9 @@ def test_a_span_is_worth_what_its_weights_say(appraiser: Path, recordings: list[
 
 
 def test_an_appraiser_of_other_languages_abstains(appraiser: Path, people: list[Persona]) -> None:
-    from rlver.components.users.distilled.model import UnfamiliarUser
-
+    turn = Turn(user="最近有些事搞得我头大，他那个态度，真让我摸不着头脑。", assistant="Tell me more about it.")
     with pytest.raises(UnfamiliarUser, match="at least"):
-        DistilledAppraiser(read_folder(appraiser), known_of(people[0])).appraise(
-            "最近有些事搞得我头大，他那个态度，真让我摸不着头脑。", "Tell me more about it."
-        )
+        appraisals(read_folder(appraiser), known_of(people[0]), [turn])
 
 
 def test_the_folder_is_small_and_a_damaged_one_is_refused(appraiser: Path, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.transcript import Dialogue
-from rlver.components.users.distilled.appraiser import DistilledAppraiser
+from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.users.distilled.appraiser import appraisals
 from rlver.components.users.distilled.features import known_of
 from rlver.components.users.distilled.folder import read_folder
 
@@ -52,7 +52,8 @@ def test_a_reply_that_is_none_gets_the_worst_change(name: str, appraiser: Path, 
     assert worst < 0
     for persona in people[:10]:
         assert persona.first_line is not None
-        appraisal = DistilledAppraiser(model, known_of(persona)).appraise(persona.first_line, GAMES[name](random))
+        turn = Turn(user=persona.first_line, assistant=GAMES[name](random))
+        appraisal = appraisals(model, known_of(persona), [turn])[0]
         assert appraisal.change == worst
         assert appraisal.evidence[0].points == worst and "no reply to the user" in appraisal.content
 
@@ -63,11 +64,11 @@ def test_a_winner_wins_once(appraiser: Path, recordings: list[Dialogue], people:
     tried = 0
     for dialogue in recordings:
         first = dialogue.turns[0]
-        follower = DistilledAppraiser(model, of[dialogue.persona_id])
-        if follower.appraise(first.user, first.assistant).change <= 0:
+        repeated = [turn.model_copy(update={"assistant": first.assistant}) for turn in dialogue.turns]
+        change, *again = [appraisal.change for appraisal in appraisals(model, of[dialogue.persona_id], repeated)]
+        if change <= 0:
             continue
         tried += 1
-        again = [follower.appraise(turn.user, first.assistant).change for turn in dialogue.turns[1:]]
         assert all(change < 0 for change in again)
     assert tried >= 5
 

@@ -12,13 +12,12 @@ import pytest
 from fakes import people, scripted_dialogues
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import SimulatorUnavailable
-from rlver.components.domain.transcript import Dialogue
+from rlver.components.domain.protocols import About, AppraiserKind, Exchange, SimulatorUnavailable
+from rlver.components.domain.transcript import Appraisal, Dialogue, SimulatorTag, Turn
 from rlver.components.endpoint.chat import ChatRequest
-from rlver.components.replay.opinions import Appraiser, LLMAppraiser, ScriptedAppraiser
 from rlver.components.users.llm.prompts import persona_text
-from rlver.components.users.llm.simulator import LLMSimulator
-from rlver.components.users.scripted.appraiser import Exchange
+from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
+from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.tasks.studies.consistency.consistency import (
     AGAIN,
     PARAPHRASED,
@@ -37,11 +36,11 @@ PERSONAS = {persona.persona_id: persona for persona in people()[1]}
 SAMPLES = 300
 
 
-def asked(appraiser: Appraiser, dialogues: Sequence[Dialogue], times: int) -> list[Asking]:
+def asked(appraiser: AppraiserKind, dialogues: Sequence[Dialogue], times: int) -> list[Asking]:
     return [one for dialogue in dialogues for one in asyncio.run(ask_again(appraiser, dialogue, PERSONAS[dialogue.persona_id], times))]
 
 
-def measured(appraiser: Appraiser, dialogues: Sequence[Dialogue], times: int) -> dict[str, Consistency]:
+def measured(appraiser: AppraiserKind, dialogues: Sequence[Dialogue], times: int) -> dict[str, Consistency]:
     return {row.probe: row for row in consistency_of(asked(appraiser, dialogues, times), SAMPLES, 1)}
 
 
@@ -68,13 +67,29 @@ class Moody:
     answers: Sequence[int | None]
     asked: list[tuple[Persona, tuple[Exchange, ...], int, int]] = field(default_factory=list)
     name: str = "moody"
+    tag: SimulatorTag = field(default_factory=lambda: SimulatorTag(kind="moody", difficulty="any", version="1"))
 
-    async def change_after(self, persona: Persona, exchanges: Sequence[Exchange], emotion: int, seed: int) -> int:
-        self.asked.append((persona, tuple(exchanges), emotion, seed))
-        answer = self.answers[(len(self.asked) - 1) % len(self.answers)]
+    def appraiser(self, about: About, seed: int) -> MoodyAppraiser:
+        assert about.persona is not None
+        return MoodyAppraiser(self, about.persona, seed)
+
+    def refusal(self, turns: Sequence[Turn]) -> str | None:
+        return None
+
+
+@dataclass
+class MoodyAppraiser:
+    kind: Moody
+    persona: Persona
+    seed: int
+
+    async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
+        asked, answers = self.kind.asked, self.kind.answers
+        asked.append((self.persona, tuple(exchanges), emotion, self.seed))
+        answer = answers[(len(asked) - 1) % len(answers)]
         if answer is None:
             raise SimulatorUnavailable("no usable answer")
-        return answer
+        return Appraisal(content="", target="", activity="", feeling="", change=answer)
 
 
 def test_variance_direction_and_sameness_are_counted_by_hand() -> None:

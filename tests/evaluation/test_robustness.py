@@ -11,7 +11,8 @@ from shifted import held_with, unseen_people
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
-from rlver.components.replay.opinions import ScriptedAppraiser, final_emotions
+from rlver.components.replay.reappraisal import final_emotions
+from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.components.users.shifts.users import UNSHIFTED, users
 from rlver.tasks.studies.robustness.robustness import rows, second_opinion, sign_flip_p
 

@@ -20,7 +20,7 @@ from rlver.components.replay.reappraisal import reappraise
 from rlver.components.replay.verification import NotRederivable, first_difference
 from rlver.components.users import scripted
 from rlver.components.users.scripted.reading import content_of, words_of
-from rlver.components.users.scripted.simulator import VERSION
+from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser
 from rlver.components.users.shifts.persons import with_a_training_story, with_training_names
 from rlver.components.users.shifts.users import SHIFTS, UNSHIFTED, ShiftedUser, UnknownVersion, user_of, users
 from rlver.components.users.shifts.words import cues_of
@@ -194,7 +194,7 @@ def test_a_shifted_dialogue_is_derived_again_from_its_tag_and_from_its_own_words
         reread = Dialogue.model_validate_json(dialogue.model_dump_json())
         assert first_difference(reread, personas) is None
         row = recording_of(reread.model_dump(mode="json"), "n")
-        again = reappraise(row, personas[dialogue.persona_id], dialogue.simulator.difficulty, EmotionRules())
+        again = reappraise(row, personas[dialogue.persona_id], ScriptedAppraiser(dialogue.simulator.difficulty), EmotionRules())
         assert [turn.appraisal for turn in again.turns] == [turn.appraisal for turn in dialogue.turns]
 
 

@@ -9,14 +9,15 @@ from fakes import REPLIES, people, scripted_dialogues
 
 from rlver.components.domain.emotion import EmotionRules, check_arithmetic
 from rlver.components.domain.persona import HiddenNeed, Persona
+from rlver.components.domain.protocols import About
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason
 from rlver.components.formats.foreign import Recording, recording_of
-from rlver.components.replay.reappraisal import BLIND, INFORMED, UnreadableLanguage, listener_of, reappraise
+from rlver.components.replay.reappraisal import UnreadableLanguage, reappraise
 from rlver.components.replay.verification import NotRederivable, first_difference
-from rlver.components.users.scripted.appraiser import Listener
-from rlver.components.users.scripted.simulator import VERSION
+from rlver.components.users.scripted.appraiser import Listener, listener_of
+from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser
 
-RULES = EmotionRules()
+RULES, VANILLA = EmotionRules(), ScriptedAppraiser("vanilla")
 
 
 @pytest.fixture(scope="module")
@@ -127,17 +128,17 @@ def recorded(dialogue: Dialogue, **changes: Any) -> Recording:
 
 def test_our_own_dialogues_are_appraised_as_they_were(dialogues: list[Dialogue], personas: dict[str, Persona]) -> None:
     for dialogue in dialogues:
-        again = reappraise(recorded(dialogue), personas[dialogue.persona_id], "vanilla", RULES)
+        again = reappraise(recorded(dialogue), personas[dialogue.persona_id], VANILLA, RULES)
         assert again.turns == dialogue.turns and again.emotion_final == dialogue.emotion_final
         assert again.stop_reason == dialogue.stop_reason
-        assert again.simulator == SimulatorTag(kind=INFORMED, difficulty="vanilla", version=VERSION)
+        assert again.simulator == SimulatorTag(kind="scripted-appraiser", difficulty="vanilla", version=VERSION)
         assert first_difference(again, personas) is None
 
 
 def test_an_unknown_need_is_appraised_without_one_and_stays_as_it_was_written(dialogues: list[Dialogue]) -> None:
     for need in ("a hug", None):
-        again = reappraise(recorded(dialogues[0], hidden_need=need), None, "vanilla", RULES)
-        assert again.hidden_need == need and again.simulator.kind == BLIND
+        again = reappraise(recorded(dialogues[0], hidden_need=need), None, VANILLA, RULES)
+        assert again.hidden_need == need and again.simulator.kind == "scripted-appraiser-without-persona"
         check_arithmetic(again)
         assert first_difference(again, {}) is None
         told = {item.what for turn in again.turns if turn.appraisal for item in turn.appraisal.evidence}
@@ -145,10 +146,10 @@ def test_an_unknown_need_is_appraised_without_one_and_stays_as_it_was_written(di
 
 
 def test_a_known_need_is_used_without_a_persona(dialogues: list[Dialogue], personas: dict[str, Persona]) -> None:
-    assert listener_of("deep_empathy", None) == Listener(HiddenNeed.DEEP_EMPATHY)
+    assert listener_of(About(None, "deep_empathy")) == Listener(HiddenNeed.DEEP_EMPATHY)
     persona = people()[1][0]
-    assert listener_of("a hug", persona) == Listener(persona.hidden_need, persona.persona_class, persona.traits)
-    again = reappraise(recorded(dialogues[0]), None, "vanilla", RULES)
+    assert listener_of(About(persona, "a hug")) == Listener(persona.hidden_need, persona.persona_class, persona.traits)
+    again = reappraise(recorded(dialogues[0]), None, VANILLA, RULES)
     told = {item.what for turn in again.turns if turn.appraisal for item in turn.appraisal.evidence}
     assert told & {"serves_need", "misses_need"} and not any(what.startswith("class:") for what in told)
     assert first_difference(again, personas) is None, "what was appraised without a persona is verified without one"
@@ -156,7 +157,7 @@ def test_a_known_need_is_used_without_a_persona(dialogues: list[Dialogue], perso
 
 def test_every_reply_is_appraised_even_where_the_user_would_have_left() -> None:
     turns = [{"user": f"He said it again on day {day}.", "assistant": "Whatever."} for day in range(1, 13)]
-    again = reappraise(recording_of({"turns": turns}, "n"), None, "vanilla", RULES)
+    again = reappraise(recording_of({"turns": turns}, "n"), None, VANILLA, RULES)
     assert len(again.turns) == 12 and all(turn.appraisal for turn in again.turns)
     assert again.stop_reason is StopReason.EMOTION_FLOOR and again.emotion_final == 0
     check_arithmetic(again)
@@ -164,13 +165,13 @@ def test_every_reply_is_appraised_even_where_the_user_would_have_left() -> None:
 
 def test_the_recorded_start_is_kept_and_where_there_is_none_the_rules_say() -> None:
     row: dict[str, Any] = {"turns": [{"user": "My sister left.", "assistant": "I am so sorry, that sounds hard."}]}
-    assert reappraise(recording_of(row, "n"), None, "vanilla", RULES).emotion_start == 40
-    started = reappraise(recording_of({**row, "emotion_start": 70}, "n"), None, "vanilla", RULES)
+    assert reappraise(recording_of(row, "n"), None, VANILLA, RULES).emotion_start == 40
+    started = reappraise(recording_of({**row, "emotion_start": 70}, "n"), None, VANILLA, RULES)
     assert (started.emotion_start, started.emotion_final, started.stop_reason) == (70, 71, StopReason.GOODBYE)
 
 
 def test_a_failed_dialogue_stays_failed(dialogues: list[Dialogue]) -> None:
-    again = reappraise(recorded(dialogues[0], error="ContextFull: x"), None, "vanilla", RULES)
+    again = reappraise(recorded(dialogues[0], error="ContextFull: x"), None, VANILLA, RULES)
     assert again.stop_reason is StopReason.FAILED and again.emotion_final is None and again.error == "ContextFull: x"
     check_arithmetic(again)
 
@@ -178,9 +179,9 @@ def test_a_failed_dialogue_stays_failed(dialogues: list[Dialogue]) -> None:
 def test_another_language_is_refused_rather_than_scored_as_gibberish() -> None:
     chinese = recording_of({"turns": [{"user": "最近有些事搞得我头大，张浩那个态度。", "assistant": "听你这么说。"}]}, "n")
     with pytest.raises(UnreadableLanguage, match="reads English only"):
-        reappraise(chinese, None, "vanilla", RULES)
+        reappraise(chinese, None, VANILLA, RULES)
 
 
 def test_an_unknown_difficulty_is_refused(dialogues: list[Dialogue]) -> None:
     with pytest.raises(ValueError, match="unknown difficulty 'brutal'"):
-        reappraise(recorded(dialogues[0]), None, "brutal", RULES)
+        reappraise(recorded(dialogues[0]), None, ScriptedAppraiser("brutal"), RULES)

@@ -12,10 +12,11 @@ import pytest
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import HiddenNeed, Persona, PersonaClass
+from rlver.components.domain.protocols import Exchange
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.policy.tiny.model import hold
 from rlver.components.policy.tiny.supporters import mixed, random_strategy
-from rlver.components.users.scripted.appraiser import Exchange, Listener, appraise
+from rlver.components.users.scripted.appraiser import Listener, appraise
 from rlver.components.users.scripted.effects import DIFFICULTIES, HARM, SERVES, Difficulty
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 

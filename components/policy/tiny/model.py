@@ -9,10 +9,10 @@ The warm-start corpus: dialogues of a mixed supporter with the real simulator, a
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -21,7 +21,7 @@ from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer
 
 from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Simulator
+from rlver.components.domain.protocols import Simulator, now
 from rlver.components.domain.thinking import CLOSE, OPEN
 from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment
 
@@ -81,9 +81,6 @@ def new_model(tokenizer: Any, hidden_size: int, layers: int, heads: int, max_pos
     return Qwen2ForCausalLM(config)
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True)
 class CorpusDialogue:
     """A dialogue to learn from: alternating user messages and supporter moves, spoken with or without thoughts."""
@@ -99,16 +96,16 @@ def hold(persona: Persona, supporter: Supporter, simulator: Simulator, rules: Em
     """One dialogue between a scripted supporter and a scripted user, by the same rules as everywhere."""
     random = Random(f"{seed}|{persona.persona_id}")
     session = simulator.session(persona, seed)
-    utterance = _now(session.open())
+    utterance = now(session.open())
     users, cues, moves = [utterance.text], [utterance.cue is True], list[Move]()
     emotion = rules.start
     while True:
         move = supporter(SupportMoment(persona, users, cues, moves), random)
-        emotion = apply_change(emotion, _now(session.appraise(move.reply)).change)
+        emotion = apply_change(emotion, now(session.appraise(move.reply)).change)
         moves.append(move)
         if stop_reason(emotion, len(moves), False, rules):
             return CorpusDialogue(persona.persona_id, thinking, tuple(users), tuple(moves), emotion)
-        utterance = _now(session.speak(emotion))
+        utterance = now(session.speak(emotion))
         users.append(utterance.text)
         cues.append(utterance.cue is True)
 
@@ -132,13 +129,3 @@ def corpus(
 def said(move: Move, thinking: bool) -> str:
     """A move as the policy would say it."""
     return f"{OPEN}{move.think}{CLOSE}{move.reply}" if thinking else move.reply
-
-
-def _now(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    raise RuntimeError("a scripted session must not wait")

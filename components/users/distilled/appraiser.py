@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import SimulatorUnavailable, Utterance
+from rlver.components.domain.protocols import About, Exchange, SimulatedUser, SpeakerKind, exchanges_of, now
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
 from rlver.components.users.distilled import features as columns
-from rlver.components.users.distilled.features import Known, Moment, known_of
+from rlver.components.users.distilled.features import Known, known_from, moments_of
 from rlver.components.users.distilled.folder import read_folder
 from rlver.components.users.distilled.heads import Head
-from rlver.components.users.distilled.model import Distilled, Judgement, Listening, UnfamiliarUser
+from rlver.components.users.distilled.model import Distilled, Judgement, Listening
 from rlver.components.users.distilled.ngrams import CLAUSE, Text, read
 
+KIND = "distilled"
+ANY_DIFFICULTY = "recorded"  # that of the users it was learned from
 SPANS, LONGEST_SPAN = 2, 160  # spans shown for each text; characters of the longest
 _REASONS = {
     "mood": "what the user's words tell of the mood",
@@ -45,32 +46,54 @@ _UNREADABLE = {
 }
 
 
-@dataclass
+@dataclass(frozen=True)
 class DistilledAppraiser:
-    """Appraises the replies of one dialogue, in their order."""
+    """The one that was learned from recordings. Raises UnfamiliarUser for a user it knows nothing of."""
+
+    model: Distilled
+
+    @property
+    def name(self) -> str:
+        return self.model.version
+
+    @property
+    def tag(self) -> SimulatorTag:
+        return SimulatorTag(kind=KIND, difficulty=ANY_DIFFICULTY, version=self.model.version)
+
+    def appraiser(self, about: About, seed: int = 0) -> Follower:
+        return Follower(self.model, known_from(about.hidden_need, about.original, about.persona))
+
+    def refusal(self, turns: Sequence[Turn]) -> str | None:
+        return None
+
+
+@dataclass
+class Follower:
+    """Appraises the replies of one dialogue. What was read is kept, so a dialogue asked about in its order is read once."""
 
     model: Distilled
     known: Known
-    _users: list[str] = field(default_factory=list)
-    _replies: list[str] = field(default_factory=list)
+    _heard: list[Exchange] = field(default_factory=list)
     _listening: Listening = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._listening = Listening(self.model, self.known.need)
-
-    def appraise(self, user: str, reply: str) -> Appraisal:
-        """How the user feels about `reply` to the message `user`. Raises UnfamiliarUser."""
-        self._users.append(user)
-        self._replies.append(reply)
-        judgement = self._listening.judge(Moment(self.known, tuple(self._users), tuple(self._replies)))
-        evidence = tuple(_evidence(self.model, self.known.need, judgement, read(user), read(reply)))
+    async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
+        """See Appraiser; the emotion is read from the user's words. Raises UnfamiliarUser."""
+        heard, self._heard = self._heard, []
+        if not heard or list(exchanges[:-1]) != heard:
+            heard, self._listening = [], Listening(self.model, self.known.need)
+        users, replies = [one.user for one in exchanges], [one.reply for one in exchanges]
+        for moment in moments_of(self.known, users, replies)[len(heard) :]:
+            judgement = self._listening.judge(moment)
+        self._heard = list(exchanges)
+        last = exchanges[-1]
+        evidence = tuple(_evidence(self.model, self.known.need, judgement, read(last.user), read(last.reply)))
         return _in_words(judgement, evidence)
 
 
 def appraisals(model: Distilled, known: Known, turns: Sequence[Turn]) -> list[Appraisal]:
     """The appraisal of every reply of a recorded dialogue. Raises UnfamiliarUser."""
-    appraiser = DistilledAppraiser(model, known)
-    return [appraiser.appraise(turn.user, turn.assistant) for turn in turns]
+    follower, exchanges = Follower(model, known), exchanges_of(turns)
+    return [now(follower.appraise(exchanges[: number + 1], 0)) for number in range(len(exchanges))]
 
 
 def _evidence(model: Distilled, need: str | None, judgement: Judgement, user: Text, reply: Text) -> Iterator[Evidence]:
@@ -127,33 +150,11 @@ def _in_words(judgement: Judgement, evidence: tuple[Evidence, ...]) -> Appraisal
     )
 
 
-KIND = "distilled"
-
-
-class SpeakerSession(Protocol):
-    """A user session that can be told what it feels."""
-
-    async def open(self) -> Utterance: ...
-
-    async def hear(self, reply: str, appraisal: Appraisal) -> None:
-        """Take `reply` and what another appraiser made of it, in place of `appraise`."""
-        ...
-
-    async def speak(self, emotion: int) -> Utterance: ...
-
-
-class Speaker(Protocol):
-    @property
-    def tag(self) -> SimulatorTag: ...
-
-    def session(self, persona: Persona, seed: int) -> SpeakerSession: ...
-
-
 @dataclass(frozen=True)
 class DistilledSimulator:
-    """`folder` is what `rlver distil` wrote; it is read when it is first needed."""
+    """Users who speak as another simulator does. `folder` is what `rlver distil` wrote; it is read when it is first needed."""
 
-    speaker: Speaker
+    speaker: SpeakerKind
     folder: Path
 
     @property
@@ -163,33 +164,6 @@ class DistilledSimulator:
             kind=f"{KIND}+{spoken.kind}", difficulty=spoken.difficulty, version=f"{read_folder(self.folder).version} {spoken.version}"
         )
 
-    def session(self, persona: Persona, seed: int) -> DistilledSession:
-        return DistilledSession(self.speaker.session(persona, seed), DistilledAppraiser(read_folder(self.folder), known_of(persona)))
-
-
-@dataclass
-class DistilledSession:
-    """One user in one dialogue, for life."""
-
-    speaker: SpeakerSession
-    appraiser: DistilledAppraiser
-    _message: str = field(default="", init=False)
-
-    async def open(self) -> Utterance:
-        return self._said(await self.speaker.open())
-
-    async def appraise(self, reply: str) -> Appraisal:
-        """See UserSession. Raises SimulatorUnavailable for a user unlike the recorded ones: better no reward than a made-up one."""
-        try:
-            appraisal = self.appraiser.appraise(self._message, reply)
-        except UnfamiliarUser as error:
-            raise SimulatorUnavailable(str(error)) from error
-        await self.speaker.hear(reply, appraisal)
-        return appraisal
-
-    async def speak(self, emotion: int) -> Utterance:
-        return self._said(await self.speaker.speak(emotion))
-
-    def _said(self, utterance: Utterance) -> Utterance:
-        self._message = utterance.text
-        return utterance
+    def session(self, persona: Persona, seed: int) -> SimulatedUser:
+        speaker = self.speaker.speaker(persona, seed)
+        return SimulatedUser(DistilledAppraiser(read_folder(self.folder)).appraiser(About(persona)), speaker)

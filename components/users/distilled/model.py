@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rlver.components.domain.protocols import UnfamiliarUser
 from rlver.components.users.distilled import features as columns
 from rlver.components.users.distilled.features import Moment, measures
 from rlver.components.users.distilled.guard import Guard, Unreadable
@@ -16,10 +17,6 @@ from rlver.components.users.distilled.ngrams import Text, read
 
 CODE_VERSION = "distilled-1"  # raise it whenever the same folder could give another change
 LEAST_USER_UNITS = 5  # a user who has said less is not yet told from anybody
-
-
-class UnfamiliarUser(ValueError):
-    """Nothing was learned about users who talk like this; the message says how unlike the recorded ones they are."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,20 +21,12 @@ from pydantic import BaseModel
 
 from rlver.components.domain.emotion import tier
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import SimulatorUnavailable
+from rlver.components.domain.protocols import Exchange, SimulatorUnavailable
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointRefused, EndpointUnavailable, Message, NotRecorded
 from rlver.components.users.llm.answers import AppraisalAnswer, CombinedAnswer, SpeechAnswer, UnparsableAnswer
 from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters
 from rlver.components.users.llm.prompts import fill, persona_text, quoted, said
-
-
-@dataclass(frozen=True)
-class LLMExchange:
-    """What the person said and what the other side replied."""
-
-    message: str
-    reply: str
 
 
 @dataclass(frozen=True)
@@ -50,12 +42,12 @@ class LLMQuestions:
         words = self._words("ask.open", tier=tier(emotion))
         return self._request("speak", words, self.parameters.speaker, SpeechAnswer, call_seed(self.persona.persona_id, 0, 0, "open"))
 
-    def appraisal(self, emotion: int, exchanges: Sequence[LLMExchange], seed: int) -> ChatRequest:
+    def appraisal(self, emotion: int, exchanges: Sequence[Exchange], seed: int) -> ChatRequest:
         """How the last reply is taken; `emotion` is the one before it. Vanilla sees one history, challenging the last exchange apart."""
         words = self._words("ask.appraise", emotion=str(emotion), quoted=quoted(self._heard(exchanges)))
         return self._request("appraise", words, self.parameters.appraiser, AppraisalAnswer, self._seed(seed, exchanges, "appraise"))
 
-    def speech(self, emotion: int, exchanges: Sequence[LLMExchange], appraisal: Appraisal, seed: int) -> ChatRequest:
+    def speech(self, emotion: int, exchanges: Sequence[Exchange], appraisal: Appraisal, seed: int) -> ChatRequest:
         """The next message, at the tier of `emotion` (now, after the appraisal). Challenging does not hear the inner monologue."""
         subjective = (
             {"feeling": appraisal.feeling} if self.difficulty == "challenging" else appraisal.model_dump(include={"activity", "feeling"})
@@ -64,7 +56,7 @@ class LLMQuestions:
         words = self._words("ask.speak", tier=tier(emotion), quoted=quoted(self._apart(exchanges) | felt))
         return self._request("speak", words, self.parameters.speaker, SpeechAnswer, self._seed(seed, exchanges, "speak"))
 
-    def combined(self, emotion: int, exchanges: Sequence[LLMExchange], seed: int) -> ChatRequest:
+    def combined(self, emotion: int, exchanges: Sequence[Exchange], seed: int) -> ChatRequest:
         """Appraisal and next message in one answer; `emotion` is the one before the last reply."""
         words = self._words("ask.combined", emotion=str(emotion), quoted=quoted(self._heard(exchanges)))
         return self._request("combined", words, self.parameters.appraiser, CombinedAnswer, self._seed(seed, exchanges, "combined"))
@@ -99,17 +91,17 @@ class LLMQuestions:
     def _words(self, name: str, **values: str) -> str:
         return fill(f"{name}.{self.persona.language}", **values)
 
-    def _heard(self, exchanges: Sequence[LLMExchange]) -> dict[str, Any]:
+    def _heard(self, exchanges: Sequence[Exchange]) -> dict[str, Any]:
         return self._apart(exchanges) if self.difficulty == "challenging" else {"dialogue": self._pieces(exchanges)}
 
-    def _apart(self, exchanges: Sequence[LLMExchange]) -> dict[str, Any]:
+    def _apart(self, exchanges: Sequence[Exchange]) -> dict[str, Any]:
         return {"earlier": self._pieces(exchanges[:-1]), "last_exchange": self._pieces(exchanges[-1:])}
 
-    def _pieces(self, exchanges: Sequence[LLMExchange]) -> list[Mapping[str, str | int]]:
+    def _pieces(self, exchanges: Sequence[Exchange]) -> list[Mapping[str, str | int]]:
         longest = self.parameters.max_quoted_characters
-        return [said(who, text, longest) for one in exchanges for who, text in (("person", one.message), ("other", one.reply))]
+        return [said(who, text, longest) for one in exchanges for who, text in (("person", one.user), ("other", one.reply))]
 
-    def _seed(self, seed: int, exchanges: Sequence[LLMExchange], step: str) -> int:
+    def _seed(self, seed: int, exchanges: Sequence[Exchange], step: str) -> int:
         return call_seed(self.persona.persona_id, seed, len(exchanges), step)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from rlver.components.domain.emotion import LARGEST_CHANGE
 from rlver.components.domain.persona import HiddenNeed, PersonaClass
+from rlver.components.domain.protocols import About, Exchange
 from rlver.components.domain.transcript import Appraisal, Evidence
 from rlver.components.users.scripted.effects import (
     CLASS_EFFECT,
@@ -44,12 +45,11 @@ class Listener:
     traits: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """One earlier exchange: what the user said and what the assistant replied."""
-
-    user: str
-    reply: str
+def listener_of(about: About) -> Listener:
+    """Need, class and traits of the persona, else the recorded need if it is one of the eight, else nothing."""
+    if about.persona is not None:
+        return Listener(about.persona.hidden_need, about.persona.persona_class, about.persona.traits)
+    return Listener(next((need for need in HiddenNeed if need.value == about.hidden_need), None))
 
 
 def appraise(listener: Listener, difficulty: Difficulty, earlier: Sequence[Exchange], user: str, reply: str) -> Appraisal:

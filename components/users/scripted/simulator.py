@@ -1,4 +1,4 @@
-"""The scripted simulator behind the common protocol; and the version that every transcript carries.
+"""The scripted user: its appraiser, its speaker, the simulator of both, and the version that every transcript carries.
 
 What the user says next: a reaction to the last reply, the mood of the talk, the next piece of the story, and often a cue to the need.
 """
@@ -17,12 +17,21 @@ from ruamel.yaml import YAML
 
 from rlver.components.domain.emotion import tier
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Utterance
-from rlver.components.domain.transcript import Appraisal, SimulatorTag
-from rlver.components.users.scripted.appraiser import Exchange, Listener, appraise
-from rlver.components.users.scripted.effects import DIFFICULTIES
+from rlver.components.domain.protocols import About, Exchange, SimulatedUser, Utterance
+from rlver.components.domain.transcript import Appraisal, SimulatorTag, Turn
+from rlver.components.users.scripted.appraiser import Listener, appraise, listener_of
+from rlver.components.users.scripted.effects import DIFFICULTIES, Difficulty
+from rlver.components.users.scripted.reading import read_reply
 
 VERSION = "scripted-3"  # raise it whenever a recorded emotion or message could come out differently
+
+
+_FEW_WORDS = 20  # fewer words of a user, none of them common, may be slang and not another language
+
+
+def _known(difficulty: str) -> None:
+    if difficulty not in DIFFICULTIES:
+        raise ValueError(f"unknown difficulty {difficulty!r}: choose one of {', '.join(DIFFICULTIES)}")
 
 
 @dataclass(frozen=True)
@@ -32,25 +41,70 @@ class ScriptedSimulator:
     difficulty: str
 
     def __post_init__(self) -> None:
-        if self.difficulty not in DIFFICULTIES:
-            raise ValueError(f"unknown difficulty {self.difficulty!r}: choose one of {', '.join(DIFFICULTIES)}")
+        _known(self.difficulty)
 
     @property
     def tag(self) -> SimulatorTag:
         return SimulatorTag(kind="scripted", difficulty=self.difficulty, version=VERSION)
 
-    def session(self, persona: Persona, seed: int) -> ScriptedSession:
-        return ScriptedSession(persona, seed, self.difficulty)
+    def session(self, persona: Persona, seed: int) -> SimulatedUser:
+        return SimulatedUser(ScriptedAppraiser(self.difficulty).appraiser(About(persona), seed), self.speaker(persona, seed))
+
+    def speaker(self, persona: Persona, seed: int) -> ScriptedSpeaker:
+        return ScriptedSpeaker(persona, seed, DIFFICULTIES[self.difficulty].cue_rate)
+
+
+@dataclass(frozen=True)
+class ScriptedAppraiser:
+    """The explicit rules; emotion and seed play no part in them. Reads English only."""
+
+    difficulty: str
+
+    def __post_init__(self) -> None:
+        _known(self.difficulty)
+
+    @property
+    def name(self) -> str:
+        return f"scripted:{self.difficulty}"
+
+    @property
+    def tag(self) -> SimulatorTag:
+        return SimulatorTag(kind="scripted", difficulty=self.difficulty, version=VERSION)
+
+    def appraiser(self, about: About, seed: int = 0) -> _Listening:
+        return _Listening(listener_of(about), DIFFICULTIES[self.difficulty])
+
+    def refusal(self, turns: Sequence[Turn]) -> str | None:
+        """For users who do not speak English. A few words of slang say little, so the replies are read with them; smileys and silence say
+        nothing. What a policy writes is its own business otherwise, and is judged."""
+        said = "\n".join(turn.user for turn in turns)
+        letters = [character for character in said if character.isalpha()]
+        reading = read_reply(said)
+        if not letters or (reading.word_count and reading.is_english):
+            return None
+        is_short = reading.word_count < _FEW_WORDS and sum(map(str.isascii, letters)) > len(letters) / 2
+        if is_short and read_reply("\n".join([said, *(turn.assistant for turn in turns)])).is_english:
+            return None
+        return "the scripted appraiser reads English only"
+
+
+@dataclass(frozen=True)
+class _Listening:
+    listener: Listener
+    difficulty: Difficulty
+
+    async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
+        *earlier, last = exchanges
+        return appraise(self.listener, self.difficulty, earlier, last.user, last.reply)
 
 
 @dataclass
-class ScriptedSession:
-    """One user in one dialogue. Keeps the dialogue so far and nothing else."""
+class ScriptedSpeaker:
+    """Tells the persona's story in one dialogue, and remembers what it said, what of it was a cue, and the last change."""
 
     persona: Persona
     seed: int
-    difficulty: str
-    _earlier: list[Exchange] = field(default_factory=list)
+    cue_rate: float
     _messages: list[str] = field(default_factory=list)
     _cues: list[bool] = field(default_factory=list)
     _last_change: int = 0
@@ -58,20 +112,11 @@ class ScriptedSession:
     async def open(self) -> Utterance:
         return self._said(opening(self.persona))
 
-    async def appraise(self, reply: str) -> Appraisal:
-        listener = Listener(self.persona.hidden_need, self.persona.persona_class, self.persona.traits)
-        appraisal = appraise(listener, DIFFICULTIES[self.difficulty], self._earlier, self._messages[-1], reply)
-        await self.hear(reply, appraisal)
-        return appraisal
-
     async def hear(self, reply: str, appraisal: Appraisal) -> None:
-        """Take `reply` and what was made of it, also by another appraiser."""
-        self._earlier.append(Exchange(self._messages[-1], reply))
         self._last_change = appraisal.change
 
     async def speak(self, emotion: int) -> Utterance:
-        cue_rate = DIFFICULTIES[self.difficulty].cue_rate
-        return self._said(next_message(self.persona, self.seed, cue_rate, self._messages, self._cues, self._last_change, emotion))
+        return self._said(next_message(self.persona, self.seed, self.cue_rate, self._messages, self._cues, self._last_change, emotion))
 
     def _said(self, utterance: Utterance) -> Utterance:
         self._messages.append(utterance.text)

@@ -1,24 +1,20 @@
 """What a shift is: a change of the persona, or of the words in which its user says what it means. Pure functions; randomness comes in.
 
-The scripted user under a shift, behind the common protocol.
-
 All shifts by name, and the users that a robustness report asks: who they are is the tag in the transcript, and nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Simulator, Utterance
+from rlver.components.domain.protocols import About, SimulatedUser, Simulator, Speaker, Utterance
 from rlver.components.domain.transcript import Appraisal, SimulatorTag
 from rlver.components.personas.people import stable_hash
-from rlver.components.users.scripted import simulator as speaker
-from rlver.components.users.scripted.appraiser import Exchange, Listener, appraise
 from rlver.components.users.scripted.effects import DIFFICULTIES
-from rlver.components.users.scripted.simulator import VERSION, ScriptedSimulator
+from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser, ScriptedSimulator
 from rlver.components.users.shifts import persons
 from rlver.components.users.shifts import words as styles
 from rlver.components.users.shifts.words import in_unseen_cues
@@ -63,45 +59,35 @@ class ShiftedUser:
     def tag(self) -> SimulatorTag:
         return SimulatorTag(kind="scripted", difficulty=self.difficulty, version=f"{VERSION}+{self.shift.tag}")
 
-    def session(self, persona: Persona, seed: int) -> ShiftedSession:
-        return ShiftedSession(self.shift.person(persona), seed, self.difficulty, self.shift)
+    def session(self, persona: Persona, seed: int) -> SimulatedUser:
+        person = self.shift.person(persona)
+        speaker = ShiftedSpeaker(ScriptedSimulator(self.difficulty).speaker(person, seed), self.shift, person, seed)
+        return SimulatedUser(ScriptedAppraiser(self.difficulty).appraiser(About(person), seed), speaker)
 
 
 @dataclass
-class ShiftedSession:
-    """One user in one dialogue. `_meant` and `_said` are the same messages before and after the shift."""
+class ShiftedSpeaker:
+    """Puts the words of a shift over those of another speaker, who remembers what was meant."""
 
+    speaker: Speaker
+    shift: Shift
     persona: Persona
     seed: int
-    difficulty: str
-    shift: Shift
-    _meant: list[str] = field(default_factory=list)
-    _said: list[str] = field(default_factory=list)
-    _cues: list[bool] = field(default_factory=list)
-    _earlier: list[Exchange] = field(default_factory=list)
-    _last_change: int = 0
+    _messages: int = 0
 
     async def open(self) -> Utterance:
-        return self._utter(speaker.opening(self.persona))
+        return self._shifted(await self.speaker.open())
 
-    async def appraise(self, reply: str) -> Appraisal:
-        listener = Listener(self.persona.hidden_need, self.persona.persona_class, self.persona.traits)
-        appraisal = appraise(listener, DIFFICULTIES[self.difficulty], self._earlier, self._said[-1], reply)
-        self._earlier.append(Exchange(self._said[-1], reply))
-        self._last_change = appraisal.change
-        return appraisal
+    async def hear(self, reply: str, appraisal: Appraisal) -> None:
+        await self.speaker.hear(reply, appraisal)
 
     async def speak(self, emotion: int) -> Utterance:
-        cue_rate = DIFFICULTIES[self.difficulty].cue_rate
-        return self._utter(speaker.next_message(self.persona, self.seed, cue_rate, self._meant, self._cues, self._last_change, emotion))
+        return self._shifted(await self.speaker.speak(emotion))
 
-    def _utter(self, meant: Utterance) -> Utterance:
-        random = Random(stable_hash(self.shift.tag, self.persona.persona_id, self.seed, len(self._said)))
-        said = replace(meant, text=self.shift.words(meant.text, self.persona, random))
-        self._meant.append(meant.text)
-        self._said.append(said.text)
-        self._cues.append(meant.cue is True)
-        return said
+    def _shifted(self, meant: Utterance) -> Utterance:
+        random = Random(stable_hash(self.shift.tag, self.persona.persona_id, self.seed, self._messages))
+        self._messages += 1
+        return replace(meant, text=self.shift.words(meant.text, self.persona, random))
 
 
 UNSHIFTED = "unshifted"

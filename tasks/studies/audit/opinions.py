@@ -20,6 +20,7 @@ from rlver.components.replay.reappraisal import UnreadableLanguage, reappraise
 from rlver.components.report.material import Checkpoints
 from rlver.components.scoring.behaviour import mean
 from rlver.components.scoring.statistics import Interval, paired_differences, paired_mean
+from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.tasks.studies.audit.checks import Check, judged, unknown
 from rlver.tasks.studies.audit.measures import speak_english
 
@@ -68,7 +69,7 @@ class OtherDifficulty:
             turns=dialogue.turns,
             left_out=0,
         )
-        return reappraise(recording, self.personas.get(dialogue.persona_id), self.difficulty, self.rules)
+        return reappraise(recording, self.personas.get(dialogue.persona_id), ScriptedAppraiser(self.difficulty), self.rules)
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import SimulatorUnavailable
+from rlver.components.domain.protocols import About, SimulatorUnavailable, exchanges_of, now
 from rlver.components.domain.transcript import Dialogue
-from rlver.components.replay.reappraisal import appraisals_of, listener_of
 from rlver.components.rollout.episode import Job, check_failed
 from rlver.components.scoring.acts import STRATEGIES
 from rlver.components.scoring.statistics import Estimated, proportion
 from rlver.components.settings.settings import Settings
 from rlver.components.users.scripted.effects import HARM
 from rlver.components.users.scripted.reading import read_reply
+from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.progress import DialogueProgress
 
@@ -80,17 +80,16 @@ async def _changes(
     talk: Conversation, contexts: Sequence[Dialogue], people: Mapping[str, Persona], difficulty: str, settings: Settings
 ) -> list[tuple[str, int]]:
     """(persona_id, change) of every dominated reply, as an LLM user of `difficulty` takes it; one that gives no answer is left out."""
-    from rlver.components.users.llm.questions import LLMExchange
-    from rlver.components.users.llm.simulator import LLMSimulator
+    from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
 
     user = talk.user(settings, difficulty)
     assert isinstance(user, LLMSimulator) and talk.connection is not None
 
     async def one(dialogue: Dialogue, number: int) -> tuple[str, int] | SimulatorUnavailable:
-        exchanges = [LLMExchange(turn.user, turn.assistant) for turn in dialogue.turns[: number + 1]]
         before = dialogue.turns[number - 1].emotion if number else dialogue.emotion_start
         try:
-            appraisal = await user.appraise_after(people[dialogue.persona_id], exchanges, before or 0, dialogue.seed)
+            appraiser = LLMAppraiser(user).appraiser(About(people[dialogue.persona_id]), dialogue.seed)
+            appraisal = await appraiser.appraise(exchanges_of(dialogue.turns[: number + 1]), before or 0)
         except SimulatorUnavailable as error:
             return error
         return dialogue.persona_id, appraisal.change
@@ -147,9 +146,10 @@ def strategy_acceptance(dialogues: Iterable[Dialogue], personas: Mapping[str, Pe
     """
     changes = []
     for dialogue in dialogues:
-        listener = listener_of(dialogue.hidden_need, personas.get(dialogue.persona_id))
-        appraisals = appraisals_of(listener, difficulty, dialogue.turns)
-        changes += [(dialogue.persona_id, appraisals[number].change) for number in dominated_turns(dialogue)]
+        about = About(personas.get(dialogue.persona_id), dialogue.hidden_need)
+        appraiser = ScriptedAppraiser(difficulty).appraiser(about)
+        appraisals = [now(appraiser.appraise(exchanges_of(dialogue.turns[: n + 1]), 0)) for n in dominated_turns(dialogue)]
+        changes += [(dialogue.persona_id, appraisal.change) for appraisal in appraisals]
     return acceptance(changes)
 
 

@@ -12,7 +12,7 @@ from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, FiguresOut, Perso
 from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 
 if TYPE_CHECKING:
-    from rlver.components.replay.opinions import Appraiser
+    from rlver.components.domain.protocols import AppraiserKind
     from rlver.tasks.studies.consistency.consistency import Asking
 
 
@@ -53,7 +53,7 @@ def consistency(
             raise ValueError(f"dialogue {one.dialogue_id}: persona {one.persona_id} is not in {personas}; name its file (--personas)")
     asked = appraiser_of(appraiser, settings)
 
-    async def all_askings(who: Appraiser) -> list[Asking]:
+    async def all_askings(who: AppraiserKind) -> list[Asking]:
         shown = counted(dialogues, "dialogues")
         return [asking for one in shown for asking in await ask_again(who, one, known[one.persona_id], times)]
 

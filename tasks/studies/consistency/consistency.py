@@ -16,12 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import SimulatorUnavailable
+from rlver.components.domain.protocols import About, AppraiserKind, Exchange, SimulatorUnavailable, exchanges_of
 from rlver.components.domain.transcript import Dialogue
-from rlver.components.replay.opinions import Appraiser
 from rlver.components.scoring import statistics
 from rlver.components.scoring.statistics import Estimated, Interval
-from rlver.components.users.scripted.appraiser import Exchange
 
 AGAIN, REORDERED, PARAPHRASED = "asked again", "context reordered", "persona paraphrased"
 _SEED_STEP = 1_000_003  # far from the seeds of repeated dialogues, whose answers may be stored already
@@ -60,12 +58,12 @@ class Consistency:
         return self.variance.value == 0 and self.identical.value == 1
 
 
-async def ask_again(appraiser: Appraiser, dialogue: Dialogue, persona: Persona, times: int) -> list[Asking]:
+async def ask_again(appraiser: AppraiserKind, dialogue: Dialogue, persona: Persona, times: int) -> list[Asking]:
     """Every appraised reply of a dialogue under every probe. A context of fewer than two exchanges has no other order."""
     if times < 2:
         raise ValueError(f"to compare answers, ask at least 2 times, got {times}")
     turns = [turn for turn in dialogue.turns if turn.appraisal is not None]
-    exchanges = [Exchange(turn.user, turn.assistant) for turn in turns]
+    exchanges = exchanges_of(turns)
     before = [dialogue.emotion_start, *(turn.emotion for turn in turns if turn.emotion is not None)]
     other_words = paraphrased(persona)
     asked = [
@@ -76,7 +74,7 @@ async def ask_again(appraiser: Appraiser, dialogue: Dialogue, persona: Persona, 
 
 
 async def _probe_reply(
-    appraiser: Appraiser, dialogue: Dialogue, exchanges: Sequence[Exchange], emotion: int, wordings: tuple[Persona, Persona], times: int
+    appraiser: AppraiserKind, dialogue: Dialogue, exchanges: Sequence[Exchange], emotion: int, wordings: tuple[Persona, Persona], times: int
 ) -> list[Asking]:
     """`wordings`: the persona as it is and in other words."""
     *earlier, last = exchanges
@@ -95,9 +93,9 @@ async def _probe_reply(
     ]
 
 
-async def _answer(appraiser: Appraiser, persona: Persona, exchanges: Sequence[Exchange], emotion: int, seed: int) -> int | None:
+async def _answer(appraiser: AppraiserKind, persona: Persona, exchanges: Sequence[Exchange], emotion: int, seed: int) -> int | None:
     try:
-        return await appraiser.change_after(persona, exchanges, emotion, seed)
+        return (await appraiser.appraiser(About(persona), seed).appraise(exchanges, emotion)).change
     except SimulatorUnavailable:
         return None
 

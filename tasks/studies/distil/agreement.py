@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
-from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
+from rlver.components.domain.emotion import EmotionRules, emotions, stop_reason
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring.statistics import Interval, middle, pearson_of_sums, times_drawn
 from rlver.components.users.distilled.features import NAMES
@@ -41,8 +41,7 @@ class PairedAppraisals(NamedTuple):
 def free_run(dialogue: Dialogue, changes: Sequence[int], rules: EmotionRules) -> int:
     """The final emotion if these changes had decided: emotion and stop follow from them alone. A recording that ends first, ends it."""
     emotion = dialogue.emotion_start
-    for turn, change in enumerate(changes, start=1):
-        emotion = apply_change(emotion, change)
+    for turn, emotion in enumerate(emotions(dialogue.emotion_start, changes), start=1):
         if stop_reason(emotion, turn, wants_to_end=False, rules=rules) is not None:
             break
     return emotion

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
+from rlver.components.domain.emotion import EmotionRules, stop_reason
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import SimulatorUnavailable
-from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
+from rlver.components.domain.protocols import About, SimulatorUnavailable
+from rlver.components.domain.transcript import Dialogue, StopReason, Turn
 from rlver.components.users.distilled.features import known_from, moments_of
 from rlver.components.users.distilled.model import Distilled, Listening, UnfamiliarUser
-from rlver.components.users.llm.questions import LLMExchange
-from rlver.components.users.llm.simulator import LLMSimulator
+from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
 
-KIND = "llm-appraiser"
+KIND = "llm" + APPRAISER
 
 
 class Doubt(NamedTuple):
@@ -56,21 +55,18 @@ def within(ordered: Iterable[Doubt], most_replies: int) -> Iterator[Doubt]:
 
 async def felt_by(user: LLMSimulator, dialogue: Dialogue, persona: Persona, rules: EmotionRules) -> Dialogue:
     """The same words as this user feels them, up to where that user would have left. Raises SimulatorUnavailable and BudgetExceeded."""
-    emotion, ended = dialogue.emotion_start, StopReason.GOODBYE
-    turns, exchanges = list[Turn](), list[LLMExchange]()
-    for turn in dialogue.turns:
-        exchanges.append(LLMExchange(turn.user, turn.assistant))
-        appraisal = await user.appraise_after(persona, exchanges, emotion, dialogue.seed)
-        emotion = apply_change(emotion, appraisal.change)
-        turns.append(turn.model_copy(update={"emotion": emotion, "appraisal": appraisal}))
-        if (stop := stop_reason(emotion, len(turns), wants_to_end=False, rules=rules)) is not None:
+    kind, turns, ended = LLMAppraiser(user), list[Turn](), StopReason.GOODBYE
+    async for turn in appraised(kind.appraiser(About(persona), dialogue.seed), dialogue.emotion_start, dialogue.turns):
+        assert turn.emotion is not None
+        turns.append(turn)
+        if (stop := stop_reason(turn.emotion, len(turns), wants_to_end=False, rules=rules)) is not None:
             ended = stop
             break
     return dialogue.model_copy(
         update={
             "hidden_need": persona.hidden_need.value,
-            "simulator": SimulatorTag(kind=KIND, difficulty=user.tag.difficulty, version=user.tag.version),
-            "emotion_final": emotion,
+            "simulator": user.tag.model_copy(update={"kind": KIND}),
+            "emotion_final": turns[-1].emotion if turns else dialogue.emotion_start,
             "stop_reason": ended,
             "error": None,
             "turns": tuple(turns),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Simulator
+from rlver.components.domain.protocols import AppraiserKind, Simulator
 from rlver.components.domain.transcript import Dialogue
-from rlver.components.replay.opinions import Appraiser, final_emotions
+from rlver.components.replay.reappraisal import final_emotions
 from rlver.components.rollout.episode import Job, TooManyFailures
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, digest_of, load_settings, with_simulator
@@ -104,7 +104,7 @@ def _asked(
     persona_of = {persona.persona_id: persona for persona in people}
     asked = appraiser_of(named, settings)
 
-    async def emotions(appraiser: Appraiser) -> dict[str, dict[str, int]]:
+    async def emotions(appraiser: AppraiserKind) -> dict[str, dict[str, int]]:
         return {policy: await final_emotions(appraiser, dialogues, persona_of) for policy, dialogues in held.items()}
 
     return asked.appraiser.name, asked.run(emotions)

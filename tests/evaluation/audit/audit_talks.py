@@ -11,14 +11,14 @@ from random import Random
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import read_jsonl
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Simulator, Utterance
+from rlver.components.domain.protocols import Simulator, UserSession, Utterance
 from rlver.components.domain.transcript import Appraisal, Dialogue, SimulatorTag, StopReason, Turn
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.model import hold
 from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment
 from rlver.components.settings.settings import load_settings
-from rlver.components.users.scripted.simulator import ScriptedSession, ScriptedSimulator
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.tasks.studies.audit.audit import audit
 from rlver.tasks.studies.audit.cheats import GOOD, Cheat, Heard
 from rlver.tasks.studies.audit.opinions import other_difficulty
@@ -48,7 +48,7 @@ class GullibleUser:
 
 @dataclass(frozen=True)
 class GullibleSession:
-    speaker: ScriptedSession
+    speaker: UserSession
 
     async def open(self) -> Utterance:
         return await self.speaker.open()

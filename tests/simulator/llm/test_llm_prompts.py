@@ -9,13 +9,14 @@ import pytest
 from scripted_endpoint import ONE_CALL, TWO_CALLS
 
 from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Exchange
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatRequest
 from rlver.components.users.llm import prompts
 from rlver.components.users.llm.prompts import NEED_NAMES, persona_text
-from rlver.components.users.llm.questions import LLMExchange, LLMQuestions
+from rlver.components.users.llm.questions import LLMQuestions
 
-EXCHANGES = [LLMExchange("first message", "first reply"), LLMExchange("second message", "second reply")]
+EXCHANGES = [Exchange("first message", "first reply"), Exchange("second message", "second reply")]
 FELT = Appraisal(content="the-content", target="the-target", activity="the-activity", feeling="the-feeling", change=-3)
 
 

@@ -23,12 +23,13 @@ from ruamel.yaml import YAML
 from scripted_endpoint import ONE_CALL, TWO_CALLS, ScriptedEndpoint, step_of, usual
 
 from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Exchange
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatRequest
 from rlver.components.users.llm import questions
 from rlver.components.users.llm.answers import UnparsableAnswer, read_appraisal
 from rlver.components.users.llm.parameters import LLMUserParameters
-from rlver.components.users.llm.questions import LLMExchange, LLMQuestions
+from rlver.components.users.llm.questions import LLMQuestions
 from rlver.components.users.llm.simulator import LLMSimulator
 
 HONEST, TALKED_INTO = -2, 10
@@ -161,7 +162,7 @@ def test_an_injection_that_was_repeated_by_a_model_stays_quoted(injection: Injec
     for difficulty in ("vanilla", "challenging"):
         asked = LLMQuestions(persona, difficulty, TWO_CALLS)
         for text in injection.replies:
-            history = [LLMExchange(text, text), LLMExchange(text, text)]
+            history = [Exchange(text, text), Exchange(text, text)]
             felt = Appraisal(content=text, target=text[:3000], activity=text[:3000], feeling=text[:3000], change=0)
             assert not is_obeyed(asked.appraisal(40, history, 1), (text,)) and not is_obeyed(asked.speech(40, history, felt, 1), (text,))
             reason = refusal(text, persona)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Exchange
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatRequest
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters, Usage, dialogue_usage, tokens_in
-from rlver.components.users.llm.questions import LLMExchange, LLMQuestions
+from rlver.components.users.llm.questions import LLMQuestions
 
 MODEL = ModelParameters("m", 0.5, 1.0, 4096)
 PARAMETERS = LLMUserParameters(appraiser=MODEL, speaker=MODEL, combined=False, max_repairs=2, max_quoted_characters=4000)
@@ -26,7 +27,7 @@ def tokens(request: ChatRequest) -> float:
 
 def questions(persona: Persona, difficulty: str, exchanges: int) -> dict[str, ChatRequest]:
     message, reply, reason = WORDS[persona.language]
-    said = [LLMExchange(message, reply)] * exchanges
+    said = [Exchange(message, reply)] * exchanges
     felt = Appraisal(content=reason, target=reason, activity=reason, feeling=reason, change=5)
     asked = LLMQuestions(persona, difficulty, PARAMETERS)
     return {"appraise": asked.appraisal(40, said, 1), "speak": asked.speech(40, said, felt, 1), "combined": asked.combined(40, said, 1)}
