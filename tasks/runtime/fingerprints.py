@@ -1,4 +1,4 @@
-"""What work that was interrupted had been begun with: it is gone on with only as the same.
+"""Run identity: an interrupted run is resumed only if settings, data and code are unchanged.
 
 A change of code counts like a change of a number: half a result of each would be a result of neither.
 """
@@ -15,9 +15,23 @@ from rlver import components
 from rlver.components.domain.files import read_json, write_text_atomically
 from rlver.components.settings.settings import Settings
 
-PACKAGE = Path(components.__file__).resolve().parent
-TALKING = ("domain", "personas", "users", "rollout", "policy")
-STAGES = ("runtime/assembly.py", "stages/train.py")
+ROOT = Path(components.__file__).resolve().parents[1]
+_DIALOGUES = (
+    "components/domain",
+    "components/personas",
+    "components/policy",
+    "components/rollout",
+    "components/users/distilled",
+    "components/users/llm",
+    "components/users/scripted",
+    "tasks/runtime/assembly.py",
+    "tasks/runtime/serving",
+)
+# The code that decides what these stages make: their dependencies in every dvc.yaml, held equal by tests/test_architecture.py.
+CODE = {
+    "converse": (*_DIALOGUES, "tasks/runtime/conversing.py", "tasks/stages/converse.py"),
+    "train": (*_DIALOGUES, "components/training", "tasks/stages/train.py"),
+}
 DIGITS = 12
 RECORD = "began_with.json"
 # Settings that stop a run or spare memory and time, and change nothing of what it learns. `train.processes` counts as `processes`.
@@ -41,13 +55,14 @@ def files_in(folder: Path) -> list[Path]:
 def digests(paths: Iterable[Path]) -> dict[str, str]:
     """Hex digits of what each file holds, by its name as given, this project's own from its root on."""
     return {
-        str(path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE.parent) else path): _digest(path) for path in sorted(set(paths))
+        str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path): _digest(path) for path in sorted(set(paths))
     }
 
 
-def code_of(*packages: str) -> list[Path]:
-    """The files of these packages of `components`: code, prompts, and the tables they read."""
-    return [path for package in packages for path in files_in(PACKAGE / package)]
+def code_of(stage: str) -> list[Path]:
+    """The files of its CODE: modules, prompts, and the tables they read."""
+    places = [ROOT / name for name in CODE[stage]]
+    return [file for place in places for file in (files_in(place) if place.is_dir() else [place])]
 
 
 def appraiser_files(settings: Settings) -> list[Path]:
@@ -61,8 +76,7 @@ def training_identity(settings: Settings, personas: Path, base: Path, processes:
     """Everything that decides what is trained, by name: settings, number of processes, personas, base, code and what it reads."""
     parts = settings.model_dump(mode="json", include={"seed", "simulator", "policy", "rollout", "reward", "train"})
     named = {"seed": parts.pop("seed")} | {f"{section}.{key}": value for section, keys in parts.items() for key, value in keys.items()}
-    code = [*code_of(*TALKING, "training"), *(PACKAGE.parent / "tasks" / name for name in STAGES)]
-    files = digests([personas, *files_in(base), *code, *appraiser_files(settings)])
+    files = digests([personas, *files_in(base), *code_of("train"), *appraiser_files(settings)])
     return {name: value for name, value in named.items() if name not in DECIDES_NOTHING} | {"processes": processes} | files
 
 

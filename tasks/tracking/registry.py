@@ -194,7 +194,7 @@ def candidate(root: Path, variant: str) -> Candidate:
     stale = sorted(set(dvc.changed(root, measured)) & set(measured))
     if stale:
         raise NotReady(f"out of date: {', '.join(stale)}; run `rlver run` first, so that what is promoted is what was measured")
-    if f"transcripts/{variant}.jsonl" not in plan[REPORT].reads:
+    if not {"transcripts", f"transcripts/{variant}.jsonl"} & set(plan[REPORT].reads):
         raise NotReady(
             f"the stage {REPORT} of dvc.yaml does not read transcripts/{variant}.jsonl, so its audit may be old: add it to its deps"
         )

@@ -206,3 +206,20 @@ def test_an_overlay_concerns_its_own_variant_only(own_graph: Path) -> None:
         assert {name.partition("@")[2] for name in dvc.changed(own_graph)} == {variant}
     finally:
         overlay.write_text(before)
+
+
+def test_another_variant_is_one_line_of_the_graph(own_graph: Path) -> None:
+    graph = own_graph / "dvc.yaml"
+    before = graph.read_text()
+    try:
+        graph.write_text(
+            before.replace(
+                "  - {trained: [grpo-think], compared: [base, grpo-think]}",
+                "  - {trained: [grpo-think, x], compared: [base, grpo-think, x]}",
+            )
+        )
+        steps = {step.name: step for step in dvc.plan(own_graph)}
+        new = {f"{group}@x" for group in ("train", "converse", "score", "benchmark")}
+        assert new == {step.name for step in steps.values() if step.variant == "x"} <= steps["report"].needs
+    finally:
+        graph.write_text(before)
