@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlver.components.domain.emotion import EmotionRules
+from rlver.components.report.tables import plain_table
 from rlver.components.settings.study_sections import DistilParameters
 from rlver.components.users.distilled import features as columns
 from rlver.components.users.distilled.features import CLASSES, NAMES, NEEDS
@@ -216,22 +217,18 @@ def markdown(card: dict[str, Any]) -> str:
             f"{figures['dialogues']} dialogues, {figures['turns']} judged replies. 95% intervals resample personas whole.",
             "",
         ]
-        lines += [*_main(figures), "", *_baselines(figures), "", *_groups(figures), "", *_calibration(figures), ""]
+        lines += [_main(figures), "", _baselines(figures), "", _groups(figures), "", _calibration(figures), ""]
     if card.get("learning_curve"):
-        lines += [
-            "## Learning curve",
-            "",
-            "| recordings | turns | r, free-running | r, teacher-forced | sign, teacher-forced |",
-            "|---|---|---|---|---|",
-        ]
-        lines += [
-            f"| {point['dialogues']} | {point['turns']} | {point['free_r']:.3f} | {point['told_r']:.3f} | {point['told_sign']:.3f} |"
+        header = ("recordings", "turns", "r, free-running", "r, teacher-forced", "sign, teacher-forced")
+        points = (
+            (point["dialogues"], point["turns"], *(f"{point[name]:.3f}" for name in ("free_r", "told_r", "told_sign")))
             for point in card["learning_curve"]
-        ]
+        )
+        lines += ["## Learning curve", "", plain_table(header, points)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _main(figures: dict[str, Any]) -> list[str]:
+def _main(figures: dict[str, Any]) -> str:
     told, free = figures["teacher_forced"], figures["free_running"]
     rows = [
         ("teacher-forced, per turn", "r of the expected change", told["expected"]["r"]),
@@ -249,35 +246,29 @@ def _main(figures: dict[str, Any]) -> list[str]:
     ]
     said, recorded = free["final"]["said"], free["final"]["recorded"]
     ends = ", ".join(f"{name.replace('_', ' ')} {said[name]:.2f} (recorded {recorded[name]:.2f})" for name in said)
-    return [
-        "| setting | figure | value [95%] |",
-        "|---|---|---|",
-        *(f"| {a} | {b} | {_shown(c)} |" for a, b, c in rows),
-        "",
-        f"Final emotion: {ends}.",
-    ]
+    table = plain_table(("setting", "figure", "value [95%]"), ((setting, name, _shown(figure)) for setting, name, figure in rows))
+    return f"{table}\n\nFinal emotion: {ends}."
 
 
-def _baselines(figures: dict[str, Any]) -> list[str]:
-    rows = [
-        f"| {name} | {_shown(of['r'])} | {_shown(of['sign_accuracy'])} | {_shown(of['dialogue_mean_r'])} |"
-        for name, of in figures["baselines"].items()
-    ]
-    return ["| baseline | r per turn | sign accuracy | r per dialogue |", "|---|---|---|---|", *rows]
+def _baselines(figures: dict[str, Any]) -> str:
+    rows = (
+        (name, *(_shown(of[figure]) for figure in ("r", "sign_accuracy", "dialogue_mean_r"))) for name, of in figures["baselines"].items()
+    )
+    return plain_table(("baseline", "r per turn", "sign accuracy", "r per dialogue"), rows)
 
 
-def _groups(figures: dict[str, Any]) -> list[str]:
-    rows = [
-        f"| {name} | {of['r']['n']} | {_shown(of['r'])} | {_shown(of['sign_accuracy'])} |"
+def _groups(figures: dict[str, Any]) -> str:
+    rows = (
+        (name, of["r"]["n"], _shown(of["r"]), _shown(of["sign_accuracy"]))
         for group in ("by_need", "by_class", "by_policy")
         for name, of in figures[group].items()
-    ]
-    return ["| free-running, of | turns | r | sign accuracy |", "|---|---|---|---|", *rows]
+    )
+    return plain_table(("free-running, of", "turns", "r", "sign accuracy"), rows)
 
 
-def _calibration(figures: dict[str, Any]) -> list[str]:
-    rows = [f"| {point['expected']:+.2f} | {point['recorded']:+.2f} | {point['n']} |" for point in figures["calibration"]]
-    return ["| expected change | recorded, on average | turns |", "|---|---|---|", *rows]
+def _calibration(figures: dict[str, Any]) -> str:
+    rows = ((f"{point['expected']:+.2f}", f"{point['recorded']:+.2f}", point["n"]) for point in figures["calibration"])
+    return plain_table(("expected change", "recorded, on average", "turns"), rows)
 
 
 def _shown(figure: dict[str, Any]) -> str:
