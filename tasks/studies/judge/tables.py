@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlver.components.report.tables import plain_table
+from rlver.components.report.wording import DASH
+
 
 def table(drawn: Mapping[str, Mapping[str, Any]]) -> str:
     """A row for each quantity, a column for each file; what is unknown is a dash, and its reason stands below."""
@@ -15,10 +18,9 @@ def table(drawn: Mapping[str, Mapping[str, Any]]) -> str:
             rows.setdefault(name, {})[file] = _cell(quantity)
             if "reason" in quantity:
                 reasons.setdefault(quantity["reason"], {})[name] = None
-    lines = [f"| | {' | '.join(drawn)} |", "|---" * (len(drawn) + 1) + "|"]
-    lines += [f"| {name} | {' | '.join(cells.get(file, '–') for file in drawn)} |" for name, cells in rows.items()]
+    body = plain_table(["", *drawn], ((name, *(cells.get(file, DASH) for file in drawn)) for name, cells in rows.items()))
     notes = [f"–: {reason} ({', '.join(names)})" for reason, names in reasons.items()]
-    return "\n".join([*lines, *(["", *notes] if notes else [])])
+    return "\n".join([body, *(["", *notes] if notes else [])])
 
 
 def _quantities(one: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -35,6 +37,6 @@ def _quantities(one: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
 
 def _cell(quantity: Mapping[str, Any]) -> str:
     if quantity["value"] is None:
-        return "–"
+        return DASH
     low, high = quantity["ci95"]
     return f"{quantity['value']:.2f} [{low:.2f}, {high:.2f}]"
