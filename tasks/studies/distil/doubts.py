@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from rlver.components.domain.emotion import EmotionRules, stop_reason
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import About, SimulatorUnavailable
+from rlver.components.domain.protocols import About, SimulatorUnavailable, UnfamiliarUser
 from rlver.components.domain.transcript import Dialogue, StopReason, Turn
 from rlver.components.replay.reappraisal import APPRAISER, appraised
 from rlver.components.users.distilled.features import known_from, moments_of
-from rlver.components.users.distilled.model import Distilled, Listening, UnfamiliarUser
+from rlver.components.users.distilled.model import Distilled, Listening
 from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
 
 KIND = "llm" + APPRAISER
