@@ -169,7 +169,7 @@ def test_the_extra_all_holds_every_other_and_dev_holds_all(declared: dict[str, s
     assert declared["all"] < declared["dev"]
 
 
-@pytest.mark.parametrize(("library", "arguments", "extra"), [("pandas", "score x", "score"), ("h11", "blind a b", "blind")])
+@pytest.mark.parametrize(("library", "arguments", "extra"), [("pandas", "score x", "report"), ("h11", "blind a b", "blind")])
 def test_a_command_whose_extra_is_missing_says_so_in_one_line(library: str, arguments: str, extra: str, tmp_path: Path) -> None:
     program = f"import sys; sys.modules[{library!r}] = None; from rlver.flows.cli import main; sys.exit(main({arguments.split()!r}))"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
