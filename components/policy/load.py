@@ -25,7 +25,8 @@ from transformers.utils import logging
 from rlver.components.policy.chat import ChatFormat
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per loaded or saved folder would drown the stage's own progress
-logging.get_logger("transformers.modeling_utils").addFilter(lambda record: record.levelno >= logging.ERROR)  # its warnings are errors here
+_warnings: Any = logging.get_logger("transformers.modeling_utils")
+_warnings.addFilter(lambda record: record.levelno >= logging.ERROR)  # they are errors here
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_HEADER = 16 * 2**20  # bytes of the JSON that begins a safetensors file; a shard of the largest models has half of one of these MiB
@@ -57,7 +58,8 @@ def load_model(path: Path | str, dtype: torch.dtype | str = torch.float32) -> tu
     device = "cuda" if torch.cuda.is_available() else "cpu"
     folder, tokenizer = _checked(path)
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False).to(device)
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False)
+        model = model.to(device)
     except Exception as error:  # as in `_checked`
         raise ValueError(_cannot_load(path, error)) from error
     head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
@@ -111,7 +113,7 @@ def _checked(path: Path | str) -> tuple[Path, Any]:
             folder = Path(snapshot_download(str(path), allow_patterns=list(_DOWNLOADED), ignore_patterns=["*/*"]))
         files = _check_files(folder)
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        shapes, found = AutoModelForCausalLM.from_pretrained(
+        reported: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=torch.float32,
             device_map="meta",
@@ -120,6 +122,7 @@ def _checked(path: Path | str) -> tuple[Path, Any]:
             ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
+        shapes, found = reported
         _refuse_other_tensors(found, files)
         asked = shapes.config.architectures
         if asked and type(shapes).__name__ not in asked:

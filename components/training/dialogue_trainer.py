@@ -60,7 +60,7 @@ class DialogueTrainer(GRPOTrainer):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """Raises ValueError for a checkpoint that does not hold just what is trained: transformers would only warn, and go on with the rest."""
         refuse_other_checkpoint(self.model, Path(resume_from_checkpoint))
-        super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[no-untyped-call]
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
         refuse_not_finite(self.model, resume_from_checkpoint)
 
     def _roll_out(self, prompts: list[Any], _trainer: GRPOTrainer) -> dict[str, Any]:

@@ -54,9 +54,7 @@ def files_in(folder: Path) -> list[Path]:
 
 def digests(paths: Iterable[Path]) -> dict[str, str]:
     """Hex digits of what each file holds, by its name as given, this project's own from its root on."""
-    return {
-        str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path): _digest(path) for path in sorted(set(paths))
-    }
+    return {str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path): _digest(path) for path in sorted(set(paths))}
 
 
 def code_of(stage: str) -> list[Path]:
