@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from rlver.components.domain.emotion import emotion_reward
 from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Simulator
 from rlver.components.personas.schema import validate_file
 from rlver.components.rollout.episode import Job, Rollout, check_failures
 from rlver.components.settings.settings import Settings, digest_of, load_settings
@@ -87,7 +88,7 @@ class TrainingDialogues:
 
     def __post_init__(self) -> None:
         parameters = self.settings.train
-        self.users = {name: self.conversation.user(self.settings, name) for name in parameters.difficulties}
+        self.users: dict[str, Simulator] = {name: self.conversation.user(self.settings, name) for name in parameters.difficulties}
         self.curriculum = Curriculum(
             parameters.curriculum,
             parameters.difficulties,

@@ -181,7 +181,7 @@ def test_on_a_terminal_bars_still_draw_and_names_in_them_do_not() -> None:
         "sys.exit(run_stage(stage))"
     )
     assert said.count("\r\x1b[2K") >= 2 and "2/2" in said and "\rloading" in said
-    assert OBEYED.findall(re.sub("\r\x1b\\[2K|\r", "", said)) == []
+    assert OBEYED.findall(re.sub("\r\x1b\\[2K|\r|\x1b\\[0m", "", said)) == []
 
 
 def test_bytes_that_no_encoding_holds_are_shown_by_their_number(tmp_path: Path) -> None:

@@ -71,5 +71,5 @@ def test_children_side_by_side_share_the_cores_unless_threads_are_set(monkeypatc
 def test_the_example_names_only_variables_that_are_read(repository_root: Path) -> None:
     names = {line.lstrip("#").partition("=")[0] for line in (repository_root / ".env.example").read_text().splitlines() if "=" in line}
     assert names, ".env.example names nothing"
-    source = (repository_root / "tasks" / "environment.py").read_text()
+    source = (repository_root / "tasks" / "runtime" / "environment.py").read_text()
     assert all(f'"{name}"' in source for name in names)

@@ -91,7 +91,7 @@ def _weighted_rho(weights: np.ndarray, first: tuple[np.ndarray, np.ndarray], sec
     for which, table in (first, second):
         counts = weights @ table
         ranks.append((np.cumsum(counts, axis=1) - counts / 2)[:, which])
-    return pearson(*ranks, weights=weights)
+    return pearson(ranks[0], ranks[1], weights)
 
 
 def _orders(means: np.ndarray) -> np.ndarray:
