@@ -7,9 +7,22 @@ appraisal, so the emotion while the user was speaking is that of the turn before
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
+
+_DEEPEST_RECORD = 100
+
+
+def writable(record: Any) -> Any:
+    """`record` as it is. Raises ValueError when it has more values inside one another than can be written again."""
+    layer = [record]
+    for _ in range(_DEEPEST_RECORD):
+        inside = (one.values() if isinstance(one, dict) else one for one in layer if isinstance(one, dict | list))
+        layer = [part for parts in inside for part in parts]
+    if layer:
+        raise ValueError(f"more than {_DEEPEST_RECORD} values inside one another")
+    return record
 
 
 class StopReason(StrEnum):
@@ -89,4 +102,6 @@ class Dialogue(_Record):
     stop_reason: StopReason
     error: str | None = Field(default=None, validation_alias=AliasChoices("error", "failure"))
     turns: tuple[Turn, ...] = ()
-    original: dict[str, Any] | None = Field(default=None, exclude_if=lambda record: record is None)  # an imported record, every field of it
+    original: Annotated[dict[str, Any], AfterValidator(writable)] | None = Field(  # an imported record, every field of it
+        default=None, exclude_if=lambda record: record is None
+    )

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlver.components.domain.emotion import EmotionRules, apply_change
-from rlver.components.domain.transcript import Appraisal, Dialogue, SimulatorTag, StopReason, Turn
+from rlver.components.domain.transcript import Appraisal, Dialogue, SimulatorTag, StopReason, Turn, writable
 from rlver.components.personas.profiles import need_of
 
 RULES = EmotionRules(start=40, ceiling=100, floor=10, max_turns=10)  # under which these dialogues were held
@@ -32,6 +32,10 @@ def has_unjudged_reply(record: Mapping[str, Any]) -> bool:
 
 def dialogue_of(record: Mapping[str, Any], policy: str) -> Dialogue:
     """The transcript of one record. Raises UnreadableRecord, also when its emotions do not follow from its changes."""
+    try:
+        writable(record)
+    except ValueError as error:
+        raise UnreadableRecord(str(error)) from error
     identity = _read(record, "id", str)
     history = _history(record)
     users, replies = history[0::2], history[1::2]

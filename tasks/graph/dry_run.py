@@ -77,7 +77,7 @@ def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequ
     made = {path for one in running for path in one.stage.writes}
     for one in running:
         for path in () if one.module == "personas" else one.stage.reads:
-            if not (root / path).exists() and not any(path == folder or path.startswith(f"{folder}/") for folder in made):
+            if not (root / path).exists() and not any(f"{path}/".startswith(f"{out}/") or out.startswith(f"{path}/") for out in made):
                 told.lacks(f"{path}, which {one.stage.name} reads")
         _describe(root, one, machine, told)
     if told.disk > machine.disk_free:

@@ -13,6 +13,7 @@ from valid_documents import CHATS, RECORDED, TRANSCRIPTS
 from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.formats.chats import known_shape
 from rlver.components.formats.foreign import UnreadableChat, recording_of
+from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.commands import dialogues as dialogue_commands
 from rlver.tasks.commands import scores as score_commands
@@ -119,3 +120,13 @@ def test_a_recording_whose_numbers_contradict_each_other_teaches_nobody(tmp_path
     write_jsonl(path, [{**TRANSCRIPTS[0][0], "turns": [{**first, "emotion": None}, *rest]}])
     with pytest.raises(BadFile, match=r"foreign\.jsonl:1: .*turn 1 has no appraisal"):
         recorded(path)
+
+
+def test_a_record_that_could_not_be_written_again_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    path, deep = tmp_path / "foreign.jsonl", json.loads("[" * 200 + "]" * 200)
+    write_jsonl(path, [{**RECORDED[1][0], "extra": deep}])
+    with pytest.raises(BadFile, match=r"foreign\.jsonl:1: more than 100 values inside one another"):
+        dialogue_commands.import_sage(path, tmp_path / "out.jsonl", None)
+    write_jsonl(path, [{**TRANSCRIPTS[1][0], "original": {"extra": deep}}])
+    with pytest.raises(BadFile, match=r"foreign\.jsonl:1: not a dialogue: original.*more than 100 values inside one another"):
+        load_transcripts(path)

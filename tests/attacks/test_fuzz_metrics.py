@@ -114,9 +114,11 @@ def test_whole_reports(tmp_path: Path) -> None:
         write_report(with_robustness(loaded(tmp_path), robustness), RUN, tmp_path / "reports")
 
     curve = f"step,emotion_mean,entropy\n{rows}\n".encode()
-    fuzz(
-        mutants([[metrics, ROBUSTNESS]], lambda parts: b"@@".join((as_json(parts[0]), curve, as_json(parts[-1])))), read, 300, most_cpu_s=10
-    )
+
+    def written(parts: list[Any]) -> bytes:
+        return b"@@".join((as_json(parts[:1]).strip(b"[]"), curve, as_json(parts[1:]).strip(b"[]")))
+
+    fuzz(mutants([[metrics, ROBUSTNESS]], written), read, 300, most_cpu_s=10)
     assert {file for file in tmp_path.rglob("*") if "reports" not in file.parts} == {*outside, log, robustness}
 
 

@@ -116,7 +116,11 @@ def test_half_a_lock_of_a_run_that_was_killed_is_put_back_by_the_next(made: Path
     """DVC writes dvc.lock in place, and `kill -9` can come in the middle of that."""
     before = (made / "dvc.lock").read_text()
     (made / "stage.py").write_text(f"import time\nopen('began', 'w').close(), time.sleep(118.25)\n{STAGE}")
-    command = (sys.executable, "-c", "from pathlib import Path; from tasks import dvc; dvc.reproduce(Path.cwd(), 'file', print)")
+    command = (
+        sys.executable,
+        "-c",
+        "from pathlib import Path; from rlver.tasks.graph import dvc; dvc.reproduce(Path.cwd(), 'file', print)",
+    )
     (made / "data" / "file.txt").unlink()
     shutil.rmtree(made / ".dvc" / "cache")
     process = subprocess.Popen(command, cwd=made, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
@@ -180,7 +184,7 @@ def test_two_runs_at_once_in_one_folder_end_in_one_right_result(made: Path) -> N
     ran(made)
     shutil.rmtree(made / "data")
     shutil.rmtree(made / ".dvc" / "cache")
-    command = (sys.executable, "-c", "import sys; from tasks import dvc; from pathlib import Path\n"
+    command = (sys.executable, "-c", "import sys; from rlver.tasks.graph import dvc; from pathlib import Path\n"
                "for stage in ('file', 'folder'): dvc.reproduce(Path.cwd(), stage, print)")  # fmt: skip
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     both = [

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fake_graph import copy_graph, repro, set_number
+from ruamel.yaml import YAML
 
 from rlver.tasks.graph import dvc
 from rlver.tasks.graph.selection import select
@@ -212,12 +213,12 @@ def test_another_variant_is_one_line_of_the_graph(own_graph: Path) -> None:
     graph = own_graph / "dvc.yaml"
     before = graph.read_text()
     try:
-        graph.write_text(
-            before.replace(
-                "  - {trained: [grpo-think], compared: [base, grpo-think]}",
-                "  - {trained: [grpo-think, x], compared: [base, grpo-think, x]}",
-            )
-        )
+        values = YAML(typ="safe").load(before)
+        (variants,) = values["vars"]
+        for names in variants.values():
+            names.append("x")
+        with graph.open("w") as file:
+            YAML().dump(values, file)
         steps = {step.name: step for step in dvc.plan(own_graph)}
         new = {f"{group}@x" for group in ("train", "converse", "score", "benchmark")}
         assert new == {step.name for step in steps.values() if step.variant == "x"} <= steps["report"].needs

@@ -53,7 +53,7 @@ def test_an_interrupt_ends_the_child_and_what_it_started(tmp_path: Path) -> None
     """The stubborn child ignores the interrupt and its own child sleeps: both must be gone."""
     inner = "import signal, subprocess, time; signal.signal(signal.SIGINT, signal.SIG_IGN); subprocess.Popen(['sleep', '61.25']); print('up'); time.sleep(61.25)"
     outer = (
-        "import os, sys\nfrom pathlib import Path\nfrom tasks import processes\n"
+        "import os, sys\nfrom pathlib import Path\nfrom rlver.tasks.runtime import processes\n"
         f"processes.run((sys.executable, '-u', '-c', {inner!r}), Path('.'), os.environ, lambda line: print(line, flush=True), grace_s=0.4)"
     )
     with subprocess.Popen((sys.executable, "-c", outer), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as caller:

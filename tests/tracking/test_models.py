@@ -118,9 +118,9 @@ def test_mlflow_models_serve_answers(logged: str, finished: Path, tracking_uri: 
 def test_a_logged_policy_needs_nothing_of_this_project(logged: str, finished: Path, tracking_uri: str, tmp_path: Path) -> None:
     """Loaded where `components` cannot be imported from a checkout: the code that travels with the model is enough."""
     script = (
-        "import os, sys, mlflow; sys.path = [one for one in sys.path if not os.path.isdir(os.path.join(one, 'components'))]\n"
+        "import os, sys, mlflow; sys.path = [one for one in sys.path if not os.path.isdir(os.path.join(one, 'rlver'))]\n"
         "sys.meta_path = [one for one in sys.meta_path if 'editable' not in repr(one).lower()]\n"
-        "model = mlflow.pyfunc.load_model(sys.argv[1]); import components; assert 'mlartifacts' in components.__file__, components.__file__\n"
+        "model = mlflow.pyfunc.load_model(sys.argv[1]); from rlver import components; assert 'mlartifacts' in components.__file__, components.__file__\n"
         "print(model.predict({'messages': [{'role': 'user', 'content': 'hello'}], 'max_tokens': 3}))"
     )
     values = environment.for_child({"MLFLOW_TRACKING_URI": tracking_uri, "PYTHONPATH": ""})
