@@ -124,7 +124,7 @@ def test_another_seed_of_one_policy_concerns_that_policy_alone(finished: Path) -
 
 
 def test_a_change_of_the_evaluation_trains_and_talks_nothing_again(finished: Path) -> None:
-    code = finished / "components" / "scoring" / "sentient.py"
+    code = finished / "components" / "scoring" / "code.py"
     before = code.read_text()
     try:
         code.write_text("# changed\n")
