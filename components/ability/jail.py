@@ -19,7 +19,7 @@ MEMORY_BYTES = 2 << 30
 FILE_BYTES = 10 << 20
 PROCESSES = 64
 OPEN_FILES = 256
-FOLDER = "/tmp"  # the only one that can be written to, in a file system of its own
+FOLDER = "/box"  # the only one that can be written to, in a file system of its own; no path of this project can lie below it
 _FOLDER_LIMITS = "mode=755,size=64m,nr_inodes=16k"
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/nix/store", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
