@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 
+MOST_TOKENS = 2**31  # of one reply: a longer number is no count, and no arithmetic takes any length
 _DEEPEST_RECORD = 100
 
 
@@ -68,8 +69,8 @@ class Turn(_Record):
     emotion: int | None = Field(default=None, ge=0, le=100)
     appraisal: Appraisal | None = None
     cue: bool | None = None  # the user's message hints at the hidden need; None when nobody knows (foreign transcripts)
-    reply_tokens: int | None = None
-    think_tokens: int | None = None
+    reply_tokens: int | None = Field(default=None, ge=0, lt=MOST_TOKENS)
+    think_tokens: int | None = Field(default=None, ge=0, lt=MOST_TOKENS)
 
 
 class SimulatorTag(_Record):

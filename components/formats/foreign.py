@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlver.components.domain.thinking import separate_thought
-from rlver.components.domain.transcript import Turn
+from rlver.components.domain.transcript import MOST_TOKENS, Turn
 
 _SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "model": "assistant", "bot": "assistant"}
 _ASIDE = frozenset({"system", "developer"})
@@ -73,8 +73,8 @@ def _turn(turn: Any, number: int) -> Turn:
         assistant=reply,
         think=_text(turn, "think") or think,
         cue=cue if isinstance(cue, bool) else None,
-        reply_tokens=_number(turn, "reply_tokens"),
-        think_tokens=_number(turn, "think_tokens"),
+        reply_tokens=_tokens(turn, "reply_tokens"),
+        think_tokens=_tokens(turn, "think_tokens"),
     )
 
 
@@ -136,4 +136,11 @@ def _number(row: Mapping[str, Any], name: str) -> int | None:
     value = row.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
         raise UnreadableChat(f"{name}: expected a whole number, got {type(value).__name__}")
+    return value
+
+
+def _tokens(row: Mapping[str, Any], name: str) -> int | None:
+    value = _number(row, name)
+    if value is not None and not 0 <= value < MOST_TOKENS:
+        raise UnreadableChat(f"{name}: expected a number of tokens, 0 or more and below {MOST_TOKENS}")
     return value

@@ -130,3 +130,14 @@ def test_a_record_that_could_not_be_written_again_is_refused_when_it_is_read(tmp
     write_jsonl(path, [{**TRANSCRIPTS[1][0], "original": {"extra": deep}}])
     with pytest.raises(BadFile, match=r"foreign\.jsonl:1: not a dialogue: original.*more than 100 values inside one another"):
         load_transcripts(path)
+
+
+@pytest.mark.parametrize("tokens", [10**400, -1])
+def test_a_number_of_tokens_that_is_none_is_refused(tokens: int, tmp_path: Path) -> None:
+    path = tmp_path / "foreign.jsonl"
+    turns = [{**turn, "reply_tokens": tokens} for turn in TRANSCRIPTS[1][0]["turns"]]
+    write_jsonl(path, [{**TRANSCRIPTS[1][0], "turns": turns}])
+    with pytest.raises(BadFile, match=r"foreign\.jsonl:1: not a dialogue: turns\.0\.reply_tokens"):
+        load_transcripts(path)
+    with pytest.raises(UnreadableChat, match=r"reply_tokens: expected a number of tokens"):
+        recording_of({"turns": turns}, "one")
