@@ -28,7 +28,7 @@ from rlver.components.users.scripted.appraiser import Listener, appraise
 from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 
-NATURAL = Path(__file__).parents[1] / "tests" / "simulator" / "natural_replies.yaml"
+NATURAL = Path(__file__).parents[1] / "tests" / "components" / "users" / "scripted" / "natural_replies.yaml"
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 
 

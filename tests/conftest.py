@@ -33,9 +33,13 @@ for _name in ["PREFECT_API_URL", *(name for name in os.environ if name.startswit
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would every child
 
-from collections.abc import Iterator  # noqa: E402
+from collections.abc import Callable, Iterator  # noqa: E402
+from typing import TYPE_CHECKING  # noqa: E402
 
 import pytest  # noqa: E402
+
+if TYPE_CHECKING:
+    from rlver.components.domain.transcript import Dialogue
 
 
 def pytest_unconfigure() -> None:
@@ -117,6 +121,29 @@ def tracking_uri(_tracking_template: Path, tmp_path: Path, monkeypatch: pytest.M
     shutil.copy(_tracking_template, path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
     return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def dialogue() -> Callable[..., Dialogue]:
+    """Makes a dialogue whose emotions follow from the changes that it is given."""
+    from hand_made import make_dialogue
+
+    return make_dialogue
+
+
+@pytest.fixture
+def failed() -> Callable[..., Dialogue]:
+    from hand_made import make_failed
+
+    return make_failed
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained Qwen2 of one layer with a byte-level tokenizer, saved as Hugging Face does."""
+    from hand_made import save_tiny_model
+
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny", seed=0)
 
 
 def _path() -> str:

@@ -171,15 +171,12 @@ def test_a_variant_cannot_leave_its_folder(name: str, repository_root: Path, tmp
 
 
 def test_ids_of_imported_dialogues_are_in_the_report_and_in_no_path(tmp_path: Path) -> None:
+    from report_run import make_dialogues
+
     from rlver.components.report.material import load_material
     from rlver.components.report.page import write_report
     from rlver.components.report.panels.panel import ReportRun
 
-    sys.path.insert(0, str(Path(__file__).parent / "evaluation" / "report"))
-    try:
-        from report_run import make_dialogues
-    finally:
-        sys.path.pop(0)
     away, markup = "../../../away", "<script>alert(1)</script>"
     found = [
         dialogue.model_copy(update={"persona_id": f"{away}/{number}{markup}", "dialogue_id": f"{away}/{markup}/{number}", "policy": markup})

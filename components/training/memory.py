@@ -1,7 +1,7 @@
 """How much memory a step of training takes, by arithmetic: no model is loaded and no torch is needed.
 
 The largest moment is counted: all weights' gradients are there, and the backward pass of one forward has just begun. Bytes per token of
-activations are what autograd keeps of transformers' Qwen2 (`tests/training/test_memory.py` counts them in the real model); attention
+activations are what autograd keeps of transformers' Qwen2 (`tests/components/training/test_memory.py` counts them in the real model); attention
 itself keeps no scores on a GPU. What the backward pass needs for a moment and what allocators waste is not in it: leave a quarter free.
 """
 

@@ -18,14 +18,11 @@ from typing import Any
 
 import httpx
 import pytest
-from ruamel.yaml import YAML
-from starlette.testclient import TestClient
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation" / "blind"))
-
 from blind_page import FIRST, HOST, SECOND, ScriptedPolicy, answer, client, message, talking
 from blind_server import ROOT, server
 from blind_study import both, comparing
+from ruamel.yaml import YAML
+from starlette.testclient import TestClient
 
 from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.protocols import Reply

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import re
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,14 +17,11 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from fuzzing import MOST_GROWTH_MIB, as_json, fuzz, mutants
-from uvicorn.server import ServerState
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation" / "blind"))
-
 from blind_page import ScriptedPolicy, answer, message, talking
 from blind_server import server
 from blind_study import both, comparing
+from fuzzing import MOST_GROWTH_MIB, as_json, fuzz, mutants
+from uvicorn.server import ServerState
 
 from rlver.components.domain.files import write_jsonl
 from rlver.tasks.studies.blind.answer_file import AnswerFile

@@ -305,8 +305,7 @@ def test_a_server_that_does_not_take_our_key_is_told_in_one_line(toy: Path, trac
 
 
 @pytest.mark.slow
-def test_a_person_logs_in_to_prefect_s_page_once_in_a_browser(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(REPOSITORY / "tests" / "evaluation" / "blind"))
+def test_a_person_logs_in_to_prefect_s_page_once_in_a_browser(home: Path, tmp_path: Path) -> None:
     import blind_browser
 
     if not blind_browser.FOUND:

@@ -1,0 +1,97 @@
+"""`rlver distil` on recordings of the scripted user: what it learns, what it writes, and that nothing of it looks ahead."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import UnfamiliarUser
+from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.users.distilled.appraiser import appraisals
+from rlver.components.users.distilled.features import known_of
+from rlver.components.users.distilled.folder import ARRAYS, read_folder
+
+
+def test_it_agrees_with_the_user_it_was_learned_from_on_personas_and_policies_it_has_not_seen(appraiser: Path) -> None:
+    card = json.loads((appraiser / "fidelity.json").read_text())
+    ((name, figures),) = card["splits"].items()
+    assert name.startswith("locked personas with locked models (")
+    free = figures["free_running"]
+    assert free["expected"]["r"]["value"] > 0.3 and free["expected"]["r"]["ci95"][0] > 0.1
+    assert free["expected"]["r"]["value"] > max(figures["baselines"][name]["r"]["value"] or 0 for name in ("mean", "length", "need"))
+    assert "| teacher-forced, per turn | r of the expected change |" in (appraiser / "fidelity.md").read_text()
+
+
+def test_the_same_words_get_the_same_appraisal_again_and_other_ends_change_nothing_before(
+    appraiser: Path, recordings: list[Dialogue], people: list[Persona]
+) -> None:
+    """The leak test: all that comes after a reply is replaced, recorded emotions and reasons are gone, and its appraisal stays."""
+    model, of = read_folder(appraiser), {persona.persona_id: known_of(persona) for persona in people}
+    longest = sorted(recordings, key=lambda one: -len(one.turns))[:5]
+    for dialogue in longest:
+        known, whole = of[dialogue.persona_id], appraisals(model, of[dialogue.persona_id], dialogue.turns)
+        assert appraisals(model, known, dialogue.turns) == whole
+        for kept in range(1, len(dialogue.turns)):
+            bare = [turn.model_copy(update={"appraisal": None, "emotion": None}) for turn in dialogue.turns[:kept]]
+            other = [turn.model_copy(update={"user": "Fine. It was a lovely day and we all laughed."}) for turn in dialogue.turns[kept:]]
+            assert appraisals(model, known, [*bare, *other])[:kept] == whole[:kept]
+
+
+def test_every_change_has_reasons_that_stand_in_the_texts(appraiser: Path, recordings: list[Dialogue], people: list[Persona]) -> None:
+    model, of = read_folder(appraiser), {persona.persona_id: known_of(persona) for persona in people}
+    spans = 0
+    for dialogue in recordings[:10]:
+        for turn, appraisal in zip(dialogue.turns, appraisals(model, of[dialogue.persona_id], dialogue.turns), strict=True):
+            for item in appraisal.evidence:
+                assert item.span in (turn.user if item.what == "mood" else turn.assistant)
+                spans += bool(item.span)
+            assert appraisal.change in model.words_calibration.grid
+            assert any(item.what.startswith("sure:") for item in appraisal.evidence) or appraisal.change == min(
+                model.words_calibration.grid
+            )
+    assert spans > 20
+
+
+def test_a_span_is_worth_what_its_weights_say(appraiser: Path, recordings: list[Dialogue]) -> None:
+    """The worth of all units and the constants add up to the reading of the whole text."""
+    from rlver.components.users.distilled.ngrams import read
+
+    head, need = read_folder(appraiser).reply_head, recordings[0].hidden_need
+    text = read(recordings[0].turns[0].assistant)
+    constant = sum(float(head.constant[group, 0]) for group in head.groups(need))
+    assert head.worth(text, need, 0).sum() + constant == pytest.approx(head.read(text, need)[0], abs=0.01)
+
+
+def test_an_appraiser_of_other_languages_abstains(appraiser: Path, people: list[Persona]) -> None:
+    turn = Turn(user="最近有些事搞得我头大，他那个态度，真让我摸不着头脑。", assistant="Tell me more about it.")
+    with pytest.raises(UnfamiliarUser, match="at least"):
+        appraisals(read_folder(appraiser), known_of(people[0]), [turn])
+
+
+def test_the_folder_is_small_and_a_damaged_one_is_refused(appraiser: Path, tmp_path: Path) -> None:
+    from rlver.components.domain.files import BadFile
+
+    assert sum(path.stat().st_size for path in appraiser.iterdir()) < 50e6
+    with pytest.raises(BadFile, match="rlver distil"):
+        read_folder(tmp_path)
+    for name in (ARRAYS, "appraiser.json"):
+        (tmp_path / name).write_bytes((appraiser / name).read_bytes()[:-20])
+    with pytest.raises(BadFile, match="not a distilled appraiser"):
+        read_folder(tmp_path)
+
+
+def test_the_trees_taken_out_of_scikit_learn_predict_as_it_does() -> None:
+    from ruamel.yaml import YAML
+
+    from rlver.components.settings.study_sections import DistilParameters
+    from rlver.tasks.studies.distil.learn import _arrays, _fitted
+
+    values = YAML(typ="safe").load((Path(__file__).parents[4] / "params.yaml").read_text(encoding="utf-8"))["distil"]
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(400, 6))
+    fitted = _fitted(rows, rows[:, 0] * rows[:, 1] + random.normal(size=400), DistilParameters(**values), 3)
+    assert _arrays(fitted).predict(rows) == pytest.approx(fitted.predict(rows))

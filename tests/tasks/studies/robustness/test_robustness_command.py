@@ -1,0 +1,186 @@
+"""`rlver robustness`, from a chat model behind a server to tables and files: what is held, kept, resumed, refused and derived again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import people
+from ruamel.yaml import YAML
+from scripted_server import Asked, Reply, error, good, serving_beside
+from shifted import POLITE, SERVING, understood
+
+from rlver.components.domain.files import write_jsonl
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.users.shifts.users import UNSHIFTED, users
+from rlver.flows.cli import main
+
+MODEL = "org/knowing-1"
+SHIFTS = ["--shifts", "unseen-cues,typos", "--shifts", "challenging"]
+COMMAND = ["robustness", "--policy", f"openai:{MODEL}", "-o", "metrics/v/robustness.json"]
+
+
+def knowing(number: int, asked: Asked) -> Reply:
+    """Serves a need that it was told of in the words of training; of a wordy user it hears too much."""
+    if not asked.body:
+        return Reply(body=json.dumps({"data": [{"id": MODEL}]}).encode())
+    heard = [message["content"] for message in asked.body["messages"] if message["role"] == "user"]
+    if any("Where was I, right," in text for text in heard):
+        return error(400, "This model's maximum context length is 10 tokens")
+    need = next((found for text in heard if (found := understood(text))), None)
+    words = SERVING.get(need, [POLITE]) if need else [POLITE]
+    return good(asked, text=words[len(heard) % len(words)])
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository_root: Path) -> Path:
+    """Eight test personas, ten turns; the current directory."""
+    values = YAML(typ="safe").load((repository_root / "params.yaml").read_text(encoding="utf-8"))
+    values["policy"] |= {"thinking": False, "max_reply_tokens": 200, "max_context_tokens": 4000}
+    values["endpoint"] |= {"attempts": 2, "answer_timeout_s": 20.0, "backoff_first_s": 0.01, "backoff_most_s": 0.02}
+    values["evaluation"]["bootstrap_samples"] = 200
+    values["evaluation"]["repeats"] = 1
+    YAML(typ="safe").dump(values, tmp_path / "params.yaml")
+    (tmp_path / "dvc.yaml").write_text("stages: {}\n")
+    write_jsonl(tmp_path / "data" / "personas" / "test.jsonl", [persona.model_dump(mode="json") for persona in people()[1]])
+    monkeypatch.chdir(tmp_path)
+    for name in ("RLVER_POLICY_KEY", "RLVER_REPLAY", "RLVER_BUDGET"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with serving_beside(knowing) as running:
+        monkeypatch.setenv("RLVER_POLICY_URL", running.url)
+        yield running
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 1
+    return capsys.readouterr().err.splitlines()[-1].removeprefix("error: ")
+
+
+def kept(project: Path) -> dict[str, Path]:
+    return {path.stem: path for path in (project / "transcripts" / "robustness").rglob("*.jsonl")}
+
+
+def test_the_same_personas_meet_every_user_and_the_drop_is_told(project: Path, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, *SHIFTS]) == 0
+    shown = capsys.readouterr().out
+    files = kept(project)
+    assert set(files) == {UNSHIFTED, "unseen-cues-1", "typos-1", "challenging"}
+    dialogues = {shift: load_transcripts(path) for shift, path in files.items()}
+    for shift, held in dialogues.items():
+        assert [(one.persona_id, one.seed) for one in held] == [(persona.persona_id, 7) for persona in people()[1]]
+        assert all(one.simulator == users("vanilla")[shift].tag for one in held)
+    heard = {message["content"] for asked in server.asked if asked.body for message in asked.body["messages"]}
+    assert {turn.user for held in dialogues.values() for one in held for turn in one.turns} <= heard, "the policy reads the shifted words"
+
+    told = json.loads((project / "metrics" / "v" / "robustness.json").read_text())
+    assert (told["difficulty"], told["personas"]) == ("vanilla", 8)
+    (policy,) = told["policies"]
+    rows = {row["shift"]: row for row in policy["shifts"]}
+    assert list(rows) == [UNSHIFTED, "unseen-cues-1", "typos-1", "challenging"] and policy["not_measured"] == {}
+    means = {shift: sum(one.emotion_final or 0 for one in held) / 8 for shift, held in dialogues.items()}
+    for shift, row in rows.items():
+        assert row["emotion_mean"] == pytest.approx(means[shift]) and Path(row["transcripts"]) == files[shift].relative_to(project)
+        if shift != UNSHIFTED:
+            assert row["paired_to_unshifted"]["difference"] == pytest.approx(means[shift] - means[UNSHIFTED])
+            assert row["paired_to_unshifted"]["p_holm"] >= row["paired_to_unshifted"]["p_value"]
+    assert rows["unseen-cues-1"]["paired_to_unshifted"]["difference"] < -3, "planted: it knows the cues of training only"
+    assert rows[UNSHIFTED]["paired_to_unshifted"] is None
+    assert f"| unseen-cues-1 | {means['unseen-cues-1']:.1f} [" in shown and f"## {MODEL}" in shown
+    (opinion,) = told["second_opinions"]
+    assert (opinion["first"], opinion["second"], opinion["spearman_over_policies"]) == ("scripted:vanilla", "scripted:challenging", None)
+
+    assert main(["verify", "."]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and all("8 dialogues" in line and "every emotion follows from its replies" in line for line in lines)
+
+
+def test_finished_shifts_are_not_held_again(project: Path, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, *SHIFTS]) == 0
+    first = capsys.readouterr()
+    files = kept(project)
+    written = {shift: (path.read_bytes(), path.stat().st_mtime_ns) for shift, path in files.items()}
+    asked = len(server.asked)
+    files["typos-1"].unlink()
+    assert main([*COMMAND, *SHIFTS]) == 0
+    again = capsys.readouterr()
+    assert again.out == first.out and "8 dialogues with each of 1 kinds of users (3 done before)" in again.err
+    assert {shift for shift, path in kept(project).items() if path.stat().st_mtime_ns != written[shift][1]} == {"typos-1"}
+    assert all(path.read_bytes() == written[shift][0] for shift, path in kept(project).items())
+    assert len([one for one in server.asked[asked:] if one.body]) == 0, "and what was answered is stored"
+
+    assert main([*COMMAND, "--shifts", "typos-1", "--limit", "4"]) == 0
+    assert len(list((project / "transcripts" / "robustness").iterdir())) == 2, "other personas, another folder"
+    assert [len(load_transcripts(path)) for path in (project / "transcripts" / "robustness").rglob(f"{UNSHIFTED}.jsonl")].count(4) == 1
+
+
+def test_a_user_that_a_policy_cannot_talk_with_is_told_and_the_others_are_measured(
+    project: Path, server: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*COMMAND, "--shifts", "rambling,terse"]) == 1
+    shown = capsys.readouterr().out
+    assert re.search(
+        r"^Not measured: rambling-1: [5-8] of 8 dialogues failed \(allowed: 5%\): .*too long for 'org/knowing-1'", shown, re.MULTILINE
+    )
+    assert "| terse-1 |" in shown and set(kept(project)) == {UNSHIFTED, "terse-1"}
+    (policy,) = json.loads((project / "metrics" / "v" / "robustness.json").read_text())["policies"]
+    assert list(policy["not_measured"]) == ["rambling-1"] and [row["shift"] for row in policy["shifts"]] == [UNSHIFTED, "terse-1"]
+
+
+def test_a_second_opinion_may_be_any_file_of_the_same_dialogues(project: Path, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, "--shifts", "terse"]) == 0
+    unshifted = kept(project)[UNSHIFTED]
+    appraised = ["appraise", str(unshifted), "-o", "second/opinion.jsonl", "--personas", "data/personas/test.jsonl"]
+    assert main([*appraised, "--difficulty", "challenging"]) == 0
+    assert main([*COMMAND, "--shifts", "terse", "--second-opinion", "second", "--second-opinion", "scripted:challenging"]) == 0
+    told = json.loads((project / "metrics" / "v" / "robustness.json").read_text())["second_opinions"]
+    by_file, by_rules = ({key: value for key, value in one.items() if key != "second"} for one in told)
+    assert by_file == by_rules and [one["second"] for one in told] == ["second", "scripted:challenging"]
+    assert by_file["policies"][0]["spearman_over_dialogues"]["n"] == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--shifts", "shouting"], "unknown shift 'shouting': choose from familiar-names-1,"),
+        (["--second-opinion", "oracle"], "oracle: neither an appraiser (scripted[:DIFFICULTY], llm[:DIFFICULTY]) nor transcripts"),
+        (["--policy", f"openai:{MODEL}"], f"policies need different names, got {MODEL}, {MODEL}"),
+        (["--policy", "nowhere/model"], "nowhere/model: no such model folder"),
+        (["--difficulty", "brutal"], "there is no simulator scripted brutal"),
+    ],
+)
+def test_what_cannot_work_is_told_before_anything_is_asked(
+    project: Path, server: Any, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert message in complaint(capsys, *COMMAND, *options)
+    assert not [asked for asked in server.asked if asked.body] and not (project / "transcripts").exists()
+
+
+def test_a_policy_is_spoken_to_as_the_overlay_of_its_name_says(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rlver.tasks.runtime.policies import PolicyCandidate
+    from rlver.tasks.studies.robustness import dialogues
+
+    (project / "params").mkdir()
+    (project / "params" / "thinker.yaml").write_text("policy: {thinking: true}\n")
+    for name in ("thinker", "other"):
+        (project / "models" / name).mkdir(parents=True)
+    thinking: dict[str, bool] = {}
+
+    def note(who: PolicyCandidate, settings: Any, plan: Any) -> Any:
+        thinking[who.name] = settings.policy.thinking
+        raise ValueError("far enough")
+
+    monkeypatch.setattr(dialogues, "held_dialogues", note)
+    for policy in ("models/thinker", "models/other", "thinker=models/other"):
+        assert complaint(capsys, "robustness", "--policy", policy) == "far enough"
+        assert thinking.popitem() == (policy.rpartition("/")[2], policy != "models/other")
