@@ -7,12 +7,12 @@ The key-value cache of the in-process sampler: one row a dialogue, each of its o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.nn.functional import pad
+from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 from transformers.cache_utils import Cache
 from transformers.masking_utils import AttentionMaskInterface
@@ -20,18 +20,26 @@ from transformers.masking_utils import AttentionMaskInterface
 GROUPED = "rlver_grouped"
 BLOCKED = "rlver_blocked"
 _QUERIES = 192  # in a block; measured with sequences of 600 tokens
+_WIDE = 64  # size of a head from which the library's kernel for one query is the faster one
+_MORE_THAN_PLAIN = ("softcap", "s_aux", "sliding_window")
 
 
 def grouped_attention(
-    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor, scaling: float, **_: Any
+    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor, scaling: float, **other: Any
 ) -> tuple[torch.Tensor, None]:
     """Attention without copying shared key-value heads.
 
     query (B, H, Q, D), key and value (B, K, T, D) with H a multiple of K, attention_mask (B, 1, Q, T) additive. Returns (B, Q, H, D).
+    Raises ValueError for attention that is more than this: a cap on scores, sinks.
     """
+    if any(other.get(name) is not None for name in _MORE_THAN_PLAIN):
+        raise ValueError(f"{type(module).__name__} is no plain softmax attention")
     batch, heads, queries, size = query.shape
     groups = heads // key.shape[1]
     grouped = query.reshape(batch, key.shape[1], groups * queries, size)
+    if queries == 1 and size >= _WIDE:
+        mixed = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask.to(query.dtype), scale=scaling)
+        return mixed.view(batch, heads, 1, size).transpose(1, 2), None
     scores = torch.matmul(grouped, key.transpose(2, 3)) * scaling
     scores = scores.view(batch, heads, queries, -1) + attention_mask
     weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype).view(batch, key.shape[1], groups * queries, -1)
@@ -102,17 +110,20 @@ def attention_for_training(model: Any) -> Iterator[None]:
 
 
 class RowCache(Cache):
-    """Keys and values (rows, heads, tokens, head size) of each layer; they double when the longest row needs it."""
+    """Keys and values (rows, heads, tokens, head size) of each layer; they double when the longest row needs it.
+
+    A forward pass reads and writes neighbouring rows, `rows`, without copying any: `reorder` brings them together.
+    """
 
     def __init__(self, model: Any, rows: int) -> None:
         super().__init__(layers=[])
         config = model.config
-        heads = config.num_key_value_heads
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         empty = torch.zeros((rows, heads, 0, size), dtype=model.dtype, device=model.device)
         self.keys = [empty] * config.num_hidden_layers
         self.values = [empty] * config.num_hidden_layers
-        self.rows_L: torch.Tensor | slice = slice(None)
+        self.rows = slice(0, rows)
         self.put: tuple[torch.Tensor, ...] = ()  # (batch index, query index, row, position) of every real token
         self.longest = 0
 
@@ -124,12 +135,23 @@ class RowCache(Cache):
             for layers in (self.keys, self.values):
                 layers[:] = [pad(layer, (0, 0, 0, more)) for layer in layers]
 
+    def reorder(self, order: Sequence[int], longest: int) -> None:
+        """Row i becomes what row `order[i]` was, up to `longest` tokens."""
+        moved = [row for row, source in enumerate(order) if row != source]
+        if not moved:
+            return
+        to = torch.tensor(moved, device=self.keys[0].device)
+        source = torch.tensor([order[row] for row in moved], device=to.device)
+        for layers in (self.keys, self.values):
+            for layer in layers:
+                layer[to, :, :longest] = layer[source, :, :longest]
+
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
         batch_index, query_index, row, position = self.put
         keys, values = self.keys[layer_idx], self.values[layer_idx]
         keys[row, :, position] = key_states[batch_index, :, query_index]
         values[row, :, position] = value_states[batch_index, :, query_index]
-        return keys[self.rows_L, :, : self.longest], values[self.rows_L, :, : self.longest]
+        return keys[self.rows, :, : self.longest], values[self.rows, :, : self.longest]
 
     def get_seq_length(self, *_: Any, **__: Any) -> int:
         return 0

@@ -11,15 +11,20 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from rlver.components.policy.attention import GROUPED, RowCache, attention
 from rlver.components.policy.sampler import Sample, SampleRequest
 
 READ_AT_ONCE = 32_768  # tokens of one forward pass, padding included: bounds its memory, whatever the number of dialogues
+_LARGE = 20_000_000  # parameters from which computing a finished row costs more than moving another to its place
+_MANY = 8192  # tokens of a vocabulary in which a token is searched by blocks
+_BLOCK = 256
 
 
 @dataclass
@@ -39,18 +44,21 @@ class TransformersSampler:
     rows: int  # dialogues that can be open at once
     capacity: int  # tokens of one dialogue
     _cache: RowCache | None = None
-    _row_of: dict[str, int] = field(default_factory=dict)
+    _in_row: list[str | None] = field(default_factory=list)  # the dialogue in each row of the cache
     _read: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tokens of each dialogue that are in the cache
-    _free: list[int] = field(default_factory=list)
     _waiting: list[_Waiting] = field(default_factory=list)
     _worker: asyncio.Task[None] | None = None
+
+    @cached_property
+    def _leave_at(self) -> float:
+        """The share of rows that still speak at which the others leave the forward pass."""
+        return 0.9 if sum(weight.numel() for weight in self.model.parameters()) >= _LARGE else 0.5
 
     def start(self) -> None:
         """Forget everything read so far; call before the first dialogue and after every change of the weights."""
         self._cache = self._cache or RowCache(self.model, self.rows)
-        self._row_of.clear()
+        self._in_row = [None] * self.rows
         self._read.clear()
-        self._free = list(range(self.rows))[::-1]
         self._waiting.clear()  # of a run that was interrupted
 
     async def sample(self, request: SampleRequest) -> Sample:
@@ -63,10 +71,9 @@ class TransformersSampler:
         return await answer
 
     def forget(self, dialogue_id: str) -> None:
-        row = self._row_of.pop(dialogue_id, None)
         self._read.pop(dialogue_id, None)
-        if row is not None:
-            self._free.append(row)
+        if dialogue_id in self._in_row:
+            self._in_row[self._in_row.index(dialogue_id)] = None
 
     async def close(self) -> None:
         """Nothing is kept open."""
@@ -92,9 +99,9 @@ class TransformersSampler:
     def _sample_batch(self, requests: list[SampleRequest]) -> list[Sample]:
         assert self._cache is not None
         cache, device = self._cache, self.model.device
-        row_of_B, unread_B, length_B = [], [], []
+        unread_B, length_B = [], []
+        self._to_the_front([request.dialogue_id for request in requests], max(map(len, self._read.values()), default=0))
         for request in requests:
-            row_of_B.append(self._row(request))
             read = self._read.get(request.dialogue_id, ())
             known = min(_common(read, request.context_ids), len(request.context_ids) - 1)
             unread_B.append(request.context_ids[known:])
@@ -108,12 +115,12 @@ class TransformersSampler:
         sampled: list[list[int]] = [[] for _ in requests]
         logprobs: list[list[float]] = [[] for _ in requests]
         finished = [False] * len(requests)
-        live = list(range(len(requests)))  # requests in the forward pass; finished ones leave once they are half of it
+        live = list(range(len(requests)))  # requests in the forward pass, live[i] in row i; finished ones leave once they are many
         new_B = [list(ids) for ids in unread_B]
         with attention(self.model, GROUPED), _without_dropout(self.model):
             for step in range(max(request.max_tokens for request in requests)):
-                parts = self._parts(live, new_B)
-                logits_LV = torch.cat([self._forward(cache, part, row_of_B, new_B, length_B) for part in parts])
+                parts = self._parts([new_B[index] for index in live])
+                logits_LV = torch.cat([self._forward(cache, live[part], part.start, new_B, length_B) for part in parts])
                 token_L, logprob_L = draw(logits_LV, uniform_BT[live, step], self.temperature, self.top_p)
                 new_B = [[] for _ in requests]
                 for index, token, logprob in zip(live, token_L.tolist(), logprob_L.tolist(), strict=True):
@@ -128,33 +135,39 @@ class TransformersSampler:
                 speaking = [index for index in live if new_B[index]]
                 if not speaking:
                     break
-                if 2 * len(speaking) <= len(live):
+                if len(speaking) <= self._leave_at * len(live):
                     live = speaking
+                    self._to_the_front([requests[index].dialogue_id for index in live], max(length_B))
         for request, row_length, ids in zip(requests, length_B, sampled, strict=True):
             self._read[request.dialogue_id] = (*request.context_ids, *ids)[:row_length]
         return [Sample(tuple(i), tuple(p), f) for i, p, f in zip(sampled, logprobs, finished, strict=True)]
 
-    def _row(self, request: SampleRequest) -> int:
-        if request.dialogue_id not in self._row_of:
-            if not self._free:
-                raise RuntimeError(f"more than {self.rows} dialogues are open; raise the sampler's rows or lower the concurrency")
-            self._row_of[request.dialogue_id] = self._free.pop()
-        return self._row_of[request.dialogue_id]
+    def _to_the_front(self, dialogue_ids: list[str], longest: int) -> None:
+        """These dialogues become the first rows of the cache, in this order; what the others have read stays, up to `longest` tokens."""
+        assert self._cache is not None
+        order = list(range(self.rows))
+        for row, dialogue_id in enumerate(dialogue_ids):
+            if dialogue_id not in self._in_row:
+                if None not in self._in_row:
+                    raise RuntimeError(f"more than {self.rows} dialogues are open; raise the sampler's rows or lower the concurrency")
+                self._in_row[self._in_row.index(None)] = dialogue_id
+            now = self._in_row.index(dialogue_id)
+            self._in_row[row], self._in_row[now] = self._in_row[now], self._in_row[row]
+            order[row], order[now] = order[now], order[row]
+        self._cache.reorder(order, longest)
 
     @staticmethod
-    def _parts(live: list[int], new_B: list[list[int]]) -> list[list[int]]:
-        """`live` in as few parts, in order, as keep a forward pass within `READ_AT_ONCE` tokens (a single request may exceed it)."""
-        width = max(1, max(len(new_B[index]) for index in live))
-        size = max(1, READ_AT_ONCE // width)
-        return [live[first : first + size] for first in range(0, len(live), size)]
+    def _parts(new_L: list[list[int]]) -> list[slice]:
+        """The live requests in as few parts, in order, as keep a forward pass within `READ_AT_ONCE` tokens (a single one may exceed it)."""
+        size = max(1, READ_AT_ONCE // max(1, *map(len, new_L)))
+        return [slice(first, first + size) for first in range(0, len(new_L), size)]
 
-    def _forward(self, cache: RowCache, live: list[int], row_of_B: list[int], new_B: list[list[int]], length_B: list[int]) -> torch.Tensor:
-        """Read the new tokens of each live request (right-padded) and return the logits (L, V) after each one's last one.
+    def _forward(self, cache: RowCache, live: list[int], row: int, new_B: list[list[int]], length_B: list[int]) -> torch.Tensor:
+        """Read the new tokens (right-padded) of the live requests in `row` and after, and return the logits (L, V) after each one's last.
 
         Requests without new tokens (already finished) read one padding token that is not kept. Updates `length_B` in place.
         """
         device = self.model.device
-        rows = [row_of_B[index] for index in live]
         new_L = [new_B[index] for index in live]
         width = max(1, max(len(new) for new in new_L))
         ids = torch.tensor([new + [self.end_of_turn] * (width - len(new)) for new in new_L], device=device)
@@ -164,9 +177,8 @@ class TransformersSampler:
         position_LQ = start[:, None] + offset_Q[None]
         real_LQ = offset_Q[None] < count[:, None]
         batch_index, query_index = real_LQ.nonzero(as_tuple=True)
-        row_L = torch.tensor(rows, device=device)
-        cache.rows_L = slice(None) if rows == list(range(self.rows)) else row_L
-        cache.put = (batch_index, query_index, row_L[batch_index], position_LQ[batch_index, query_index])
+        cache.rows = slice(row, row + len(live))
+        cache.put = (batch_index, query_index, batch_index + row, position_LQ[batch_index, query_index])
         for index, new in zip(live, new_L, strict=True):
             length_B[index] += len(new)
         cache.longest = max(length_B[index] for index in live)
@@ -175,7 +187,7 @@ class TransformersSampler:
         mask = torch.zeros(seen_LQT.shape, dtype=self.model.dtype, device=device).masked_fill_(~seen_LQT, torch.finfo(self.model.dtype).min)
         hidden = self.model.model(
             input_ids=ids,
-            attention_mask={"full_attention": mask[:, None]},
+            attention_mask=mask[:, None],
             position_ids=position_LQ.clamp_max(self.capacity - 1),
             past_key_values=cache,
             use_cache=True,
@@ -200,10 +212,30 @@ def draw(logits_BV: torch.Tensor, uniform_B: torch.Tensor, temperature: float, t
         mass_before = sorted_logprob.exp().cumsum(dim=-1) - sorted_logprob.exp()
         dropped = torch.zeros_like(logprob_BV, dtype=torch.bool).scatter_(-1, order, mass_before >= top_p)
         logprob_BV = logprob_BV.masked_fill(dropped, float("-inf")).log_softmax(dim=-1)
-    mass = logprob_BV.exp().double().cumsum(dim=-1)
-    token_B = torch.searchsorted(mass, uniform_B[:, None].double() * mass[:, -1:], right=True).squeeze(-1)
-    token_B = token_B.clamp_max(logits_BV.shape[-1] - 1)
+    token_B = _inverted(logprob_BV.exp(), uniform_B.double()).clamp_max(logits_BV.shape[-1] - 1)
     return token_B, logprob_BV.gather(-1, token_B[:, None]).squeeze(-1)
+
+
+def _inverted(mass_BV: torch.Tensor, uniform_B: torch.Tensor) -> torch.Tensor:
+    """(B,) the first place at which the sum of the masses exceeds `uniform_B` of the whole sum.
+
+    A large vocabulary is searched in two steps, the block and the place in it, so that only sums of blocks are added in float64.
+    """
+    rows, size = mass_BV.shape
+    if size <= _MANY:
+        return _first_above(mass_BV.double().cumsum(dim=-1), uniform_B)
+    blocks = pad(mass_BV, (0, -size % _BLOCK)).view(rows, -1, _BLOCK)
+    sums = blocks.sum(dim=-1).double().cumsum(dim=-1)
+    block_B = _first_above(sums, uniform_B).clamp_max(sums.shape[-1] - 1)
+    row_B = torch.arange(rows, device=mass_BV.device)
+    within = blocks[row_B, block_B].double().cumsum(dim=-1)
+    before_B = sums[row_B, block_B] - within[:, -1]
+    left_B = ((uniform_B * sums[:, -1] - before_B) / within[:, -1]).clamp(0, 1)
+    return block_B * _BLOCK + _first_above(within, left_B).clamp_max(_BLOCK - 1)
+
+
+def _first_above(sums_BV: torch.Tensor, share_B: torch.Tensor) -> torch.Tensor:
+    return torch.searchsorted(sums_BV, share_B[:, None] * sums_BV[:, -1:], right=True).squeeze(-1)
 
 
 def _common(read: Sequence[int], context: Sequence[int]) -> int:
