@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -115,12 +116,15 @@ def test_retries_end(tmp_path: Path) -> None:
     assert len(asked) == 4
 
 
-def test_a_pause_that_the_server_asks_for_is_kept_by_everybody(tmp_path: Path) -> None:
-    """The first call is told to wait 1 s; four others come 50 ms later."""
+def test_a_pause_that_the_server_asks_for_is_kept_by_everybody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The first call is told to wait 1 s; four others come once it has heard that."""
+    caplog.set_level(logging.INFO, "rlver.components.endpoint")
 
     async def work(endpoint: RecordedEndpoint, server: Server) -> None:
         early = asyncio.create_task(endpoint.chat(ask("early")))
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            while "HTTP 429" not in caplog.text:
+                await asyncio.sleep(0.005)
         await asyncio.gather(early, *(endpoint.chat(ask(f"late {number}")) for number in range(4)))
 
     _, server = hold(tmp_path, first(error(429, "slow down", headers=(("Retry-After", "1"),))), work)
