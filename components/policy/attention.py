@@ -21,7 +21,7 @@ GROUPED = "rlver_grouped"
 BLOCKED = "rlver_blocked"
 _QUERIES = 192  # in a block; measured with sequences of 600 tokens
 _WIDE = 64  # size of a head from which the library's kernel for one query is the faster one
-_MORE_THAN_PLAIN = ("softcap", "s_aux", "sliding_window")
+_MORE_THAN_PLAIN = ("softcap", "s_aux")
 
 
 def grouped_attention(

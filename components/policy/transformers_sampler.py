@@ -25,6 +25,7 @@ READ_AT_ONCE = 32_768  # tokens of one forward pass, padding included: bounds it
 _LARGE = 20_000_000  # parameters from which computing a finished row costs more than moving another to its place
 _MANY = 8192  # tokens of a vocabulary in which a token is searched by blocks
 _BLOCK = 256
+_OTHERWISE = "sample with rollout.sampler: vllm, or serve it and name it openai:MODEL"
 
 
 @dataclass
@@ -55,8 +56,13 @@ class TransformersSampler:
         return 0.9 if sum(weight.numel() for weight in self.model.parameters()) >= _LARGE else 0.5
 
     def start(self) -> None:
-        """Forget everything read so far; call before the first dialogue and after every change of the weights."""
-        self._cache = self._cache or RowCache(self.model, self.rows)
+        """Forget everything read so far; call before the first dialogue and after every change of the weights.
+
+        Raises ValueError, the first time, for a model whose attention is not plain and full: its replies would be another model's.
+        """
+        if self._cache is None:
+            self._cache = RowCache(self.model, self.rows)
+            self._must_read_as_the_model_does()
         self._in_row = [None] * self.rows
         self._read.clear()
         self._waiting.clear()  # of a run that was interrupted
@@ -156,6 +162,31 @@ class TransformersSampler:
             order[row], order[now] = order[now], order[row]
         self._cache.reorder(order, longest)
 
+    @torch.inference_mode()
+    def _must_read_as_the_model_does(self) -> None:
+        """Read a few tokens in two parts through the cache, and whole through the model's own forward: both must end in the same logits."""
+        assert self._cache is not None
+        config = self.model.config
+        window = getattr(config, "sliding_window", None)
+        if window and window < self.capacity and set(getattr(config, "layer_types", None) or ["all"]) != {"full_attention"}:
+            raise ValueError(
+                f"{config.model_type}: its attention ends after {window} tokens, a dialogue may have {self.capacity}: lower "
+                "policy.max_context_tokens, or sample with rollout.sampler: vllm"
+            )
+        ids = [number % config.vocab_size for number in range(7, 7 + 3 * min(12, self.capacity), 3)]
+        read = len(ids) // 2
+        with _without_dropout(self.model):
+            whole_V = self.model(input_ids=torch.tensor([ids], device=self.model.device), use_cache=False).logits[0, -1].float()
+            length = [0]
+            try:
+                with attention(self.model, GROUPED):
+                    self._forward(self._cache, [0], 0, [ids[:read]], length)
+                    in_parts_V = self._forward(self._cache, [0], 0, [ids[read:]], length)[0].float()
+            except (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+                raise ValueError(f"{config.model_type}: cannot be sampled in this process ({_first_line(error)}); {_OTHERWISE}") from error
+        if not torch.allclose(whole_V, in_parts_V, rtol=0.02, atol=0.02 * float(whole_V.abs().max())):
+            raise ValueError(f"{config.model_type}: its attention or its logits are not the plain ones this sampler computes; {_OTHERWISE}")
+
     @staticmethod
     def _parts(new_L: list[list[int]]) -> list[slice]:
         """The live requests in as few parts, in order, as keep a forward pass within `READ_AT_ONCE` tokens (a single one may exceed it)."""
@@ -243,6 +274,10 @@ def _common(read: Sequence[int], context: Sequence[int]) -> int:
     if context[: len(read)] == read:
         return len(read)
     return next((index for index, (a, b) in enumerate(zip(read, context, strict=False)) if a != b), len(context))
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 @contextmanager

@@ -1,0 +1,78 @@
+"""A model in one GGUF file (`gguf:FILE`): its numbers as plain float32, in a Hugging Face folder that is made once and kept.
+
+transformers reads the file, with the package `gguf`; quantised numbers are what they stand for afterwards, so the folder can be trained. What
+was lost when they were quantised stays lost: scores of the same model from the hub are a little better.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rlver.components.domain.kinds import ModelSource
+from rlver.components.domain.packages import cache_folder, sha256_of
+
+_MAGIC = b"GGUF"
+_VERSION = "1"  # of this conversion: another one gets another folder
+
+
+def of_file(name: str, parameters: Any = None) -> Path:
+    """The Hugging Face folder of the GGUF file at path `name`. Raises ValueError in one line for a file that is none, or a damaged one."""
+    path = Path(name)
+    try:
+        with path.open("rb") as opened:
+            begins = opened.read(4)
+    except OSError as error:
+        raise ValueError(f"gguf:{name}: {error.strerror or error}") from error
+    if begins != _MAGIC:
+        raise ValueError(f"gguf:{name}: no GGUF file: it does not begin with {_MAGIC.decode()}")
+    return converted(path, sha256_of(path))
+
+
+def converted(path: Path, sha256: str) -> Path:
+    """The folder that was made of the file at `path` with this hash, now or before."""
+    folder = cache_folder() / "models" / f"{path.stem}-{sha256[:12]}-{_VERSION}"
+    if folder.is_dir():
+        return folder
+    if find_spec("gguf") is None:
+        raise ValueError(f"{path.name}: reading GGUF files needs the package gguf: pip install 'rlver[train]'")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".part-"))
+    try:
+        _convert(path, part)
+        try:
+            part.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # or another process was faster
+                raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
+def _convert(path: Path, part: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        read: Any = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32, trust_remote_code=False)
+        tokenizer: Any = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, trust_remote_code=False)
+    except Exception as error:  # the reader raises whatever comes of a malformed file
+        first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise ValueError(f"{path.name}: cannot be read as a model: {first[:300]}") from error
+    if not tokenizer.chat_template:
+        raise ValueError(f"{path.name}: it has no chat template, so it is no chat model; take its Instruct or Chat version")
+    values = {key: value for key, value in read.config.to_dict().items() if key not in ("quantization_config", "_name_or_path")}
+    plain = type(read)(type(read.config).from_dict(values))  # a model that still knows it was quantised refuses to be saved
+    plain.load_state_dict(read.state_dict())
+    plain.tie_weights()
+    plain.save_pretrained(part)
+    tokenizer.save_pretrained(part)
+
+
+SOURCE = ModelSource(of_file)
