@@ -7,6 +7,7 @@ stages of dvc.yaml. A room is a folder of components/ or tasks/; flows/ is one.
 from __future__ import annotations
 
 import ast
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
+
+from rlver.components.domain import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("components", "tasks", "flows")
@@ -27,7 +30,7 @@ def modules(root: Path) -> dict[str, Path]:
 
 
 def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
-    """The modules of the product that this one imports, also inside functions."""
+    """The modules of the product that this one imports, also inside functions; a registry that it loads from is all of its kinds."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module in known:
             for alias in node.names:
@@ -35,6 +38,11 @@ def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
                 yield inner if inner in known else str(node.module)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.Attribute) and node.attr == "load" and isinstance(node.value, ast.Name):
+            kinds = getattr(registry, node.value.id, None)
+            if isinstance(kinds, registry.Registry):
+                pattern = re.escape(kinds.pattern.partition(":")[0]).replace(r"\*", r"\w+")
+                yield from (module for module in known if re.fullmatch(pattern, module))
 
 
 def imported(root: Path) -> nx.DiGraph:

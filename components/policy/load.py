@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.utils import logging
 
+from rlver.components.domain.kinds import ModelSource
+from rlver.components.domain.registry import MODELS
 from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.sources.model import of_hub
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per loaded or saved folder would drown the stage's own progress
 _warnings: Any = logging.get_logger("transformers.modeling_utils")
@@ -33,7 +35,6 @@ MOST_HEADER = 16 * 2**20  # bytes of the JSON that begins a safetensors file; a 
 MOST_JSON = {"tokenizer.json": 64 * 2**20, INDEX: 32 * 2**20}  # bytes; of every other JSON file MOST_OTHER_JSON
 MOST_OTHER_JSON = 4 * 2**20
 MOST_TEMPLATE = 2**16  # characters of a chat template, which is rendered at every turn; the longest have a third of it
-_DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _ELSEWHERE = {  # keys of config.json that make transformers read or run something else than the folder's plain weights
     "quantization_config": "quantised weights cannot be trained or compared; take the model as it was before",
@@ -105,12 +106,22 @@ def save_policy(model: Any, tokenizer: Any, path: Path) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
+def located(path: Path | str) -> Path:
+    """The folder of a model on this machine: `path` itself, SOURCE:NAME of a registered source, else a name of the hub, which is fetched.
+
+    Raises what the source raises.
+    """
+    source, _, name = str(path).partition(":")
+    if not Path(path).is_dir() and name and MODELS.has(source):
+        kind: ModelSource = MODELS.load(source)
+        return kind.folder(name, None)
+    return of_hub(str(path))
+
+
 def _checked(path: Path | str) -> tuple[Path, Any]:
     """(folder, tokenizer) at `path`, whose weights have the names and shapes that the configuration asks for. Raises ValueError."""
     try:
-        folder = Path(path)
-        if not folder.is_dir():
-            folder = Path(snapshot_download(str(path), allow_patterns=list(_DOWNLOADED), ignore_patterns=["*/*"]))
+        folder = located(path)
         files = _check_files(folder)
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         reported: Any = AutoModelForCausalLM.from_pretrained(

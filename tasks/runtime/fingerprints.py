@@ -21,9 +21,7 @@ _DIALOGUES = (
     "components/personas",
     "components/policy",
     "components/rollout",
-    "components/users/distilled",
-    "components/users/llm",
-    "components/users/scripted",
+    "components/users",
     "tasks/runtime/assembly.py",
     "tasks/runtime/serving",
 )

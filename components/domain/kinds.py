@@ -1,0 +1,85 @@
+"""What a module registers: how one is made, and the section of parameters that it brings. Where it is found: registry.py.
+
+A section stands under the kind's own name, in `simulator`, `reward`, `train` or `base` of params.yaml, and is read by the pydantic model in
+`parameters`; a kind without one is None there and has no section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from rlver.components.domain.transcript import Dialogue
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What users are made from. `which` is what was written behind the name of the kind (`distilled:FOLDER`), "" where nothing was."""
+
+    difficulty: str
+    emotion_start: int = 40
+    which: str = ""
+    parameters: Any = None  # of the kind's own section, as its model has read them
+    endpoint: Any = None  # a ChatEndpoint, for kinds that name models
+
+
+def _no_models(parameters: Any) -> Sequence[str]:
+    return ()
+
+
+def _no_usage(parameters: Any, language: str, turns: int) -> Mapping[str, Any]:
+    return {}
+
+
+def _no_files(which: str) -> Path | None:
+    return None
+
+
+@dataclass(frozen=True)
+class UserKind:
+    """Of an appraiser, a speaker or a simulator: `make` gives an AppraiserKind, a SpeakerKind or a Simulator (protocols.py).
+
+    `models` names the models that a chat endpoint is asked for: none where nobody is asked; it raises ValueError where one is not chosen yet.
+    `usage` is what they take for one dialogue, by model (a Usage). `folder` is that whose files decide what is said, beside the code.
+    """
+
+    make: Callable[[Wanted], Any]
+    parameters: type[BaseModel] | None = None
+    models: Callable[[Any], Sequence[str]] = _no_models
+    usage: Callable[[Any, str, int], Mapping[str, Any]] = _no_usage
+    folder: Callable[[str], Path | None] = _no_files
+    written: str = ""  # how `which` is written behind the name, for messages: `:FOLDER`, `[:DIFFICULTY]`
+
+
+@dataclass(frozen=True)
+class RewardKind:
+    """`score` gives the reward of a finished dialogue, in 0..1, or None where it cannot be scored; its second argument is the own section.
+
+    It is never asked of a dialogue that failed, nor, with reward.format_gate, of one that broke the format.
+    """
+
+    score: Callable[[Dialogue, Any], float | None]
+    parameters: type[BaseModel] | None = None
+
+
+@dataclass(frozen=True)
+class AlgorithmKind:
+    """`make` takes the UpdateParameters (their `own`: the algorithm's section) and gives a kind of DialogueTrainer and its own arguments."""
+
+    make: Callable[[Any], tuple[Any, Mapping[str, Any]]]
+    parameters: type[BaseModel] | None = None
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """`folder` gives the place of the model of a name on this machine: a Hugging Face folder, fetched if need be. Raises ValueError, OSError.
+
+    The second argument is the own section, for `base.kind: NAME`; None for a model that is written NAME:MODEL.
+    """
+
+    folder: Callable[[str, Any], Path]
+    parameters: type[BaseModel] | None = None

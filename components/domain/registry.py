@@ -1,0 +1,111 @@
+"""What can be added by a module of its own: users and their halves, rewards, algorithms, sources of models, studies; each found by name.
+
+A kind of this project is found by its place: the name fills the `*` of the registry's pattern. One of another package is an entry point of the
+group. Nothing is imported before it is asked for by name, and a module of kinds imports heavy libraries inside its functions only: settings load
+it to check the kind's own section of parameters.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from typing import Any
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+
+
+class UnknownKind(ValueError):
+    """Nobody brings a kind of this name, or two do; the message is one line with the names that are known."""
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The kinds of one noun. `pattern` is where those of this project lie, as package.*.module:ATTRIBUTE or package.*:ATTRIBUTE."""
+
+    noun: str
+    group: str
+    pattern: str = ""
+
+    def load(self, name: str) -> Any:
+        """What is registered as `name`; raises UnknownKind, and what importing it raises. Of two, this project's own counts."""
+        if self._is_own(name):
+            module, _, attribute = self.pattern.replace("*", name).partition(":")
+            return getattr(import_module(module), attribute)
+        return self._brought(name).load()
+
+    def parameters(self, name: str) -> Any:
+        """The pydantic model of the section that the kind `name` brings; None where it has none. Raises UnknownKind."""
+        return getattr(self.load(name), "parameters", None)
+
+    def origin(self, name: str) -> str | None:
+        """Name and version of the distribution that brings `name`, as `acme-users 1.2`; None for a kind of this project. Raises UnknownKind."""
+        return None if self._is_own(name) else _distribution(self._brought(name))
+
+    def has(self, name: str) -> bool:
+        return self._is_own(name) or name in self.brought()
+
+    def names(self) -> list[str]:
+        """All that are known, in alphabetical order."""
+        return sorted({*self._own(), *self.brought()})
+
+    def check(self, name: str) -> str:
+        """`name` as it is. Raises UnknownKind with the names that are known."""
+        if not self.has(name):
+            raise UnknownKind(f"unknown {self.noun} {name[:80]!r}: choose one of {', '.join(self.names())}")
+        return name
+
+    def brought(self) -> dict[str, list[EntryPoint]]:
+        """What other packages bring, by name."""
+        found: dict[str, list[EntryPoint]] = {}
+        for one in _installed(self.group):
+            found.setdefault(one.name, []).append(one)
+        return found
+
+    def _brought(self, name: str) -> EntryPoint:
+        self.check(name)
+        first, *others = self.brought()[name]
+        if others:
+            both = " and ".join(_distribution(one) for one in (first, *others))
+            raise UnknownKind(f"{self.noun} {name!r} is brought by {both}: remove one of them")
+        return first
+
+    def _is_own(self, name: str) -> bool:
+        return bool(self.pattern and _NAME.fullmatch(name)) and _has(self.pattern, name)
+
+    def _own(self) -> Iterator[str]:
+        if self.pattern:
+            package = import_module(self.pattern.partition(".*")[0])
+            yield from (one.name for one in pkgutil.iter_modules(package.__path__) if self._is_own(one.name))
+
+
+@cache
+def _has(pattern: str, name: str) -> bool:
+    module, _, attribute = pattern.replace("*", name).partition(":")
+    package = pattern.partition(".*")[0]
+    if find_spec(f"{package}.{name}") is None or find_spec(module) is None:
+        return False
+    return hasattr(import_module(module), attribute)
+
+
+@cache
+def _installed(group: str) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))
+
+
+def _distribution(one: EntryPoint) -> str:
+    return f"{one.dist.name} {one.dist.version}" if one.dist else one.value
+
+
+APPRAISERS = Registry("appraiser", "rlver.appraisers", "rlver.components.users.*.kind:APPRAISER")
+SPEAKERS = Registry("speaker", "rlver.speakers", "rlver.components.users.*.kind:SPEAKER")
+SIMULATORS = Registry("simulator", "rlver.simulators", "rlver.components.users.*.kind:SIMULATOR")
+REWARDS = Registry("reward", "rlver.rewards", "rlver.components.rollout.rewards.*:REWARD")
+ALGORITHMS = Registry("algorithm", "rlver.algorithms", "rlver.components.training.algorithms.*:ALGORITHM")
+MODELS = Registry("source of models", "rlver.models", "rlver.components.policy.sources.*:SOURCE")
+STUDIES = Registry("study", "rlver.studies")  # this project's own are the rooms of tasks/studies
