@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from rlver.components.domain.printable import one_line
+from rlver.components.domain.registry import STUDIES
 from rlver.flows.commands import (
     dialogues,
     licences,
@@ -69,6 +70,11 @@ app.add_typer(mlflow.app, name="mlflow")
 for room in pkgutil.iter_modules(studies.__path__, f"{studies.__name__}."):
     if find_spec(f"{room.name}.command"):  # a study mounts its commands itself
         import_module(f"{room.name}.command").register(app)
+for study in STUDIES.names():  # of other packages; a broken one must not take the other commands with it
+    try:
+        STUDIES.load(study)(app)
+    except Exception as error:
+        print(f"warning: {one_line(str(error))}", file=sys.stderr)
 options.check_all(app)
 
 

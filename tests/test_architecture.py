@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pytest
 from ruamel.yaml import YAML
 
@@ -100,6 +101,7 @@ def test_the_graph_loads_and_names_only_what_exists(repository_root: Path) -> No
 # Code that carries values without deciding them: settings, and a language model's answers (what is asked, and how an answer is read, stands
 # in the user).
 CARRIERS = ("rlver.components.endpoint", "rlver.components.settings")
+KINDS = ("rlver.components.domain.kinds", "rlver.components.domain.registry", "rlver.components.users")
 PLUMBING = tuple(
     f"rlver.tasks.runtime.{name}"
     for name in ("checkpoints", "connections", "environment", "fingerprints", "processes", "progress", "servers", "stage", "terminal")
@@ -109,6 +111,8 @@ MOST_DECLARED = 1.3  # lines of the code a stage declares, as a multiple of the 
 
 def runs(stage: str, root: Path, graph: Any) -> set[str]:
     """The modules whose change can change the output of a stage: all it imports, directly or not, but for carriers and plumbing."""
+    asked = [(one, other) for one, other in graph.edges if one.startswith(CARRIERS) and other.startswith(KINDS)]
+    graph = nx.restricted_view(graph, [], asked)  # settings ask kinds for names and sections, and make none
     loaded = house.closure({f"rlver.tasks.stages.{stage}"}, graph) - set(PLUMBING)
     return {
         one for one in loaded if not f"{one}.".startswith(tuple(f"{carrier}." for carrier in CARRIERS)) and not house.is_package(one, root)
@@ -163,7 +167,6 @@ def test_code_identity_is_the_same_wherever_it_is_written(repository_root: Path)
 # What a stage's code reads of the settings and its result does not depend on, and why.
 CHANGES_NOTHING = {"endpoint", "tracking"}  # how a server is reached, and where results are shown
 NOT_ITS_OWN = {
-    "report": {"policy", "rollout"},  # assembly reads them for a policy that talks; the report's second appraiser only listens
     "base": {"seed", "simulator", "policy"},  # a recipe's base is a model taken over as it is (base.model)
 }
 

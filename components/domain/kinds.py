@@ -1,7 +1,7 @@
 """What a module registers: how one is made, and the section of parameters that it brings. Where it is found: registry.py.
 
-A section stands under the kind's own name, in `simulator`, `reward`, `train` or `base` of params.yaml, and is read by the pydantic model in
-`parameters`; a kind without one is None there and has no section.
+A section stands under the kind's own name, in `simulator`, `reward`, `train` or `base` of params.yaml, and is read by the class in
+`parameters`; a kind without parameters has None there, and no section.
 """
 
 from __future__ import annotations
@@ -11,9 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from rlver.components.domain.transcript import Dialogue
+
+
+class Section(BaseModel):
+    """A section of params.yaml: an unknown key, another type, a missing value and a number that is none are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,15 @@ class UserKind:
     """
 
     make: Callable[[Wanted], Any]
-    parameters: type[BaseModel] | None = None
+    parameters: type[Section] | None = None
     models: Callable[[Any], Sequence[str]] = _no_models
     usage: Callable[[Any, str, int], Mapping[str, Any]] = _no_usage
     folder: Callable[[str], Path | None] = _no_files
     written: str = ""  # how `which` is written behind the name, for messages: `:FOLDER`, `[:DIFFICULTY]`
+
+    @property
+    def asks_models(self) -> bool:
+        return self.models is not _no_models
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ class RewardKind:
     """
 
     score: Callable[[Dialogue, Any], float | None]
-    parameters: type[BaseModel] | None = None
+    parameters: type[Section] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class AlgorithmKind:
     """`make` takes the UpdateParameters (their `own`: the algorithm's section) and gives a kind of DialogueTrainer and its own arguments."""
 
     make: Callable[[Any], tuple[Any, Mapping[str, Any]]]
-    parameters: type[BaseModel] | None = None
+    parameters: type[Section] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,4 +92,4 @@ class ModelSource:
     """
 
     folder: Callable[[str, Any], Path]
-    parameters: type[BaseModel] | None = None
+    parameters: type[Section] | None = None

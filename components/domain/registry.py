@@ -33,15 +33,21 @@ class Registry:
     pattern: str = ""
 
     def load(self, name: str) -> Any:
-        """What is registered as `name`; raises UnknownKind, and what importing it raises. Of two, this project's own counts."""
+        """What is registered as `name`; a name of this project's own is never another package's. Raises UnknownKind."""
         if self._is_own(name):
             module, _, attribute = self.pattern.replace("*", name).partition(":")
             return getattr(import_module(module), attribute)
-        return self._brought(name).load()
+        brought = self._brought(name)
+        try:
+            return brought.load()
+        except Exception as error:  # code of others
+            raise UnknownKind(
+                f"{self.noun} {name!r} of {_distribution(brought)} cannot be loaded: {type(error).__name__}: {error}"
+            ) from error
 
     def parameters(self, name: str) -> Any:
-        """The pydantic model of the section that the kind `name` brings; None where it has none. Raises UnknownKind."""
-        return getattr(self.load(name), "parameters", None)
+        """The class (kinds.Section) of the section that the kind `name` brings; None where it has none. Raises UnknownKind."""
+        return self.load(name).parameters
 
     def origin(self, name: str) -> str | None:
         """Name and version of the distribution that brings `name`, as `acme-users 1.2`; None for a kind of this project. Raises UnknownKind."""
@@ -86,11 +92,14 @@ class Registry:
 
 @cache
 def _has(pattern: str, name: str) -> bool:
+    """Whether the module sets the attribute; read from its text, so that a list of names imports none of them."""
     module, _, attribute = pattern.replace("*", name).partition(":")
-    package = pattern.partition(".*")[0]
-    if find_spec(f"{package}.{name}") is None or find_spec(module) is None:
+    place = find_spec(f"{pattern.partition('.*')[0]}.{name}")
+    spec = place if place is None or place.name == module else place.submodule_search_locations and find_spec(module)
+    if not spec:
         return False
-    return hasattr(import_module(module), attribute)
+    text: str | None = getattr(spec.loader, "get_source", lambda _: None)(module)
+    return bool(text and re.search(rf"^(?:\w+ = )*{attribute}\b[^=\n]*=", text, re.MULTILINE))
 
 
 @cache

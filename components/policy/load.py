@@ -111,11 +111,23 @@ def located(path: Path | str) -> Path:
 
     Raises what the source raises.
     """
+    source, name = _source(path)
+    if source is None:
+        return of_hub(name)
+    kind: ModelSource = MODELS.load(source)
+    return kind.folder(name, None)
+
+
+def origin_of(path: Path | str) -> str | None:
+    """Name and version of the package whose source the model comes from; None for folders, the hub and this project's sources."""
+    source, _ = _source(path)
+    return MODELS.origin(source) if source else None
+
+
+def _source(path: Path | str) -> tuple[str | None, str]:
+    """(source, name) of SOURCE:NAME; no source for a folder or a name of the hub."""
     source, _, name = str(path).partition(":")
-    if not Path(path).is_dir() and name and MODELS.has(source):
-        kind: ModelSource = MODELS.load(source)
-        return kind.folder(name, None)
-    return of_hub(str(path))
+    return (source, name) if name and not Path(path).is_dir() and MODELS.has(source) else (None, str(path))
 
 
 def _checked(path: Path | str) -> tuple[Path, Any]:

@@ -16,15 +16,19 @@ from typing import Any, cast
 
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import About, AppraiserKind, Simulator, SimulatorUnavailable, SpeakerKind
-from rlver.components.domain.transcript import Dialogue, Evidence, StopReason, Turn
+from rlver.components.domain.transcript import Dialogue, Evidence, SimulatorTag, StopReason, Turn
 from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA, appraised_now, replayed
-from rlver.components.users.distilled.appraiser import DistilledAppraiser, DistilledSimulator
+from rlver.components.users.distilled.appraiser import DistilledAppraiser
 from rlver.components.users.distilled.folder import read_folder
 from rlver.components.users.distilled.model import Distilled
 from rlver.components.users.scripted.simulator import ScriptedAppraiser, ScriptedSimulator
 from rlver.components.users.shifts.users import UnknownVersion, user_of
+from rlver.components.users.together import Together
 
 SCRIPTED, LLM, DISTILLED = "scripted", "llm", "distilled"
+_KNOWN_HERE = {SCRIPTED, LLM, f"{DISTILLED}+{SCRIPTED}", f"{DISTILLED}+{LLM}"} | {
+    f"{kind}{APPRAISER}{without}" for kind in (SCRIPTED, LLM, DISTILLED) for without in ("", WITHOUT_PERSONA)
+}
 
 
 class NotRederivable(ValueError):
@@ -50,14 +54,16 @@ def first_difference(
     personas: Mapping[str, Persona],
     llm: Callable[[str], Simulator] | None = None,
     learned: Path | None = None,
+    others: Callable[[SimulatorTag, bool], Any] | None = None,
 ) -> Difference | None:
     """The first difference between `dialogue` and what is re-derived from its replies; None if there is none.
 
-    `llm` gives the LLM user of a difficulty, who speaks from stored answers; `learned` is the folder of a distilled appraiser. A last turn
-    without appraisal (the dialogue failed there) is not compared. Raises NotRederivable.
+    `llm` gives the LLM user of a difficulty, who speaks from stored answers; `learned` is the folder of a distilled appraiser; `others` gives
+    the Simulator of any other tag, or the AppraiserKind where its second argument says so. A last turn without appraisal (the dialogue failed
+    there) is not compared. Raises NotRederivable.
     """
     turns = [turn for turn in dialogue.turns if turn.appraisal is not None]
-    derived = _derived(dialogue, turns, personas, llm, learned)
+    derived = _derived(dialogue, turns, personas, llm, learned, others)
     for number, (expected, found) in enumerate(zip(derived.turns, turns, strict=True), start=1):
         for what, wanted, got in _fields(expected, found):
             if wanted != got:
@@ -81,16 +87,18 @@ def _derived(
     personas: Mapping[str, Persona],
     llm: Callable[[str], Simulator] | None,
     learned: Path | None,
+    others: Callable[[SimulatorTag, bool], Any] | None,
 ) -> _Derived:
     """By the user of the transcript; of a re-appraised recording by its appraiser, for the words are given."""
     tag, persona = dialogue.simulator, personas.get(dialogue.persona_id)
+    if others is not None and tag.kind not in _KNOWN_HERE:
+        return _by_others(dialogue, turns, persona, others)
     if tag.kind.startswith(DISTILLED):
         model = _learned(dialogue, learned)
         if tag.kind.startswith(DISTILLED + APPRAISER):
             return _appraised(dialogue, turns, persona, DistilledAppraiser(model))
         speaker = llm(tag.difficulty) if tag.kind == f"{DISTILLED}+{LLM}" and llm is not None else ScriptedSimulator(tag.difficulty)
-        assert learned is not None
-        return _of_tag(dialogue, turns, persona, DistilledSimulator(cast(SpeakerKind, speaker), learned))
+        return _of_tag(dialogue, turns, persona, Together(DistilledAppraiser(model), cast(SpeakerKind, speaker), dialogue.emotion_start))
     if tag.kind == LLM and llm is not None:
         return _of_tag(dialogue, turns, persona, llm(tag.difficulty))
     if tag.kind not in (SCRIPTED, SCRIPTED + APPRAISER, SCRIPTED + APPRAISER + WITHOUT_PERSONA):
@@ -103,6 +111,21 @@ def _derived(
     if tag.kind == SCRIPTED:
         return asyncio.run(_replayed(dialogue, turns, _known(dialogue, persona), user))
     return _appraised(dialogue, turns, persona, ScriptedAppraiser(tag.difficulty))
+
+
+def _by_others(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, others: Callable[[SimulatorTag, bool], Any]) -> _Derived:
+    """By a kind that is found by the name in the tag; its version, and that of the package that brings it, must be those of the transcript."""
+    tag = dialogue.simulator
+    bare = tag.model_copy(update={"kind": tag.kind.removesuffix(WITHOUT_PERSONA).removesuffix(APPRAISER)})
+    try:
+        user = others(bare, bare != tag)
+    except ValueError as error:
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}: {error}") from error
+    if bare == tag:
+        return _of_tag(dialogue, turns, persona, user)
+    if user.tag != bare:
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: appraised by {bare.version}, by these parameters it is {user.tag.version}")
+    return _appraised(dialogue, turns, persona, user)
 
 
 def _of_tag(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, user: Simulator) -> _Derived:

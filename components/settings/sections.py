@@ -1,19 +1,40 @@
 """The sections of params.yaml, each with what must hold inside it. `Settings` joins them (components/settings/settings.py).
 
-No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth.
+No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth. Two choices of
+a kind came later and have one (`simulator.speaker`, `reward.kind`): with it they are not in the digest, which is that of before.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.kinds import Section as Section
+from rlver.components.domain.kinds import Wanted
+from rlver.components.domain.registry import ALGORITHMS, APPRAISERS, MODELS, REWARDS, SIMULATORS, SPEAKERS, Registry
+from rlver.components.users.llm.section import LLMUserSection
+from rlver.components.users.together import Part, parts
+
+TINY = "tiny"  # base.kind: no source of models, but made here from nothing
 
 
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+def _written(registry: Registry) -> Callable[[str], str]:
+    """Checks the name in NAME:WHICH. Raises UnknownKind."""
+
+    def check(written: str) -> str:
+        registry.check(written.partition(":")[0])
+        return written
+
+    return check
+
+
+def own_section(section: Section, kind: str) -> Any:
+    """The section that a kind brought, inside the one that it is chosen in; None where it brought none."""
+    found = getattr(section, kind, None)
+    return found if isinstance(found, BaseModel) else None
 
 
 class PersonaSettings(Section):
@@ -23,47 +44,42 @@ class PersonaSettings(Section):
     imported_test: str | None
 
 
-class ModelSettings(Section):
-    """A model behind a chat endpoint; None until a variant names one."""
-
-    model: str | None
-    temperature: float = Field(ge=0)
-    top_p: float = Field(gt=0, le=1)
-    max_tokens: int = Field(ge=1)
-
-
-class LLMUserSettings(Section):
-    appraiser: ModelSettings
-    speaker: ModelSettings
-    combined: bool
-    max_repairs: int = Field(ge=0)
-    max_quoted_characters: int = Field(ge=1)
-
-    @model_validator(mode="after")
-    def _one_call_is_one_model(self) -> LLMUserSettings:
-        if self.combined and self.appraiser != self.speaker:
-            raise ValueError("combined is one call to one model, so appraiser and speaker must have the same values")
-        return self
-
-
 class SimulatorSettings(Section):
-    kind: Literal["scripted", "llm"]
-    appraiser: str | None = Field(pattern=r"^distilled:.+")
+    kind: Annotated[str, AfterValidator(SIMULATORS.check)]
+    appraiser: Annotated[str, AfterValidator(_written(APPRAISERS))] | None
+    speaker: Annotated[str, AfterValidator(_written(SPEAKERS))] | None = Field(default=None, exclude_if=lambda name: name is None)
     difficulty: Literal["vanilla", "challenging"]
     emotion_start: int = Field(ge=0, le=100)
     emotion_ceiling: int = Field(ge=1, le=100)
     emotion_floor: int = Field(ge=0, le=99)
     max_turns: int = Field(ge=1)
-    llm: LLMUserSettings
+    llm: LLMUserSection
 
     @property
     def rules(self) -> EmotionRules:
         return EmotionRules(self.emotion_start, self.emotion_ceiling, self.emotion_floor, self.max_turns)
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Who plays the users."""
+        return parts(self.kind, self.appraiser, self.speaker)
+
+    @property
+    def models(self) -> list[str]:
+        """Those that a chat endpoint is asked for; empty where nobody is asked."""
+        names = {part.name: part.kind for part in self.parts}
+        return [model for name, kind in names.items() for model in kind.models(own_section(self, name))]
+
+    def wanted(self, name: str, difficulty: str | None = None, endpoint: Any = None) -> Wanted:
+        """What a user of the kind `name` is made from."""
+        return Wanted(difficulty or self.difficulty, self.emotion_start, parameters=own_section(self, name), endpoint=endpoint)
+
     @model_validator(mode="after")
-    def _an_llm_user_has_models(self) -> SimulatorSettings:
-        if self.kind == "llm" and not (self.llm.appraiser.model and self.llm.speaker.model):
-            raise ValueError("kind is llm, so llm.appraiser.model and llm.speaker.model must name models of the endpoint")
+    def _the_kinds_are_known_and_complete(self) -> SimulatorSettings:
+        """Raises what a kind raises of itself: a half that it does not have, a folder or a model that is not named."""
+        for part in self.parts:
+            part.kind.folder(part.which)
+        _ = self.models
         return self
 
     @model_validator(mode="after")
@@ -74,7 +90,7 @@ class SimulatorSettings(Section):
 
 
 class BaseSettings(Section):
-    kind: Literal["tiny", "model"]
+    kind: Annotated[str, AfterValidator(lambda kind: kind if kind == TINY else MODELS.check(kind))]
     model: str | None
     hidden_size: int = Field(ge=16)
     layers: int = Field(ge=1)
@@ -93,9 +109,9 @@ class BaseSettings(Section):
 
     @model_validator(mode="after")
     def _a_model_is_named(self) -> BaseSettings:
-        if self.kind == "model" and not self.model:
-            raise ValueError("base.kind is model, so base.model must name a folder or a hub model")
-        if self.kind == "model" and str(self.model).startswith(("openai:", "vllm:")):
+        if self.kind != TINY and not self.model:
+            raise ValueError(f"base.kind is {self.kind}, so base.model must name a folder or a hub model")
+        if self.kind != TINY and str(self.model).startswith(("openai:", "vllm:")):
             raise ValueError(
                 "base.model is a chat endpoint, which gives text and no tokens: it can be scored (`rlver converse --policy`), not trained; "
                 "name a folder or a hub model"
@@ -128,12 +144,13 @@ class RolloutSettings(Section):
 
 
 class RewardSettings(Section):
+    kind: Annotated[str, AfterValidator(REWARDS.check)] = Field(default="emotion", exclude_if=lambda kind: kind == "emotion")
     format_gate: bool
     dense: bool
 
 
 class TrainSettings(Section):
-    algorithm: Literal["grpo", "ppo"]
+    algorithm: Annotated[str, AfterValidator(ALGORITHMS.check)]
     credit: Literal["dialogue", "turn"]
     gamma: float = Field(ge=0, le=1)
     gae_lambda: float = Field(ge=0, le=1)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, create_model, model_validator
 
+from rlver.components.domain.registry import ALGORITHMS, APPRAISERS, MODELS, REWARDS, SIMULATORS, SPEAKERS, Registry, UnknownKind
 from rlver.components.settings.overlays import SettingsError as SettingsError
 from rlver.components.settings.overlays import overlaid, overlays_of, read_parameters, with_overlays
 from rlver.components.settings.sections import (
@@ -92,6 +94,59 @@ class Settings(Section):
         return digest_of(self.model_dump(mode="json"))
 
 
+# Where kinds are chosen: the section, the keys that name them, and who may be named there.
+_CHOSEN = (
+    ("simulator", ("kind", "appraiser", "speaker"), (SIMULATORS, APPRAISERS, SPEAKERS)),
+    ("base", ("kind",), (MODELS,)),
+    ("reward", ("kind",), (REWARDS,)),
+    ("train", ("algorithm",), (ALGORITHMS,)),
+)
+
+
+def read_settings(values: Mapping[str, Any]) -> Settings:
+    """The settings of these values; a kind that is chosen, or has a section in them, reads its own section. Raises ValidationError, UnknownKind."""
+    changed: dict[str, Any] = {}
+    for section, keys, registries in _CHOSEN:
+        given, declared = values.get(section), _class_of(section)
+        if not isinstance(given, Mapping):
+            continue
+        named = [*(given.get(key) for key in keys), *(key for key in given if key not in declared.model_fields)]
+        names = dict.fromkeys(name.partition(":")[0] for name in named if isinstance(name, str))
+        brought: dict[str, Any] = {name: (cls, ...) for name in names if (cls := _brought(section, name, registries))}
+        if brought:
+            changed[section] = (
+                create_model(declared.__name__, __base__=declared, **brought),
+                ...,
+            )
+    kind: type[Settings] = create_model("Settings", __base__=Settings, **changed) if changed else Settings
+    return kind.model_validate(values)
+
+
+def _class_of(section: str) -> type[Section]:
+    declared = Settings.model_fields[section].annotation
+    assert isinstance(declared, type) and issubclass(declared, Section)
+    return declared
+
+
+def _brought(section: str, name: str, registries: Sequence[Registry]) -> type[Section] | None:
+    """The class of the section that a kind of this name brings, unless it is declared here; None where it brings none."""
+    classes: set[type[Section]] = {cls for registry in registries if registry.has(name) if (cls := registry.parameters(name)) is not None}
+    field = _class_of(section).model_fields.get(name)
+    if not classes or (field is not None and classes == {field.annotation}):
+        return None
+    cls, *others = classes
+    if field is not None or others or not issubclass(cls, Section):
+        why = (
+            "is a parameter's"
+            if field is not None
+            else "stands for two kinds with other sections"
+            if others
+            else "has no Section as parameters"
+        )
+        raise UnknownKind(f"{section}.{name}: the name of a kind that brings parameters, and it {why}")
+    return cls
+
+
 def digest_of(value: Any) -> str:
     """Twelve hex digits of the canonical JSON of `value`."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
@@ -115,7 +170,9 @@ def load_settings(params_path: Path, variant: str | None = None, *, seed: int | 
     if difficulty is not None:
         values = overlaid(values, {"simulator": {"difficulty": difficulty}}, "--difficulty")
     try:
-        return Settings.model_validate(values)
+        return read_settings(values)
+    except UnknownKind as error:
+        raise SettingsError(f"{where}: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "settings"
@@ -123,15 +180,19 @@ def load_settings(params_path: Path, variant: str | None = None, *, seed: int | 
         raise SettingsError(f"{where}: {key}: {first['msg']}{got if first['loc'] else ''}") from error
 
 
-def with_simulator(settings: Settings, simulator: str | None, difficulty: str | None) -> Settings:
-    """The settings with another user. Raises SettingsError's kin, ValueError, for one that does not exist."""
-    chosen = {name: value for name, value in (("kind", simulator), ("difficulty", difficulty)) if value is not None}
+def with_simulator(settings: Settings, simulator: str | None, difficulty: str | None, appraiser: str | None = None) -> Settings:
+    """The settings with another user, or another appraiser. Raises SettingsError's kin, ValueError, for one that does not exist."""
+    named = (("kind", simulator), ("difficulty", difficulty), ("appraiser", appraiser))
+    chosen = {name: value for name, value in named if value is not None}
     values = settings.model_dump()
     values["simulator"] |= chosen
     try:
-        return Settings.model_validate(values)
+        return read_settings(values)
     except ValidationError as error:
         first = error.errors()[0]
         if first["type"] == "literal_error":
             raise ValueError(f"there is no simulator {' '.join(chosen.values())}: {first['loc'][-1]}: {first['msg']}") from error
+        raised = first.get("ctx", {}).get("error")
+        if isinstance(raised, UnknownKind):
+            raise raised from None
         raise ValueError(f"simulator: {first['msg'].removeprefix('Value error, ')}, in params.yaml or in the --variant") from error

@@ -5,14 +5,12 @@ The numbers that decide what is learned and how it is measured; their values liv
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from rlver.components.domain.kinds import Section
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class AuditLimits(_Section):
+class AuditLimits(Section):
     """The highest value of each check that is still clean, by the name of the check."""
 
     stock_phrases: float = Field(ge=0, le=1)
@@ -38,7 +36,7 @@ class AuditLimits(_Section):
     entropy_in_training: float = Field(gt=1)  # how many times smaller
 
 
-class AuditParameters(_Section):
+class AuditParameters(Section):
     run_words: int = Field(ge=2)
     confirmed_share: float = Field(gt=0, le=1)
     log_share: float = Field(gt=0, le=0.5)
@@ -47,10 +45,8 @@ class AuditParameters(_Section):
     limits: AuditLimits
 
 
-class DistilParameters(BaseModel):
+class DistilParameters(Section):
     """`params.yaml`, section `distil`. Strengths are ridge penalties on n-gram vectors of unit length."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     bits: int = Field(ge=8, le=20)
     reply_strength: float = Field(gt=0)

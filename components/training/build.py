@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig
 
+from rlver.components.domain.kinds import AlgorithmKind
+from rlver.components.domain.registry import ALGORITHMS
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training import processes
 from rlver.components.training.dialogue_trainer import DialogueTrainer, Rollouts
-from rlver.components.training.grpo import DialogueGRPOTrainer
-from rlver.components.training.ppo import CriticParameters, DialoguePPOTrainer, PPOConfig
 from rlver.components.training.token_scores import lora
 
 
@@ -26,7 +25,7 @@ from rlver.components.training.token_scores import lora
 class UpdateParameters:
     """The numbers of the update; see `train` in params.yaml."""
 
-    algorithm: str  # grpo | ppo
+    algorithm: str  # grpo | ppo | one of another package
     credit: str  # grpo: dialogue | turn
     gamma: float
     gae_lambda: float
@@ -55,6 +54,7 @@ class UpdateParameters:
     temperature: float
     save_every: int
     seed: int
+    own: Any = None  # the section that the algorithm brought, as its class has read it
 
 
 def build_trainer(
@@ -75,13 +75,16 @@ def build_trainer(
     if len(persona_ids_in_order) != parameters.steps * parameters.personas_per_step:
         raise ValueError(f"expected {parameters.steps} x {parameters.personas_per_step} persona ids, got {len(persona_ids_in_order)}")
     logging.getLogger("trl.trainer.grpo_trainer").addFilter(lambda record: "All reward functions returned None" not in record.getMessage())
-    trainer = _of_algorithm(parameters)(
+    algorithm: AlgorithmKind = ALGORITHMS.load(parameters.algorithm)
+    trainer_class, own = algorithm.make(parameters)
+    trainer: DialogueTrainer = trainer_class(
+        **own,
         end_of_turn=tokenizer.eos_token_id,
         score=score,
         rollouts=rollouts,
         model=model,
         processing_class=tokenizer,
-        args=_trl_config(parameters, checkpoints, forwards),
+        args=_trl_config(parameters, trainer_class.configuration, checkpoints, forwards),
         train_dataset=Dataset.from_list(
             [{"prompt": [{"role": "user", "content": name}], "persona_id": name} for name in persona_ids_in_order]
         ),
@@ -100,27 +103,10 @@ def _forwards_per_update(parameters: UpdateParameters, at_work: int) -> int:
     return rows // at_once
 
 
-def _of_algorithm(parameters: UpdateParameters) -> Callable[..., DialogueTrainer]:
-    """The trainer's class with the numbers that only its algorithm has."""
-    if parameters.algorithm != "ppo":
-        return partial(DialogueGRPOTrainer, by_turn=parameters.credit == "turn", group_size=parameters.group_size)
-    critic = CriticParameters(
-        gamma=parameters.gamma,
-        gae_lambda=parameters.gae_lambda,
-        gae_level=parameters.gae_level,
-        dense=parameters.dense,
-        separate=parameters.critic == "separate",
-        learning_rate=parameters.critic_learning_rate,
-        value_weight=parameters.value_weight,
-        value_clip=parameters.value_clip,
-    )
-    return partial(DialoguePPOTrainer, critic=critic)
-
-
-def _trl_config(parameters: UpdateParameters, checkpoints: Path, forwards: int) -> GRPOConfig:
+def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoints: Path, forwards: int) -> GRPOConfig:
     """Our numbers under TRL's names; one optimiser step takes `forwards` forward passes."""
     on_gpu = torch.cuda.is_available()
-    config = (PPOConfig if parameters.algorithm == "ppo" else GRPOConfig)(
+    config = kind(
         output_dir=str(checkpoints),
         use_cpu=not on_gpu,
         bf16=on_gpu,

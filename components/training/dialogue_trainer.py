@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 from rlver.components.policy.load import refuse_not_finite
 from rlver.components.policy.policy_server import refuse_other_checkpoint
@@ -41,6 +41,8 @@ class TokenMasks:
 
 class DialogueTrainer(GRPOTrainer):
     """GRPOTrainer whose rows are dialogues. A kind says in `compute_advantages` what each token is credited with."""
+
+    configuration: type[GRPOConfig] = GRPOConfig  # what TRL's numbers are checked by
 
     def __init__(self, *, end_of_turn: int, score: Callable[[Rollout], float | None], rollouts: Rollouts, **arguments: Any) -> None:
         self.end_of_turn = end_of_turn

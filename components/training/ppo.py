@@ -49,6 +49,8 @@ class CriticParameters:
 class DialoguePPOTrainer(DialogueTrainer):
     """Masked GAE over policy tokens, or over whole turns; advantages whitened over all processes."""
 
+    configuration = PPOConfig
+
     def __init__(self, *, critic: CriticParameters, **arguments: Any) -> None:
         self.critic = critic
         super().__init__(**arguments)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,20 @@ from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import BadFile, read_jsonl, write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
-from rlver.components.domain.transcript import Dialogue
+from rlver.components.domain.registry import APPRAISERS, SIMULATORS, SPEAKERS
+from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.formats.chats import known_shape, read_chats
 from rlver.components.formats.foreign import Recording, recording_of
 from rlver.components.formats.sage import dialogue_of, has_unjudged_reply
 from rlver.components.personas.schema import read_rows, validate_file
-from rlver.components.replay.reappraisal import goes_on_after_its_end, reappraise
+from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA, goes_on_after_its_end, reappraise
 from rlver.components.replay.verification import DISTILLED, LLM, SCRIPTED, NotRederivable, first_difference
 from rlver.components.rollout.transcripts import load_transcripts, summary
 from rlver.components.settings.settings import Settings, load_settings, with_simulator
-from rlver.components.users.distilled.appraiser import DistilledAppraiser
-from rlver.components.users.distilled.folder import fidelity_of, folder_of, read_folder
-from rlver.components.users.scripted.simulator import ScriptedAppraiser
+from rlver.components.users.distilled.folder import fidelity_of, folder_of
+from rlver.tasks.runtime.appraisers import appraiser_of, recorded_user
 
+_ALONE = {"appraiser": None, "speaker": None}
 USER_ANSWERS = Path("answers") / "user.db"
 
 
@@ -65,14 +66,18 @@ def appraise(
 
     A dialogue that cannot be read is an error, or with `skip` left out and counted.
     """
-    learned = None if appraiser == SCRIPTED else read_folder(folder_of(appraiser))
     settings = with_simulator(load_settings(params), None, difficulty)
+    name = appraiser.partition(":")[0]
+    if APPRAISERS.has(name) and APPRAISERS.load(name).asks_models:
+        raise ValueError(
+            f"unknown appraiser {appraiser!r} here: {name} asks models, and recordings are appraised by those who answer at once"
+        )
+    kind = appraiser_of(appraiser, settings).appraiser
     people = _by_id(personas)
-    kind = ScriptedAppraiser(settings.simulator.difficulty) if learned is None else DistilledAppraiser(learned)
 
     def read(row: Any, name: str) -> tuple[Recording, Dialogue]:
         recording = recording_of(known_shape(row), name)
-        original = row.get("original") if learned is not None and isinstance(row, dict) else None
+        original = row.get("original") if name != SCRIPTED and isinstance(row, dict) else None
         return recording, reappraise(recording, people.get(recording.persona_id), kind, settings.simulator.rules, original)
 
     both, unread = list[tuple[Recording, Dialogue]](), list[str]()
@@ -98,7 +103,7 @@ def appraise(
         )
         if count
     ]
-    if learned is not None:
+    if name == DISTILLED:
         figures = fidelity_of(folder_of(appraiser))
         remarks.append(
             f"appraiser {figures['digest']}, on held-out dialogues r {figures['free_running_dialogue_r']} per dialogue and"
@@ -127,18 +132,28 @@ def verified(
     """The same, where `people(needed)` gives the personas by id and `stored` is the file of an LLM user's answers."""
     dialogues = load_transcripts(transcripts)
     kinds = {dialogue.simulator.kind for dialogue in dialogues}
-    if kinds <= {SCRIPTED, LLM, f"{DISTILLED}+{SCRIPTED}", f"{DISTILLED}+{LLM}"}:
+    if all(map(_is_of_users, kinds)):
         load_transcripts(transcripts, settings.simulator.rules)
     count = f"{transcripts}: {len(dialogues)} dialogues, {sum(len(dialogue.turns) for dialogue in dialogues)} appraisals"
     if kinds == {LLM} and not stored.is_file():
         return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {stored}"
     known = people(kinds <= {SCRIPTED, LLM})
-    appraised_by = appraiser or settings.simulator.appraiser
-    learned = None if appraised_by is None else folder_of(appraised_by)
-    with _answered_before(settings, stored) if kinds & {LLM, f"{DISTILLED}+{LLM}"} else nullcontext() as llm:
+    appraised_by = appraiser or settings.simulator.appraiser or ""
+    learned = folder_of(appraised_by) if appraised_by.startswith(f"{DISTILLED}:") else None
+    with _answered_before(stored) if any(map(_asks_models, kinds)) else nullcontext() as endpoint:
+
+        def llm(difficulty: str) -> Simulator:
+            from rlver.tasks.runtime.assembly import simulator
+
+            alone = with_simulator(settings.model_copy(update={"simulator": settings.simulator.model_copy(update=_ALONE)}), LLM, None)
+            return simulator(alone, difficulty, endpoint)
+
+        def others(tag: SimulatorTag, is_appraiser: bool) -> Any:
+            return recorded_user(settings, tag, is_appraiser, appraised_by, endpoint)
+
         for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
             try:
-                difference = first_difference(dialogue, known, llm, learned)
+                difference = first_difference(dialogue, known, llm, learned, others)
             except NotRederivable as error:
                 raise NotRederivable(f"{transcripts}:{line}: {error}") from error
             if difference is not None:
@@ -147,15 +162,29 @@ def verified(
     return f"{count}: every emotion follows from its replies{answers}"
 
 
-@contextmanager
-def _answered_before(settings: Settings, stored: Path) -> Iterator[Callable[[str], Simulator]]:
-    """The LLM user of a difficulty, who says what the models once answered and asks nobody."""
+def _answered_before(stored: Path) -> AbstractContextManager[Any]:
+    """The endpoint that says what the models once answered and asks nobody."""
     from rlver.components.endpoint.opening import EndpointRun, stored_answers
-    from rlver.tasks.runtime.assembly import simulator
 
-    played = with_simulator(settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": None})}), LLM, None)
-    with stored_answers(stored, EndpointRun("verify")) as endpoint:
-        yield lambda difficulty: simulator(played, difficulty, endpoint)
+    return stored_answers(stored, EndpointRun("verify"))
+
+
+def _names(kind: str) -> list[str]:
+    """The kinds that play in a user whose tag has this one: its appraiser and its speaker, or itself."""
+    return kind.removesuffix(WITHOUT_PERSONA).removesuffix(APPRAISER).split("+")
+
+
+def _is_of_users(kind: str) -> bool:
+    """Whether a tag of this kind is of dialogues that were held with a simulated user, and so ended where its rules say."""
+    names = kind.split("+")
+    return SIMULATORS.has(kind) or (len(names) == 2 and APPRAISERS.has(names[0]) and SPEAKERS.has(names[1]))
+
+
+def _asks_models(kind: str) -> bool:
+    """Of a kind nobody knows here, no: it cannot be derived again anyway."""
+    return any(
+        registry.load(name).asks_models for name in _names(kind) for registry in (SIMULATORS, APPRAISERS, SPEAKERS) if registry.has(name)
+    )
 
 
 def import_sage(source: Path, out: Path, policy: str | None) -> str:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings
 from rlver.components.training.memory import ModelShape
 from rlver.tasks.graph import dvc, estimates, selection
@@ -114,7 +115,7 @@ def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun) -> 
         told.lines.append(f"  model      {settings.base.model or 'tiny, made here'}: {_count(shape.parameters)} weights")
     except ValueError as error:  # the rest can still be told
         told.lines.append(f"  model      {error}")
-    if settings.base.kind == "model" and machine.gpu is None and one.module != "base":
+    if settings.base.kind != TINY and machine.gpu is None and one.module != "base":
         told.lacks("a GPU: torch sees none")
     if one.module == "train":
         settings.require_trainable()
@@ -154,12 +155,12 @@ def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape:
 
 
 def _describe_memory(one: PlannedStage, settings: Settings, shape: ModelShape, machine: Machine, told: DryRun) -> None:
-    needed = estimates.memory(settings, shape, on_gpu=settings.base.kind == "model")
+    needed = estimates.memory(settings, shape, on_gpu=settings.base.kind != TINY)
     total = sum(needed.values())
     told.lines.append(
         f"  memory     {_size(total)} and a quarter to spare: {', '.join(f'{name} {_size(size)}' for name, size in needed.items())}"
     )
-    if total > machine.memory and (machine.gpu or settings.base.kind == "tiny"):
+    if total > machine.memory and (machine.gpu or settings.base.kind == TINY):
         where = machine.gpu or "this computer"
         told.lacks(f"memory: {one.stage.name} takes up to {_size(total)}, {where} has {_size(machine.memory)}")
 
@@ -167,7 +168,7 @@ def _describe_memory(one: PlannedStage, settings: Settings, shape: ModelShape, m
 def _describe_user(root: Path, one: PlannedStage, settings: Settings, talk: estimates.Talk, told: DryRun, remark: str) -> None:
     told.lines.append(f"  dialogues  {talk.dialogues:,}{remark}")
     if not talk.usage:
-        told.lines.append("  user       scripted: no calls, no money")
+        told.lines.append(f"  user       {settings.simulator.kind}: no calls, no money")
         return
     for model, usage in talk.usage.items():
         told.lines.append(
@@ -194,7 +195,7 @@ def _language(root: Path, one: PlannedStage, settings: Settings) -> str:
 def _model_folder(root: Path, settings: Settings, told: DryRun | None) -> Path | None:
     """Where the model lies that base.model names: a local folder, or the hub's cache. `told` hears of what is not there."""
     name = settings.base.model
-    if settings.base.kind == "tiny" or name is None:
+    if settings.base.kind == TINY or name is None:
         return None
     found = next((folder for folder in _places(root, name) if (folder / "config.json").is_file()), None)
     if told is not None and (found is None or not list(found.glob("*.safetensors"))):

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlver.components.domain.files import read_json, read_jsonl
+from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.training.memory import ADAMW, FLOAT32, KNOWN, ModelShape, shape_of, training_bytes
-from rlver.components.users.llm.parameters import Usage, dialogue_usage
+from rlver.components.users.llm.parameters import Usage
 from rlver.tasks.graph import dvc
 
 CHECKPOINTS = 3  # two are kept, and a third is there while it is being written
@@ -39,20 +40,12 @@ def training_dialogues(settings: Settings) -> tuple[int, int]:
 
 def talk(settings: Settings, dialogues: int, language: str) -> Talk:
     """At most this: every dialogue goes to the limit of turns."""
-    if settings.simulator.kind == "scripted":
-        return Talk(dialogues, {}, 0.0)
-    llm = settings.simulator.llm
-    model_of = {"appraise": llm.appraiser.model, "speak": llm.speaker.model, "combined": llm.appraiser.model}
+    simulator = settings.simulator
     usage: dict[str, Usage] = {}
-    for step, one in dialogue_usage(language, settings.simulator.max_turns, llm.combined).items():
-        usage[str(model_of[step])] = _sum(usage.get(str(model_of[step])), one.times(dialogues))
+    for name, kind in {part.name: part.kind for part in simulator.parts}.items():
+        for model, one in kind.usage(simulator.wanted(name).parameters, language, simulator.max_turns).items():
+            usage[model] = usage.get(model, Usage(0, 0, 0)).plus(one.times(dialogues))
     return Talk(dialogues, usage, _money(settings, usage))
-
-
-def _sum(known: Usage | None, more: Usage) -> Usage:
-    if known is None:
-        return more
-    return Usage(known.calls + more.calls, known.tokens_in + more.tokens_in, known.tokens_out + more.tokens_out)
 
 
 def _money(settings: Settings, usage: Mapping[str, Usage]) -> float | None:
@@ -76,7 +69,7 @@ def policy_shape(settings: Settings, folder: Path | None) -> ModelShape:
     Raises ValueError for a model that is neither here nor known.
     """
     base = settings.base
-    if base.kind == "tiny":
+    if base.kind == TINY:
         return ModelShape(
             base.hidden_size, base.layers, base.heads, 1, base.hidden_size // base.heads, 3 * base.hidden_size, base.vocab_size, tied=True
         )

@@ -1,4 +1,4 @@
-"""Who is meant by an appraiser on the command line, and asking it: `scripted[:DIFFICULTY]`, `llm[:DIFFICULTY]` or `distilled:FOLDER`.
+"""Who is meant by an appraiser on the command line, and asking it: `scripted[:DIFFICULTY]`, `llm[:DIFFICULTY]`, `distilled:FOLDER`, and others.
 
 Transcripts as they are named on the command line: a file, or a variant.
 """
@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlver.components.domain.files import BadFile
+from rlver.components.domain.kinds import Wanted
 from rlver.components.domain.protocols import AppraiserKind
-from rlver.components.domain.transcript import Dialogue
+from rlver.components.domain.registry import APPRAISERS
+from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, with_simulator
-from rlver.components.users.distilled.appraiser import DistilledAppraiser
-from rlver.components.users.distilled.folder import folder_of, read_folder
-from rlver.components.users.scripted.simulator import ScriptedAppraiser
+from rlver.components.users.together import Part, made, parts, put_together
 
 if TYPE_CHECKING:
     from rlver.tasks.runtime.connections import Connection
 
-SCRIPTED, LLM, DISTILLED = "scripted", "llm", "distilled"
 T = TypeVar("T")
 
 
@@ -44,26 +43,51 @@ class Asked:
 
 
 def is_appraiser(named: str) -> bool:
-    return named.partition(":")[0] in (SCRIPTED, LLM, DISTILLED)
+    return APPRAISERS.has(named.partition(":")[0])
 
 
 def appraiser_of(named: str, settings: Settings) -> Asked:
     """The appraiser `named`; a model's server is found in order, so that nothing is spent in vain. Raises ValueError or EndpointError."""
-    kind, _, which = named.partition(":")
-    if kind == SCRIPTED:
-        return Asked(ScriptedAppraiser(which or settings.simulator.difficulty))
-    if kind == DISTILLED:
-        return Asked(DistilledAppraiser(read_folder(folder_of(named))))
-    if kind == LLM:
-        from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
-        from rlver.tasks.runtime.assembly import simulator, user_connection
+    name, _, which = named.partition(":")
+    if not is_appraiser(named):
+        raise ValueError(f"unknown appraiser {named!r}: choose {_known()}")
+    part = Part(APPRAISERS, name, which)
+    played = with_simulator(settings, None, None, appraiser=named)
+    models = part.kind.models(played.simulator.wanted(name).parameters)
+    if not models:
+        return Asked(made(part, played.simulator.wanted(name)))
+    from rlver.tasks.runtime.connections import to_user
 
-        played = with_simulator(settings, LLM, which or None)
-        connection = user_connection(played)
-        user = simulator(played, endpoint=connection)
-        assert isinstance(user, LLMSimulator)
-        return Asked(LLMAppraiser(user), connection)
-    raise ValueError(f"unknown appraiser {named!r}: choose {SCRIPTED}[:DIFFICULTY], {LLM}[:DIFFICULTY] or {DISTILLED}:FOLDER")
+    connection = to_user(played, models)
+    connection.check()
+    return Asked(made(part, played.simulator.wanted(name, endpoint=connection)), connection)
+
+
+def recorded_user(settings: Settings, tag: SimulatorTag, is_appraiser: bool, appraiser: str, endpoint: Any = None) -> Any:
+    """The Simulator whose tag a transcript has, or with `is_appraiser` the AppraiserKind, as the settings have it now. Raises ValueError.
+
+    `appraiser` is NAME:WHICH of the one that the transcript was appraised by, for kinds that are no more than a name without it.
+    """
+    name, _, which = appraiser.partition(":")
+    felt, _, spoken = tag.kind.partition("+")
+    named = f"{felt}:{which}" if felt == name and which else felt
+    if is_appraiser:
+        playing: tuple[Part, ...] = (Part(APPRAISERS, felt, which if felt == name else ""),)
+    else:
+        playing = parts(spoken, named, spoken) if spoken else parts(felt)
+    for part in playing:
+        part.registry.check(part.name)
+
+    def wanted(kind: str) -> Wanted:
+        return settings.simulator.wanted(kind, tag.difficulty, endpoint)
+
+    return made(playing[0], wanted(felt)) if is_appraiser else put_together(playing, wanted)
+
+
+def _known() -> str:
+    """All appraisers as they are written, the last after `or`."""
+    *written, last = (f"{name}{APPRAISERS.load(name).written}" for name in APPRAISERS.names())
+    return f"{', '.join(written)} or {last}"
 
 
 TRANSCRIPTS = Path("transcripts")

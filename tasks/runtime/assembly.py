@@ -19,51 +19,27 @@ from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
 from rlver.components.rollout.episode import Job, Rollout, run_episodes
 from rlver.components.settings.settings import Settings
-from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.components.users.together import put_together
 from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.serving.server import Serving, available
 
 if TYPE_CHECKING:
     from rlver.components.endpoint.chat import ChatEndpoint
-    from rlver.components.users.llm.simulator import LLMSimulator
     from rlver.tasks.runtime.connections import Connection
 
 
 def simulator(settings: Settings, difficulty: str | None = None, endpoint: ChatEndpoint | None = None) -> Simulator:
-    """The user of the benchmark, or one of another difficulty. `endpoint` is what `user_connection` gave: an LLM user speaks through it."""
-    speaker = _speaker(settings, difficulty or settings.simulator.difficulty, endpoint)
-    if settings.simulator.appraiser is None:
-        return speaker
-    from rlver.components.users.distilled.appraiser import DistilledSimulator
-    from rlver.components.users.distilled.folder import folder_of
-
-    return DistilledSimulator(speaker, folder_of(settings.simulator.appraiser))
-
-
-def _speaker(settings: Settings, difficulty: str, endpoint: ChatEndpoint | None) -> ScriptedSimulator | LLMSimulator:
-    s = settings.simulator
-    if s.kind == "scripted":
-        return ScriptedSimulator(difficulty)
-    if endpoint is None:
-        raise RuntimeError("an LLM user needs an endpoint")
-    from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters
-    from rlver.components.users.llm.simulator import LLMSimulator
-
-    parameters = LLMUserParameters(
-        appraiser=ModelParameters(**s.llm.appraiser.model_dump()),
-        speaker=ModelParameters(**s.llm.speaker.model_dump()),
-        **s.llm.model_dump(include={"combined", "max_repairs", "max_quoted_characters"}),
-    )
-    return LLMSimulator(endpoint, difficulty, parameters, s.emotion_start)
+    """The user of the benchmark, or one of another difficulty. `endpoint` is what `user_connection` gave: models speak through it."""
+    return put_together(settings.simulator.parts, lambda name: settings.simulator.wanted(name, difficulty, endpoint))
 
 
 def user_connection(settings: Settings) -> Connection | None:
     """The connection of the simulated user, found in order; None where it needs none. Raises NoServer or EndpointError."""
-    if settings.simulator.kind == "scripted":
+    if not settings.simulator.models:
         return None
     from rlver.tasks.runtime.connections import to_user
 
-    connection = to_user(settings)
+    connection = to_user(settings, settings.simulator.models)
     connection.check()
     return connection
 

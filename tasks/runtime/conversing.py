@@ -12,7 +12,7 @@ from rlver.components.rollout.episode import Job, Rollout, check_failed
 from rlver.components.rollout.transcripts import FinishedDialogues
 from rlver.components.settings.settings import Settings, digest_of
 from rlver.tasks.runtime.assembly import Conversation
-from rlver.tasks.runtime.fingerprints import appraiser_files, code_of, digests
+from rlver.tasks.runtime.fingerprints import code_of, digests, packages_of_users, user_files
 from rlver.tasks.runtime.progress import DialogueProgress
 
 
@@ -82,5 +82,5 @@ def fingerprint(settings: Settings, personas: Path, location: str) -> str:
     files = {
         file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in sorted(Path(location).glob("*")) if file.is_file()
     }  # a look at the weights themselves would take minutes for a large model
-    read = digests([personas, *code_of("converse"), *appraiser_files(settings)])
-    return digest_of({**parts, "read": read, "model": location, "files": files})
+    read = digests([personas, *code_of("converse"), *user_files(settings)])
+    return digest_of({**parts, **packages_of_users(settings), "read": read, "model": location, "files": files})

@@ -13,6 +13,7 @@ from typing import Any
 
 from rlver import components
 from rlver.components.domain.files import read_json, write_text_atomically
+from rlver.components.domain.registry import ALGORITHMS, REWARDS
 from rlver.components.settings.settings import Settings
 
 ROOT = Path(components.__file__).resolve().parents[1]
@@ -61,19 +62,33 @@ def code_of(stage: str) -> list[Path]:
     return [file for place in places for file in (files_in(place) if place.is_dir() else [place])]
 
 
-def appraiser_files(settings: Settings) -> list[Path]:
-    """Of the distilled appraiser, where the settings name one."""
-    from rlver.components.users.distilled.folder import folder_of
+def user_files(settings: Settings) -> list[Path]:
+    """What the users read beside the code: of a distilled appraiser, its folder."""
+    folders = [part.kind.folder(part.which) for part in settings.simulator.parts]
+    return [file for folder in folders if folder for file in files_in(folder)]
 
-    return files_in(folder_of(settings.simulator.appraiser)) if settings.simulator.appraiser else []
+
+def packages_of_users(settings: Settings) -> dict[str, str]:
+    """Name and version of each package that brings a kind of user which the settings choose, by the kind; empty for this project's own."""
+    brought = {f"{part.registry.noun} {part.name}": part.registry.origin(part.name) for part in settings.simulator.parts}
+    return {what: origin for what, origin in brought.items() if origin}
+
+
+def packages_of_training(settings: Settings) -> dict[str, str]:
+    """The same of all kinds that training uses: users, reward and algorithm."""
+    others = ((REWARDS, settings.reward.kind), (ALGORITHMS, settings.train.algorithm))
+    return packages_of_users(settings) | {
+        f"{registry.noun} {name}": origin for registry, name in others if (origin := registry.origin(name))
+    }
 
 
 def training_identity(settings: Settings, personas: Path, base: Path, processes: int) -> dict[str, Any]:
     """Everything that decides what is trained, by name: settings, number of processes, personas, base, code and what it reads."""
     parts = settings.model_dump(mode="json", include={"seed", "simulator", "policy", "rollout", "reward", "train"})
     named = {"seed": parts.pop("seed")} | {f"{section}.{key}": value for section, keys in parts.items() for key, value in keys.items()}
-    files = digests([personas, *files_in(base), *code_of("train"), *appraiser_files(settings)])
-    return {name: value for name, value in named.items() if name not in DECIDES_NOTHING} | {"processes": processes} | files
+    files = digests([personas, *files_in(base), *code_of("train"), *user_files(settings)])
+    kept = {name: value for name, value in named.items() if name not in DECIDES_NOTHING}
+    return kept | {"processes": processes} | packages_of_training(settings) | files
 
 
 def check_identity(work: Path, identity: Mapping[str, Any]) -> None:

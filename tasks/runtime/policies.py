@@ -1,4 +1,4 @@
-"""What `--policy` may name: a model folder, `hf:NAME`, or a model behind a chat endpoint (`openai:MODEL`, `vllm:URL`).
+"""What `--policy` may name: a model folder, `hf:NAME`, another source's `SOURCE:NAME`, or a model behind a chat endpoint (`openai:MODEL`, `vllm:URL`).
 
 A chat endpoint gives text and no tokens: such a policy can be talked with and scored, and nothing else.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.printable import without_secrets
+from rlver.components.domain.registry import MODELS
 from rlver.components.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def candidate(policy: str, settings: Settings, variant: str | None = None) -> Po
     """
     if not is_served(policy):
         location = policy_location(policy)
-        return PolicyCandidate(variant or Path(location).name, location)
+        return PolicyCandidate(variant or Path(location).name.rpartition(":")[2], location)
     from rlver.tasks.runtime.connections import to_policy
 
     if policy.startswith(OPENAI):
@@ -77,11 +78,12 @@ def refuse_served(policy: str) -> None:
 
 
 def policy_location(policy: str) -> str:
-    """Where a policy is loaded from: `hf:NAME` is a folder or a hub name, anything else must be a folder that exists."""
+    """Where a policy is loaded from: `hf:NAME` is a folder or a hub name, SOURCE:NAME of a registered source; else a folder that exists."""
     refuse_served(policy)
     if policy.startswith(HUB) and len(policy) > len(HUB):
         return policy.removeprefix(HUB)
-    if not Path(policy).is_dir():
+    source, _, name = policy.partition(":")
+    if not Path(policy).is_dir() and not (name and MODELS.has(source)):
         raise BadFile(f"{policy}: no such model folder (a model of the hub is written {HUB}NAME, one behind a server {OPENAI}MODEL)")
     return policy
 

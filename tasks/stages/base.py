@@ -1,7 +1,7 @@
 """Stage `base`: the policy before reinforcement learning.
 
-`base.kind: tiny` builds tokenizer and model here and warm-starts them on the train personas; `model` saves the named model as it is,
-so that everything after this stage reads one folder whatever the model.
+`base.kind: tiny` builds tokenizer and model here and warm-starts them on the train personas; `model`, or another source of models, saves the
+named model as it is, so that everything after this stage reads one folder whatever the model.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from rlver.components.domain.files import write_json
+from rlver.components.domain.kinds import ModelSource
 from rlver.components.domain.persona import Persona
+from rlver.components.domain.registry import MODELS
 from rlver.components.personas.schema import validate_file
+from rlver.components.settings.sections import TINY, BaseSettings, own_section
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.runtime.stage import run_stage
 
+HUB = "model"  # the source of folders and of the hub
 WORLD_IN_FIRST_LESSON = 0.8  # share of the small world's sentences
 
 
@@ -29,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--metrics", type=Path, required=True)
     arguments = parser.parse_args(argv)
     settings = load_settings(Path("params.yaml"), arguments.variant)
-    if settings.base.kind == "model":
-        metrics = _take_over(str(settings.base.model), arguments.out)
+    if settings.base.kind != TINY:
+        metrics = _take_over(settings.base, arguments.out)
     elif arguments.personas is None:
         parser.error("base.kind: tiny needs --personas")
     else:
@@ -39,12 +43,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _take_over(name: str, out: Path) -> dict[str, Any]:
-    from rlver.components.policy.load import load_policy, save_policy
+def _take_over(base: BaseSettings, out: Path) -> dict[str, Any]:
+    """From the source base.kind, or the one before the colon of base.model. The metrics name the package of another's source."""
+    from rlver.components.policy.load import load_policy, origin_of, save_policy
 
-    model, tokenizer = load_policy(name)
+    name = place = str(base.model)
+    if base.kind != HUB:
+        source: ModelSource = MODELS.load(base.kind)
+        name, place = f"{base.kind}:{name}", str(source.folder(name, own_section(base, base.kind)))
+    model, tokenizer = load_policy(place)
     save_policy(model, tokenizer, out)
-    return {"model": name, "parameters": sum(weight.numel() for weight in model.parameters())}
+    origin = origin_of(name)
+    return {"model": name} | ({"source": origin} if origin else {}) | {"parameters": sum(weight.numel() for weight in model.parameters())}
 
 
 def _warm_start(settings: Settings, personas: Sequence[Persona], out: Path) -> dict[str, Any]:

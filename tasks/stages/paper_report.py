@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlver.components.domain.files import BadFile, read_yaml
+from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.stage import run_stage
 from rlver.tasks.studies.paper.material import PlannedPolicy, kind_of, load_paper_run, read_failures
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = load_settings(args.params)
     runs = read_runs(args.runs, args.params)
     paper = load_paper_run(runs, args.transcripts, args.metrics, read_failures(args.logs / "failures.json"))
-    model = settings.base.model if settings.base.kind == "model" else None
+    model = settings.base.model if settings.base.kind != TINY else None
     numbers = Numbers(settings.seed, settings.evaluation.bootstrap_samples, settings.benchmark.margin, model)
     write_paper_report(paper, numbers, args.out)
     for policy in paper.incomplete:

@@ -14,6 +14,7 @@ from rlver.components.report.page import write_report
 from rlver.components.report.panels.appraiser import with_card
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.portraits import with_portraits
+from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.stage import run_stage
 from rlver.tasks.studies.audit.audited import with_audits
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     settings = load_settings(args.params)
-    model = settings.base.model if settings.base.kind == "model" else None
+    model = settings.base.model if settings.base.kind != TINY else None
     classes = {persona.persona_id: str(persona.persona_class) for persona in validate_file(args.personas)} if args.personas else {}
     material = load_material(args.transcripts, args.metrics, args.logs, classes)
     material = with_portraits(with_audits(material, settings, args.logs), settings.evaluation.bootstrap_samples, settings.seed)

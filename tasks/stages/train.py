@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rlver.components.domain.emotion import emotion_reward
 from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.domain.kinds import RewardKind
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
+from rlver.components.domain.registry import REWARDS
 from rlver.components.personas.schema import validate_file
 from rlver.components.rollout.episode import Job, Rollout, check_failures
+from rlver.components.settings.sections import own_section
 from rlver.components.settings.settings import Settings, digest_of, load_settings
 from rlver.components.training import processes
 from rlver.components.training.curriculum import Curriculum, hold_out, persona_order
@@ -88,6 +90,7 @@ class TrainingDialogues:
 
     def __post_init__(self) -> None:
         parameters = self.settings.train
+        self.reward: RewardKind = REWARDS.load(self.settings.reward.kind)
         self.users: dict[str, Simulator] = {name: self.conversation.user(self.settings, name) for name in parameters.difficulties}
         self.curriculum = Curriculum(
             parameters.curriculum,
@@ -138,8 +141,12 @@ class TrainingDialogues:
         return measure(rollouts, self.settings.simulator.emotion_ceiling, self.settings.simulator.emotion_floor)
 
     def score(self, rollout: Rollout) -> float | None:
-        gate = self.settings.reward.format_gate and self.settings.policy.thinking
-        return emotion_reward(rollout.dialogue, rollout.well_formed, gate)
+        """The reward that reward.kind names; None for a failed dialogue, 0 for one that broke the format where that is asked for."""
+        if rollout.dialogue.emotion_final is None:
+            return None
+        if self.settings.reward.format_gate and self.settings.policy.thinking and not rollout.well_formed:
+            return 0.0
+        return self.reward.score(rollout.dialogue, own_section(self.settings.reward, self.settings.reward.kind))
 
     def show(self, line: str) -> None:
         if processes.rank() == 0:
@@ -191,10 +198,11 @@ def _update_parameters(settings: Settings) -> UpdateParameters:
     from rlver.components.training.build import UpdateParameters
 
     return UpdateParameters(
-        **settings.train.model_dump(include=set(UpdateParameters.__dataclass_fields__) - {"dense", "temperature", "seed"}),
+        **settings.train.model_dump(include=set(UpdateParameters.__dataclass_fields__) - {"dense", "temperature", "seed", "own"}),
         dense=settings.reward.dense,
         temperature=settings.policy.temperature,
         seed=settings.seed,
+        own=own_section(settings.train, settings.train.algorithm),
     )
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlver.components.domain.files import read_json
 from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.tracking import records
@@ -211,8 +212,8 @@ def candidate(root: Path, variant: str) -> Candidate:
         texts=texts,
         facts=Facts(
             variant=variant,
-            base="a tiny model trained from nothing by this project" if settings.base.kind == "tiny" else str(settings.base.model),
-            own_base=settings.base.kind == "tiny",
+            base="a tiny model trained from nothing by this project" if settings.base.kind == TINY else str(settings.base.model),
+            own_base=settings.base.kind == TINY,
             parameters=records.effective_parameters(lock[f"train@{variant}"].parameters),
             data={path: md5 for path, md5 in lock[f"train@{variant}"].dependencies.items() if records.kind(path) == "data"},
             sentient=_read_json(root / "metrics" / variant / "sentient.json"),

@@ -105,4 +105,7 @@ def appraiser_card(folder: Path) -> dict[str, Any]:
 
 def with_card(material: Material, named: str | None) -> Material:
     """The material of a report with the card of `simulator.appraiser`, if that is a distilled one. Raises BadFile."""
-    return replace(material, shared={**material.shared, "appraiser": appraiser_card(folder_of(named))}) if named else material
+    is_distilled = named is not None and named.startswith("distilled:")
+    return (
+        replace(material, shared={**material.shared, "appraiser": appraiser_card(folder_of(named))}) if named and is_distilled else material
+    )

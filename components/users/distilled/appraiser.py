@@ -1,25 +1,20 @@
 """A learned judgement in the words of a transcript: the change, and the spans and circumstances that speak most for and against it.
 
 Points of the evidence say how far the expected change would differ if that one thing were usual instead; they need not add up.
-
-Users who speak as another simulator does and feel as the recorded users did: its speaker, the distilled appraiser.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import About, Exchange, SimulatedUser, SpeakerKind, exchanges_of, now
+from rlver.components.domain.protocols import About, Exchange, exchanges_of, now
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
 from rlver.components.users.distilled import features as columns
 from rlver.components.users.distilled.features import Known, known_from, moments_of
-from rlver.components.users.distilled.folder import read_folder
 from rlver.components.users.distilled.heads import Head
 from rlver.components.users.distilled.model import Distilled, Judgement, Listening
 from rlver.components.users.distilled.ngrams import CLAUSE, Text, read
@@ -148,22 +143,3 @@ def _in_words(judgement: Judgement, evidence: tuple[Evidence, ...]) -> Appraisal
         change=judgement.change,
         evidence=evidence,
     )
-
-
-@dataclass(frozen=True)
-class DistilledSimulator:
-    """Users who speak as another simulator does. `folder` is what `rlver distil` wrote; it is read when it is first needed."""
-
-    speaker: SpeakerKind
-    folder: Path
-
-    @property
-    def tag(self) -> SimulatorTag:
-        spoken = self.speaker.tag
-        return SimulatorTag(
-            kind=f"{KIND}+{spoken.kind}", difficulty=spoken.difficulty, version=f"{read_folder(self.folder).version} {spoken.version}"
-        )
-
-    def session(self, persona: Persona, seed: int) -> SimulatedUser:
-        speaker = self.speaker.speaker(persona, seed)
-        return SimulatedUser(DistilledAppraiser(read_folder(self.folder)).appraiser(About(persona)), speaker)

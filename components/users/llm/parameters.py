@@ -69,6 +69,9 @@ class Usage:
     def times(self, dialogues: int) -> Usage:
         return Usage(self.calls * dialogues, self.tokens_in * dialogues, self.tokens_out * dialogues)
 
+    def plus(self, other: Usage) -> Usage:
+        return Usage(self.calls + other.calls, self.tokens_in + other.tokens_in, self.tokens_out + other.tokens_out)
+
 
 def tokens_in(step: str, language: str, exchanges: int) -> int:
     """Of one question (appraise, speak or combined) after so many exchanges."""

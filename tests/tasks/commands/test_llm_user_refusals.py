@@ -91,7 +91,7 @@ def test_what_only_the_server_can_know_ends_dialogues_and_is_told_with_its_count
 
 def test_a_simulator_that_does_not_exist_and_one_without_models(llm_user_project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [*CONVERSE[:-1], "scripted", "-o", "a.jsonl", "--simulator"]
-    assert "there is no simulator oracle: kind: Input should be 'scripted' or 'llm'" in complaint(capsys, *command, "oracle")
+    assert "unknown simulator 'oracle': choose one of" in complaint(capsys, *command, "oracle")
     assert "llm.appraiser.model and llm.speaker.model must name models" in complaint(capsys, *command, "llm")
     named = llm_user_project / "params" / "scripted.yaml"
     change(named, simulator={"llm": LLM["llm"]})

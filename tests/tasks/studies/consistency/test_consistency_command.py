@@ -71,7 +71,7 @@ def test_a_model_is_asked_anew_for_every_repeat_and_only_once(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--appraiser", "oracle"], "unknown appraiser 'oracle': choose scripted[:DIFFICULTY]"),
+        (["--appraiser", "oracle"], "unknown appraiser 'oracle': choose "),
         (["--appraiser", "scripted:brutal"], "unknown difficulty 'brutal'"),
         (["--personas", "train.jsonl"], "is not in train.jsonl; name its file (--personas)"),
         (["--appraiser", "llm"], "llm.appraiser.model and llm.speaker.model must name models"),

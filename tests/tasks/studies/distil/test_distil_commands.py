@@ -19,7 +19,7 @@ from rlver.components.replay.verification import first_difference
 from rlver.components.rollout.episode import Job, run_episodes
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import load_settings
-from rlver.components.users.distilled.appraiser import DistilledSimulator
+from rlver.components.users.together import Together
 from rlver.flows.cli import main
 from rlver.tasks.runtime.assembly import simulator
 
@@ -63,7 +63,7 @@ def test_scripted_speakers_feel_as_it_says_and_can_be_verified(project: Path, ap
     settings = load_settings(project / "params.yaml")
     chosen = settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": f"distilled:{appraiser}"})})
     user = simulator(chosen)
-    assert isinstance(user, DistilledSimulator) and user.tag.kind == "distilled+scripted"
+    assert isinstance(user, Together) and user.tag.kind == "distilled+scripted"
     jobs = [Job(f"d{number}", persona, number) for number, persona in enumerate(people[:4])]
     speaking = Speaking(policy="p", thinking=False, strip_thoughts=False, max_reply_tokens=200, max_context_tokens=100_000)
     policy = TokenPolicy(FakeSampler(lambda name, turn: REPLIES[(turn + int(name[1])) % len(REPLIES)]), LetterChat(), speaking)

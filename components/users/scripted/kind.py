@@ -1,0 +1,26 @@
+"""The scripted user as it is found by name: `scripted`, and as an appraiser `scripted:DIFFICULTY`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlver.components.domain.kinds import UserKind, Wanted
+
+if TYPE_CHECKING:
+    from rlver.components.users.scripted.simulator import ScriptedAppraiser, ScriptedSimulator
+
+
+def _appraiser(wanted: Wanted) -> ScriptedAppraiser:
+    from rlver.components.users.scripted.simulator import ScriptedAppraiser
+
+    return ScriptedAppraiser(wanted.which or wanted.difficulty)
+
+
+def _simulator(wanted: Wanted) -> ScriptedSimulator:
+    from rlver.components.users.scripted.simulator import ScriptedSimulator
+
+    return ScriptedSimulator(wanted.which or wanted.difficulty)
+
+
+APPRAISER = UserKind(_appraiser, written="[:DIFFICULTY]")
+SPEAKER = SIMULATOR = UserKind(_simulator, written="[:DIFFICULTY]")
