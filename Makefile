@@ -44,7 +44,7 @@ check: setup
 	@echo "format, lint, types and import contracts: good"
 
 test: check
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term --cov-fail-under=$(COVERAGE_MIN)
+	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=$(COVERAGE_MIN)
 
 format: setup
 	@$(BIN)/ruff format --quiet .

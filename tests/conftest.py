@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+_TESTS = Path(__file__).parent
 _HOME = tempfile.mkdtemp(prefix="rlver-tests-")
 for _name, _value in {
     "HF_HUB_OFFLINE": "1",
@@ -34,7 +35,7 @@ for _name in ["PREFECT_API_URL", *(name for name in os.environ if name.startswit
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would every child
 
 from collections.abc import Callable, Iterator  # noqa: E402
-from typing import TYPE_CHECKING  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 import pytest  # noqa: E402
 
@@ -44,6 +45,28 @@ if TYPE_CHECKING:
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Counting lines doubles the time of plain Python: a room's lines are counted by the tests beside it, and not by those of other layers
+    that come through it again. Simulations by the hundred say `no_cover` themselves."""
+    for item in items:
+        place = item.path.relative_to(_TESTS).parts
+        if place[:1] != ("components",) and place[:2] != ("tasks", "studies"):
+            item.add_marker("no_cover")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each process takes whole files, and one of them all of flows/: Prefect's server takes longest to start."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "tests/flows" if file.startswith("tests/flows/") else file
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(autouse=True)

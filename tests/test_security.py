@@ -7,7 +7,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,14 +28,16 @@ OTHER_YAML = {"yaml", "oyaml", "strictyaml"}
 ARCHIVES = {"tarfile", "shutil.unpack_archive"}
 
 
-def product(root: Path) -> Iterator[tuple[str, ast.AST]]:
+@cache
+def product(root: Path) -> list[tuple[str, ast.AST]]:
     """(path, node) of every node of the product's source."""
+    found = []
     files = [path for package in ("components", "tasks", "flows") for path in sorted((root / package).rglob("*.py"))]
     assert len(files) > 100
     for path in files:
         name = path.relative_to(root).as_posix()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            yield name, node
+        found += [(name, node) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    return found
 
 
 def dotted(node: ast.AST) -> str:

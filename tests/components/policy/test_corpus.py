@@ -28,6 +28,8 @@ from rlver.components.users.scripted.patterns import SERVING
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 
+pytestmark = pytest.mark.no_cover
+
 SIMULATOR, RULES = ScriptedSimulator("vanilla"), EmotionRules()
 PERSONAS = people()[0]
 

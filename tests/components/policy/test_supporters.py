@@ -18,6 +18,8 @@ from rlver.components.users.scripted.patterns import SERVING
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 
+pytestmark = pytest.mark.no_cover
+
 ALL_ACTS = (*SERVING, *(act for act in POOR if act not in (*SERVING, "wrong_guess")))
 VANILLA = ScriptedSimulator("vanilla")
 

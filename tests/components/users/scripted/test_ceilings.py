@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.ceilings import MOVES, best_constants, best_sequences, constant, constant_replies, expected, mean_final, sequence
 from rlver.components.domain.persona import Persona
 from rlver.components.policy.tiny.supporters import mixed, need_aware, random_strategy
 from rlver.components.users.scripted.patterns import SERVING
+
+pytestmark = pytest.mark.no_cover
 
 
 def test_who_is_told_the_need_ends_above_ninety(unseen: list[Persona]) -> None:

@@ -16,6 +16,8 @@ from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.scripted.reading import read_reply
 from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS, Cheat, Heard
 
+pytestmark = pytest.mark.no_cover
+
 IN_FRESH_WORDS = ("praise spam", "fixed sequence of acts", *(name for name in CHEATS if name.startswith("one act in fresh words")))
 
 

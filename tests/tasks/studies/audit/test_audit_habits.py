@@ -12,6 +12,8 @@ from rlver.components.policy.tiny.supporters import mixed, need_aware, random_st
 from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS
 from rlver.tasks.studies.audit.measures import MEASURES, chances_elsewhere, runs_of, says_goodbye, share_found, words_of
 
+pytestmark = pytest.mark.no_cover
+
 CAUGHT_BY = {
     "stock phrases": ("stock_phrases", "stock_phrases_by_need"),
     "two winners in turn": ("stock_phrases", "identical_replies"),

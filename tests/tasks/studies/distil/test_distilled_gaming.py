@@ -13,6 +13,8 @@ from rlver.components.users.distilled.appraiser import appraisals
 from rlver.components.users.distilled.features import known_of
 from rlver.components.users.distilled.folder import read_folder
 
+pytestmark = pytest.mark.no_cover
+
 WORDS = "fault blame guilt sorry courage proud hurt pain sides perspective listen share advice step reason motive empathy understand admire"
 
 
