@@ -9,6 +9,8 @@ Source of the architecture: BERT (Devlin et al. 2019); of the weights: sentence-
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,10 +24,33 @@ READ_TOKENS = 256  # of a text; what comes after is not read
 TAKEN = (2, 4, 5, 6)  # layers whose mean over the tokens is taken: the lower ones hear words and tone, the upper ones meaning
 WIDTH = HIDDEN * len(TAKEN)
 _EPSILON = 1e-12
+_KEPT = 1 << 13
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A text as the encoder has read it. `sums_PW` are the sums over the tokens of each part, `tokens` how many those are."""
+
+    sums_PW: torch.Tensor
+    tokens: tuple[int, ...]
+
+    @property
+    def mean_W(self) -> torch.Tensor:
+        return self.sums_PW.sum(dim=0) / sum(self.tokens)
+
+    def without(self, part: int) -> torch.Tensor:
+        """(W,) the mean over all tokens but those of `part`; of the only part, zeros."""
+        left = sum(self.tokens) - self.tokens[part]
+        return (self.sums_PW.sum(dim=0) - self.sums_PW[part]) / max(1, left)
+
+    @property
+    def meaning(self) -> torch.Tensor:
+        """(HIDDEN,) of length 1: two texts on the same matter have nearly the same."""
+        return torch.nn.functional.normalize(self.mean_W[-HIDDEN:], dim=0)
 
 
 class Encoder:
-    """`__call__` gives the features (WIDTH,) of a text, in float32. Not for several threads at once."""
+    """Calling it reads a text, given the places where its parts begin (the first is 0). Not for several threads at once."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` holds model.safetensors and tokenizer.json."""
@@ -37,21 +62,24 @@ class Encoder:
         self._place = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
         self._first_norm = (weights["embeddings.LayerNorm.weight"], weights["embeddings.LayerNorm.bias"])
         self._layers = [_Layer(weights, f"encoder.layer.{number}.") for number in range(LAYERS)]
-        self._kept = lru_cache(maxsize=1 << 14)(self._read)
+        self._read_once = lru_cache(maxsize=_KEPT)(self._read)
 
-    def __call__(self, text: str) -> torch.Tensor:
-        return self._kept(text)
+    def __call__(self, text: str, begins: Sequence[int] = (0,)) -> Encoded:
+        return self._read_once(text, tuple(begins))
 
     @torch.inference_mode()
-    def _read(self, text: str) -> torch.Tensor:
-        ids = torch.tensor(self._tokenizer.encode(text).ids)
-        hidden = layer_norm(self._embedding[ids] + self._place[: len(ids)], (HIDDEN,), *self._first_norm, eps=_EPSILON)
-        means = []
+    def _read(self, text: str, begins: tuple[int, ...]) -> Encoded:
+        encoding = self._tokenizer.encode(text)
+        ids = torch.tensor(encoding.ids)
+        hidden_TH = layer_norm(self._embedding[ids] + self._place[: len(ids)], (HIDDEN,), *self._first_norm, eps=_EPSILON)
+        taken = []
         for number, layer in enumerate(self._layers, start=1):
-            hidden = layer(hidden)
+            hidden_TH = layer(hidden_TH)
             if number in TAKEN:
-                means.append(hidden.mean(dim=0))
-        return torch.cat(means)
+                taken.append(hidden_TH)
+        part_T = torch.tensor([max(0, sum(first <= start for first in begins) - 1) for start, _ in encoding.offsets])
+        sums_PW = torch.zeros(len(begins), WIDTH).index_add_(0, part_T, torch.cat(taken, dim=1))
+        return Encoded(sums_PW, tuple(torch.bincount(part_T, minlength=len(begins)).tolist()))
 
 
 class _Layer:

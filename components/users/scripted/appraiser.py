@@ -58,13 +58,13 @@ def appraise(listener: Listener, difficulty: Difficulty, earlier: Sequence[Excha
     Returns an Appraisal whose `change` is the clamped sum of the points of its evidence.
     """
     reading = read_reply(reply)
-    refusal = _not_a_reply(reading, user)
+    refusal = not_a_reply(reading, user)
     evidence = [refusal] if refusal else _weigh(listener, difficulty, earlier, user, reading)
     change = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, sum(item.points for item in evidence)))
     return appraisal(listener.persona_class, evidence, change)
 
 
-def _not_a_reply(reading: Reading, user: str) -> Evidence | None:
+def not_a_reply(reading: Reading, user: str) -> Evidence | None:
     """The one reason that settles it, when the text is not something one person says to another."""
     if reading.word_count == 0:
         return Evidence(step="content", what="nothing", points=-8)
@@ -83,18 +83,18 @@ def _not_a_reply(reading: Reading, user: str) -> Evidence | None:
 
 def _weigh(listener: Listener, difficulty: Difficulty, earlier: Sequence[Exchange], user: str, reading: Reading) -> list[Evidence]:
     earlier_readings = [read_reply(exchange.reply) for exchange in earlier]
-    repeated, times = _repeated(reading, earlier_readings)
+    said_before, times = repeated(reading, earlier_readings)
     acts: dict[str, str] = {}
     for sentence in reading.sentences:
-        if sentence not in repeated:
+        if sentence not in said_before:
             for act, span in sentence.acts:
                 acts.setdefault(act, span)
     evidence = [Evidence(step="content", what=act, span=span) for act, span in acts.items()]
-    evidence += [Evidence(step="effect", what="repeats", span=s.text, points=-3 - 2 * times[s]) for s in repeated]
+    evidence += [Evidence(step="effect", what="repeats", span=s.text, points=-3 - 2 * times[s]) for s in said_before]
     done_before = Counter(act for other in earlier_readings for act in other.acts)
     told = content_of(user).union(*(content_of(exchange.user) for exchange in earlier))
     picked_up = sorted(reading.content & told)
-    evidence += _match_target(listener, difficulty, acts, done_before, picked_up, bool(repeated))
+    evidence += _match_target(listener, difficulty, acts, done_before, picked_up, bool(said_before))
     evidence += _character(listener, acts)
     if reading.word_count > TOO_LONG_WORDS:
         evidence.append(Evidence(step="effect", what="far_too_long", points=-4))
@@ -166,18 +166,18 @@ def _character(listener: Listener, acts: dict[str, str]) -> list[Evidence]:
     return evidence
 
 
-def _repeated(reading: Reading, earlier: Sequence[Reading]) -> tuple[list[Sentence], dict[Sentence, int]]:
+def repeated(reading: Reading, earlier: Sequence[Reading]) -> tuple[list[Sentence], dict[Sentence, int]]:
     """Sentences the assistant has said before, nearly word for word, in this dialogue or twice in this reply; and how often."""
     before = [sentence.words for other in earlier for sentence in other.sentences]
-    repeated: list[Sentence] = []
+    found: list[Sentence] = []
     times: dict[Sentence, int] = {}
     for sentence in reading.sentences:
         count = sum(_same(sentence.words, words) for words in before)
         if count and sentence not in times:
-            repeated.append(sentence)
+            found.append(sentence)
             times[sentence] = count
         before.append(sentence.words)
-    return repeated, times
+    return found, times
 
 
 def _same(words: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -224,6 +224,7 @@ _TARGET = {
     "polite": "It is kind, as far as it goes.",
     "polite_again": "I have had that politeness before.",
     "empty_talk": "There is nothing in it for me.",
+    "beside_the_point": "It does not answer what I said.",
     "platitude": "Anybody could say that to anybody.",
     "dismiss": "It tells me that I should not mind.",
     "lecture": "I did not ask to be taught.",

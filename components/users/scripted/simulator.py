@@ -75,17 +75,21 @@ class ScriptedAppraiser:
         return _Listening(listener_of(about), DIFFICULTIES[self.difficulty])
 
     def refusal(self, turns: Sequence[Turn]) -> str | None:
-        """For users who do not speak English. A few words of slang say little, so the replies are read with them; smileys and silence say
-        nothing. What a policy writes is its own business otherwise, and is judged."""
-        said = "\n".join(turn.user for turn in turns)
-        letters = [character for character in said if character.isalpha()]
-        reading = read_reply(said)
-        if not letters or (reading.word_count and reading.is_english):
-            return None
-        is_short = reading.word_count < _FEW_WORDS and sum(map(str.isascii, letters)) > len(letters) / 2
-        if is_short and read_reply("\n".join([said, *(turn.assistant for turn in turns)])).is_english:
-            return None
-        return "the scripted appraiser reads English only"
+        return english_only(turns, "the scripted appraiser")
+
+
+def english_only(turns: Sequence[Turn], who: str) -> str | None:
+    """Why an appraiser of English cannot read a user; None for one who speaks English. A few words of slang say little, so the replies are read
+    with them; smileys and silence say nothing. What a policy writes is its own business otherwise, and is judged."""
+    said = "\n".join(turn.user for turn in turns)
+    letters = [character for character in said if character.isalpha()]
+    reading = read_reply(said)
+    if not letters or (reading.word_count and reading.is_english):
+        return None
+    is_short = reading.word_count < _FEW_WORDS and sum(map(str.isascii, letters)) > len(letters) / 2
+    if is_short and read_reply("\n".join([said, *(turn.assistant for turn in turns)])).is_english:
+        return None
+    return f"{who} reads English only"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,169 @@
+"""The appraiser that hears English: the four steps of the scripted one, on probabilities in place of patterns.
+
+Every reason names what was heard, how sure that is, the sentence that carries it and the points it moves; the change is the clamped sum of the
+points, rounded. Need, class, traits, repetition and length weigh as they do for the scripted appraiser (users/scripted/effects.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rlver.components.domain.emotion import LARGEST_CHANGE
+from rlver.components.domain.protocols import About, Exchange
+from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
+from rlver.components.users.heard.reading import SURE, Heard, Reader, reader
+from rlver.components.users.scripted.appraiser import LONG_WORDS, TOO_LONG_WORDS, Listener, appraisal, listener_of, not_a_reply, repeated
+from rlver.components.users.scripted.effects import (
+    CLASS_EFFECT,
+    DIFFICULTIES,
+    HARM,
+    HEARING_ACTS,
+    NEAR,
+    NEEDS_HEARING_FIRST,
+    SERVES,
+    TRAIT_EFFECT,
+    Difficulty,
+)
+from rlver.components.users.scripted.patterns import GENERIC, SERVING
+from rlver.components.users.scripted.reading import read_reply
+from rlver.components.users.scripted.simulator import english_only
+
+KIND = "heard"
+MANNER = 1.5  # points for each step of the value: how it is said, whatever it does
+UNKNOWN_NEED = 3.0  # the same where nobody knows the need
+BESIDE_THE_POINT = -6  # of a reply that is no answer to what was said
+SAME_MEANING = 0.93  # cosine of two replies that say the same
+SAID_AGAIN = -5
+_LEAST = 0.2  # points; what moves less is no reason
+_SOME = 0.15  # probability below which an act is not spoken of
+
+
+@dataclass(frozen=True)
+class HeardAppraiser:
+    """Users of one difficulty. Reads English only."""
+
+    difficulty: str
+
+    def __post_init__(self) -> None:
+        if self.difficulty not in DIFFICULTIES:
+            raise ValueError(f"unknown difficulty {self.difficulty!r}: choose {' or '.join(DIFFICULTIES)}")
+
+    @property
+    def name(self) -> str:
+        return f"{KIND}:{self.difficulty}"
+
+    @property
+    def tag(self) -> SimulatorTag:
+        return SimulatorTag(kind=KIND, difficulty=self.difficulty, version=reader().version)
+
+    def appraiser(self, about: About, seed: int = 0) -> Hearing:
+        return Hearing(listener_of(about), DIFFICULTIES[self.difficulty], reader())
+
+    def refusal(self, turns: Sequence[Turn]) -> str | None:
+        return english_only(turns, "the hearing appraiser")
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """One user, for one dialogue."""
+
+    listener: Listener
+    difficulty: Difficulty
+    reader: Reader
+
+    async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
+        *earlier, last = exchanges
+        refusal = not_a_reply(read_reply(last.reply), last.user)
+        evidence = (
+            [refusal] if refusal else [one for one in self._weigh(earlier, last) if one.step == "content" or abs(one.points) >= _LEAST]
+        )
+        change = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, round(sum(one.points for one in evidence))))
+        return appraisal(self.listener.persona_class, evidence, change)
+
+    def _hear(self, exchanges: Sequence[Exchange], number: int) -> Heard:
+        one = exchanges[number]
+        return self.reader.hear(one.reply, one.user, " ".join(before.user for before in exchanges[:number]))
+
+    def _weigh(self, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:
+        exchanges = [*earlier, last]
+        *before, now = (self._hear(exchanges, number) for number in range(len(exchanges)))
+        for act, probability in now.acts.items():
+            if probability >= SURE:
+                yield Evidence(step="content", what=act, span=now.spans[act], probability=probability)
+        yield from self._target(before, now)
+        yield from self._character(now)
+        yield from _again(before, now, earlier, last)
+        words = read_reply(last.reply).word_count
+        if words > TOO_LONG_WORDS:
+            yield Evidence(step="effect", what="far_too_long", points=-4)
+        elif words > LONG_WORDS:
+            yield Evidence(step="effect", what="long", points=-1)
+
+    def _target(self, before: Sequence[Heard], now: Heard) -> Iterator[Evidence]:
+        """Does what the reply does serve the hidden need, now, and how is it done?"""
+        acts, quality, pays = now.acts, now.quality, self.difficulty
+        harm = sum(acts[act] * points for act, points in HARM.items())
+        for act, points in HARM.items():
+            yield self._found(act, act, acts[act] * points * min(1.0, min(HARM.values()) / min(harm, -1e-9)), now)
+        unharmed = 1 - max(acts[act] for act in HARM)
+        need = self.listener.need
+        serving = {act: acts[act] for act in SERVING}
+        likeliest = max(serving, key=lambda act: serving[act])
+        done = 0.4 * quality["coherent"] + 0.3 * quality["specific"] + 0.3 * quality["sincere"]
+        if need is None:
+            yield self._found("may_serve", likeliest, 2 * serving[likeliest] * done * unharmed, now)
+            yield Evidence(step="target", what="manner", points=round(UNKNOWN_NEED * now.value, 2))
+        else:
+            asked = SERVES[need]
+            sure = serving[asked]
+            believed = min(1.0, quality["picks_up"] + sum(one.acts[asked] for one in before) / max(1, pays.doubts))
+            if need in NEEDS_HEARING_FIRST:
+                believed *= min(1.0, sum(max(one.acts[act] for act in HEARING_ACTS) for one in (*before, now)))
+            yield self._found("serves_need", asked, sure * believed * done * unharmed * pays.serves, now)
+            yield self._found("picks_up", asked, sure * believed * quality["picks_up"] * unharmed * pays.grounded, now)
+            others = {act: probability for act, probability in serving.items() if act != asked}
+            near = max((others[act] for act in NEAR[need]), default=0.0)
+            missed = max((probability for act, probability in others.items() if act not in NEAR[need]), default=0.0)
+            yield self._found("near_need", max(NEAR[need], key=lambda act: others[act]), near * (1 - sure) * done * pays.near, now)
+            yield self._found("misses_need", max(others, key=lambda act: others[act]), missed * (1 - sure) * pays.wrong, now)
+            yield Evidence(step="target", what="manner", points=round(MANNER * now.value, 2))
+        nothing = 1.0
+        for probability in acts.values():
+            nothing *= 1 - probability
+        yield Evidence(step="target", what="empty_talk", points=round(nothing * pays.empty_talk, 2))
+        yield from self._politeness(before, now, serving[likeliest], unharmed)
+        yield Evidence(step="target", what="beside_the_point", points=round((1 - quality["coherent"]) * BESIDE_THE_POINT, 2))
+
+    def _politeness(self, before: Sequence[Heard], now: Heard, serves: float, unharmed: float) -> Iterator[Evidence]:
+        """Sympathy and questions of fact that serve no need: once they do some good."""
+        act = max(GENERIC, key=lambda one: now.acts[one])
+        is_first = all(one.acts[act] < SURE for one in before)
+        points = self.difficulty.generic_first if is_first else self.difficulty.generic_again
+        yield self._found("polite" if is_first else "polite_again", act, now.acts[act] * (1 - serves) * unharmed * points, now)
+
+    def _character(self, now: Heard) -> Iterator[Evidence]:
+        """What this class and these traits make of the acts."""
+        tables: list[tuple[str, Mapping[str, int]]] = [(f"trait:{trait}", TRAIT_EFFECT.get(trait, {})) for trait in self.listener.traits]
+        if self.listener.persona_class is not None:
+            tables.insert(0, (f"class:{self.listener.persona_class}", CLASS_EFFECT[self.listener.persona_class]))
+        for name, table in tables:
+            for act, points in table.items():
+                yield self._found(name, act, now.acts[act] * points, now, step="effect")
+
+    @staticmethod
+    def _found(what: str, act: str, points: float, now: Heard, step: str = "target") -> Evidence:
+        probability = now.acts[act]
+        if probability < _SOME:
+            return Evidence(step=step, what=what)
+        return Evidence(step=step, what=what, span=now.spans.get(act, ""), points=round(points, 2), probability=probability)
+
+
+def _again(before: Sequence[Heard], now: Heard, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:
+    """Sentences said before, and a reply that says in other words what an earlier one said."""
+    sentences, times = repeated(read_reply(last.reply), [read_reply(exchange.reply) for exchange in earlier])
+    for sentence in sentences:
+        yield Evidence(step="effect", what="repeats", span=sentence.text, points=-3 - 2 * times[sentence])
+    same = sum(float(one.meaning @ now.meaning) >= SAME_MEANING for one in before)
+    if same and not sentences:
+        yield Evidence(step="effect", what="says_the_same", points=SAID_AGAIN * min(2, same))

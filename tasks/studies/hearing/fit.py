@@ -1,0 +1,81 @@
+"""Fitting the heads of the hearing appraiser to labelled replies: a few small nets on frozen features, the same on every run of a machine.
+
+Styles and situations that are kept apart (labels.py) are never looked at here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import nn
+
+from rlver.components.domain.files import write_bytes_atomically
+from rlver.components.users.heard.encoder import Encoder
+from rlver.components.users.heard.reading import ACTS, FEATURES, OUTPUTS, QUALITIES, VALUES, context_features
+from rlver.tasks.studies.hearing.labels import Labelled
+
+NETS, INNER, EPOCHS, BATCH = 3, 192, 50, 64
+LEARNING_RATE, WEIGHT_DECAY, DROP_FEATURES, DROP_INNER = 2e-3, 1e-2, 0.3, 0.5
+
+
+def features(encoder: Encoder, rows: Sequence[Labelled]) -> torch.Tensor:
+    """(N, FEATURES)"""
+    found = []
+    for row in rows:
+        read, context = encoder(row.reply), encoder(row.user)
+        found.append(torch.cat([read.mean_W, context_features(row.reply, row.user, row.before, read, context)]))
+    return torch.stack(found)
+
+
+def targets(rows: Sequence[Labelled]) -> torch.Tensor:
+    """(N, OUTPUTS) of 0 and 1."""
+    return torch.tensor(
+        [
+            [
+                *(float(act in row.acts) for act in ACTS),
+                *(float(quality in row.quality) for quality in QUALITIES),
+                *(float(row.value > v) for v in VALUES[:-1]),
+            ]
+            for row in rows
+        ]
+    )
+
+
+def fit(encoder: Encoder, rows: Sequence[Labelled], out: Path, seed: int, on_net: Callable[[int, float], None] = lambda net, loss: None) -> None:
+    """Write the heads that were fitted to `rows` to the safetensors file `out`."""
+    features_NF, targets_NO = features(encoder, rows), targets(rows)
+    mean, scale = features_NF.mean(dim=0), features_NF.std(dim=0) + 1e-6
+    tensors = {"mean": mean, "scale": scale}
+    for number in range(NETS):
+        net, loss = _fitted((features_NF - mean) / scale, targets_NO, seed + number)
+        tensors |= {f"{number}.in.weight": net[1].weight, f"{number}.in.bias": net[1].bias}
+        tensors |= {f"{number}.out.weight": net[4].weight, f"{number}.out.bias": net[4].bias}
+        on_net(number, loss)
+    small = {name: tensor.detach().half().contiguous() for name, tensor in tensors.items()}
+    notes = {"nets": json.dumps(NETS), "replies": json.dumps(len(rows)), "outputs": json.dumps(OUTPUTS)}
+    write_bytes_atomically(out, save(small, metadata=notes))
+
+
+def _fitted(scaled_NF: torch.Tensor, targets_NO: torch.Tensor, seed: int) -> tuple[Any, float]:
+    """A net and its mean loss in the last pass."""
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Dropout(DROP_FEATURES), nn.Linear(FEATURES, INNER), nn.GELU(), nn.Dropout(DROP_INNER), nn.Linear(INNER, len(OUTPUTS)))
+    optimizer = torch.optim.AdamW(net.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+    steps = EPOCHS * -(-len(scaled_NF) // BATCH)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps)
+    losses: list[float] = []
+    for _ in range(EPOCHS):
+        losses = []
+        for batch in torch.randperm(len(scaled_NF)).split(BATCH):
+            loss = nn.functional.binary_cross_entropy_with_logits(net(scaled_NF[batch]), targets_NO[batch])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+            losses.append(loss.item())
+    return net, sum(losses) / len(losses)

@@ -1,0 +1,79 @@
+"""Labelled replies: what each does (acts), how well (quality), and how most people would take it (value). One text file a style.
+
+A file is blocks of a message and its replies, in lines that begin with @ (situation), U (the user's message), B (what was said before, optional)
+and R (a reply with its labels); docs/hearing.md says what the labels mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlver.components.domain.files import BadFile
+from rlver.components.users.heard.reading import ACTS
+
+FOLDER = Path(__file__).with_name("labels")
+UNFITTED_STYLES = ("elderly", "plain", "careful")  # whole styles that no head has seen
+TRAPS = frozenset(
+    "parrot empty_praise ignores irony wrong_person blaming_apology reproach_question nonsense tried hijack agree_harm stacked subtle blunt".split()
+)
+_REPLY = re.compile(r"R \[([a-z_, ]*)\] v=([+-]?[0-2]) q=(-|[SPCH]+)(?: trap=([a-z_]+))?: (\S.*)")
+_UNFITTED_SITUATIONS = 10  # of a hundred
+LETTERS = {"S": "specific", "P": "picks_up", "C": "coherent", "H": "sincere"}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One reply with its labels. `before` is what the user said earlier in the dialogue, "" where nothing was."""
+
+    style: str
+    situation: str
+    user: str
+    before: str
+    reply: str
+    acts: frozenset[str]
+    value: int
+    quality: frozenset[str]
+    trap: str | None
+
+    @property
+    def is_for_fitting(self) -> bool:
+        """Neither of a style nor of a situation that is kept apart."""
+        digest = int(hashlib.sha256(self.situation.encode()).hexdigest(), 16)
+        return self.style not in UNFITTED_STYLES and digest % 100 >= _UNFITTED_SITUATIONS
+
+
+def labelled(folder: Path = FOLDER) -> list[Labelled]:
+    """All replies of all styles, in the order of the files. Raises BadFile with the line."""
+    return [one for path in sorted(folder.glob("*.txt")) for one in read_style(path)]
+
+
+def read_style(path: Path) -> Iterator[Labelled]:
+    """The replies of one file, whose name is the style. Raises BadFile."""
+    situation = user = before = ""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        kind, _, rest = line.partition(" ")
+        if not line.strip():
+            continue
+        if kind == "@":
+            situation, user, before = rest.strip(), "", ""
+        elif kind == "U:":
+            user, before = rest.strip(), ""
+        elif kind == "B:":
+            before = " ".join(part.strip().removeprefix("user:").strip() for part in rest.split(" | ") if part.strip().startswith("user:"))
+        elif situation and user and (found := _REPLY.fullmatch(line)):
+            yield _one(path.stem, situation, user, before, found, f"{path}: line {number}")
+        else:
+            raise BadFile(f"{path}: line {number}: expected @, U:, B: or R [acts] v=N q=LETTERS (trap=NAME): reply, after a situation and a message")
+
+
+def _one(style: str, situation: str, user: str, before: str, found: re.Match[str], where: str) -> Labelled:
+    acts = frozenset(act.strip() for act in found[1].split(",") if act.strip())
+    unknown: Sequence[str] = sorted(acts - set(ACTS)) + ([found[4]] if found[4] and found[4] not in TRAPS else [])
+    if unknown:
+        raise BadFile(f"{where}: unknown label {unknown[0]!r}: acts are {', '.join(ACTS)}; traps are {', '.join(sorted(TRAPS))}")
+    quality = frozenset(LETTERS[letter] for letter in found[3] if letter != "-")
+    return Labelled(style, situation, user, before, found[5].strip(), acts, int(found[2]), quality, found[4])
