@@ -214,7 +214,7 @@ def labelled(player: str, label: str) -> str | None:
 
 def age_of(player: str) -> int | None:
     """Years, or None."""
-    digits = re.match(r"\d+", labelled(player, "年龄") or "")
+    digits = re.match(r"\d{1,9}", labelled(player, "年龄") or "")  # more are no age either, and may be too many for int()
     return int(digits.group()) if digits else None
 
 

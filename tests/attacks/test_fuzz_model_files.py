@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import torch
 from broken_models import WEIGHTS, appraise_once, appraiser_in, policy_in
-from fuzzing import as_json, fuzz, mutants, times
-from hypothesis import strategies as st
+from fuzzing import Inputs, as_json, fuzz, mutants, times
 from safetensors.torch import load_file, save_file
 
 from rlver.components.policy import load
@@ -34,9 +33,9 @@ RAWS = (
 more_times = pytest.mark.parametrize("times", [25, pytest.param(2_000, marks=pytest.mark.slow)])  # a library takes 40 ms for each
 
 
-def mutated(path: Path) -> tuple[st.SearchStrategy[bytes], Callable[[bytes], object]]:
+def mutated(path: Path) -> tuple[Inputs, Callable[[bytes], object]]:
     """Mutants of a model's file, and what writes one in its place. Of a safetensors file the header and the first of the numbers are
-    mutated, and the rest stays: hypothesis keeps every input."""
+    mutated, and the rest stays."""
     if path.suffix != ".safetensors":
         document = json.loads(path.read_text()) if path.suffix == ".json" else path.read_bytes()
         return mutants([document], as_json, RAWS), path.write_bytes

@@ -37,8 +37,8 @@ class StudyPair(_Row):
     persona_id: Text
     dialogue_a: Text
     dialogue_b: Text
-    emotion_a: int | None
-    emotion_b: int | None
+    emotion_a: int | None = Field(ge=0, le=100)
+    emotion_b: int | None = Field(ge=0, le=100)
 
 
 class Study(_Row):
