@@ -37,13 +37,11 @@ class Registry:
         if self._is_own(name):
             module, _, attribute = self.pattern.replace("*", name).partition(":")
             return getattr(import_module(module), attribute)
-        brought = self._brought(name)
+        one = self._brought(name)
         try:
-            return brought.load()
+            return one.load()
         except Exception as error:  # code of others
-            raise UnknownKind(
-                f"{self.noun} {name!r} of {_distribution(brought)} cannot be loaded: {type(error).__name__}: {error}"
-            ) from error
+            raise UnknownKind(f"{self.noun} {name!r} of {_distribution(one)} cannot be loaded: {type(error).__name__}: {error}") from error
 
     def parameters(self, name: str) -> Any:
         """The class (kinds.Section) of the section that the kind `name` brings; None where it has none. Raises UnknownKind."""
@@ -54,28 +52,21 @@ class Registry:
         return None if self._is_own(name) else _distribution(self._brought(name))
 
     def has(self, name: str) -> bool:
-        return self._is_own(name) or name in self.brought()
+        return self._is_own(name) or any(one.name == name for one in _installed(self.group))
 
     def names(self) -> list[str]:
         """All that are known, in alphabetical order."""
-        return sorted({*self._own(), *self.brought()})
+        return sorted({*self._own(), *(one.name for one in _installed(self.group))})
 
     def check(self, name: str) -> str:
-        """`name` as it is. Raises UnknownKind with the names that are known."""
+        """`name` as it is. Raises UnknownKind."""
         if not self.has(name):
             raise UnknownKind(f"unknown {self.noun} {name[:80]!r}: choose one of {', '.join(self.names())}")
         return name
 
-    def brought(self) -> dict[str, list[EntryPoint]]:
-        """What other packages bring, by name."""
-        found: dict[str, list[EntryPoint]] = {}
-        for one in _installed(self.group):
-            found.setdefault(one.name, []).append(one)
-        return found
-
     def _brought(self, name: str) -> EntryPoint:
         self.check(name)
-        first, *others = self.brought()[name]
+        first, *others = [one for one in _installed(self.group) if one.name == name]
         if others:
             both = " and ".join(_distribution(one) for one in (first, *others))
             raise UnknownKind(f"{self.noun} {name!r} is brought by {both}: remove one of them")
@@ -105,6 +96,12 @@ def _has(pattern: str, name: str) -> bool:
 @cache
 def _installed(group: str) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=group))
+
+
+def packages() -> list[str]:
+    """Name and version of every other package that brings a kind of anything."""
+    groups = (APPRAISERS, SPEAKERS, SIMULATORS, REWARDS, ALGORITHMS, MODELS, STUDIES)
+    return sorted({_distribution(one) for kinds in groups for one in _installed(kinds.group)})
 
 
 def _distribution(one: EntryPoint) -> str:

@@ -1,7 +1,8 @@
 """What is installed of `rlver`: its version, its code, and the extra of the package that a room needs.
 
 A workspace (`rlver init`) has no components/ and no tasks/ that its graph could depend on. In their place stands one file, CODE, with the
-version and a digest of the installed code: after an upgrade every stage is out of date. The checkout has no such file and needs none.
+version and a digest of the installed code, and the other packages that bring kinds: after an upgrade every stage is out of date. The checkout
+has no such file and needs none.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from types import TracebackType
 
 import rlver
 from rlver.components.domain.files import write_text_atomically
+from rlver.components.domain.registry import packages
 
 PACKAGE = Path(str(rlver.__file__)).parent
 CODE = Path("code.json")
@@ -93,7 +95,8 @@ def code() -> str:
     digest = hashlib.sha256()
     for path in sorted(path for room in ("components", "tasks") for path in _files(PACKAGE / room)):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return json.dumps({"rlver": version("rlver"), "digest": digest.hexdigest()[:12]}) + "\n"
+    others = {"packages": found} if (found := packages()) else {}
+    return json.dumps({"rlver": version("rlver"), "digest": digest.hexdigest()[:12]} | others) + "\n"
 
 
 def _files(folder: Path) -> Iterator[Path]:
