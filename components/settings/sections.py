@@ -208,6 +208,14 @@ class TrainSettings(Section):
         return self
 
 
+class WarmupSettings(Section):
+    """How a pretrained model is shown dialogues before reinforcement learning."""
+
+    rounds: int = Field(ge=1)
+    learning_rate: float = Field(gt=0)
+    batch_tokens: int = Field(ge=256)
+
+
 class EvaluationSettings(Section):
     temperature: float = Field(ge=0)
     concurrency: int = Field(ge=1)

@@ -32,6 +32,7 @@ from rlver.components.settings.sections import (
     SimulatorSettings,
     TrackingSettings,
     TrainSettings,
+    WarmupSettings,
 )
 from rlver.components.settings.study_sections import AuditParameters, DistilParameters
 
@@ -56,6 +57,7 @@ class Settings(Section):
     judge: JudgeSettings
     distil: DistilParameters
     tracking: TrackingSettings
+    warmup: WarmupSettings
 
     @model_validator(mode="after")
     def _dense_rewards_have_an_algorithm(self) -> Settings:

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlver.components.domain.files import write_json
 from rlver.components.domain.kinds import ModelSource
@@ -20,6 +20,10 @@ from rlver.components.personas.schema import validate_file
 from rlver.components.settings.sections import TINY, BaseSettings, own_section
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.runtime.stage import run_stage
+
+if TYPE_CHECKING:
+    from rlver.components.policy.supervised import Example
+    from rlver.components.policy.tiny.model import CorpusDialogue
 
 HUB = "model"  # the source of folders and of the hub
 WORLD_IN_FIRST_LESSON = 0.8  # share of the small world's sentences
@@ -61,10 +65,10 @@ def _warm_start(settings: Settings, personas: Sequence[Persona], out: Path) -> d
     from statistics import mean
 
     from rlver.components.policy.load import save_policy
-    from rlver.components.policy.tiny.model import CorpusDialogue, corpus, new_model, said, train_tokenizer
+    from rlver.components.policy.supervised import encode_reply, encode_text, warm_start
+    from rlver.components.policy.tiny.model import corpus, new_model, said, train_tokenizer
     from rlver.components.policy.tiny.small_world import build, training_sentences
     from rlver.components.policy.tiny.supporters import mixed
-    from rlver.components.policy.tiny.warm_start import encode_dialogue, encode_reply, encode_text, warm_start
     from rlver.components.users.scripted.simulator import ScriptedSimulator
 
     base = settings.base
@@ -83,9 +87,9 @@ def _warm_start(settings: Settings, personas: Sequence[Persona], out: Path) -> d
     known = [encode_text(tokenizer, text) for text in world]
     early = round(WORLD_IN_FIRST_LESSON * len(known))  # the later lessons belong to dialogues and only keep it in mind
     lessons = [
-        [encode_reply(tokenizer, move, thinking) for move, thinking in replies[:: max(1, len(replies) // base.single_replies)]],
-        [encode_dialogue(tokenizer, dialogue) for dialogue in taught],
-        [encode_dialogue(tokenizer, dialogue) for dialogue in habits],
+        [encode_reply(tokenizer, said(move, thinking)) for move, thinking in replies[:: max(1, len(replies) // base.single_replies)]],
+        [_encoded(tokenizer, dialogue) for dialogue in taught],
+        [_encoded(tokenizer, dialogue) for dialogue in habits],
     ]
     for lesson, part in zip(lessons, (known[:early], known[early::2], known[early + 1 :: 2]), strict=True):
         lesson += part
@@ -106,6 +110,13 @@ def _warm_start(settings: Settings, personas: Sequence[Persona], out: Path) -> d
         "last_loss": result.last_loss,
         "cut_short": result.cut_short,
     }
+
+
+def _encoded(tokenizer: Any, dialogue: CorpusDialogue) -> Example:
+    from rlver.components.policy.supervised import encode_dialogue
+    from rlver.components.policy.tiny.model import said
+
+    return encode_dialogue(tokenizer, dialogue.users, [said(move, dialogue.thinking) for move in dialogue.moves], dialogue.thinking)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,9 @@ def targets(rows: Sequence[Labelled]) -> torch.Tensor:
     )
 
 
-def fit(encoder: Encoder, rows: Sequence[Labelled], out: Path, seed: int, on_net: Callable[[int, float], None] = lambda net, loss: None) -> None:
+def fit(
+    encoder: Encoder, rows: Sequence[Labelled], out: Path, seed: int, on_net: Callable[[int, float], None] = lambda net, loss: None
+) -> None:
     """Write the heads that were fitted to `rows` to the safetensors file `out`."""
     features_NF, targets_NO = features(encoder, rows), targets(rows)
     mean, scale = features_NF.mean(dim=0), features_NF.std(dim=0) + 1e-6
@@ -64,7 +66,9 @@ def fit(encoder: Encoder, rows: Sequence[Labelled], out: Path, seed: int, on_net
 def _fitted(scaled_NF: torch.Tensor, targets_NO: torch.Tensor, seed: int) -> tuple[Any, float]:
     """A net and its mean loss in the last pass."""
     torch.manual_seed(seed)
-    net = nn.Sequential(nn.Dropout(DROP_FEATURES), nn.Linear(FEATURES, INNER), nn.GELU(), nn.Dropout(DROP_INNER), nn.Linear(INNER, len(OUTPUTS)))
+    net = nn.Sequential(
+        nn.Dropout(DROP_FEATURES), nn.Linear(FEATURES, INNER), nn.GELU(), nn.Dropout(DROP_INNER), nn.Linear(INNER, len(OUTPUTS))
+    )
     optimizer = torch.optim.AdamW(net.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     steps = EPOCHS * -(-len(scaled_NF) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps)

@@ -18,7 +18,22 @@ from rlver.components.users.heard.reading import ACTS
 FOLDER = Path(__file__).with_name("labels")
 UNFITTED_STYLES = ("elderly", "plain", "careful")  # whole styles that no head has seen
 TRAPS = frozenset(
-    "parrot empty_praise ignores irony wrong_person blaming_apology reproach_question nonsense tried hijack agree_harm stacked subtle blunt".split()
+    [
+        "parrot",
+        "empty_praise",
+        "ignores",
+        "irony",
+        "wrong_person",
+        "blaming_apology",
+        "reproach_question",
+        "nonsense",
+        "tried",
+        "hijack",
+        "agree_harm",
+        "stacked",
+        "subtle",
+        "blunt",
+    ]
 )
 _REPLY = re.compile(r"R \[([a-z_, ]*)\] v=([+-]?[0-2]) q=(-|[SPCH]+)(?: trap=([a-z_]+))?: (\S.*)")
 _UNFITTED_SITUATIONS = 10  # of a hundred
@@ -67,7 +82,9 @@ def read_style(path: Path) -> Iterator[Labelled]:
         elif situation and user and (found := _REPLY.fullmatch(line)):
             yield _one(path.stem, situation, user, before, found, f"{path}: line {number}")
         else:
-            raise BadFile(f"{path}: line {number}: expected @, U:, B: or R [acts] v=N q=LETTERS (trap=NAME): reply, after a situation and a message")
+            raise BadFile(
+                f"{path}: line {number}: expected @, U:, B: or R [acts] v=N q=LETTERS (trap=NAME): reply, after a situation and a message"
+            )
 
 
 def _one(style: str, situation: str, user: str, before: str, found: re.Match[str], where: str) -> Labelled:

@@ -10,13 +10,10 @@ from micro import SENTENCES, micro_model
 
 from rlver.components.domain.thinking import system_prompt
 from rlver.components.policy.chat import ChatFormat
-from rlver.components.policy.tiny import warm_start as warm_start_module
-from rlver.components.policy.tiny.model import CorpusDialogue
-from rlver.components.policy.tiny.supporters import Move
-from rlver.components.policy.tiny.warm_start import USER_WEIGHT, Example, encode_dialogue, encode_reply, encode_text, warm_start
+from rlver.components.policy import supervised as warm_start_module
+from rlver.components.policy.supervised import USER_WEIGHT, Example, encode_dialogue, encode_reply, encode_text, warm_start
 
-MOVES = (Move("acknowledge", "they hurt", "I am so sorry."), Move("invite_telling", "more", "Go on."))
-DIALOGUE = CorpusDialogue("p", True, ("My sister left.", "It hurts.", "Thanks."), MOVES, 50)
+USERS, THOUGHT = ("My sister left.", "It hurts.", "Thanks."), ("<think>they hurt</think>I am so sorry.", "<think>more</think>Go on.")
 
 
 def weighing(tokenizer: Any, example: Example, weight: float) -> str:
@@ -26,8 +23,8 @@ def weighing(tokenizer: Any, example: Example, weight: float) -> str:
 
 @pytest.mark.parametrize("thinking", [True, False])
 def test_the_supporters_words_weigh_one_the_users_little_and_the_prompt_nothing(thinking: bool, tokenizer: Any) -> None:
-    example = encode_dialogue(tokenizer, CorpusDialogue("p", thinking, DIALOGUE.users, MOVES, 50))
-    spoken = ["<think>they hurt</think>I am so sorry.", "<think>more</think>Go on."] if thinking else ["I am so sorry.", "Go on."]
+    spoken = THOUGHT if thinking else ("I am so sorry.", "Go on.")
+    example = encode_dialogue(tokenizer, USERS, spoken, thinking)
     assert weighing(tokenizer, example, 1.0) == f"{spoken[0]}<|end|>{spoken[1]}<|end|>"
     assert weighing(tokenizer, example, 0.0) == tokenizer.decode(ChatFormat(tokenizer, system_prompt(thinking)).start("My sister left."))
     assert weighing(tokenizer, example, USER_WEIGHT) == "<|user|>It hurts.<|end|><|assistant|><|user|>Thanks.<|end|><|assistant|>"
@@ -35,14 +32,14 @@ def test_the_supporters_words_weigh_one_the_users_little_and_the_prompt_nothing(
 
 def test_a_dialogue_is_encoded_as_the_policy_will_see_it(tokenizer: Any) -> None:
     chat = ChatFormat(tokenizer, system_prompt(True))
-    example = encode_dialogue(tokenizer, DIALOGUE)
+    example = encode_dialogue(tokenizer, USERS, THOUGHT, True)
     first = [*tokenizer("<think>they hurt</think>I am so sorry.", add_special_tokens=False)["input_ids"], chat.end_of_turn]
     expected = [*chat.start("My sister left."), *first, *chat.user_turn("It hurts.")]
     assert list(example.ids[: len(expected)]) == expected
 
 
 def test_single_replies_and_plain_text_stand_between_their_boundaries(tokenizer: Any) -> None:
-    reply = encode_reply(tokenizer, MOVES[0], thinking=True)
+    reply = encode_reply(tokenizer, THOUGHT[0])
     assert tokenizer.decode(reply.ids) == "<|assistant|><think>they hurt</think>I am so sorry.<|end|>"
     text = encode_text(tokenizer, "Water is wet.")
     assert tokenizer.decode(text.ids) == "<|end|>Water is wet.<|end|>"
@@ -58,7 +55,7 @@ def trained(tokenizer: Any, lessons: list[list[Example]], **changes: Any) -> tup
 
 
 def test_it_learns_what_it_is_shown_and_the_same_twice(tokenizer: Any) -> None:
-    lessons = [[encode_text(tokenizer, text) for text in SENTENCES] * 60, [encode_dialogue(tokenizer, DIALOGUE)] * 20]
+    lessons = [[encode_text(tokenizer, text) for text in SENTENCES] * 60, [encode_dialogue(tokenizer, USERS, THOUGHT, True)] * 20]
     model, result, steps = trained(tokenizer, lessons)
     assert result.last_loss < 0.6 * result.first_loss and not result.cut_short
     assert result.steps == len(steps) and [step for step, _ in steps] == list(range(1, len(steps) + 1))

@@ -1,6 +1,6 @@
-"""Supervised warm start: next-token prediction on the corpus, the supporter's words weighted above the user's.
+"""Supervised training: next-token prediction on dialogues, the supporter's words weighted above the user's.
 
-The lessons come in order: single replies, then dialogues of a good supporter, then the habits the base is to have (mostly poor
+The tiny policy's lessons come in order: single replies, then dialogues of a good supporter, then the habits the base is to have (mostly poor
 support). What good support looks like is learned while it is frequent and stays available, as a function of the cues, when it is rare.
 
 Deterministic given seed, corpus and thread count, as long as the pass ends before `max_seconds` decides the schedule (the metrics say if it was cut short).
@@ -20,8 +20,6 @@ import torch
 from rlver.components.domain.thinking import system_prompt
 from rlver.components.policy.attention import attention_for_training
 from rlver.components.policy.chat import ChatFormat
-from rlver.components.policy.tiny.model import CorpusDialogue, said
-from rlver.components.policy.tiny.supporters import Move
 
 WARMUP_STEPS = 50
 USER_WEIGHT = 0.1  # a user's token teaches what users sound like, but the policy never has to say it
@@ -45,27 +43,29 @@ class WarmStarted:
     cut_short: bool
 
 
-def encode_dialogue(tokenizer: Any, dialogue: CorpusDialogue) -> Example:
-    """The dialogue as the policy will see and say it: template and user tokens weigh USER_WEIGHT, sampled ones 1."""
-    chat = ChatFormat(tokenizer, system_prompt(dialogue.thinking))
-    ids = chat.start(dialogue.users[0])
+def encode_dialogue(
+    tokenizer: Any, users: Sequence[str], replies: Sequence[str], thinking: bool, user_weight: float = USER_WEIGHT
+) -> Example:
+    """The dialogue as the policy will see and say it: what it will sample weighs 1, the user's later messages `user_weight`."""
+    chat = ChatFormat(tokenizer, system_prompt(thinking))
+    ids = chat.start(users[0])
     weights = [0.0] * len(ids)
-    for number, move in enumerate(dialogue.moves):
-        spoken = [*tokenizer(said(move, dialogue.thinking), add_special_tokens=False)["input_ids"], chat.end_of_turn]
+    for number, reply in enumerate(replies):
+        spoken = [*tokenizer(reply, add_special_tokens=False)["input_ids"], chat.end_of_turn]
         ids += spoken
         weights += [1.0] * len(spoken)
-        if number + 1 < len(dialogue.users):
-            heard = chat.user_turn(dialogue.users[number + 1])
+        if number + 1 < len(users):
+            heard = chat.user_turn(users[number + 1])
             ids += heard
-            weights += [USER_WEIGHT] * len(heard)
+            weights += [user_weight] * len(heard)
     return Example(tuple(ids), tuple(weights))
 
 
-def encode_reply(tokenizer: Any, move: Move, thinking: bool) -> Example:
+def encode_reply(tokenizer: Any, reply: str) -> Example:
     """A single reply without its dialogue: how supporters talk at all."""
     chat = ChatFormat(tokenizer, "")
     opening = chat.start("")[-1:]
-    spoken = tokenizer(said(move, thinking), add_special_tokens=False)["input_ids"]
+    spoken = tokenizer(reply, add_special_tokens=False)["input_ids"]
     return Example((*opening, *spoken, chat.end_of_turn), (0.0, *[1.0] * (len(spoken) + 1)))
 
 
@@ -104,7 +104,7 @@ def warm_start(
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(step, max(step / len(batches), elapsed))
         with attention_for_training(model):
-            loss = _loss(model, batch)
+            loss = next_token_loss(model, batch)
             loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -138,12 +138,12 @@ def _batches(examples: Sequence[Example], batch_tokens: int, seed: int) -> Itera
     yield from batches
 
 
-def _loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
+def next_token_loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
     """Weighted mean cross-entropy of the next token."""
     width = max(len(example.ids) for example in batch)
     pad = model.config.pad_token_id or 0
-    ids = torch.tensor([list(example.ids) + [pad] * (width - len(example.ids)) for example in batch])
-    weight = torch.tensor([list(example.weights) + [0.0] * (width - len(example.ids)) for example in batch])[:, 1:]
+    ids = torch.tensor([list(example.ids) + [pad] * (width - len(example.ids)) for example in batch], device=model.device)
+    weight = torch.tensor([list(example.weights) + [0.0] * (width - len(example.ids)) for example in batch], device=model.device)[:, 1:]
     wanted = weight > 0  # the padding is on the right, where nothing that counts looks
     logits = model.lm_head(model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][wanted])
     losses = torch.nn.functional.cross_entropy(logits, ids[:, 1:][wanted], reduction="none")

@@ -1,0 +1,70 @@
+"""Stage `warmup`: a pretrained model is shown short dialogues before reinforcement learning, so that it says things a user can take up.
+
+It stands alone so that the tables can tell what the raw model does, what being shown dialogues adds, and what reinforcement learning adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlver.components.domain.files import write_json
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.runtime.stage import run_stage
+
+HELD_OUT = 12  # every so manieth dialogue is not shown, and says what the model has learned of the others
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--variant", required=True)
+    parser.add_argument("--base", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--metrics", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    settings = load_settings(Path("params.yaml"), arguments.variant)
+    import torch
+
+    from rlver.components.policy.load import load_policy, save_policy
+    from rlver.components.policy.supervised import encode_dialogue, next_token_loss, warm_start
+    from rlver.components.policy.warmup import shown
+
+    parameters, thinking = settings.warmup, settings.policy.thinking
+    if thinking:
+        raise ValueError(f"variant {arguments.variant}: the warm-up dialogues have no thoughts: set policy.thinking: false")
+    model, tokenizer = load_policy(arguments.base)
+    examples = [encode_dialogue(tokenizer, one.users, one.replies, thinking, user_weight=0.0) for one in shown()]
+    held, lesson = examples[::HELD_OUT], [example for number, example in enumerate(examples) if number % HELD_OUT]
+
+    def held_out_loss() -> float:
+        with torch.no_grad():
+            return sum(next_token_loss(model, [example]).item() for example in held) / len(held)
+
+    def show(step: int, steps: int, loss: float) -> None:
+        if step % 20 == 0 or step == steps:
+            print(f"warm-up: step {step}/{steps}, loss {loss:.3f}", flush=True)
+
+    before = held_out_loss()
+    done = warm_start(model, [lesson] * parameters.rounds, parameters.learning_rate, parameters.batch_tokens, 0.0, settings.seed, show)
+    after = held_out_loss()
+    print(f"warm-up: {len(lesson)} dialogues, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}", flush=True)
+    save_policy(model, tokenizer, arguments.out)
+    write_json(
+        arguments.metrics,
+        {
+            "dialogues": len(lesson),
+            "replies": sum(len(one.replies) for one in shown()),
+            "steps": done.steps,
+            "tokens": done.tokens,
+            "seconds": round(done.seconds, 1),
+            "held_out_loss_before": before,
+            "held_out_loss_after": after,
+        },
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_stage(main))
