@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,12 +17,19 @@ import pytest
 from prefect import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType
 from prefect.client.schemas.objects import StateType
+from prefect.flow_runs import pause_flow_run
 from prefect_api import asked_with_key
 
 from rlver.tasks.runtime import servers
 from rlver.tasks.tracking.registry import Registry
 
 PAUSED = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PAUSED])))
+
+
+@pytest.fixture(autouse=True)
+def asked_every_half_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefect asks every 10 s whether the form was filled in."""
+    monkeypatch.setattr("rlver.flows.promote.pause_flow_run", partial(pause_flow_run, poll_interval=0.5))
 
 
 class Pending:
