@@ -137,7 +137,7 @@ def test_after_a_kill_no_answered_question_is_asked_again(tmp_path: Path) -> Non
     """The process dies by SIGKILL when about half of 120 questions are answered; the next run asks only for the rest."""
     path, questions = tmp_path / "answers.db", 120
     command = (sys.executable, str(Path(__file__).with_name("client_process.py")))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(__file__).parents[up]) for up in (1, 2))}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(__file__).parents[up]) for up in (2, 3))}
 
     async def run() -> None:
         async with serving(plain) as server:
