@@ -41,7 +41,9 @@ def converse(
     ],
     out: Annotated[Path, options.out("The transcript file to write (JSONL); unfinished work lies beside it.")],
     personas: Personas = TEST_PERSONAS,
-    simulator: Annotated[str | None, typer.Option("--simulator", help="Who plays the users: scripted, llm, or another kind by its name.")] = None,
+    simulator: Annotated[
+        str | None, typer.Option("--simulator", help="Who plays the users: scripted, llm, or another kind by its name.")
+    ] = None,
     difficulty: Difficulty = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Talk only with the first N personas.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Dialogues with each persona (default: evaluation.repeats).")] = None,
@@ -61,7 +63,8 @@ def appraise(
     transcripts: Annotated[Path, typer.Argument(help="Dialogues, also foreign ones: chats of any usual shape, need and persona unknown.")],
     out: Out,
     appraiser: Annotated[
-        str, typer.Option("--appraiser", metavar="KIND", help="Who appraises: scripted, distilled:FOLDER (learned), or another by its name.")
+        str,
+        typer.Option("--appraiser", metavar="KIND", help="Who appraises: scripted, distilled:FOLDER (learned), or another by its name."),
     ] = "scripted",
     personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, if there is one.")] = None,
     difficulty: Difficulty = None,
