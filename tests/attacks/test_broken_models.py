@@ -280,7 +280,7 @@ def test_a_server_whose_log_probabilities_are_no_numbers_gives_no_reply() -> Non
 )
 @pytest.mark.parametrize("how", ["missing", "not finite"])
 def test_a_checkpoint_that_lost_a_tensor_is_not_gone_on_with(kind: dict[str, Any], lost: str, how: str, tmp_path: Path) -> None:
-    from training.short_runs import PARAMETERS, StopAtSave, prepared
+    from short_runs import PARAMETERS, StopAtSave, prepared
 
     parameters = replace(PARAMETERS, **kind)
     with pytest.raises(KeyboardInterrupt):

@@ -33,7 +33,7 @@ SMALL: dict[str, Any] = {
     "scale_rewards": "batch", "updates_per_batch": 1, "save_every": 1, "temperature": 1.0, "seed": 3, "beta": 0.0, "loss_type": "grpo",
     "learning_rate_schedule": "constant", "max_grad_norm": 1.0,
 }  # fmt: skip
-GIVEN: dict[str, Any] = load_settings(Path(__file__).parents[3] / "params.yaml").train.model_dump(
+GIVEN: dict[str, Any] = load_settings(Path(__file__).parents[1] / "params.yaml").train.model_dump(
     include=set(UpdateParameters.__dataclass_fields__)
 )
 PARAMETERS = UpdateParameters(**{**GIVEN, **SMALL, "dense": False})
