@@ -1,7 +1,7 @@
 """The sections of params.yaml, each with what must hold inside it. `Settings` joins them (components/settings/settings.py).
 
 No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth. Two choices of
-a kind came later and have one (`simulator.speaker`, `reward.kind`): with it they are not in the digest, which is that of before.
+a kind came later and have one (`simulator.speaker`, `reward.kind`, `train.trained_layers`): with it they are not in the digest, which is that of before.
 """
 
 from __future__ import annotations
@@ -178,6 +178,7 @@ class TrainSettings(Section):
     rows_per_forward: int = Field(ge=1)
     max_grad_norm: float = Field(gt=0)
     lora_rank: int = Field(ge=0)
+    trained_layers: int = Field(default=0, ge=0, exclude_if=lambda layers: layers == 0)
     gradient_checkpointing: bool
     min_entropy: float = Field(ge=0)
     max_repeat_rate: float = Field(ge=0, le=1)
@@ -199,6 +200,8 @@ class TrainSettings(Section):
             raise ValueError("curriculum: adaptive needs two difficulties and curriculum_low < curriculum_high")
         if self.algorithm == "grpo" and self.group_size < 2:
             raise ValueError("algorithm: grpo compares dialogues of one persona, so group_size must be at least 2")
+        if self.trained_layers and (self.lora_rank or self.algorithm == "ppo"):
+            raise ValueError("trained_layers goes with algorithm: grpo and lora_rank: 0")
         if self.algorithm == "ppo" and self.lora_rank:
             raise ValueError("lora_rank goes with algorithm: grpo; a checkpoint of adapters does not hold ppo's critic")
         if self.algorithm == "ppo" and self.personas_per_step * self.group_size % 2:

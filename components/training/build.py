@@ -54,6 +54,7 @@ class UpdateParameters:
     temperature: float
     save_every: int
     seed: int
+    trained_layers: int = 0
     own: Any = None  # the section that the algorithm brought, as its class has read it
 
 
@@ -76,6 +77,7 @@ def build_trainer(
         raise ValueError(f"expected {parameters.steps} x {parameters.personas_per_step} persona ids, got {len(persona_ids_in_order)}")
     logging.getLogger("trl.trainer.grpo_trainer").addFilter(lambda record: "All reward functions returned None" not in record.getMessage())
     algorithm: AlgorithmKind = ALGORITHMS.load(parameters.algorithm)
+    train_upper_layers(model, parameters.trained_layers)
     trainer_class, own = algorithm.make(parameters)
     trainer: DialogueTrainer = trainer_class(
         **own,
@@ -93,6 +95,23 @@ def build_trainer(
     )
     trainer.remove_callback(PrinterCallback)  # our own watch shows what matters
     return trainer
+
+
+def train_upper_layers(model: Any, count: int) -> None:
+    """Let only the `count` uppermost layers of `model` learn; 0: all of it. What is below costs a forward pass, and no backward one.
+
+    Raises ValueError for a model with fewer layers.
+    """
+    if not count:
+        return
+    layers = model.base_model.layers
+    if count > len(layers):
+        raise ValueError(f"train.trained_layers is {count}, but the model has {len(layers)} layers")
+    for weight in model.parameters():
+        weight.requires_grad_(False)
+    for layer in [*layers[-count:], model.base_model.norm]:
+        for weight in layer.parameters():
+            weight.requires_grad_(True)
 
 
 def _forwards_per_update(parameters: UpdateParameters, at_work: int) -> int:
