@@ -1,10 +1,12 @@
-"""How well the scripted appraiser reads dialogue acts: its reading of each labelled reply against what a person says the reply does.
+"""How well an appraiser reads dialogue acts: what it finds in each labelled reply against what the labels say the reply does.
+
+Who finds the acts, and how much a reply moves the user, are arguments: `read_by_patterns` and `taken_by_scripted` are the scripted user's.
 
 Every figure has a 95% interval. Precision and recall of one act are shares: Wilson's. So is that of F1, which is 2J / (1 + J) of the
 share J = right / (labelled or found). Figures over several acts are resampled by user message: acts of one reply, and replies to one
 message, do not come independently.
 
-What misread acts do to the reward: how the scripted user takes each labelled reply, by what a person says the reply does.
+What misread acts do to the reward: how the user takes each labelled reply, by what the labels say the reply does.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import not_
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -39,18 +41,36 @@ def _any_of(*acts: str) -> Callable[[frozenset[str]], bool]:
 _REPLIES = {**{f"replies with a {kind} act": _any_of(*acts) for kind, acts in KINDS.items()}, "replies with no act": not_}
 
 
+class Labelled(Protocol):
+    """A reply, the user's message it answers, and the acts that the labels find in it; no act is an answer too."""
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def reply(self) -> str: ...
+
+    @property
+    def acts(self) -> frozenset[str]: ...
+
+
+Row = TypeVar("Row", bound=Labelled)
+Finder = Callable[[Row], frozenset[str]]  # the acts that a reader finds in the reply
+Taker = Callable[[Row], int]  # points by which the reply moves the user's emotion
+
+
 @dataclass(frozen=True)
 class LabelledReply:
-    """A reply, the user's message it answers, and the acts that a person finds in it; no act is an answer too."""
+    """See Labelled; as the YAML files hold it."""
 
     user: str
     reply: str
     acts: frozenset[str]
 
-    @property
-    def found(self) -> frozenset[str]:
-        """The acts that the detector finds."""
-        return read_reply(self.reply).acts
+
+def read_by_patterns(row: Labelled) -> frozenset[str]:
+    """The acts that the scripted user finds."""
+    return read_reply(row.reply).acts
 
 
 @dataclass(frozen=True)
@@ -90,32 +110,40 @@ def _labelled(row: Any, where: str) -> LabelledReply:
     return LabelledReply(row["user"], row["reply"], frozenset(row["acts"]))
 
 
-def detection(rows: Sequence[LabelledReply], samples: int, seed: int) -> list[Detection]:
+def detection(rows: Sequence[Row], finder: Finder[Row], samples: int, seed: int) -> list[Detection]:
     """Every act that is labelled or found; replies with any act of a kind, and with none; all acts together (micro); their mean (macro)."""
-    counts_MAC = _counts(rows)
+    read = [_Read(row.user, row.acts, finder(row)) for row in rows]
+    counts_MAC = _counts(read)
     by_act = zip(ACTS, counts_MAC.sum(axis=0).tolist(), strict=True)
     results = [_of_one(act, *counts) for act, counts in by_act if any(counts)]
     if results:
         drawn_SAC = _resampled(counts_MAC, samples, seed)
-        results += [_of_one(name, *_count(rows, matches)) for name, matches in _REPLIES.items()]
+        results += [_of_one(name, *_count(read, matches)) for name, matches in _REPLIES.items()]
         results += [_of_all(counts_MAC, drawn_SAC), _mean_of_acts(counts_MAC, drawn_SAC)]
     return results
 
 
-def wrongly_read(rows: Iterable[LabelledReply]) -> list[LabelledReply]:
+def wrongly_read(rows: Iterable[Row], finder: Finder[Row]) -> list[Row]:
     """The replies in which an act is overlooked or invented."""
-    return [row for row in rows if row.found != row.acts]
+    return [row for row in rows if finder(row) != row.acts]
 
 
-def _count(rows: Iterable[LabelledReply], matches: Callable[[frozenset[str]], bool]) -> tuple[int, int, int]:
+@dataclass(frozen=True)
+class _Read:
+    user: str
+    acts: frozenset[str]
+    found: frozenset[str]
+
+
+def _count(rows: Iterable[_Read], matches: Callable[[frozenset[str]], bool]) -> tuple[int, int, int]:
     """How many replies match by both, by what is found, by label."""
     both = [(matches(row.found), matches(row.acts)) for row in rows]
     return sum(found and labelled for found, labelled in both), sum(found for found, _ in both), sum(labelled for _, labelled in both)
 
 
-def _counts(rows: Sequence[LabelledReply]) -> np.ndarray:
+def _counts(rows: Sequence[_Read]) -> np.ndarray:
     """[user message, act, (right, found, labelled)]."""
-    by_message: dict[str, list[LabelledReply]] = {}
+    by_message: dict[str, list[_Read]] = {}
     for row in sorted(rows, key=lambda row: row.user):
         by_message.setdefault(row.user, []).append(row)
     return np.array([[_count(replies, _any_of(act)) for act in ACTS] for replies in by_message.values()], dtype=float)
@@ -186,7 +214,7 @@ SERVES, HURTS, POLITE, NOTHING = "serves a need, hurts nobody", "hurts", "is pol
 
 @dataclass(frozen=True)
 class Consequence:
-    """How the replies that a person describes as `reply` are taken: shares after which the emotion rises or falls, and the mean change."""
+    """How the replies that the labels describe as `reply` are taken: shares after which the emotion rises or falls, and the mean change."""
 
     reply: str
     rises: Estimated
@@ -194,11 +222,16 @@ class Consequence:
     change: Estimated  # points of -10..10
 
 
-def consequences(rows: Sequence[LabelledReply], difficulty: Difficulty, samples: int, seed: int) -> list[Consequence]:
+def taken_by_scripted(difficulty: Difficulty) -> Taker[Labelled]:
+    """By a scripted user whose need nobody knows, as the first reply of a dialogue."""
+    return lambda row: appraise(_STRANGER, difficulty, [], row.user, row.reply).change
+
+
+def consequences(rows: Sequence[Row], taker: Taker[Row], samples: int, seed: int) -> list[Consequence]:
     """One for each description that occurs; the interval of the change is resampled by user message."""
     changes: dict[str, list[tuple[str, int]]] = {kind: [] for kind in (SERVES, HURTS, POLITE, NOTHING)}
     for row in rows:
-        changes[_described(row.acts)].append((row.user, appraise(_STRANGER, difficulty, [], row.user, row.reply).change))
+        changes[_described(row.acts)].append((row.user, taker(row)))
     return [_consequence(kind, of_kind, samples, seed) for kind, of_kind in changes.items() if of_kind]
 
 

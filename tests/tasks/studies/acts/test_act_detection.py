@@ -31,6 +31,8 @@ from rlver.tasks.studies.acts.detection import (
     detection,
     labelled,
     load_labels,
+    read_by_patterns,
+    taken_by_scripted,
 )
 
 FEWEST = {"plain": {"serving": 15, "polite": 14, "harmful": 10}, "careful": {"serving": 15, "polite": 9, "harmful": 8}}
@@ -43,7 +45,7 @@ def row(reply: str, *acts: str, user: str = "My boss shouted at me.") -> Labelle
 
 
 def by_act(rows: list[LabelledReply], samples: int = 200) -> dict[str, Detection]:
-    return {one.act: one for one in detection(rows, samples, seed=7)}
+    return {one.act: one for one in detection(rows, read_by_patterns, samples, seed=7)}
 
 
 # --- the labelled replies
@@ -81,7 +83,7 @@ def test_precision_recall_and_f1_count_replies() -> None:
         row("Milk boils over for everybody.", "absolve", user="And then?"),
         row("None of this is your fault.", "absolve", "comfort"),
     ]
-    assert [one.found for one in rows] == [{"absolve"}, {"absolve"}, set(), {"absolve"}]
+    assert [read_by_patterns(one) for one in rows] == [{"absolve"}, {"absolve"}, set(), {"absolve"}]
     found = by_act(rows)
     absolve = found["absolve"]
     assert (absolve.labelled, absolve.found) == (3, 3)
@@ -102,7 +104,7 @@ def test_precision_recall_and_f1_count_replies() -> None:
 def test_a_single_message_says_nothing_about_the_spread_and_no_act_gives_no_figures() -> None:
     every = by_act([row("It was not your fault.", "absolve"), row("Zebra.", "praise")])[EVERY]
     assert every.recall is not None and every.recall.value == 0.5 and every.recall.ci95 == Interval(0.0, 1.0)
-    assert detection([row("Zebra.")], 10, seed=1) == []
+    assert detection([row("Zebra.")], read_by_patterns, 10, seed=1) == []
 
 
 def test_intervals_do_not_depend_on_the_order_of_the_rows() -> None:
@@ -118,7 +120,7 @@ def test_replies_are_described_by_the_worst_they_do_and_taken_by_a_user_whose_ne
         row("Zebras have stripes.", user="Hm."),  # empty talk: -5
         row("Birds have wings.", user="So?"),
     ]
-    taken = {one.reply: one for one in consequences(rows, DIFFICULTIES["vanilla"], 50, seed=3)}
+    taken = {one.reply: one for one in consequences(rows, taken_by_scripted(DIFFICULTIES["vanilla"]), 50, seed=3)}
     assert {name: one.change.value for name, one in taken.items()} == {SERVES: 2, HURTS: -9, POLITE: 1, NOTHING: -5}
     assert {name: (one.rises.value, one.falls.value) for name, one in taken.items()} == {
         SERVES: (1, 0),
