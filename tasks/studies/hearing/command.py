@@ -1,0 +1,96 @@
+"""`rlver hearing`: the user who hears English; how well, by whose labels, and what it makes of one reply."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlver.tasks.runtime import options
+from rlver.tasks.runtime.options import PARAMS, Params
+
+FITTED = Path("heads.safetensors")
+SHIPPED_SEED = 1
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(no_args_is_help=True, help="The user who hears English: measure, fit and ask it.", rich_markup_mode=None)
+    for name, command in (("test", measure), ("agreement", agreement), ("fit", fit), ("say", say)):
+        group.command(name)(command)
+    app.add_typer(group, name="hearing")
+
+
+def measure(params: Params = PARAMS) -> None:
+    """Measure it on labelled replies of styles and situations that were never fitted: acts, order, calibration, hard cases."""
+    from rlver.components.settings.settings import load_settings
+    from rlver.components.users.heard.reading import reader
+    from rlver.components.users.scripted.effects import DIFFICULTIES
+    from rlver.tasks.studies.acts.detection import labelled as old_test_set
+    from rlver.tasks.studies.hearing.labels import labelled
+    from rlver.tasks.studies.hearing.listening import Listening, groups
+    from rlver.tasks.studies.hearing.tables import figures_report
+
+    settings = load_settings(params)
+    apart = groups(labelled(), old_test_set([]))
+    listening = Listening(reader(), DIFFICULTIES[settings.simulator.difficulty])
+    typer.echo(f"{listening.reader.version}; users are {settings.simulator.difficulty}, their need is unknown\n")
+    typer.echo(figures_report(apart, listening, settings.evaluation.bootstrap_samples, settings.seed))
+
+
+def agreement(params: Params = PARAMS) -> None:
+    """How far a second labelling of some of the replies agrees with the first."""
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.studies.hearing.agreement import read_second
+    from rlver.tasks.studies.hearing.labels import labelled
+    from rlver.tasks.studies.hearing.tables import agreement_report
+
+    settings = load_settings(params)
+    typer.echo(agreement_report(read_second(labelled()), settings.evaluation.bootstrap_samples, settings.seed))
+
+
+def fit(
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Where the nets begin; those that come along began here.")] = SHIPPED_SEED,
+    out: Annotated[Path, options.out("The heads to write (safetensors).", options.FILE)] = FITTED,
+) -> None:
+    """Fit the heads to all labelled replies but those kept for tests (minutes)."""
+    from rlver.components.domain.packages import MINILM, fetched
+    from rlver.components.users.heard.encoder import Encoder
+    from rlver.tasks.studies.hearing.fit import fit as fit_heads
+    from rlver.tasks.studies.hearing.labels import labelled
+
+    rows = labelled()
+    used = [row for row in rows if row.is_for_fitting]
+    encoder = Encoder(fetched(MINILM))
+    typer.echo(f"reading {len(used)} replies; {len(rows) - len(used)} are kept for tests", err=True)
+    fit_heads(encoder, used, out, seed, lambda net, loss: typer.echo(f"net {net + 1}: loss {loss:.3f}", err=True))
+    typer.echo(f"{out}: fitted to {len(used)} replies in {len({row.style for row in used})} styles, seed {seed}")
+
+
+def say(
+    reply: Annotated[str, typer.Argument(help="What the policy says.")],
+    user: Annotated[str, typer.Option("--user", metavar="MESSAGE", help="What the user said just before.")],
+    need: Annotated[str | None, typer.Option("--need", metavar="NEED", help="The user's hidden need; default: nobody knows.")] = None,
+    difficulty: options.Difficulty = None,
+) -> None:
+    """What the user hears in one reply: acts with their probability and words, quality, points and change."""
+    from rlver.components.domain.persona import HiddenNeed
+    from rlver.components.domain.transcript import Turn
+    from rlver.components.users.heard.appraiser import HeardAppraiser
+    from rlver.components.users.heard.reading import reader
+    from rlver.components.users.scripted.appraiser import Listener
+    from rlver.components.users.scripted.effects import DIFFICULTIES
+    from rlver.tasks.studies.acts.detection import LabelledReply
+    from rlver.tasks.studies.hearing.listening import Listening
+    from rlver.tasks.studies.hearing.tables import said_report
+
+    kind = HeardAppraiser(difficulty or "vanilla")
+    known = {str(one.value): one for one in HiddenNeed}
+    if need is not None and need not in known:
+        raise ValueError(f"unknown need {need!r}: choose from {', '.join(known)}")
+    if refusal := kind.refusal([Turn(user=user, assistant=reply)]):
+        raise ValueError(refusal)
+    row = LabelledReply(user, reply, frozenset())
+    listening = Listening(reader(), DIFFICULTIES[kind.difficulty], Listener(known[need] if need else None))
+    who = f"need {need or 'unknown'}, {kind.difficulty}; {listening.reader.version}"
+    typer.echo(said_report(listening.heard(row), listening.appraisal(row), who))

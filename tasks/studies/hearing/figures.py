@@ -1,0 +1,107 @@
+"""What is measured of a hearing user beside its finding of acts (tasks/studies/acts/detection.py): order, calibration, traps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from rlver.components.domain.emotion import LARGEST_CHANGE
+from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, proportion, wilson
+
+BINS = 10
+NO_TRAP = "none"
+_CHANGES = Interval(-LARGEST_CHANGE, LARGEST_CHANGE)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How a labelled reply to the message `user` was taken: its value by the labels, and the change of the user's emotion."""
+
+    user: str
+    value: int
+    change: int
+    trap: str | None = None
+
+
+@dataclass(frozen=True)
+class Order:
+    """Of all two replies to one message that the labels put at least `apart` from each other: how the user orders them."""
+
+    apart: int
+    pairs: int
+    better: Estimated | None  # share in which the better-labelled one gets more; clusters are messages
+    same: float  # share in which both get the same
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Probabilities of one tenth of 0..1, and how often what they speak of is labelled."""
+
+    low: float
+    high: float
+    n: int
+    mean: float
+    labelled: Estimated
+
+
+@dataclass(frozen=True)
+class Trap:
+    """The replies of one trap: their mean value by the labels, and how they are taken."""
+
+    trap: str
+    value: float
+    change: Estimated
+    falls: Estimated
+
+
+def order(taken: Sequence[Taken], apart: int) -> Order:
+    by_message: dict[str, list[Taken]] = {}
+    for one in taken:
+        by_message.setdefault(one.user, []).append(one)
+    wins: dict[str, list[float]] = {}
+    ties = 0
+    for message, replies in by_message.items():
+        for worse, better in (sorted(two, key=lambda one: one.value) for two in combinations(replies, 2)):
+            if better.value - worse.value >= apart:
+                wins.setdefault(message, []).append(float(better.change > worse.change))
+                ties += better.change == worse.change
+    pairs = sum(map(len, wins.values()))
+    return Order(apart, pairs, proportion(wins) if pairs else None, ties / pairs if pairs else 0.0)
+
+
+def calibration(claims: Iterable[tuple[float, bool]]) -> list[Bin]:
+    """The tenths into which any probability falls, of claims (probability, whether it is labelled); 1 falls into the last."""
+    tenths: dict[int, list[tuple[float, bool]]] = {}
+    for claim in claims:
+        tenths.setdefault(min(BINS - 1, int(claim[0] * BINS + 1e-9)), []).append(claim)
+    return [_bin(tenth, tenths[tenth]) for tenth in sorted(tenths)]
+
+
+def _bin(tenth: int, claims: Sequence[tuple[float, bool]]) -> Bin:
+    n, right = len(claims), sum(labelled for _, labelled in claims)
+    share = Estimated(right / n, wilson(right / n, n), n)
+    return Bin(tenth / BINS, (tenth + 1) / BINS, n, sum(probability for probability, _ in claims) / n, share)
+
+
+def expected_calibration_error(bins: Sequence[Bin]) -> float:
+    """The mean distance of mean probability and share, weighted by the claims in each tenth (Naeini et al. 2015)."""
+    return sum(one.n * abs(one.mean - one.labelled.value) for one in bins) / sum(one.n for one in bins)
+
+
+def by_trap(taken: Sequence[Taken], samples: int, seed: int) -> list[Trap]:
+    """One for each trap that occurs, by name, and one for the replies without."""
+    of_trap: dict[str, list[Taken]] = {}
+    for one in taken:
+        of_trap.setdefault(one.trap or NO_TRAP, []).append(one)
+    return [_trap(trap, of_trap[trap], samples, seed) for trap in sorted(of_trap, key=lambda trap: (trap == NO_TRAP, trap))]
+
+
+def _trap(trap: str, taken: Sequence[Taken], samples: int, seed: int) -> Trap:
+    changes: dict[str, list[float]] = {}
+    falls: dict[str, list[float]] = {}
+    for one in taken:
+        changes.setdefault(one.user, []).append(one.change)
+        falls.setdefault(one.user, []).append(float(one.change < 0))
+    value = sum(one.value for one in taken) / len(taken)
+    return Trap(trap, value, cluster_bootstrap(changes, samples, seed, _CHANGES), proportion(falls))

@@ -1,0 +1,140 @@
+"""The figures of the hearing user as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlver.components.domain.transcript import Appraisal
+from rlver.components.scoring.statistics import Estimated
+from rlver.components.users.heard.reading import ACTS, QUALITIES, SURE, Heard
+from rlver.tasks.studies.acts.detection import EVERY as MICRO
+from rlver.tasks.studies.acts.detection import (
+    HURTS,
+    SERVES,
+    Finder,
+    Labelled,
+    Taker,
+    consequences,
+    detection,
+    read_by_patterns,
+    taken_by_scripted,
+    wrongly_read,
+)
+from rlver.tasks.studies.acts.tables import consequence_table, detections, shown, table
+from rlver.tasks.studies.hearing import labels
+from rlver.tasks.studies.hearing.agreement import Agreement, OfValue, Twice, mean_kappa, of_acts, of_qualities, of_value
+from rlver.tasks.studies.hearing.figures import Taken, by_trap, calibration, expected_calibration_error, order
+from rlver.tasks.studies.hearing.listening import Listening
+
+_SHOWN = 0.15  # the least probability of an act that `say` shows
+
+
+def figures_report(groups: dict[str, list[Labelled]], listening: Listening, samples: int, seed: int) -> str:
+    """In short, with the scripted user beside it; then all figures of each group, order, calibration and traps."""
+    own = [row for rows in groups.values() for row in rows if isinstance(row, labels.Labelled)]
+    apart = list(dict.fromkeys(own))
+    parts = [_in_short(groups, listening, samples, seed)]
+    for name, rows in groups.items():
+        messages, faultless = len({row.user for row in rows}), len(rows) - len(wrongly_read(rows, listening.found))
+        parts.append(f"{name}: {len(rows)} replies to {messages} messages; {faultless} read without a mistake")
+        parts.append(detections(detection(rows, listening.found, samples, seed)))
+        parts.append(consequence_table(consequences(rows, listening.change, samples, seed)))
+    taken = [Taken(row.user, row.value, listening.change(row), row.trap) for row in apart]
+    parts += ["Of two replies to one message, does the better-labelled one get more?", _orders(taken, samples, seed)]
+    parts += _calibrations(apart, listening)
+    parts += ["How the hard cases are taken, by trap", _traps(taken, samples, seed)]
+    return "\n\n".join(parts)
+
+
+def _in_short(groups: dict[str, list[Labelled]], listening: Listening, samples: int, seed: int) -> str:
+    readers: dict[str, tuple[Finder[Labelled], Taker[Labelled]]] = {
+        "heard": (listening.found, listening.change),
+        "scripted": (read_by_patterns, taken_by_scripted(listening.difficulty)),
+    }
+    lines = [("never fitted", "user", "recall", "precision", "rises if served", "falls if hurt")]
+    for name, rows in groups.items():
+        for reader, (finder, taker) in readers.items():
+            every = next((one for one in detection(rows, finder, samples, seed) if one.act == MICRO), None)
+            effect = {one.reply: one for one in consequences(rows, taker, samples, seed)}
+            rises = effect[SERVES].rises if SERVES in effect else None
+            falls = effect[HURTS].falls if HURTS in effect else None
+            figures = (every and every.recall, every and every.precision, rises, falls)
+            lines.append((name, reader, *map(shown, figures)))
+    return table(lines)
+
+
+def _orders(taken: Sequence[Taken], samples: int, seed: int) -> str:
+    lines = [("values apart by", "pairs", "the better one gets more", "both the same")]
+    for apart in (1, 2, 3):
+        one = order(taken, apart)
+        lines.append((f"{apart} or more", str(one.pairs), shown(one.better), f"{one.same:.2f}"))
+    return table(lines)
+
+
+def _calibrations(rows: Sequence[labels.Labelled], listening: Listening) -> list[str]:
+    acts = [(listening.heard(row).acts[act], act in row.acts) for row in rows for act in ACTS]
+    qualities = [(listening.heard(row).quality[one], one in row.quality) for row in rows for one in QUALITIES]
+    parts = []
+    for name, claims in (("acts", acts), ("qualities", qualities)):
+        bins = calibration(claims)
+        lines = [("probability", "claims", "mean", "labelled")]
+        lines += [(f"{one.low:.1f} to {one.high:.1f}", str(one.n), f"{one.mean:.2f}", shown(one.labelled)) for one in bins]
+        parts += [f"Calibration of {name}: expected error {expected_calibration_error(bins):.3f}", table(lines)]
+    return parts
+
+
+def _traps(taken: Sequence[Taken], samples: int, seed: int) -> str:
+    lines = [("trap", "replies", "mean value", "emotion falls", "mean change")]
+    for one in by_trap(taken, samples, seed):
+        n = sum((other.trap or "none") == one.trap for other in taken)
+        lines.append((one.trap, str(n), f"{one.value:+.2f}", shown(one.falls), shown(one.change)))
+    return table(lines)
+
+
+def agreement_report(twice: Sequence[Twice], samples: int, seed: int) -> str:
+    acts, qualities, value = of_acts(twice, samples, seed), of_qualities(twice, samples, seed), of_value(twice, samples, seed)
+    messages = len({one.first.user for one in twice})
+    return "\n\n".join(
+        [
+            f"{len(twice)} replies to {messages} messages, labelled twice and independently; both labellers are AI models, neither is a person",
+            _agreements("act", acts),
+            _agreements("quality", qualities),
+            _values(value),
+        ]
+    )
+
+
+def _agreements(noun: str, agreements: Sequence[Agreement]) -> str:
+    lines = [(noun, "first", "second", "both", "kappa")]
+    lines += [(one.label, str(one.first), str(one.second), str(one.both), shown(one.kappa)) for one in agreements]
+    return table([*lines, ("mean", "", "", "", f"{mean_kappa(agreements):.2f}")])
+
+
+def _values(value: OfValue) -> str:
+    rows: list[tuple[str, Estimated | float | None]] = [
+        ("weighted kappa", value.weighted_kappa),
+        ("rank correlation", value.rank_correlation),
+        ("the same value", value.same),
+        ("the same side of 0", value.same_side),
+    ]
+    return table([("value -2..2", "figure"), *((name, f"{one:.2f}" if isinstance(one, float) else shown(one)) for name, one in rows)])
+
+
+def said_report(heard: Heard, appraisal: Appraisal, who: str) -> str:
+    """What is heard in one reply, and what follows from it."""
+    acts = [("act", "probability", "found", "words")]
+    spoken_of = sorted((act for act in ACTS if heard.acts[act] >= _SHOWN), key=lambda act: -heard.acts[act])
+    acts += [(act, f"{heard.acts[act]:.2f}", "yes" if heard.acts[act] >= SURE else "-", heard.spans.get(act, "")) for act in spoken_of]
+    quality = [
+        ("quality", "probability"),
+        *((one, f"{heard.quality[one]:.2f}") for one in QUALITIES),
+        ("value -2..2", f"{heard.value:+.2f}"),
+    ]
+    reasons = [("step", "what", "points", "probability", "words")]
+    for one in appraisal.evidence:
+        if one.step != "content" or one.points:
+            probability = "-" if one.probability is None else f"{one.probability:.2f}"
+            reasons.append((one.step, one.what, f"{one.points:+.2f}", probability, one.span))
+    total = sum(one.points for one in appraisal.evidence)
+    end = f"change {appraisal.change:+d}: {total:+.2f} points, rounded and held within -10..10; {who}"
+    return "\n\n".join([table(acts), table(quality), table(reasons), end])
