@@ -60,7 +60,9 @@ def _convert(path: Path, part: Path) -> None:
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        read: Any = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32, trust_remote_code=False)
+        read: Any = AutoModelForCausalLM.from_pretrained(
+            path.parent, gguf_file=path.name, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+        )
         tokenizer: Any = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, trust_remote_code=False)
     except Exception as error:  # the reader raises whatever comes of a malformed file
         first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
