@@ -1,6 +1,6 @@
 # make run: the whole pipeline from nothing. make test: everything that must hold. Both set up .venv first, once.
 .DEFAULT_GOAL := help
-.PHONY: help setup run paper test check format slow live ui docs docs-serve
+.PHONY: help setup run pretrained paper test check format slow live ui docs docs-serve
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,6 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 help:
 	@echo "make run     set up, run the whole pipeline, say where to look"
+	@echo "make pretrained  a small pretrained model learns to support, out of a package: hours, in any number of sittings"
 	@echo "make paper   that, then every variant, seed and user beside the published results: hours, in any number of sittings (JOBS=2)"
 	@echo "make test    set up, then format, lint, types, import contracts and tests"
 	@echo "make setup   make .venv and install what constraints.txt locks"
@@ -32,6 +33,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 run: setup
 	@$(BIN)/rlver run
+
+pretrained: setup
+	@$(BIN)/rlver run --variants pretrained
 
 paper: setup
 	@$(BIN)/rlver run --variants all --jobs $(JOBS)

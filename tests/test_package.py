@@ -37,6 +37,7 @@ BASE_NEEDS = (
 FOR_OTHERS = {
     "accelerate": "TRL's trainer",
     "fastapi": "a bound for Prefect",
+    "gguf": "transformers' reader of GGUF files",
     "immutabledict": "lm-eval's ifeval",
     "langdetect": "lm-eval's ifeval",
     "peft": "named in strings, too",

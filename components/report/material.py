@@ -152,22 +152,25 @@ class Material:
         return tuple(tags[key] for key in sorted(tags))
 
 
-def load_material(transcripts: Path, metrics: Path, logs: Path, classes: Mapping[str, str] | None = None) -> Material:
-    """Read everything there is. Raises BadFile, in one line, for a missing folder, a broken file, or metrics of other transcripts."""
-    paths = sorted(transcripts.glob("*.jsonl"), key=lambda path: (path.stem != BASE, path.stem))
+def load_material(transcripts: Path, metrics: Path, logs: Path, classes: Mapping[str, str] | None = None, base: str = BASE) -> Material:
+    """Read everything there is; `base` is the name of the variant that the others are compared with.
+
+    Raises BadFile, in one line, for a missing folder, a broken file, or metrics of other transcripts.
+    """
+    paths = sorted(transcripts.glob("*.jsonl"), key=lambda path: (path.stem != base, path.stem))
     if not paths:
         raise BadFile(f"{transcripts}: no transcripts (*.jsonl) there; run converse first")
-    return Material(tuple(_load_variant(path, metrics / path.stem, logs / path.stem) for path in paths), classes or {})
+    return Material(tuple(_load_variant(path, metrics / path.stem, logs / path.stem, path.stem == base) for path in paths), classes or {})
 
 
-def _load_variant(path: Path, metrics: Path, logs: Path) -> Variant:
+def _load_variant(path: Path, metrics: Path, logs: Path, is_base: bool) -> Variant:
     dialogues = tuple(load_transcripts(path))
     kinds = {file.stem: found for file in sorted(metrics.glob("*.json")) if (found := read_object(file)) is not None}
     if (sentient := kinds.get("sentient")) is not None:
         check_belongs(metrics / "sentient.json", sentient, path, dialogues)
     return Variant(
         name=path.stem,
-        is_base=path.stem == BASE,
+        is_base=is_base,
         dialogues=dialogues,
         metrics=kinds,
         training=read_curve(logs / "train.csv"),

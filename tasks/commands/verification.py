@@ -14,7 +14,7 @@ from rlver.components.replay.verification import NotRederivable
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.commands.dialogues import USER_ANSWERS, verified
 
-PLACES = ("transcripts", "paper/transcripts", "recipes/transcripts")
+PLACES = ("transcripts", "paper/transcripts", "recipes/transcripts", "pretrained/transcripts")
 _SEED = re.compile(r"-s\d+$")  # of the names of the paper run
 
 

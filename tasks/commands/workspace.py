@@ -25,6 +25,7 @@ FILES = {
     "paper_pipeline.yaml": "paper/dvc.yaml",
     "paper_runs.yaml": "paper/runs.yaml",
     "recipes_pipeline.yaml": "recipes/dvc.yaml",
+    "pretrained_pipeline.yaml": "pretrained/dvc.yaml",
     "prefect.yaml": "prefect.yaml",
     "dvc_config": ".dvc/config",
     "dvcignore": ".dvcignore",

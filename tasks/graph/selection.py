@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rlver.tasks.graph.dvc import GraphError, Stage
+from rlver.tasks.graph.dvc import PIPELINE, GraphError, Stage
 
-RECIPES = "recipes/dvc.yaml"  # whose stages run by name only
-ALL = "all"  # in the place of a variant: every stage of every pipeline but that of the recipes
+RECIPES, PRETRAINED = "recipes/dvc.yaml", "pretrained/dvc.yaml"
+BY_NAME = (RECIPES, PRETRAINED)  # whose stages run by name only
+ALL = "all"  # in the place of a variant: every stage of every pipeline but those of BY_NAME
 
 
 def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterable[str] | None) -> list[Stage]:
     """The part of the plan that was asked for, in plan order.
 
     `only` takes stage names (`train@grpo-think`) or the name before the @ (`train`) and selects exactly those. `variants` alone selects
-    the stages of those variants and all that they need; together with `only` it narrows it. ALL stands for every variant but recipes.
-    Raises GraphError for an unknown name.
+    the stages of those variants and all that they need; together with `only` it narrows it. A variant that has the name of a pipeline's
+    folder stands for the whole pipeline, its report included; ALL stands for every variant but those of BY_NAME. Raises GraphError for an
+    unknown name.
     """
     wanted, of_variants = set(only or ()), set(variants or ())
     if ALL in of_variants:
-        of_variants, steps = set(), [step for step in steps if step.pipeline != RECIPES]
+        of_variants, steps = set(), [step for step in steps if step.pipeline not in BY_NAME]
     _must_be_known(wanted, {step.name for step in steps} | {step.group for step in steps}, "stage")
     _must_be_known(of_variants, {step.variant for step in steps if step.variant}, "variant")
     chosen = [step for step in steps if not wanted or step.name in wanted or step.group in wanted]
     if of_variants:
-        chosen = [step for step in chosen if step.variant in of_variants or (wanted and step.variant is None)]
+        whole = {f"{variant}/{PIPELINE}" for variant in of_variants}
+        chosen = [step for step in chosen if step.variant in of_variants or step.pipeline in whole or (wanted and step.variant is None)]
         if not wanted:
             names = {step.name for step in chosen}.union(*(step.needs for step in chosen))
             chosen = [step for step in steps if step.name in names]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rlver.components.domain.files import write_json
 from rlver.components.personas.schema import validate_file
-from rlver.components.report.material import load_material, with_robustness
+from rlver.components.report.material import BASE, load_material, with_robustness
 from rlver.components.report.page import write_report
 from rlver.components.report.panels.appraiser import with_card
 from rlver.components.report.panels.panel import ReportRun
@@ -23,6 +23,8 @@ from rlver.tasks.studies.audit.audited import with_audits
 def main(argv: Sequence[str] | None = None) -> int:
     """Make the report of whatever variants have transcripts."""
     parser = argparse.ArgumentParser(prog="python -m rlver.tasks.stages.report", description=__doc__)
+    parser.add_argument("--variant", help="with whose overlay the parameters are read")
+    parser.add_argument("--base", default=BASE, help="the variant that the others are compared with")
     parser.add_argument("--transcripts", type=Path, required=True, help="folder of <variant>.jsonl")
     parser.add_argument("--metrics", type=Path, required=True, help="folder of <variant>/<kind>.json: sentient, general and more")
     parser.add_argument("--logs", type=Path, required=True, help="folder of <variant>/train.csv, evaluation.csv and held_out/")
@@ -32,10 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     args = parser.parse_args(argv)
 
-    settings = load_settings(args.params)
+    settings = load_settings(args.params, args.variant)
     model = settings.base.model if settings.base.kind != TINY else None
     classes = {persona.persona_id: str(persona.persona_class) for persona in validate_file(args.personas)} if args.personas else {}
-    material = load_material(args.transcripts, args.metrics, args.logs, classes)
+    material = load_material(args.transcripts, args.metrics, args.logs, classes, args.base)
     material = with_portraits(with_audits(material, settings, args.logs), settings.evaluation.bootstrap_samples, settings.seed)
     if args.robustness:
         material = with_robustness(material, args.robustness)

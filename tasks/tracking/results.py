@@ -9,14 +9,19 @@ from typing import Any
 from rlver.components.domain.files import read_json, write_json
 from rlver.components.report.tables import plain_table
 
-REPORTS = {"report": Path("reports/index.html"), "paper": Path("paper/report/index.html")}
+REPORTS = {
+    "report": Path("reports/index.html"),
+    "paper": Path("paper/report/index.html"),
+    "pretrained": Path("pretrained/report/index.html"),
+}
+SCORED = ("metrics", "pretrained/metrics", "recipes/metrics")
 FAILURES = Path("paper/logs/failures.json")
 RESULTS = Path("reports/results.md")
 
 
 def table(root: Path) -> str | None:
-    """A Markdown table of every sentient.json of the root and of the recipes, base first; None when there is none. Raises BadFile."""
-    found = [*sorted(root.glob("metrics/*/sentient.json")), *sorted(root.glob("recipes/metrics/*/sentient.json"))]
+    """A Markdown table of every sentient.json but the paper's, base first; None when there is none. Raises BadFile."""
+    found = [path for place in SCORED for path in sorted(root.glob(f"{place}/*/sentient.json"))]
     rows = [(path.parent.name, _read(path)) for path in found]
     rows.sort(key=lambda row: row[0] != "base")
     if not rows:
@@ -32,7 +37,7 @@ def markdown(root: Path) -> str | None:
 
 
 def reports(root: Path) -> dict[str, Path]:
-    """The first page of each report that was made: `report`, and `paper` for the paper run."""
+    """The first page of each report that was made: `report`, and each pipeline's by its folder."""
     return {name: root / page for name, page in REPORTS.items() if (root / page).is_file()}
 
 

@@ -75,7 +75,7 @@ def test_a_folder_without_transcripts_or_personas_is_refused(run: Path, tmp_path
     assert main(["verify", str(run)]) == 1
     assert "no personas (*.jsonl) there" in capsys.readouterr().err
     assert main(["verify", str(run / "params")]) == 1
-    assert "no transcripts in transcripts, paper/transcripts, recipes/transcripts" in capsys.readouterr().err
+    assert "no transcripts in transcripts, paper/transcripts, recipes/transcripts, pretrained/transcripts" in capsys.readouterr().err
 
 
 def test_a_run_with_an_llm_user_is_derived_from_the_answers_beside_it(

@@ -54,7 +54,7 @@ def test_a_policy_of_the_root_pipeline_under_another_seed_is_refused(repository_
 
 def test_the_plan_for_all_variants_is_the_root_first_and_every_policy_once(repository_root: Path) -> None:
     root_plan = dvc.plan(repository_root)
-    steps = [step for step in dvc.plan(repository_root, all_pipelines=True) if step.pipeline != selection.RECIPES]
+    steps = [step for step in dvc.plan(repository_root, all_pipelines=True) if step.pipeline not in selection.BY_NAME]
     assert steps[: len(root_plan)] == root_plan and steps[-1].name == f"{PAPER}paper_report"
     paper = steps[len(root_plan) :]
     assert all(step.name.startswith(PAPER) for step in paper)
