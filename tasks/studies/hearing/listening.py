@@ -61,14 +61,19 @@ def before(row: Answer) -> str:
 
 
 def groups(rows: Sequence[Labelled], old: Mapping[str, Sequence[Answer]]) -> dict[str, list[Answer]]:
-    """The replies that no head was fitted to: whole styles, situations of the other styles, and the old test set by style. Last, all of them."""
-    apart = [row for row in rows if not row.is_for_fitting]
+    """The replies that no head was fitted to: whole styles, situations of the other styles, and the old test set by style. Last, all of them.
+
+    A message that stands among the fitted ones too is left out.
+    """
+    seen = {row.user for row in rows if row.is_for_fitting}
+    apart = [row for row in rows if not row.is_for_fitting and row.user not in seen]
     whole = whole_styles(rows)
     found: dict[str, list[Answer]] = {STYLE.format(style=style): [] for style in sorted(whole)}
     found[SITUATIONS] = []
     for row in apart:
         found[STYLE.format(style=row.style) if row.style in whole else SITUATIONS].append(row)
     found |= {OLD.format(style=style): list(of_style) for style, of_style in old.items()}
+    found = {name: of_group for name, of_group in found.items() if of_group}
     return {**found, EVERY: [row for of_group in found.values() for row in of_group]}
 
 

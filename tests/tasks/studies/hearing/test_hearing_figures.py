@@ -1,0 +1,44 @@
+"""Order, calibration and traps of small inputs, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlver.tasks.studies.hearing.figures import NO_TRAP, Taken, by_trap, calibration, expected_calibration_error, order
+
+
+def test_pairs_are_of_one_message_and_far_enough_apart() -> None:
+    taken = [Taken("a", 2, 5), Taken("a", 1, 6), Taken("a", -1, -3), Taken("b", 2, 0), Taken("b", 0, 0), Taken("c", -2, 9)]
+    one, two, three = (order(taken, apart) for apart in (1, 2, 3))
+    assert (one.pairs, two.pairs, three.pairs) == (4, 3, 1)
+    assert one.better is not None and one.better.value == 2 / 4  # (2, 1) is the wrong way round, b is a tie
+    assert two.better is not None and two.better.value == pytest.approx(2 / 3) and two.better.n == 2
+    assert three.better is not None and three.better.value == 1
+    assert (one.same, two.same, three.same) == (1 / 4, pytest.approx(1 / 3), 0)
+
+
+def test_without_pairs_there_is_no_share() -> None:
+    nothing = order([Taken("a", 2, 1), Taken("b", -2, 1)], 1)
+    assert nothing.better is None and nothing.pairs == 0 and nothing.same == 0
+
+
+def test_calibration_counts_what_is_labelled_in_each_tenth() -> None:
+    bins = calibration([(0.0, False), (0.08, False), (0.1, True), (0.3, False), (0.98, True), (1.0, True), (1.0, False)])
+    assert [(round(one.low, 1), round(one.high, 1), one.n) for one in bins] == [(0.0, 0.1, 2), (0.1, 0.2, 1), (0.3, 0.4, 1), (0.9, 1.0, 3)]
+    assert [one.labelled.value for one in bins] == [0, 1, 0, pytest.approx(2 / 3)]
+    assert bins[0].mean == pytest.approx(0.04) and bins[3].mean == pytest.approx(2.98 / 3)
+    error = (2 * 0.04 + 1 * 0.9 + 1 * 0.3 + 3 * abs(2.98 / 3 - 2 / 3)) / 7
+    assert expected_calibration_error(bins) == pytest.approx(error)
+
+
+def test_who_is_right_as_often_as_said_is_calibrated() -> None:
+    claims = [(0.24, number < 6) for number in range(25)]
+    assert expected_calibration_error(calibration(claims)) == pytest.approx(0)
+
+
+def test_traps_have_their_mean_change_and_those_without_come_last() -> None:
+    taken = [Taken("a", -2, -6, "irony"), Taken("b", -1, 2, "irony"), Taken("a", 2, 8, "subtle"), Taken("a", 1, 4)]
+    irony, subtle, none = by_trap(taken, 50, seed=1)
+    assert (irony.trap, subtle.trap, none.trap) == ("irony", "subtle", NO_TRAP)
+    assert (irony.change.value, irony.falls.value, irony.value) == (-2, 0.5, -1.5)
+    assert (subtle.change.value, none.change.value) == (8, 4)

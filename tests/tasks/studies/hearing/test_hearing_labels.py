@@ -1,0 +1,130 @@
+"""The labelled replies: the format, and what the shipped ones hold."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rlver.components.domain.files import BadFile
+from rlver.components.users.heard.reading import ACTS
+from rlver.tasks.studies.acts.detection import labelled as old_test_set
+from rlver.tasks.studies.hearing.agreement import DIGITS, reply_hash
+from rlver.tasks.studies.hearing.labels import FOLDER, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
+
+HEAD = "@ work/boat\nU: It sank.\n"
+# The acts that have fewer than 300 replies, with a lower bound: more are wanted, and none may get lost.
+SHORT = {
+    "praise": 280, "ask_fact": 275, "explain_other": 270, "absolve": 260, "invite_telling": 260, "weigh_sides": 255, "self_disclose": 250,
+    "flattery": 240, "invite_reflection": 235,
+}  # fmt: skip
+MODEL_STYLES = {"model_raw", "model_warm"}  # replies of the real small model: what it does is what there is
+DOMAINS = 24
+
+
+@cache
+def shipped() -> tuple[Labelled, ...]:
+    return tuple(labelled())
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\W+", " ", text.lower()).strip()
+
+
+# --- the format
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "chatty.txt"
+    path.write_text(
+        "@ work/boat\nU: It sank.\nB: user: I had a boat. | reply: Nice. | user: It was old.\n"
+        "R [absolve, comfort] v=+2 q=SPCH trap=subtle: Old boats sink.\n\nR [] v=0 q=-: Hm.\nU: And now?\nR [ask_fact] v=-1 q=C: Where?\n"
+    )
+    first, second, third = read_style(path)
+    assert first == Labelled(
+        "chatty", "work/boat", "It sank.", "I had a boat. It was old.", "Old boats sink.", frozenset({"absolve", "comfort"}), 2,
+        frozenset({"specific", "picks_up", "coherent", "sincere"}), "subtle",
+    )  # fmt: skip
+    assert (second.acts, second.value, second.quality, second.trap) == (frozenset(), 0, frozenset(), None)
+    assert (third.user, third.before, third.value) == ("And now?", "", -1), "what was said before belongs to one message"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("U: It sank.\nR [] v=0 q=-: Hm.\n", 2, "after a situation and a message"),
+        ("@ work/boat\nR [] v=0 q=-: Hm.\n", 2, "after a situation and a message"),
+        (HEAD + "R [] v=3 q=-: Hm.\n", 3, "expected @, U:, B: or R"),
+        (HEAD + "R [] v=0 q=X: Hm.\n", 3, "expected @, U:, B: or R"),
+        (HEAD + "R [] v=0 q=-:\n", 3, "expected @, U:, B: or R"),
+        (HEAD + "R [hug] v=0 q=-: Hm.\n", 3, "unknown label 'hug': acts are absolve"),
+        (HEAD + "R [] v=0 q=- trap=hole: Hm.\n", 3, "unknown label 'hole'"),
+        (HEAD + "\n\nAnd so on\n", 5, "expected @, U:, B: or R"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, text: str, line: int, message: str) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_text(text)
+    with pytest.raises(BadFile, match=rf"bad\.txt: line {line}: .*{re.escape(message)}"):
+        list(read_style(path))
+
+
+def test_a_whole_style_and_a_tenth_of_the_situations_are_kept_apart() -> None:
+    def row(style: str, situation: str) -> Labelled:
+        return Labelled(style, situation, "U", "", "R", frozenset(), 0, frozenset(), None)
+
+    assert not any(row("elderly", f"work/{number}").is_for_fitting for number in range(100))
+    apart = [not row("chatty", f"work/{number}").is_for_fitting for number in range(1000)]
+    assert 60 < sum(apart) < 140
+    assert apart == [not row("slang", f"work/{number}").is_for_fitting for number in range(1000)], "a situation is apart in every style"
+
+
+# --- those that come along
+
+
+def test_every_file_parses_and_has_its_share() -> None:
+    styles = Counter(row.style for row in shipped())
+    assert set(styles) == {path.stem for path in FOLDER.glob("*.txt")} and len(styles) >= 14
+    assert sum(styles.values()) >= 5_300 and min(styles.values()) >= 200
+
+
+def test_every_act_has_300_replies_or_is_known_to_be_short() -> None:
+    counts = Counter(act for row in shipped() for act in row.acts)
+    short = {act for act in ACTS if counts[act] < 300}
+    assert short <= set(SHORT), sorted(short - set(SHORT))
+    assert {act: counts[act] for act in short if counts[act] < SHORT[act]} == {}
+
+
+def test_every_written_style_does_every_act_ten_times_and_sometimes_none() -> None:
+    for style in {row.style for row in shipped()} - MODEL_STYLES:
+        counts = Counter(act for row in shipped() if row.style == style for act in row.acts)
+        assert min(counts[act] for act in ACTS) >= 10, style
+        assert any(not row.acts for row in shipped() if row.style == style)
+
+
+def test_values_traps_and_domains_are_spread() -> None:
+    total = len(shipped())
+    assert min(Counter(row.value for row in shipped()).values()) > 0.1 * total
+    assert set(TRAPS) == {row.trap for row in shipped()} - {None}
+    assert len({row.situation.split("/")[0] for row in shipped()}) == DOMAINS
+    assert sum(row.trap is not None for row in shipped()) > 0.35 * total
+
+
+def test_no_reply_stands_twice_and_no_hash_is_of_two() -> None:
+    assert len({row.reply for row in shipped()}) == len(shipped())
+    assert len({(row.style, reply_hash(row.reply)) for row in shipped()}) == len(shipped()) and DIGITS == 16
+    again = [text for text, times in Counter(plain(row.reply) for row in shipped()).items() if times > 1]
+    assert len(again) <= 2, again  # two proverbs, with and without a full stop
+
+
+def test_nothing_that_is_measured_was_fitted() -> None:
+    fitted, apart = ([row for row in shipped() if row.is_for_fitting is kept] for kept in (True, False))
+    assert not {row.situation for row in apart if row.style not in UNFITTED_STYLES} & {row.situation for row in fitted}
+    assert not {plain(row.reply) for row in apart} & {plain(row.reply) for row in fitted}
+    assert len(apart) >= 700 and sum(row.style == "elderly" for row in apart) == 300
+    old = [row for rows in old_test_set([]).values() for row in rows]
+    assert not {plain(row.reply) for row in old} & {plain(row.reply) for row in shipped()}
+    assert not {plain(row.user) for row in old} & {plain(row.user) for row in shipped()}
