@@ -46,13 +46,15 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class Trap:
-    """The replies of one trap: their mean value by the labels, and how they are taken."""
+class Group:
+    """Replies with the same label: how many, their mean value by the labels, and how they are taken."""
 
-    trap: str
+    name: str
+    replies: int
     value: float
-    change: Estimated
+    rises: Estimated
     falls: Estimated
+    change: Estimated
 
 
 def order(taken: Sequence[Taken], apart: int) -> Order:
@@ -89,19 +91,23 @@ def expected_calibration_error(bins: Sequence[Bin]) -> float:
     return sum(one.n * abs(one.mean - one.labelled.value) for one in bins) / sum(one.n for one in bins)
 
 
-def by_trap(taken: Sequence[Taken], samples: int, seed: int) -> list[Trap]:
-    """One for each trap that occurs, by name, and one for the replies without."""
-    of_trap: dict[str, list[Taken]] = {}
-    for one in taken:
-        of_trap.setdefault(one.trap or NO_TRAP, []).append(one)
-    return [_trap(trap, of_trap[trap], samples, seed) for trap in sorted(of_trap, key=lambda trap: (trap == NO_TRAP, trap))]
+def by_trap(taken: Sequence[Taken], samples: int, seed: int) -> list[Group]:
+    """One for each trap that occurs, by name; last the replies without."""
+    names = sorted({one.trap or NO_TRAP for one in taken}, key=lambda name: (name == NO_TRAP, name))
+    return [_group(name, [one for one in taken if (one.trap or NO_TRAP) == name], samples, seed) for name in names]
 
 
-def _trap(trap: str, taken: Sequence[Taken], samples: int, seed: int) -> Trap:
-    changes: dict[str, list[float]] = {}
-    falls: dict[str, list[float]] = {}
-    for one in taken:
-        changes.setdefault(one.user, []).append(one.change)
-        falls.setdefault(one.user, []).append(float(one.change < 0))
+def by_value(taken: Sequence[Taken], samples: int, seed: int) -> list[Group]:
+    """One for each value that occurs, the best first."""
+    values = sorted({one.value for one in taken}, reverse=True)
+    return [_group(f"{value:+d}", [one for one in taken if one.value == value], samples, seed) for value in values]
+
+
+def _group(name: str, taken: Sequence[Taken], samples: int, seed: int) -> Group:
+    changes, rises, falls = (
+        {one.user: [of(other.change) for other in taken if other.user == one.user] for one in taken}
+        for of in (float, lambda change: float(change > 0), lambda change: float(change < 0))
+    )
     value = sum(one.value for one in taken) / len(taken)
-    return Trap(trap, value, cluster_bootstrap(changes, samples, seed, _CHANGES), proportion(falls))
+    mean = cluster_bootstrap(changes, samples, seed, _CHANGES)
+    return Group(name, len(taken), value, proportion(rises), proportion(falls), mean)

@@ -23,7 +23,7 @@ from rlver.tasks.studies.acts.detection import (
 from rlver.tasks.studies.acts.tables import consequence_table, detections, shown, table
 from rlver.tasks.studies.hearing import labels
 from rlver.tasks.studies.hearing.agreement import Agreement, OfValue, Twice, mean_kappa, of_acts, of_qualities, of_value
-from rlver.tasks.studies.hearing.figures import Taken, by_trap, calibration, expected_calibration_error, order
+from rlver.tasks.studies.hearing.figures import Group, Taken, by_trap, by_value, calibration, expected_calibration_error, order
 from rlver.tasks.studies.hearing.listening import Listening
 
 _SHOWN = 0.15  # the least probability of an act that `say` shows
@@ -42,7 +42,8 @@ def figures_report(groups: dict[str, list[Labelled]], listening: Listening, samp
     taken = [Taken(row.user, row.value, listening.change(row), row.trap) for row in apart]
     parts += ["Of two replies to one message, does the better-labelled one get more?", _orders(taken, samples, seed)]
     parts += _calibrations(apart, listening)
-    parts += ["How the hard cases are taken, by trap", _traps(taken, samples, seed)]
+    parts += ["How replies are taken, by their value", _groups("value", by_value(taken, samples, seed))]
+    parts += ["How the hard cases are taken, by trap", _groups("trap", by_trap(taken, samples, seed))]
     return "\n\n".join(parts)
 
 
@@ -83,11 +84,9 @@ def _calibrations(rows: Sequence[labels.Labelled], listening: Listening) -> list
     return parts
 
 
-def _traps(taken: Sequence[Taken], samples: int, seed: int) -> str:
-    lines = [("trap", "replies", "mean value", "emotion falls", "mean change")]
-    for one in by_trap(taken, samples, seed):
-        n = sum((other.trap or "none") == one.trap for other in taken)
-        lines.append((one.trap, str(n), f"{one.value:+.2f}", shown(one.falls), shown(one.change)))
+def _groups(noun: str, groups: Sequence[Group]) -> str:
+    lines = [(noun, "replies", "mean value", "emotion rises", "falls", "mean change")]
+    lines += [(one.name, str(one.replies), f"{one.value:+.2f}", *map(shown, (one.rises, one.falls, one.change))) for one in groups]
     return table(lines)
 
 

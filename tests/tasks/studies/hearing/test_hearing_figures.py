@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlver.tasks.studies.hearing.figures import NO_TRAP, Taken, by_trap, calibration, expected_calibration_error, order
+from rlver.tasks.studies.hearing.figures import NO_TRAP, Taken, by_trap, by_value, calibration, expected_calibration_error, order
 
 
 def test_pairs_are_of_one_message_and_far_enough_apart() -> None:
@@ -39,6 +39,14 @@ def test_who_is_right_as_often_as_said_is_calibrated() -> None:
 def test_traps_have_their_mean_change_and_those_without_come_last() -> None:
     taken = [Taken("a", -2, -6, "irony"), Taken("b", -1, 2, "irony"), Taken("a", 2, 8, "subtle"), Taken("a", 1, 4)]
     irony, subtle, none = by_trap(taken, 50, seed=1)
-    assert (irony.trap, subtle.trap, none.trap) == ("irony", "subtle", NO_TRAP)
+    assert (irony.name, subtle.name, none.name) == ("irony", "subtle", NO_TRAP)
     assert (irony.change.value, irony.falls.value, irony.value) == (-2, 0.5, -1.5)
     assert (subtle.change.value, none.change.value) == (8, 4)
+
+
+def test_values_go_from_the_best_to_the_worst() -> None:
+    taken = [Taken("a", -2, -6), Taken("b", 2, 8), Taken("c", 2, -2), Taken("c", 0, 0)]
+    best, nothing, worst = by_value(taken, 50, seed=1)
+    assert (best.name, nothing.name, worst.name) == ("+2", "+0", "-2")
+    assert (best.replies, best.value, best.rises.value, best.falls.value, best.change.value) == (2, 2, 0.5, 0.5, 3)
+    assert (nothing.rises.value, nothing.falls.value) == (0, 0)
