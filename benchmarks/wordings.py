@@ -63,7 +63,8 @@ def nearest_meaning(fit: Cues) -> Guess:
     means = {need: [sum(column) / len(said) for column in zip(*map(meaning, said), strict=True)] for need, said in fit.items()}
 
     def near(need: HiddenNeed, here: Sequence[float]) -> float:
-        return sum(one * other for one, other in zip(means[need], here, strict=True)) / math.hypot(*means[need])
+        together: float = sum(one * other for one, other in zip(means[need], here, strict=True))
+        return together / math.hypot(*means[need])
 
     def guess(text: str) -> HiddenNeed:
         here = meaning(text)

@@ -59,6 +59,8 @@ class Reacting:
         else:
             by_sign = wordings()["reactions"].get("nothing" if top.what in NO_REPLY else top.what, {})
             options = by_sign.get(sign) or wordings()["general"][sign]
+        if self.draws.persona.style == "terse":
+            options = sorted(options, key=len)[: (len(options) + 1) // 2]
         return self.draws.words(options, "reaction", word)
 
     def _objection(self, reply: str, advice: Evidence, change: int, told: Sequence[int], turn: int) -> Reaction | None:

@@ -32,7 +32,7 @@ class Manner:
 
 MANNERS = {
     "plain": Manner(0.25, 0.2),
-    "terse": Manner(0.65, 0.0, 0.2),
+    "terse": Manner(0.75, 0.0, 0.35),
     "rambling": Manner(0.05, 0.6, 0.7),
     "dry": Manner(0.35, 0.1, 0.35),
     "warm": Manner(0.1, 0.35, 0.35),

@@ -68,7 +68,8 @@ class Draws:
         """One of `options`, with the slots filled; with {word} only where `word` is known. Nothing again while another was drawn less often."""
         fitting = [one for one in options if (word or "{word}" not in one) and self._fits(one)]
         ordered = self.random(purpose).sample(fitting, len(fitting))
-        chosen = min((one for one in ordered if stated_need(self._filled(one, word)) is None), key=self.drawn.count)
+        least_drawn = sorted(ordered, key=self.drawn.count)
+        chosen = next(one for one in least_drawn if stated_need(self._filled(one, word)) is None)
         self.drawn.append(chosen)
         return self._filled(chosen, word)
 
