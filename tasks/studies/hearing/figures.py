@@ -94,16 +94,17 @@ def expected_calibration_error(bins: Sequence[Bin]) -> float:
 def by_trap(taken: Sequence[Taken], samples: int, seed: int) -> list[Group]:
     """One for each trap that occurs, by name; last the replies without."""
     names = sorted({one.trap or NO_TRAP for one in taken}, key=lambda name: (name == NO_TRAP, name))
-    return [_group(name, [one for one in taken if (one.trap or NO_TRAP) == name], samples, seed) for name in names]
+    return [group(name, [one for one in taken if (one.trap or NO_TRAP) == name], samples, seed) for name in names]
 
 
 def by_value(taken: Sequence[Taken], samples: int, seed: int) -> list[Group]:
     """One for each value that occurs, the best first."""
     values = sorted({one.value for one in taken}, reverse=True)
-    return [_group(f"{value:+d}", [one for one in taken if one.value == value], samples, seed) for value in values]
+    return [group(f"{value:+d}", [one for one in taken if one.value == value], samples, seed) for value in values]
 
 
-def _group(name: str, taken: Sequence[Taken], samples: int, seed: int) -> Group:
+def group(name: str, taken: Sequence[Taken], samples: int, seed: int) -> Group:
+    """`taken`, of which there is at least one, under this name."""
     changes, rises, falls = (
         {one.user: [of(other.change) for other in taken if other.user == one.user] for one in taken}
         for of in (float, lambda change: float(change > 0), lambda change: float(change < 0))

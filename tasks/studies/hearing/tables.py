@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.scoring.statistics import Estimated
 from rlver.components.users.heard.reading import ACTS, QUALITIES, SURE, Heard
+from rlver.components.users.scripted.appraiser import Listener
+from rlver.components.users.scripted.effects import SERVES as SERVES_NEED
 from rlver.tasks.studies.acts.detection import EVERY as MICRO
 from rlver.tasks.studies.acts.detection import (
     HURTS,
@@ -23,7 +26,7 @@ from rlver.tasks.studies.acts.detection import (
 from rlver.tasks.studies.acts.tables import consequence_table, detections, shown, table
 from rlver.tasks.studies.hearing import labels
 from rlver.tasks.studies.hearing.agreement import Agreement, OfValue, Twice, mean_kappa, of_acts, of_qualities, of_value
-from rlver.tasks.studies.hearing.figures import Group, Taken, by_trap, by_value, calibration, expected_calibration_error, order
+from rlver.tasks.studies.hearing.figures import Group, Taken, by_trap, by_value, calibration, expected_calibration_error, group, order
 from rlver.tasks.studies.hearing.listening import Listening
 
 _SHOWN = 0.15  # the least probability of an act that `say` shows
@@ -43,6 +46,10 @@ def figures_report(groups: dict[str, list[Labelled]], listening: Listening, samp
     parts += ["Of two replies to one message, does the better-labelled one get more?", _orders(taken, samples, seed)]
     parts += _calibrations(apart, listening)
     parts += ["How replies are taken, by their value", _groups("value", by_value(taken, samples, seed))]
+    parts += [
+        "How good replies (value +1 or +2) that serve a need are taken by users who have it, as the first reply",
+        _groups("need", list(_served(apart, listening, samples, seed))),
+    ]
     parts += ["How the hard cases are taken, by trap", _groups("trap", by_trap(taken, samples, seed))]
     return "\n\n".join(parts)
 
@@ -52,14 +59,15 @@ def _in_short(groups: dict[str, list[Labelled]], listening: Listening, samples: 
         "heard": (listening.found, listening.change),
         "scripted": (read_by_patterns, taken_by_scripted(listening.difficulty)),
     }
-    lines = [("never fitted", "user", "recall", "precision", "rises if served", "falls if hurt")]
+    lines: list[tuple[str, ...]] = [("never fitted", "user", "recall", "precision", "rises if served", "falls if hurt")]
     for name, rows in groups.items():
         for reader, (finder, taker) in readers.items():
             every = next((one for one in detection(rows, finder, samples, seed) if one.act == MICRO), None)
             effect = {one.reply: one for one in consequences(rows, taker, samples, seed)}
             rises = effect[SERVES].rises if SERVES in effect else None
             falls = effect[HURTS].falls if HURTS in effect else None
-            figures = (every and every.recall, every and every.precision, rises, falls)
+            found = (every.recall, every.precision) if every else (None, None)
+            figures = (*found, rises, falls)
             lines.append((name, reader, *map(shown, figures)))
     return table(lines)
 
@@ -85,9 +93,21 @@ def _calibrations(rows: Sequence[labels.Labelled], listening: Listening) -> list
 
 
 def _groups(noun: str, groups: Sequence[Group]) -> str:
-    lines = [(noun, "replies", "mean value", "emotion rises", "falls", "mean change")]
+    lines: list[tuple[str, ...]] = [(noun, "replies", "mean value", "emotion rises", "falls", "mean change")]
     lines += [(one.name, str(one.replies), f"{one.value:+.2f}", *map(shown, (one.rises, one.falls, one.change))) for one in groups]
     return table(lines)
+
+
+def _served(rows: Sequence[labels.Labelled], listening: Listening, samples: int, seed: int) -> Iterator[Group]:
+    every = []
+    for need, act in SERVES_NEED.items():
+        user = replace(listening, listener=Listener(need))
+        taken = [Taken(row.user, row.value, user.change(row)) for row in rows if row.value > 0 and act in row.acts]
+        every += taken
+        if taken:
+            yield group(need.value, taken, samples, seed)
+    if every:
+        yield group("any", every, samples, seed)
 
 
 def agreement_report(twice: Sequence[Twice], samples: int, seed: int) -> str:

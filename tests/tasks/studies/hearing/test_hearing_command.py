@@ -83,7 +83,7 @@ def test_the_test_prints_every_table(
     micro = next(line for line in lines if line[0] == "all acts (micro)")
     assert [cell.strip() for cell in micro if cell.strip()][1:] == ["2", "3", "0.67 [0.00, 1.00]", "1.00 [0.00, 1.00]", "0.80 [0.00, 1.00]"]
     assert "2 or more" in said and "1.00 [0.21, 1.00]" in said
-    assert "Calibration of acts: expected error" in said and "subtle" in said
+    assert "Calibration of acts: expected error" in said and "subtle" in said and "not_at_fault" in said
     assert all(told == "I had a boat." for reply, _, told in by_hand.asked if reply in HEARD), "what was said before is known to the reader"
 
 
