@@ -1,0 +1,68 @@
+"""The dialogues of the warm-up: how their file is read, and what the one that is shipped holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rlver.components.domain.files import BadFile
+from rlver.components.policy.warmup import Shown, shown
+
+GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [bad] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "shown.txt").write_text(text, encoding="utf-8")
+    return folder / "shown.txt"
+
+
+def test_dialogues_are_read_in_their_order(tmp_path: Path) -> None:
+    first, second = shown(written(tmp_path, GOOD))
+    assert first == Shown(("I lost it.", "Yes."), ("That hurts.", "Cheer up."), ("good", "bad"))
+    assert second == Shown(("Hello.",), ("Hello to you.",), ("mediocre",))
+    assert shown(written(tmp_path, GOOD.replace("#", "#\n#"))) == [first, second], "a dialogue without words is none"
+    assert shown(written(tmp_path, "")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A: [good] That hurts.\n", "line 1: expected U: and A:"),
+        ("U: One.\nU: Two.\n", "line 2: expected U: and A:"),
+        ("U: One.\nA: [good] Yes.\nA: [good] Yes.\n", "line 3: expected"),
+        ("U: One.\nA: [great] Yes.\n", "line 2: expected"),
+        ("U: One.\nA: Yes.\n", "line 2: expected"),
+        ("U: One.\nA: [good]\n", "line 2: expected"),
+        ("U: One.\nA: [good]  \n", "line 2: expected"),
+        ("U: One.\nand something else\n", "line 2: expected"),
+        ("U: One.\n# next\nU: Two.\nA: [good] Yes.\n", "line 2: the dialogue before ends without a reply"),
+        ("U: One.\nA: [good] Yes.\nU: Two.\n", "the end: the dialogue before ends without a reply"),
+    ],
+)
+def test_a_file_of_another_form_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadFile) as refusal:
+        shown(written(tmp_path, text))
+    assert message in str(refusal.value) and str(refusal.value).startswith("shown.txt: ") and "\n" not in str(refusal.value)
+
+
+def test_the_shipped_dialogues_are_as_many_as_is_said_and_no_reply_is_there_twice() -> None:
+    dialogues = shown()
+    assert len(dialogues) == 350
+    counts = Counter(" ".join(reply.lower().split()) for one in dialogues for reply in one.replies)
+    assert [reply for reply, count in counts.items() if count > 1] == []
+    assert all(len(one.users) == len(one.replies) == len(one.marks) for one in dialogues)
+
+
+def test_the_shipped_replies_fit_into_a_turn_of_the_small_model() -> None:
+    odd = [reply for one in shown() for reply in one.replies if not 8 <= len(reply.split()) <= 40]
+    assert odd == []
+
+
+def test_good_and_mediocre_replies_are_mixed() -> None:
+    """Else the warm-up would teach what reinforcement learning is to find."""
+    marks = Counter(mark for one in shown() for mark in one.marks)
+    total = sum(marks.values())
+    assert set(marks) == {"good", "mediocre", "bad"}
+    assert 0.2 < marks["good"] / total < 0.8, marks

@@ -1,0 +1,85 @@
+"""Stage warmup on a model of one layer: what it learns of, what it keeps back, what it writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from micro import SENTENCES, micro_model, micro_tokenizer
+from ruamel.yaml import YAML
+from small_project import make_project, weights
+
+from rlver.components.policy import warmup as dialogues
+from rlver.components.policy.load import save_policy
+from rlver.tasks.stages import warmup
+
+COUNT = 26  # of which the first, the 13th and the 25th are held out
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a model and a few dialogues in place of the shipped ones."""
+    make_project(tmp_path)
+    values = YAML(typ="safe").load((tmp_path / "params.yaml").read_text())
+    values["warmup"] |= {"rounds": 3, "learning_rate": 0.02, "batch_tokens": 300}
+    YAML(typ="safe").dump(values, tmp_path / "params.yaml")
+    save_policy(micro_model(), micro_tokenizer(), tmp_path / "models" / "base")
+    lines = [f"# {n}\nU: {SENTENCES[n % 6]}\nA: [good] {SENTENCES[0]}\nU: {SENTENCES[3]}\nA: [bad] {SENTENCES[2]}\n" for n in range(COUNT)]
+    (tmp_path / "shown.txt").write_text("".join(lines))
+    shown = dialogues.shown
+    monkeypatch.setattr(dialogues, "shown", lambda: shown(tmp_path / "shown.txt"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(out: str = "models/warm", variant: str = "v", base: str = "models/base") -> dict[str, Any]:
+    metrics = Path("metrics") / f"{Path(out).name}.json"
+    assert warmup.main(["--variant", variant, "--base", base, "--out", out, "--metrics", str(metrics)]) == 0
+    found: dict[str, Any] = json.loads(metrics.read_text())
+    return found
+
+
+def test_it_is_learned_what_is_shown_and_the_same_weights_come_of_it_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run()
+    assert found["dialogues"] == COUNT - 3 and found["replies"] == 2 * COUNT and found["steps"] > 0 and found["tokens"] > 0
+    assert found["held_out_loss_after"] < found["held_out_loss_before"] - 0.1
+    assert not torch.equal(weights(root / "models" / "warm"), weights(root / "models" / "base"))
+    assert f"{COUNT - 3} dialogues, loss on 3 that were not shown" in capsys.readouterr().out
+    again = run("models/again")
+    assert torch.equal(weights(root / "models" / "warm"), weights(root / "models" / "again"))
+    assert {**again, "seconds": 0} == {**found, "seconds": 0}
+
+
+def test_the_users_words_are_not_taught(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rlver.components.policy import supervised
+
+    taught: list[str] = []
+
+    def listen(model: Any, lessons: Any, *others: Any) -> Any:
+        tokenizer = micro_tokenizer()
+        for lesson in lessons:
+            for example in lesson:
+                ids = [token for token, weight in zip(example.ids, example.weights, strict=True) if weight]
+                taught.append(tokenizer.decode(ids, skip_special_tokens=True))
+        return supervised.WarmStarted(1, 1, 0.0, 1.0, 1.0, False)
+
+    monkeypatch.setattr(supervised, "warm_start", listen)
+    run()
+    assert len(taught) == 3 * (COUNT - 3), "every round is a lesson"
+    assert set(taught) == {SENTENCES[0] + SENTENCES[2]}
+
+
+def test_a_variant_that_thinks_is_refused(root: Path) -> None:
+    (root / "params" / "thinker.yaml").write_text("policy: {thinking: true}\n")
+    with pytest.raises(ValueError, match=r"variant thinker: the warm-up dialogues have no thoughts: set policy\.thinking: false"):
+        run(variant="thinker")
+    assert not (root / "models" / "warm").exists()
+
+
+def test_without_a_model_it_says_so_and_writes_nothing(root: Path) -> None:
+    with pytest.raises(ValueError, match="cannot load a policy from models/nothing") as refusal:
+        run(base="models/nothing")
+    assert "\n" not in str(refusal.value) and not (root / "models" / "warm").exists() and not (root / "metrics").exists()
