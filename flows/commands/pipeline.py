@@ -27,7 +27,8 @@ def run(
         typer.Option(
             "--variants",
             metavar="NAME",
-            help="Run the stages of this variant or recipe and what they need; all: the paper run too, past failures. Repeatable.",
+            help="Run the stages of this variant or recipe and what they need; all: the paper run too, past failures; pretrained: that "
+            "pipeline. Repeatable.",
         ),
     ] = None,
     dry_run: Annotated[

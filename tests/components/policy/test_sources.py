@@ -49,7 +49,8 @@ def small_llama(tied: bool) -> Any:
         eos_token_id=2,
         pad_token_id=2,
     )
-    return LlamaForCausalLM(config).eval()
+    model: Any = LlamaForCausalLM(config)
+    return model.eval()
 
 
 def turned(weight: Any, heads: int) -> Any:

@@ -23,6 +23,14 @@ def test_variants_are_found_by_their_transcripts_with_the_base_first(tmp_path: P
     assert material.base.training is None and material.base.held_out is None
 
 
+def test_a_pipeline_may_call_its_base_otherwise(tmp_path: Path):
+    root = write_run(tmp_path, personas=8, trained=("raw", "a-name-before-it"))
+    (root / "transcripts" / "base.jsonl").unlink()
+    material = load_material(root / "transcripts", root / "metrics", root / "logs", base="raw")
+    assert [(variant.name, variant.is_base) for variant in material.variants] == [("raw", True), ("a-name-before-it", False)]
+    assert material.featured is material.variants[1]
+
+
 def test_the_featured_variant_is_the_one_with_the_highest_score_not_the_first(tmp_path: Path):
     base = make_dialogues("base", 8, 0.1, 1)
     write_transcripts(tmp_path, "base", base, None)
