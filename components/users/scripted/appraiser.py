@@ -60,7 +60,7 @@ def appraise(listener: Listener, difficulty: Difficulty, earlier: Sequence[Excha
     reading = read_reply(reply)
     refusal = not_a_reply(reading, user)
     evidence = [refusal] if refusal else _weigh(listener, difficulty, earlier, user, reading)
-    change = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, sum(item.points for item in evidence)))
+    change = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, round(sum(item.points for item in evidence))))
     return appraisal(listener.persona_class, evidence, change)
 
 
