@@ -77,7 +77,10 @@ def test_the_environment_is_read_in_one_place(repository_root: Path) -> None:
             imported = isinstance(node, ast.ImportFrom) and node.module == "os" and {"environ", "getenv"} & {one.name for one in node.names}
             if imported or (named and isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv", "putenv"}):
                 readers.add(path.relative_to(repository_root).as_posix())
-    assert readers == {"tasks/runtime/environment.py", "components/domain/packages.py"}  # the second: where fetched weights are kept, no more
+    assert readers == {
+        "tasks/runtime/environment.py",
+        "components/domain/packages.py",
+    }  # the second: where fetched weights are kept, no more
 
 
 def test_every_overlay_loads(repository_root: Path) -> None:

@@ -114,11 +114,11 @@ def _evidence_view(evidence: Evidence) -> EvidenceView:
     )
 
 
-def _points(points: int) -> str:
-    return wording.signed(points, decimals=0)
+def _points(points: float) -> str:
+    return wording.signed(points, decimals=0 if points == round(points) else 1)
 
 
-def _tone(points: int) -> str:
+def _tone(points: float) -> str:
     return "up" if points > 0 else "down" if points < 0 else "flat"
 
 

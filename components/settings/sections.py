@@ -1,7 +1,8 @@
 """The sections of params.yaml, each with what must hold inside it. `Settings` joins them (components/settings/settings.py).
 
-No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth. Two choices of
-a kind came later and have one (`simulator.speaker`, `reward.kind`, `train.trained_layers`): with it they are not in the digest, which is that of before.
+No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth. Some choices
+came later and have one (`simulator.speaker`, `reward.kind`, `train.trained_layers`,
+`train.max_turns`): with it they are not in the digest, which is that of before.
 """
 
 from __future__ import annotations
@@ -179,6 +180,7 @@ class TrainSettings(Section):
     max_grad_norm: float = Field(gt=0)
     lora_rank: int = Field(ge=0)
     trained_layers: int = Field(default=0, ge=0, exclude_if=lambda layers: layers == 0)
+    max_turns: int | None = Field(default=None, ge=1, exclude_if=lambda turns: turns is None)
     gradient_checkpointing: bool
     min_entropy: float = Field(ge=0)
     max_repeat_rate: float = Field(ge=0, le=1)

@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -91,6 +91,8 @@ class TrainingDialogues:
     def __post_init__(self) -> None:
         parameters = self.settings.train
         self.reward: RewardKind = REWARDS.load(self.settings.reward.kind)
+        rules, most = self.conversation.rules, parameters.max_turns or self.conversation.rules.max_turns
+        self._learned_from = replace(self.conversation, rules=replace(rules, max_turns=min(most, rules.max_turns)))
         self.users: dict[str, Simulator] = {name: self.conversation.user(self.settings, name) for name in parameters.difficulties}
         self.curriculum = Curriculum(
             parameters.curriculum,
@@ -119,7 +121,7 @@ class TrainingDialogues:
             )
             for index, name in enumerate(persona_ids, first)
         ]
-        self.last = processes.gathered(self.conversation.hold(jobs))
+        self.last = processes.gathered(self._learned_from.hold(jobs))
         check_failures(self.last, self.settings.rollout.max_failure_rate)
         self.curriculum.observe([rollout.dialogue for rollout in self.last])
         return list(self.last)

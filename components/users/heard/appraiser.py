@@ -6,6 +6,7 @@ points, rounded. Need, class, traits, repetition and length weigh as they do for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,9 @@ UNKNOWN_NEED = 3.0  # the same where nobody knows the need
 BESIDE_THE_POINT = -6  # of a reply that is no answer to what was said
 SAME_MEANING = 0.93  # cosine of two replies that say the same
 SAID_AGAIN = -5
+BREAKS_OFF = -4
+_FINISHED = re.compile(r"[.!?\u2026:;)\]\"'\u201d\u2019*~]\s*$|[^\w\s,]\s*$")
+_MANY_WORDS = 20  # without a full stop: who writes none at all may just be chatting
 _LEAST = 0.2  # points; what moves less is no reason
 _SOME = 0.15  # probability below which an act is not spoken of
 
@@ -99,6 +103,8 @@ class Hearing:
             yield Evidence(step="effect", what="far_too_long", points=-4)
         elif words > LONG_WORDS:
             yield Evidence(step="effect", what="long", points=-1)
+        if breaks_off(last.reply):
+            yield Evidence(step="effect", what="breaks_off", span=last.reply[-40:], points=BREAKS_OFF)
 
     def _target(self, before: Sequence[Heard], now: Heard) -> Iterator[Evidence]:
         """Does what the reply does serve the hidden need, now, and how is it done?"""
@@ -157,6 +163,14 @@ class Hearing:
         if probability < _SOME:
             return Evidence(step=step, what=what)
         return Evidence(step=step, what=what, span=now.spans.get(act, ""), points=round(points, 2), probability=probability)
+
+
+def breaks_off(reply: str) -> bool:
+    """Whether it ends in the middle of a sentence: no end mark, although its writer sets them or has gone on for long."""
+    text = reply.strip()
+    if not text or _FINISHED.search(text):
+        return False
+    return bool(re.search(r"[.!?]\s", text)) or len(text.split()) >= _MANY_WORDS or text.endswith(",")
 
 
 def _again(before: Sequence[Heard], now: Heard, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:

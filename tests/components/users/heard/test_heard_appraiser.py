@@ -11,7 +11,7 @@ from heard_by_hand import ByHand, appraised, heard, points
 
 from rlver.components.domain.persona import HiddenNeed, PersonaClass
 from rlver.components.domain.transcript import Turn
-from rlver.components.users.heard.appraiser import HeardAppraiser
+from rlver.components.users.heard.appraiser import HeardAppraiser, breaks_off
 from rlver.components.users.heard.reading import ACTS, QUALITIES, SURE, VALUES, Heard
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import CLASS_EFFECT, HARM, NEEDS_HEARING_FIRST, SERVES, TRAIT_EFFECT
@@ -156,3 +156,20 @@ def test_its_kind_is_found_by_name_without_torch() -> None:
         "import sys; from rlver.components.domain.registry import APPRAISERS; APPRAISERS.load('heard'); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "broken"),
+    [
+        ("You paid for it. And then you went and", True),
+        ("I think that the whole of it, from the first day on to the last one, was never yours to carry and nobody", True),
+        ("u should just text her tbh", False),
+        ("ok but who said that", False),
+        ("That was hard. I mean it!", False),
+        ('She said "never again".', False),
+        ("That was hard, and,", True),
+        ("", False),
+    ],
+)
+def test_a_reply_that_ends_in_the_middle_of_a_sentence_is_heard_as_that(reply: str, broken: bool) -> None:
+    assert breaks_off(reply) is broken
