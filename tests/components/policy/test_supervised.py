@@ -9,8 +9,8 @@ import torch
 from micro import SENTENCES, micro_model
 
 from rlver.components.domain.thinking import system_prompt
-from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy import supervised as warm_start_module
+from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.supervised import USER_WEIGHT, Example, encode_dialogue, encode_reply, encode_text, warm_start
 
 USERS, THOUGHT = ("My sister left.", "It hurts.", "Thanks."), ("<think>they hurt</think>I am so sorry.", "<think>more</think>Go on.")
