@@ -1,0 +1,1 @@
+"""Honesty study: right and wrong answers, agreement, and what the user told."""
