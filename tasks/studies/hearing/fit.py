@@ -75,7 +75,7 @@ def _fitted(scaled_NF: torch.Tensor, targets_NO: torch.Tensor, seed: int) -> tup
     losses: list[float] = []
     for _ in range(EPOCHS):
         losses = []
-        for batch in torch.randperm(len(scaled_NF)).split(BATCH):
+        for batch in torch.split(torch.randperm(len(scaled_NF)), BATCH):
             loss = nn.functional.binary_cross_entropy_with_logits(net(scaled_NF[batch]), targets_NO[batch])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
