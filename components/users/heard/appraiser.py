@@ -38,7 +38,8 @@ SAME_MEANING = 0.93  # cosine of two replies that say the same
 SAID_AGAIN = -5
 BREAKS_OFF = -4
 _FINISHED = re.compile(r"[.!?\u2026:;)\]\"'\u201d\u2019*~]\s*$|[^\w\s,]\s*$")
-_MANY_WORDS = 20  # without a full stop: who writes none at all may just be chatting
+_NEEDS_ANOTHER = frozenset({"a", "an", "the", "and", "or", "but", "of", "as", "i", "your", "my", "i'd", "you'd", "was", "were", "they"})
+_NEW_SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
 _LEAST = 0.2  # points; what moves less is no reason
 _SOME = 0.15  # probability below which an act is not spoken of
 
@@ -166,11 +167,13 @@ class Hearing:
 
 
 def breaks_off(reply: str) -> bool:
-    """Whether it ends in the middle of a sentence: no end mark, although its writer sets them or has gone on for long."""
+    """Whether it ends in the middle of a sentence: no end mark, although its writer sets capitals and marks, or a last word that needs another."""
     text = reply.strip()
     if not text or _FINISHED.search(text):
         return False
-    return bool(re.search(r"[.!?]\s", text)) or len(text.split()) >= _MANY_WORDS or text.endswith(",")
+    if text.endswith(",") or text.split()[-1].lower() in _NEEDS_ANOTHER:
+        return True
+    return text[0].isupper() and bool(_NEW_SENTENCE.search(text))
 
 
 def _again(before: Sequence[Heard], now: Heard, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:
