@@ -35,7 +35,7 @@ HEADS = Path(__file__).with_name("heads.safetensors")
 CIRCUMSTANCES = 7  # numbers about the reply that are no encoder's
 FEATURES = WIDTH + HIDDEN + 1 + CIRCUMSTANCES
 GRID = 50
-SURE = 0.3  # an act of this probability counts as found; where precision and recall meet best on fitted styles that were left out in turn
+SURE = 0.3  # an act of this probability counts as found; docs/hearing.md says what it was chosen on, and what was seen before
 _WORD = re.compile(r"[a-z']{4,}")
 _SENTENCE = re.compile(r"[^.!?;\n]+[.!?;]*")
 
