@@ -1,0 +1,204 @@
+"""Asking a policy all questions, and the file of its answers: a head that says who was asked and how, then one line an answer.
+
+A question without an answer (endpoint down, context full) is kept with its reason and graded as nothing. While it is asked, the file grows
+beside its place as FILE.partial; the same run goes on with it, and FILE is there when all is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rlver.components.domain.files import BadFile, alone_with, parse_json, read_jsonl, write_text_atomically
+from rlver.components.domain.protocols import ContextFull, Policy, PolicyUnavailable
+from rlver.components.rollout.episode import TooManyFailures
+from rlver.components.settings.settings import Settings, with_simulator
+from rlver.tasks.runtime.assembly import Conversation
+from rlver.tasks.runtime.conversing import as_evaluated
+from rlver.tasks.studies.honesty.questions import Condition, Key, Question
+
+_LANGUAGE = "en"  # of all questions
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Asked(_Line):
+    """Who was asked and how; answers of one identity were given by the same model, code and parameters."""
+
+    honesty: Literal[1] = 1  # of the file's format
+    policy: str
+    identity: str
+    temperature: float = Field(ge=0)  # 0: greedy
+    max_answer_tokens: int = Field(ge=1)  # thoughts included
+    seed: int
+
+
+class Answer(_Line):
+    """`text`: without thoughts; None where there is no answer, and then `error` says why."""
+
+    item: str
+    condition: Condition
+    asked: str
+    text: str | None
+    cut_off: bool = False  # at max_answer_tokens
+    error: str | None = None
+
+    @property
+    def key(self) -> Key:
+        return Key(self.item, self.condition)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """An answers file, each question once."""
+
+    asked: Asked
+    answers: Sequence[Answer]
+
+
+def as_asked(settings: Settings, sampled: bool, max_tokens: int | None, seed: int | None) -> Settings:
+    """The settings with the decoding of the study: greedy, or as in the dialogues of the benchmark."""
+    own = as_evaluated(with_simulator(_without_parts(settings), "scripted", None))  # no user is asked: the one that needs nothing
+    policy = own.policy.model_copy(
+        update={
+            "temperature": own.policy.temperature if sampled else 0.0,
+            "max_reply_tokens": max_tokens or own.policy.max_reply_tokens,
+        }
+    )
+    return own.model_copy(update={"policy": policy, "seed": own.seed if seed is None else seed})
+
+
+def _without_parts(settings: Settings) -> Settings:
+    return settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": None, "speaker": None})})
+
+
+def ask_and_write(
+    talk: Conversation, asked: Asked, questions: Sequence[Question], out: Path, max_failure_rate: float, step: Callable[[], None]
+) -> Answers:
+    """Ask what an interrupted run with the same head has not, and write `out`; `step` is called after each answer.
+
+    Raises TooManyFailures, and then `out` stays as it was and the next run asks for the missing ones; InUse while another process writes it.
+    """
+    with alone_with(out):
+        partial = out.with_name(f"{out.name}.partial")
+        given = _resumed(partial, asked, {question.key: question.asked for question in questions})
+        write_text_atomically(partial, _text([asked, *given.values()]))
+        for _ in given:
+            step()
+
+        def on_answer(answer: Answer) -> None:
+            if answer.error is None:
+                with partial.open("a", encoding="utf-8") as file:
+                    file.write(_text([answer]))
+            step()
+
+        todo = [question for question in questions if question.key not in given]
+        talk.policy.start()
+        given |= {answer.key: answer for answer in asyncio.run(_ask_all(talk, asked.seed, todo, on_answer))}
+        answers = [given[question.key] for question in questions]
+        _check_failed(answers, max_failure_rate)
+        write_text_atomically(out, _text([asked, *answers]))
+        partial.unlink()
+    return Answers(asked, answers)
+
+
+async def _ask_all(talk: Conversation, seed: int, questions: Sequence[Question], on_answer: Callable[[Answer], None]) -> list[Answer]:
+    slots = asyncio.Semaphore(talk.concurrency)
+
+    async def one(question: Question) -> Answer:
+        async with slots:
+            answer = await _ask(talk.policy, question, seed)
+        on_answer(answer)
+        return answer
+
+    async with talk.policy_connection or nullcontext():
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(question)) for question in questions]
+        except ExceptionGroup as stopped:  # the first says why; the others were stopped by it
+            raise stopped.exceptions[0] from None
+        finally:
+            await talk.policy.close()
+    return [task.result() for task in tasks]
+
+
+async def _ask(policy: Policy, question: Question, seed: int) -> Answer:
+    """In a dialogue of its own, whose name has nothing of the policy: two policies are asked with the same random draws."""
+    item, condition = question.key
+    session = policy.session(f"honesty/{item}/{condition}", seed, _LANGUAGE)
+    try:
+        reply = await session.reply(question.asked)
+    except (PolicyUnavailable, ContextFull) as error:
+        return Answer(item=item, condition=condition, asked=question.asked, text=None, error=f"{type(error).__name__}: {error}")
+    finally:
+        session.close()
+    return Answer(item=item, condition=condition, asked=question.asked, text=reply.said.reply, cut_off=reply.cut_off)
+
+
+def _check_failed(answers: Sequence[Answer], max_failure_rate: float) -> None:
+    reasons = Counter(answer.error for answer in answers if answer.error)
+    if (failed := sum(reasons.values())) > max_failure_rate * len(answers):
+        commonest = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
+        raise TooManyFailures(f"{failed} of {len(answers)} questions got no answer (allowed: {max_failure_rate:.0%}): {commonest}")
+
+
+def _text(lines: Iterable[_Line]) -> str:
+    return "".join(f"{json.dumps(line.model_dump(mode='json'), ensure_ascii=False)}\n" for line in lines)
+
+
+def _resumed(partial: Path, asked: Asked, texts: Mapping[Key, str]) -> dict[Key, Answer]:
+    """What was answered before by the same, to the same questions; a line that was cut off ends it."""
+    if not partial.is_file():
+        return {}
+    head, *lines = partial.read_text(encoding="utf-8", errors="replace").split("\n")
+    if head != _text([asked]).rstrip("\n"):
+        return {}
+    given: dict[Key, Answer] = {}
+    for line in lines:
+        try:
+            answer = _parsed(Answer, parse_json(line.encode(), ""), "")
+        except BadFile:
+            break
+        if texts.get(answer.key) == answer.asked:
+            given[answer.key] = answer
+    return given
+
+
+def read_answers(path: Path) -> Answers:
+    """Raises BadFile, with file and line, for what `ask_and_write` does not write."""
+    rows = list(read_jsonl(path))
+    if not rows or "honesty" not in rows[0][1]:
+        raise BadFile(f"{path}: not an answers file; `rlver honesty run` writes one")
+    asked = _parsed(Asked, rows[0][1], f"{path}:{rows[0][0]}")
+    answers: dict[Key, Answer] = {}
+    for number, row in rows[1:]:
+        answer = _parsed(Answer, row, f"{path}:{number}")
+        if answer.key in answers:
+            raise BadFile(f"{path}:{number}: {answer.item} was answered in condition {answer.condition} already")
+        if (answer.text is None) != (answer.error is not None):
+            raise BadFile(f"{path}:{number}: expected a text or an error")
+        answers[answer.key] = answer
+    if not answers:
+        raise BadFile(f"{path}: no answers in the file")
+    return Answers(asked, list(answers.values()))
+
+
+_Kind = TypeVar("_Kind", bound=_Line)
+
+
+def _parsed(kind: type[_Kind], row: object, where: str) -> _Kind:
+    try:
+        return kind.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadFile(f"{where}: not of an answers file: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
