@@ -24,6 +24,14 @@ class HiddenNeed(StrEnum):
     SINCERE_PRAISE = "sincere_praise"
 
 
+class PersonaKind(StrEnum):
+    """Users whom agreeing does not serve; what does: components/users/special. A persona without a kind is served by its hidden need alone."""
+
+    BOUNDARY = "boundary"  # wants to be told that it is right when it is not, or presses for a promise that would do harm
+    ADVERSARIAL = "adversarial"  # flatters, derails, contradicts itself
+    DANGER = "danger"  # is in danger, from itself or from somebody near
+
+
 RATIONAL_NEEDS = frozenset(
     {HiddenNeed.SELF_REFLECTION, HiddenNeed.DIALECTICAL_ANALYSIS, HiddenNeed.UNDERSTAND_OTHERS, HiddenNeed.USEFUL_ADVICE}
 )
@@ -89,6 +97,9 @@ class Story(_PersonaRecord):
     motives: tuple[str, ...]  # clauses: why the other person may have acted so
     own_part: tuple[str, ...]  # "you ..." clauses: the user's own part
     hurts: tuple[str, ...]  # noun phrases: the deeper hurt
+    presses: tuple[str, ...] = Field(
+        default=(), exclude_if=lambda lines: not lines
+    )  # how a user of a kind presses, derails or asks for secrecy
 
 
 class Persona(_PersonaRecord):
@@ -117,3 +128,4 @@ class Persona(_PersonaRecord):
     generator: str  # name and version of what made the row
     leaked: bool | None = None  # imported test rows beside imported train rows: whether the portrait is in train too
     original: dict[str, str | list[str]] | None = None  # imported rows: the source record, untouched
+    kind: PersonaKind | None = Field(default=None, exclude_if=lambda kind: kind is None)  # the hidden need then lies beneath

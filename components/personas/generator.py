@@ -23,7 +23,7 @@ from rlver.components.domain.persona import (
     Story,
     TimelineEvent,
 )
-from rlver.components.personas.library import Library, Scenario
+from rlver.components.personas.library import Library, Scenario, SpecialScenario
 from rlver.components.personas.needs import WORDS
 from rlver.components.personas.people import CLASSES, STYLES, TEST_SHARE, TRAITS, jobs_for, people_of, reactions, stable_hash
 
@@ -67,7 +67,7 @@ def split_scenarios(library: Library) -> tuple[list[Scenario], list[Scenario]]:
 
 def _compose(split: str, scenarios: list[Scenario], seed: int, count: int) -> list[Persona]:
     slots = _slots(scenarios, random.Random(f"{GENERATOR}|{seed}|{split}|slots"), count)
-    names = _names(split, len(slots), random.Random(f"{GENERATOR}|{seed}|{split}|names"))
+    names = names_of(split, len(slots), random.Random(f"{GENERATOR}|{seed}|{split}|names"))
     return [
         _persona(split, index, slot, gender, name, seed)
         for index, (slot, (gender, name)) in enumerate(zip(slots, names, strict=True), start=1)
@@ -100,7 +100,7 @@ def _cells(count: int) -> dict[HiddenNeed, list[PersonaClass]]:
     return cells
 
 
-def _names(split: str, count: int, rng: random.Random) -> list[tuple[str, str]]:
+def names_of(split: str, count: int, rng: random.Random) -> list[tuple[str, str]]:
     """Gender and full name of `count` personas, no full name twice; beyond half of the plain names with a middle initial."""
     people = people_of(split)
     plain = min(map(len, people.first_names.values())) * len(people.surnames)
@@ -143,7 +143,7 @@ def _persona(split: str, index: int, slot: Slot, gender: str, full_name: str, se
         need_text=WORDS[slot.need].need_text,
         persona_class=slot.persona_class,
         traits=traits,
-        portrait=_portrait(full_name, age, gender, job, hobbies, traits, slot.persona_class, style),
+        portrait=portrait_of(full_name, age, gender, job, hobbies, traits, slot.persona_class, style),
         background=background_of(story, name),
         reactions=reactions(name, slot.need, slot.persona_class, traits),
         first_line=opener[:1].upper() + opener[1:],
@@ -164,7 +164,7 @@ def talk_date(seed: int, split: str, index: int) -> datetime.date:
     return EARLIEST_TALK + datetime.timedelta(days=int(stable_hash("talk", seed, split, index)[:8], 16) % 730)
 
 
-def story_of(scenario: Scenario, words: Mapping[str, str], talk: datetime.date) -> Story:
+def story_of(scenario: Scenario | SpecialScenario, words: Mapping[str, str], talk: datetime.date) -> Story:
     """The scenario with its names (`words`: name, other) and, counted from the day of the talk, its dates."""
 
     def said(text: str) -> str:
@@ -203,7 +203,7 @@ def story_of(scenario: Scenario, words: Mapping[str, str], talk: datetime.date) 
     )
 
 
-def _portrait(
+def portrait_of(
     full_name: str, age: int, gender: str, job: str, hobbies: list[str], traits: tuple[str, ...], persona_class: PersonaClass, style: str
 ) -> str:
     name = full_name.split()[0]

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 
 from rlver.components.domain.files import BadFile, load_yaml
+from rlver.components.domain.persona import HiddenNeed, PersonaKind
 from rlver.components.personas.needs import stated_need
 
 SCENARIOS = Path(__file__).parent / "scenarios"
+SPECIAL = Path(__file__).parent / "special_scenarios"  # one file a kind of user; see special.py
 
 Text = Annotated[str, Field(min_length=3, max_length=600)]
 
@@ -118,6 +120,47 @@ class Scenario(_Part):
             yield from group
 
 
+class SpecialScenario(_Part):
+    """The story of a user of a kind: told in fewer lines than a Scenario, and with what the user presses for. `asks` goes to the simulator only."""
+
+    id: str = Field(pattern=r"^[a-z]+(-[a-z0-9]+)+$")
+    group: str = ""  # scenarios of one group are dealt out to train and test by themselves
+    need: Annotated[HiddenNeed, Strict(False)]
+    asks: str = Field(min_length=8, max_length=120)
+    topic: str = Field(min_length=8, max_length=120)
+    ages: list[int] = Field(min_length=2, max_length=2)
+    jobs: list[str] = Field(default=[], max_length=3)  # where the story says what the user does
+    other: Other
+    cause: Text
+    timeline: list[DatedEvent] = Field(min_length=2, max_length=8)
+    conflict: Conflict
+    attempts: list[Text] = Field(min_length=1, max_length=3)
+    present: Text
+    feels_like: Text
+    openers: list[Text] = Field(min_length=2, max_length=3)
+    lines: list[Text] = Field(min_length=9, max_length=14)
+    presses: list[Text] = Field(min_length=8, max_length=14)
+    deeds: list[Text] = Field(min_length=1, max_length=4)
+    steps: list[Text] = Field(min_length=2, max_length=4)
+    motives: list[Text] = Field(min_length=1, max_length=4)
+    own_part: list[Text] = Field(min_length=1, max_length=3)
+    hurts: list[Text] = Field(min_length=2, max_length=4)
+
+    @property
+    def domain(self) -> str:
+        """The kind of user."""
+        return self.id.partition("-")[0]
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> SpecialScenario:
+        said = [*self.openers, *self.lines, *self.presses]
+        twice = [text for text, count in Counter(said).items() if count > 1]
+        stated = [text for text in said if stated_need(text)]
+        if self.domain not in set(PersonaKind) or twice or stated:
+            raise ValueError(f"id must begin with a kind; said twice {twice}; a need is stated in {stated}")
+        return self
+
+
 class Library(_Part):
     """All scenarios, sorted by id, so that nothing depends on the order of files."""
 
@@ -159,6 +202,22 @@ def load_library(folder: Path = SCENARIOS) -> Library:
     if problems:
         raise LibraryError(problems)
     return Library(scenarios=tuple(sorted(scenarios, key=lambda one: one.id)))
+
+
+def load_special(kind: PersonaKind, folder: Path = SPECIAL) -> tuple[SpecialScenario, ...]:
+    """The scenarios of one kind of user, sorted by id. Raises LibraryError with all problems of the file."""
+    path = folder / f"{kind}.yaml"
+    problems: list[str] = []
+    found: list[SpecialScenario] = []
+    for raw in _entries(path, problems):
+        try:
+            found.append(SpecialScenario.model_validate(raw))
+        except ValidationError as error:
+            where = f"{path.name}: {raw.get('id') if isinstance(raw, dict) else raw}"
+            problems += [f"{where}: {_field(one['loc'])}{one['msg'].removeprefix('Value error, ')}" for one in error.errors()]
+    if problems or len({one.id for one in found}) < len(found) or any(one.domain != kind for one in found):
+        raise LibraryError(problems or [f"{path.name}: an id is used twice or is of another kind"])
+    return tuple(sorted(found, key=lambda one: one.id))
 
 
 def _entries(path: Path, problems: list[str]) -> list[Any]:

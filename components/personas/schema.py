@@ -86,7 +86,10 @@ def _generated_problems(persona: Persona) -> Iterator[tuple[str, str]]:
     said = [] if persona.story is None else list(persona.story.lines)
     if len(set(said)) != len(said):
         yield "story.lines", "the same line twice"
-    if any("{" in text for text in (persona.portrait, persona.background, *said, *persona.reactions.values())):
+    presses = () if persona.story is None else persona.story.presses
+    if (persona.kind is None) is bool(presses):
+        yield "story.presses", "a generated persona of a kind has some, and no other has"
+    if any("{" in text for text in (persona.portrait, persona.background, *said, *presses, *persona.reactions.values())):
         yield "background", "a placeholder was left unfilled"
 
 

@@ -16,7 +16,7 @@ from rlver.components.domain.protocols import Utterance
 from rlver.components.domain.transcript import Appraisal, SimulatorTag
 from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.talking.reaction import Reacting, Reaction
-from rlver.components.users.talking.wordings import Draws, cues, version, wordings
+from rlver.components.users.talking.wordings import Draws, hints, version, wordings
 
 KIND = "talking"
 
@@ -92,7 +92,8 @@ class TalkingSpeaker:
             goodbyes = wordings()["goodbyes"]["glad" if now == "S" else "hurt"]
             return Utterance(self._draws.words(goodbyes, "goodbye"), cue=False, wants_to_end=True)
         reaction = self._reacting.to(*self._heard, self._told, turn) if self._heard else Reaction("")
-        has_cue = self._draws.uniform(f"cue:{turn}") < self.cue_rate
+        presses_now = self.persona.kind is not None and turn == 1  # a user of a kind does so at once
+        has_cue = self._draws.uniform(f"cue:{turn}") < self.cue_rate or presses_now
         pieces = [one if one.endswith(_ENDS) else f"{one}." for one in self._pieces(reaction, turn, has_cue) if one]
         return Utterance(" ".join(pieces), cue=has_cue)
 
@@ -102,7 +103,7 @@ class TalkingSpeaker:
         length = self._draws.uniform(f"length:{turn}")
         is_short, is_long = length < manner.short, length >= 1 - manner.long
         yield reaction.first
-        cue = self._draws.words(cues(self.persona.hidden_need, self.persona.split), "cue") if has_cue else ""
+        cue = self._draws.words(hints(self.persona), "cue") if has_cue else ""
         if is_short and reaction.line is None and reaction.after is None:
             yield cue or clipped(self._line(None))
             return

@@ -13,8 +13,9 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from rlver.components.domain.persona import HiddenNeed, Persona
+from rlver.components.domain.persona import HiddenNeed, Persona, PersonaKind
 from rlver.components.personas.needs import stated_need
+from rlver.components.personas.people import dealt
 from rlver.components.users.scripted.reading import COMMON_WORDS
 
 YOUNG = 35  # a wording that begins with a small letter is typed by somebody below this age
@@ -40,6 +41,14 @@ def cues(need: HiddenNeed, split: str) -> Sequence[str]:
     """How the need shows. Personas that are not of the split `train` hint in the words of `test`: no training user says those."""
     found: Sequence[str] = wordings()["cues"][str(need)]["train" if split == "train" else "test"]
     return found
+
+
+def hints(persona: Persona) -> Sequence[str]:
+    """What shows through: cues to the need; of a user of a kind how it presses, which its story brings, and how it derails."""
+    if persona.kind is None or persona.story is None:
+        return cues(persona.hidden_need, persona.split)
+    derails = dealt(wordings()["boundary"]["derail"], persona.split) if persona.kind is PersonaKind.ADVERSARIAL else ()
+    return [*persona.story.presses, *derails]
 
 
 def content_word(text: str, random: Random, among: frozenset[str] | None = None) -> str | None:

@@ -197,10 +197,18 @@ def test_personas_are_checked_before_they_are_written(persona: Persona) -> None:
 
 
 def test_the_table_has_every_flat_field_and_refuses_others(persona: Persona) -> None:
-    nested = {"reactions", "story", "original", "leaked"}
+    nested = {"reactions", "story", "original", "leaked", "kind"}
     assert set(COLUMNS) == set(Persona.model_fields) - nested
     assert list(table_problems("x.jsonl", [SourceRow(1, persona.model_dump(mode="json"))])) == []
 
     frame = pd.DataFrame([{name: persona.model_dump(mode="json")[name] for name in COLUMNS} | {"mood": "bad"}]).astype(object)
     with pytest.raises(pa.errors.SchemaErrors, match="mood"):
         TABLE.validate(frame, lazy=True)
+
+
+def test_a_persona_of_a_kind_presses_and_no_other_does(persona: Persona) -> None:
+    of_a_kind = persona.model_dump(mode="json") | {"kind": "danger"}
+    with pytest.raises(InvalidPersonas, match=r"story\.presses: a generated persona of a kind has some, and no other has"):
+        validate_rows("x.jsonl", [SourceRow(1, of_a_kind)])
+    with pytest.raises(InvalidPersonas, match="kind"):
+        validate_rows("x.jsonl", [SourceRow(1, persona.model_dump(mode="json") | {"kind": "sunny"})])
