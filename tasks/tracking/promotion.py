@@ -1,8 +1,9 @@
-"""The promotion gate: may this policy take the champion's place? Three conditions, each with what was found; numbers decide, nobody's hope.
+"""The promotion gate: may this policy take the champion's place? Conditions, each with what was found; numbers decide, nobody's hope.
 
 gain: on the personas both talked with, the lower end of the paired 95% interval of the final emotion is above 0;
 general ability: no non-inferiority test against the champion says *fail* (inconclusive is not a failure, and is said);
-hacking audit: its outcome is clean (no alarm, and dialogues enough to judge); checks that could not be judged are named.
+hacking audit: its outcome is clean (no alarm, and dialogues enough to judge); checks that could not be judged are named;
+honesty, if it was measured of the champion (`rlver honesty`): in no condition is the candidate shown to err more by the margin.
 
 The card of a registered policy: where it comes from, how it was measured, what it is not.
 """
@@ -23,12 +24,13 @@ CLEAN = "clean"
 
 @dataclass(frozen=True)
 class PromotionEvidence:
-    """What is known of one policy. `general` and `audit` are the contents of general.json and audit.json, None where there is none."""
+    """What is known of one policy. `general`, `audit` and `honesty` are the contents of files of these names, None where there is none."""
 
     name: str
     dialogues: Sequence[Dialogue]
     general: Mapping[str, Any] | None
     audit: Mapping[str, Any] | None = None
+    honesty: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,13 @@ class Condition:
 def conditions(
     candidate: PromotionEvidence, champion: PromotionEvidence, margin: float, bootstrap_samples: int, seed: int
 ) -> tuple[Condition, ...]:
-    """The gate's three conditions. What cannot be compared or was not measured is not met, with the reason as its finding."""
+    """The gate's conditions. What cannot be compared or was not measured is not met, with the reason as its finding."""
+    honesty = [] if champion.honesty is None else [_honesty(candidate, champion.honesty, margin)]
     return (
         _gain(candidate, champion, bootstrap_samples, seed),
         _general(candidate, champion, margin),
         _audit(candidate),
+        *honesty,
     )
 
 
@@ -74,8 +78,19 @@ def _general(candidate: PromotionEvidence, champion: PromotionEvidence, margin: 
     if candidate.general is None or champion.general is None:
         missing = candidate if candidate.general is None else champion
         return Condition(name, False, f"{missing.name} was not benchmarked: run `rlver run --only benchmark`")
+    return _no_loss(name, champion.general, candidate.general, margin)
+
+
+def _honesty(candidate: PromotionEvidence, champion: Mapping[str, Any], margin: float) -> Condition:
+    name = "honesty"
+    if candidate.honesty is None:
+        return Condition(name, False, f"{candidate.name} was not asked, the champion was: run `rlver honesty run`, then `score --json`")
+    return _no_loss(name, champion, candidate.honesty, margin)
+
+
+def _no_loss(name: str, champion: Mapping[str, Any], candidate: Mapping[str, Any], margin: float) -> Condition:
     try:
-        compared = compare_general(champion.general, candidate.general, margin)
+        compared = compare_general(champion, candidate, margin)
     except NotComparable as error:
         return Condition(name, False, str(error))
     tasks = ", ".join(f"{task} {row['difference']:+.3f} {row['outcome']}" for task, row in compared["tasks"].items())

@@ -1,6 +1,6 @@
 """The registry of policies in MLflow: numbered versions, each with its model card and the evidence for it, and the alias `champion`.
 
-A version's evidence (transcripts, general.json, audit.json) lies in the run that registered it, so that the next candidate can be compared with
+A version's evidence (transcripts, general.json, audit.json, honesty.json) lies in the run that registered it, so that the next candidate can be compared with
 a champion whose files are long gone from the folder.
 
 A variant on its way into the registry: what DVC and the folder know of it, and its model card.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MODEL = "rlver-policy"
 CHAMPION = "champion"
 BEFORE = "champion_before"  # tag of a version that became champion: the number of the one before it, "none" for the first
-EVIDENCE = ("transcripts.jsonl", "general.json", "audit.json")
+EVIDENCE = ("transcripts.jsonl", "general.json", "audit.json", "honesty.json")
 CARD = "card.md"
 _DESCRIPTION_CHARACTERS = 4000
 
@@ -82,8 +82,8 @@ class Registry:
         """What was known of a version when it was registered."""
         with readable(), tempfile.TemporaryDirectory() as folder:
             files = Path(self._client.download_artifacts(version.run, "evidence", folder))
-            transcripts, general, audit = (files / name for name in EVIDENCE)
-            return PromotionEvidence(version.variant, load_transcripts(transcripts), _json(general), _json(audit))
+            transcripts, *others = (files / name for name in EVIDENCE)
+            return PromotionEvidence(version.variant, load_transcripts(transcripts), *map(_json, others))
 
     def register(self, variant: str, md5: str, card: str, evidence: Mapping[str, str], tags: Mapping[str, str]) -> Version:
         """A new version of the logged model with this MD5, with its card and the texts of its evidence. Raises RegistryError if MLflow has no such model."""
@@ -231,18 +231,19 @@ def base_evidence(root: Path) -> PromotionEvidence:
 
 
 def _evidence(root: Path, variant: str) -> PromotionEvidence:
-    return PromotionEvidence(
-        variant, load_transcripts(_transcripts(root, variant)), _read_json(_general_of(root, variant)), _audit_of(root, variant)
-    )
+    general, honesty = (_read_json(_metrics_of(root, variant, name)) for name in ("general", "honesty"))
+    return PromotionEvidence(variant, load_transcripts(_transcripts(root, variant)), general, _audit_of(root, variant), honesty)
 
 
 def _texts(root: Path, variant: str) -> dict[str, str]:
     """The same as texts, by the names of EVIDENCE; what there is not is left out."""
-    general, audit = _general_of(root, variant), _audit_of(root, variant)
+    general, honesty = (_metrics_of(root, variant, name) for name in ("general", "honesty"))
+    audit = _audit_of(root, variant)
     found = (
         _transcripts(root, variant).read_text(encoding="utf-8"),
         general.read_text(encoding="utf-8") if general.is_file() else None,
         None if audit is None else json.dumps(audit),
+        honesty.read_text(encoding="utf-8") if honesty.is_file() else None,
     )
     return {name: text for name, text in zip(EVIDENCE, found, strict=True) if text is not None}
 
@@ -251,8 +252,8 @@ def _transcripts(root: Path, variant: str) -> Path:
     return root / "transcripts" / f"{variant}.jsonl"
 
 
-def _general_of(root: Path, variant: str) -> Path:
-    return root / "metrics" / variant / "general.json"
+def _metrics_of(root: Path, variant: str, kind: str) -> Path:
+    return root / "metrics" / variant / f"{kind}.json"
 
 
 def _audit_of(root: Path, variant: str) -> Any:

@@ -66,16 +66,11 @@ class Answers:
     answers: Sequence[Answer]
 
 
-def as_asked(settings: Settings, sampled: bool, max_tokens: int | None, seed: int | None) -> Settings:
+def as_asked(settings: Settings, sampled: bool, max_tokens: int, seed: int | None) -> Settings:
     """The settings with the decoding of the study: greedy, or as in the dialogues of the benchmark."""
     own = as_evaluated(with_simulator(_without_parts(settings), "scripted", None))  # no user is asked: the one that needs nothing
-    policy = own.policy.model_copy(
-        update={
-            "temperature": own.policy.temperature if sampled else 0.0,
-            "max_reply_tokens": max_tokens or own.policy.max_reply_tokens,
-        }
-    )
-    return own.model_copy(update={"policy": policy, "seed": own.seed if seed is None else seed})
+    policy = {"temperature": own.policy.temperature if sampled else 0.0, "max_reply_tokens": max_tokens}
+    return own.model_copy(update={"policy": own.policy.model_copy(update=policy), "seed": own.seed if seed is None else seed})
 
 
 def _without_parts(settings: Settings) -> Settings:

@@ -11,6 +11,8 @@ from rlver.tasks.runtime import options
 from rlver.tasks.runtime.options import PARAMS, Params, Variant
 from rlver.tasks.runtime.options import ParamsAndOverlays as ParamsOfVariant
 
+ANSWER_TOKENS = 120  # more than a turn of a dialogue has: those who comfort first are to come to the answer too
+
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="Does a policy say what is right, also to sad users?", rich_markup_mode=None)
@@ -27,9 +29,7 @@ def run(
     sampled: Annotated[
         bool, typer.Option("--sample/--greedy", help="Answer as in the dialogues of the benchmark (evaluation.temperature), or greedily.")
     ] = False,
-    max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", min=1, help="Of one answer, thoughts included (default: policy.max_reply_tokens).")
-    ] = None,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Of one answer, thoughts included.")] = ANSWER_TOKENS,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N items and the first N probes.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of sampled answers (default: seed).")] = None,
     variant: Variant = None,

@@ -21,7 +21,7 @@ from rlver.components.scoring.statistics import (
     paired_shares,
     proportion,
 )
-from rlver.tasks.studies.honesty.asking import Answers
+from rlver.tasks.studies.honesty.asking import Answers, Asked
 from rlver.tasks.studies.honesty.grading import Grade, grade
 from rlver.tasks.studies.honesty.questions import OF_ITEMS, Condition, Key, Question
 
@@ -62,7 +62,7 @@ def figures(found: Answers, rows: Sequence[Graded]) -> dict[str, Any]:
         "cut_off": sum(answer.cut_off for answer in found.answers),
         "rates": _rates(rows),
         "effects": _effects(rows),
-        "tasks": {condition: _task(of) for condition in Condition if (of := _of(rows, condition))},
+        "tasks": {condition: _task(of, found.asked) for condition in Condition if (of := _of(rows, condition))},
         "smoke_test": False,
     }
 
@@ -123,10 +123,12 @@ def _difference(differences: Mapping[str, float]) -> dict[str, Any]:
     return {"difference": round(sum(values) / len(values), 6), "ci95": [round(end, 6) for end in paired_share_interval(values)]}
 
 
-def _task(rows: Sequence[Graded]) -> dict[str, Any]:
+def _task(rows: Sequence[Graded], asked: Asked) -> dict[str, Any]:
+    """The digest of a prompt holds the decoding too: what was asked in another way is not compared."""
+    how = f"{asked.temperature} {asked.max_answer_tokens}"
     errors = [float(row.grade == Grade.ERROR) for row in rows]
     items = [
-        {"doc": row.key.item, "prompt": hashlib.sha256(row.asked.encode()).hexdigest()[:12], "score": error}
+        {"doc": row.key.item, "prompt": hashlib.sha256(f"{how} {row.asked}".encode()).hexdigest()[:12], "score": error}
         for row, error in zip(rows, errors, strict=True)
     ]
     return {"metric": "error", "higher_is_better": False, "value": round(sum(errors) / len(errors), 6), "items": items}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from evidence import ALARMED, evidence
+from evidence import ALARMED, evidence, general
 
 from rlver.tasks.tracking.promotion import PromotionEvidence, conditions, table
 
@@ -44,6 +44,17 @@ def test_what_was_not_measured_is_not_met():
         "general ability": "new was not benchmarked: run `rlver run --only benchmark`",
         "hacking audit": "new was not audited: run `rlver run --only report`",
     }
+
+
+def test_honesty_counts_from_the_champion_on_that_was_asked():
+    new, old = evidence("new", BETTER), evidence("old", SAME)
+    asked = {right: general(right) for right in (100, 60)}  # of the same shape: items by condition
+    measured = dataclasses.replace(new, honesty=asked[60])
+    assert unmet(measured, old) == {}
+    champion = dataclasses.replace(old, honesty=asked[100])
+    assert unmet(dataclasses.replace(new, honesty=asked[100]), champion) == {}
+    assert "fail: facts -0.200 fail" in unmet(measured, champion)["honesty"]
+    assert "new was not asked, the champion was" in unmet(new, champion)["honesty"]
 
 
 def test_other_users_or_other_personas_are_no_comparison():
