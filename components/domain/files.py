@@ -74,7 +74,7 @@ def target_of(path: Path) -> Path:
     """
     target = Path(os.path.realpath(path))
     try:
-        mode = target.stat().st_mode
+        mode = path.stat().st_mode  # not of `target`: what /dev/stdout leads to may be a pipe that has no path
     except FileNotFoundError:
         return target
     except NotADirectoryError as error:
@@ -90,10 +90,12 @@ def target_of(path: Path) -> Path:
 def alone_with(path: Path) -> Iterator[None]:
     """Raise InUse while another process is alone with `path`, which need not exist. However a process ends, it no longer is.
 
-    The lock is the system's, on a neighbour of `path` that names the process and goes with the last one.
+    The lock is the system's, on a neighbour of what writing to `path` replaces, so that a link is no second file. It names the process and
+    goes with the last one.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(f".{path.name}.lock")
+    target = target_of(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lock = target.with_name(f".{target.name}.lock")
     with lock.open("a+") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
