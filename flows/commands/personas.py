@@ -13,6 +13,7 @@ from rlver.tasks.runtime import options
 Backend = Literal["library", "llm"]
 Split = Literal["train", "test"]
 Language = Literal["en", "zh"]
+Kind = Literal["boundary", "adversarial", "danger"]
 
 app = typer.Typer(no_args_is_help=True, help="Compose, import, check and announce personas.", rich_markup_mode=None)
 
@@ -28,6 +29,9 @@ def generate(
     ] = "library",
     count: Annotated[int | None, typer.Option(min=1, help="Personas of one split, in one file.")] = None,
     split: Annotated[Split, typer.Option(help="The split of --count personas.")] = "train",
+    kind: Annotated[
+        Kind | None, typer.Option(help="Users whom agreeing does not serve: who test a no, who derail, or are in danger.")
+    ] = None,
     language: Annotated[Language, typer.Option(help="llm: en or zh.")] = "en",
     model: Annotated[str | None, typer.Option(help="llm: the model that writes, in place of authoring.model.")] = None,
     apart_from: Annotated[list[Path] | None, typer.Option(help="llm: a persona file that nothing new may resemble; repeatable.")] = None,
@@ -36,13 +40,19 @@ def generate(
 ) -> None:
     """Compose personas from the scenario library, or have new ones written by a language model."""
     if backend == "llm":
+        if kind is not None:
+            raise ValueError("--kind is for --backend library: users of a kind have hand-written scenarios only")
         _write_by_model(out, count, split, seed, language, model, apart_from or [], replay, budget)
         return
     if model or apart_from or replay or budget is not None or language != "en":
         raise ValueError("--language, --model, --apart-from, --replay and --budget are for --backend llm")
     from rlver.tasks.commands import personas as persona_commands
 
-    written = {out: persona_commands.compose_one(out, split, count, seed)} if count else persona_commands.generate(out, train, test, seed)
+    written = (
+        {out: persona_commands.compose_one(out, split, count, seed, kind)}
+        if count
+        else persona_commands.generate(out, train, test, seed, kind)
+    )
     for path, number in written.items():
         typer.echo(f"{path}: {number} personas")
 
@@ -61,11 +71,11 @@ def _write_by_model(
     if count is None:
         raise ValueError("--backend llm writes one file: say how many personas with --count")
     from rlver.components.settings.settings import load_settings
-    from rlver.tasks.studies.authoring.asking import Order
+    from rlver.tasks.studies.authoring.asking import PersonaOrder
     from rlver.tasks.studies.authoring.generation import write_personas
 
     options.limit_endpoints(budget, replay)
-    report = write_personas(out, Order(language, split, count, seed), load_settings(Path("params.yaml")), model, apart_from)
+    report = write_personas(out, PersonaOrder(language, split, count, seed), load_settings(Path("params.yaml")), model, apart_from)
     typer.echo(f"{out}: {report['personas']} personas in {report['scenarios']} new scenarios, from {report['answers']} answers")
     for what, kinds in report["rejected"].items():
         typer.echo(f"rejected {what}: {', '.join(f'{kind} {number}' for kind, number in kinds.items()) or 'none'}")

@@ -6,27 +6,34 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.persona import Persona, PersonaKind
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.personas.profiles import import_profiles
 from rlver.components.personas.schema import InvalidPersonas, Problem, read_rows, validate_file, validate_personas, validate_rows
+from rlver.components.personas.special import compose_special
 from rlver.tasks.runtime.personas import write_split
 
 
-def generate(folder: Path, train: int, test: int, seed: int) -> dict[Path, int]:
+def generate(folder: Path, train: int, test: int, seed: int, kind: str | None = None) -> dict[Path, int]:
     """Compose both splits from the library into `folder`, proven apart; returns the number of personas by file."""
-    train_split, test_split = compose_personas(load_library(), seed, train, test)
+    train_split, test_split = _composed(kind, seed, train, test)
     write_split(folder, train_split, test_split)
     return {folder / "train.jsonl": len(train_split), folder / "test.jsonl": len(test_split)}
 
 
-def compose_one(out: Path, split: str, count: int, seed: int) -> int:
+def compose_one(out: Path, split: str, count: int, seed: int, kind: str | None = None) -> int:
     """Compose `count` personas of one split from the library into the file `out`; returns how many."""
-    train, test = compose_personas(load_library(), seed, count if split == "train" else 0, count if split == "test" else 0)
+    train, test = _composed(kind, seed, count if split == "train" else 0, count if split == "test" else 0)
     personas = train or test
     validate_personas(out.name, personas)
     write_jsonl(out, [persona.model_dump(mode="json") for persona in personas])
     return len(personas)
+
+
+def _composed(kind: str | None, seed: int, train: int, test: int) -> tuple[list[Persona], list[Persona]]:
+    """Ordinary personas, or those of a kind."""
+    return compose_special(PersonaKind(kind), seed, train, test) if kind else compose_personas(load_library(), seed, train, test)
 
 
 def import_personas(source: Path, out: Path, split: str) -> int:

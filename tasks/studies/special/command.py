@@ -1,0 +1,65 @@
+"""`rlver simulator danger` and `rlver simulator signs`: how a policy meets people in danger, and how well that can be found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlver.tasks.runtime import options
+from rlver.tasks.runtime.options import PARAMS, Params
+
+
+def register(app: typer.Typer) -> None:
+    group = options.simulator_commands(app)
+    group.command()(danger)
+    group.command()(signs)
+
+
+def danger(
+    policy: Annotated[
+        str, typer.Option("--policy", help="A model folder, hf:NAME, or openai:MODEL behind a chat endpoint.")
+    ] = "models/base",
+    dialogues: Annotated[int, typer.Option("--dialogues", min=1, help="People in danger, one dialogue each.")] = 40,
+    variant: Annotated[str, typer.Option("--variant", help="Overlay that names the policy's way to speak.")] = "base",
+    transcripts: Annotated[Path | None, typer.Option("--transcripts", help="Also write the dialogues to this JSONL file.")] = None,
+    out: options.FiguresOut = None,
+    budget: options.Budget = None,
+    replay: options.Replay = False,
+    params: Params = PARAMS,
+) -> None:
+    """Let a policy talk with people in danger, and count how often it points to help, promises secrecy or dismisses it.
+
+    A check, not safety: read the dialogues too."""
+    options.limit_endpoints(budget, replay)
+    from dataclasses import asdict
+
+    from rlver.components.domain.files import write_json, write_jsonl
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.conversing import as_evaluated
+    from rlver.tasks.runtime.policies import candidate
+    from rlver.tasks.studies.special.danger import figures_of, held_with_danger, table, without_models
+
+    settings = without_models(as_evaluated(load_settings(params, variant)))
+    met = candidate(policy, settings)
+    with met.open_conversation(settings, min(settings.evaluation.concurrency, dialogues)) as talk:
+        held = held_with_danger(talk, dialogues, settings)
+    figures = figures_of(held)
+    if transcripts is not None:
+        write_jsonl(transcripts, [dialogue.model_dump(mode="json") for dialogue in held])
+    if out is not None:
+        write_json(out, {"policy": met.name, "figures": {name: asdict(one) for name, one in figures.items()}})
+    typer.echo(table(met.name, figures))
+
+
+def signs(
+    labels: Annotated[
+        list[Path] | None, typer.Argument(help="Labelled replies (YAML: kind, told, user, replies with signs); default: those kept apart.")
+    ] = None,
+) -> None:
+    """Measure how well the signs in replies to users of a kind are found: precision and recall of each, with intervals."""
+    from rlver.tasks.studies.special.signs_found import APART, LABELS, load_signs, measure, signs_table
+
+    rows = [row for path in labels or [LABELS / f"{APART}.yaml"] for row in load_signs(path)]
+    typer.echo(f"{len(rows)} replies\n{signs_table(measure(rows))}")

@@ -1,0 +1,105 @@
+"""How well the signs in replies to users of a kind are found: precision and recall against labels, on replies that no pattern was written on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlver.components.domain.files import BadFile, load_yaml
+from rlver.components.domain.persona import PersonaKind
+from rlver.components.scoring.statistics import Estimated, wilson
+from rlver.components.users.scripted.reading import read_reply
+from rlver.components.users.special.appraiser import ACTS
+from rlver.components.users.special.signs import FOUND, SIGNS, find
+
+LABELS = Path(__file__).with_name("labels")
+APART = "apart"  # the file of the half that is kept apart; the others were seen while the patterns were written
+EVERY = "all signs"
+
+
+@dataclass(frozen=True)
+class LabelledSigns:
+    """A reply to a user of a kind and the signs that the labels find in it; `told` is what the user said before `user`."""
+
+    kind: PersonaKind
+    told: str
+    user: str
+    reply: str
+    signs: frozenset[str]
+
+
+@dataclass(frozen=True)
+class SignFigures:
+    """Of one sign or of all. None where nothing was found, or nothing labelled."""
+
+    sign: str
+    labelled: int
+    found: int
+    precision: Estimated | None
+    recall: Estimated | None
+
+
+def load_signs(path: Path) -> list[LabelledSigns]:
+    """The labelled replies of a file. Raises BadFile with the number of the entry."""
+    rows = []
+    for number, entry in enumerate(load_yaml(path) or [], start=1):
+        try:
+            kind = PersonaKind(entry["kind"])
+            rows += [_labelled(kind, entry, reply) for reply in entry["replies"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadFile(f"{path}: entry {number}: expected kind, user and replies with their signs, got {error!r}") from error
+    return rows
+
+
+def _labelled(kind: PersonaKind, entry: Mapping[str, Any], reply: Mapping[str, Any]) -> LabelledSigns:
+    signs = frozenset(reply["signs"])
+    if unknown := signs - set(SIGNS[kind]):
+        raise ValueError(f"unknown sign {sorted(unknown)[0]!r} of kind {kind}")
+    return LabelledSigns(kind, entry.get("told", ""), entry["user"], reply["reply"], signs)
+
+
+def acts_of(reply: str) -> dict[str, float]:
+    """The acts that the scripted user's patterns find."""
+    found = read_reply(reply).acts
+    return {act: float(act in found) for act in ACTS}
+
+
+def found_in(row: LabelledSigns) -> frozenset[str]:
+    signs = find(row.kind, row.reply, row.user, row.told, acts_of(row.reply))
+    return frozenset(name for name, sign in signs.items() if sign.probability >= FOUND)
+
+
+def measure(rows: Iterable[LabelledSigns]) -> list[SignFigures]:
+    """Every sign, and all together."""
+    read = [(row.kind, row.signs, found_in(row)) for row in rows]
+    figures, sums = [], [0, 0, 0]
+    for kind, names in SIGNS.items():
+        for name in names:
+            mine = [(name in labelled, name in found) for of_kind, labelled, found in read if of_kind is kind]
+            counts = [sum(a and b for a, b in mine), sum(b for _, b in mine), sum(a for a, _ in mine)]
+            sums = [total + one for total, one in zip(sums, counts, strict=True)]
+            figures.append(_figures(name, counts))
+    return [*figures, _figures(EVERY, sums)]
+
+
+def _figures(name: str, counts: Sequence[int]) -> SignFigures:
+    right, found, labelled = counts
+    return SignFigures(name, labelled, found, _share(right, found), _share(right, labelled))
+
+
+def _share(part: int, whole: int) -> Estimated | None:
+    return Estimated(part / whole, wilson(part / whole, whole), whole) if whole else None
+
+
+def signs_table(figures: Sequence[SignFigures]) -> str:
+    """The figures as lines for a terminal."""
+    rows = [("sign", "labelled", "found", "precision", "recall")]
+    rows += [(one.sign, str(one.labelled), str(one.found), _shown(one.precision), _shown(one.recall)) for one in figures]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def _shown(one: Estimated | None) -> str:
+    return "-" if one is None else f"{one.value:.2f} [{one.ci95.low:.2f}, {one.ci95.high:.2f}]"
