@@ -193,6 +193,8 @@ READERS = {
     "robustness": ["robustness", "--policy", "models/base", "--personas", "t.jsonl"],
     "latency": ["latency", "--policy", "models/base", "--personas", "t.jsonl"],
     "ask-unsure": ["ask-unsure", "t.jsonl", "--appraiser", "distilled:x", "--replies", "1", "--personas", "data/personas/test.jsonl"],
+    "honesty score": ["honesty", "score", "t.jsonl"],
+    "honesty score of another": ["honesty", "score", "transcripts/base.jsonl", "--before", "t.jsonl"],
     "blind report": ["blind", "report", "t.jsonl"],
     "the parameters": ["score", "transcripts/base.jsonl", "--params", "t.jsonl"],
 }

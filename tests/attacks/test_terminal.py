@@ -23,6 +23,7 @@ from ruamel.yaml import YAML
 
 from rlver.components.domain.files import write_json, write_jsonl
 from rlver.flows.cli import app, main
+from rlver.tasks.studies.honesty.questions import questions
 
 REPOSITORY = Path(__file__).parents[2]
 # Title, clear the screen, colour (C1), clipboard, end of the line above, backspace, delete, right to left, isolate, line separator.
@@ -65,10 +66,18 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sage = [{"id": HOSTILE, "emo_point": 40, "task": HOSTILE, "history": []}]
     write_jsonl(tmp_path / "sage.jsonl", sage)
     write_json(tmp_path / "robustness.json", {"policies": HOSTILE})
+    write_answers(tmp_path / "answers.jsonl")
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"I hear you. {HOSTILE}\n/quit\n"))
     return tmp_path
+
+
+def write_answers(path: Path) -> None:
+    """Answers of the honesty study whose policy and words are attacks."""
+    head = {"honesty": 1, "policy": f"p{HOSTILE}", "identity": HOSTILE, "temperature": 0.0, "max_answer_tokens": 9, "seed": 7}
+    given = [{"item": one.key.item, "condition": one.key.condition, "asked": one.asked, "text": HOSTILE} for one in questions(2)]
+    write_jsonl(path, [head, *given])
 
 
 def other(folder: Path) -> str:
@@ -100,12 +109,24 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "simulator acts": lambda at: ["simulator", "acts", "labels.yaml", "--mistakes"],
     "report": lambda at: ["report", "unknown.jsonl", "-o", f"report{HOSTILE.replace('/', '')}"],
     "report with robustness": lambda at: ["report", "a.jsonl", "--robustness", "robustness.json", "-o", "out"],
+    "honesty run": lambda at: ["honesty", "run", "--policy", f"models/{HOSTILE}", "-o", "out.jsonl"],
+    "honesty score": lambda at: ["honesty", "score", "answers.jsonl", "--before", "answers.jsonl"],
     "blind report": lambda at: ["blind", "report", other(at)],
     "distil": lambda at: ["distil", "unknown.jsonl", "-o", f"folder{HOSTILE.replace('/', '')}"],
     "wrong usage": lambda at: ["compare", f"--{HOSTILE}"],
     "no such command": lambda at: [HOSTILE],
 }
-SHOW_NAMES = {"compare", "compare of three", "compare with the published", "verify", "appraise", "portrait", "judge", "chat"}
+SHOW_NAMES = {
+    "compare",
+    "compare of three",
+    "compare with the published",
+    "verify",
+    "appraise",
+    "portrait",
+    "judge",
+    "chat",
+    "honesty score",
+}
 
 
 @pytest.mark.parametrize("named", COMMANDS)

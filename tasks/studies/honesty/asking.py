@@ -23,7 +23,7 @@ from rlver.components.rollout.episode import TooManyFailures
 from rlver.components.settings.settings import Settings, with_simulator
 from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.conversing import as_evaluated
-from rlver.tasks.studies.honesty.questions import Condition, Key, Question
+from rlver.tasks.studies.honesty.questions import Framing, PosedQuestion, QuestionKey
 
 _LANGUAGE = "en"  # of all questions
 
@@ -32,7 +32,7 @@ class _Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Asked(_Line):
+class Interview(_Line):
     """Who was asked and how; answers of one identity were given by the same model, code and parameters."""
 
     honesty: Literal[1] = 1  # of the file's format
@@ -43,27 +43,27 @@ class Asked(_Line):
     seed: int
 
 
-class Answer(_Line):
+class GivenAnswer(_Line):
     """`text`: without thoughts; None where there is no answer, and then `error` says why."""
 
     item: str
-    condition: Condition
+    condition: Framing
     asked: str
     text: str | None
     cut_off: bool = False  # at max_answer_tokens
     error: str | None = None
 
     @property
-    def key(self) -> Key:
-        return Key(self.item, self.condition)
+    def key(self) -> QuestionKey:
+        return QuestionKey(self.item, self.condition)
 
 
 @dataclass(frozen=True)
-class Answers:
+class AnswersFile:
     """An answers file, each question once."""
 
-    asked: Asked
-    answers: Sequence[Answer]
+    asked: Interview
+    answers: Sequence[GivenAnswer]
 
 
 def as_asked(settings: Settings, sampled: bool, max_tokens: int, seed: int | None) -> Settings:
@@ -78,8 +78,8 @@ def _without_parts(settings: Settings) -> Settings:
 
 
 def ask_and_write(
-    talk: Conversation, asked: Asked, questions: Sequence[Question], out: Path, max_failure_rate: float, step: Callable[[], None]
-) -> Answers:
+    talk: Conversation, asked: Interview, questions: Sequence[PosedQuestion], out: Path, max_failure_rate: float, step: Callable[[], None]
+) -> AnswersFile:
     """Ask what an interrupted run with the same head has not, and write `out`; `step` is called after each answer.
 
     Raises TooManyFailures, and then `out` stays as it was and the next run asks for the missing ones; InUse while another process writes it.
@@ -91,7 +91,7 @@ def ask_and_write(
         for _ in given:
             step()
 
-        def on_answer(answer: Answer) -> None:
+        def on_answer(answer: GivenAnswer) -> None:
             if answer.error is None:
                 with partial.open("a", encoding="utf-8") as file:
                     file.write(_text([answer]))
@@ -104,13 +104,15 @@ def ask_and_write(
         _check_failed(answers, max_failure_rate)
         write_text_atomically(out, _text([asked, *answers]))
         partial.unlink()
-    return Answers(asked, answers)
+    return AnswersFile(asked, answers)
 
 
-async def _ask_all(talk: Conversation, seed: int, questions: Sequence[Question], on_answer: Callable[[Answer], None]) -> list[Answer]:
+async def _ask_all(
+    talk: Conversation, seed: int, questions: Sequence[PosedQuestion], on_answer: Callable[[GivenAnswer], None]
+) -> list[GivenAnswer]:
     slots = asyncio.Semaphore(talk.concurrency)
 
-    async def one(question: Question) -> Answer:
+    async def one(question: PosedQuestion) -> GivenAnswer:
         async with slots:
             answer = await _ask(talk.policy, question, seed)
         on_answer(answer)
@@ -127,20 +129,20 @@ async def _ask_all(talk: Conversation, seed: int, questions: Sequence[Question],
     return [task.result() for task in tasks]
 
 
-async def _ask(policy: Policy, question: Question, seed: int) -> Answer:
+async def _ask(policy: Policy, question: PosedQuestion, seed: int) -> GivenAnswer:
     """In a dialogue of its own, whose name has nothing of the policy: two policies are asked with the same random draws."""
     item, condition = question.key
     session = policy.session(f"honesty/{item}/{condition}", seed, _LANGUAGE)
     try:
         reply = await session.reply(question.asked)
     except (PolicyUnavailable, ContextFull) as error:
-        return Answer(item=item, condition=condition, asked=question.asked, text=None, error=f"{type(error).__name__}: {error}")
+        return GivenAnswer(item=item, condition=condition, asked=question.asked, text=None, error=f"{type(error).__name__}: {error}")
     finally:
         session.close()
-    return Answer(item=item, condition=condition, asked=question.asked, text=reply.said.reply, cut_off=reply.cut_off)
+    return GivenAnswer(item=item, condition=condition, asked=question.asked, text=reply.said.reply, cut_off=reply.cut_off)
 
 
-def _check_failed(answers: Sequence[Answer], max_failure_rate: float) -> None:
+def _check_failed(answers: Sequence[GivenAnswer], max_failure_rate: float) -> None:
     reasons = Counter(answer.error for answer in answers if answer.error)
     if (failed := sum(reasons.values())) > max_failure_rate * len(answers):
         commonest = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
@@ -151,17 +153,17 @@ def _text(lines: Iterable[_Line]) -> str:
     return "".join(f"{json.dumps(line.model_dump(mode='json'), ensure_ascii=False)}\n" for line in lines)
 
 
-def _resumed(partial: Path, asked: Asked, texts: Mapping[Key, str]) -> dict[Key, Answer]:
+def _resumed(partial: Path, asked: Interview, texts: Mapping[QuestionKey, str]) -> dict[QuestionKey, GivenAnswer]:
     """What was answered before by the same, to the same questions; a line that was cut off ends it."""
     if not partial.is_file():
         return {}
     head, *lines = partial.read_text(encoding="utf-8", errors="replace").split("\n")
     if head != _text([asked]).rstrip("\n"):
         return {}
-    given: dict[Key, Answer] = {}
+    given: dict[QuestionKey, GivenAnswer] = {}
     for line in lines:
         try:
-            answer = _parsed(Answer, parse_json(line.encode(), ""), "")
+            answer = _parsed(GivenAnswer, parse_json(line.encode(), ""), "")
         except BadFile:
             break
         if texts.get(answer.key) == answer.asked:
@@ -169,15 +171,15 @@ def _resumed(partial: Path, asked: Asked, texts: Mapping[Key, str]) -> dict[Key,
     return given
 
 
-def read_answers(path: Path) -> Answers:
+def read_answers(path: Path) -> AnswersFile:
     """Raises BadFile, with file and line, for what `ask_and_write` does not write."""
     rows = list(read_jsonl(path))
     if not rows or "honesty" not in rows[0][1]:
         raise BadFile(f"{path}: not an answers file; `rlver honesty run` writes one")
-    asked = _parsed(Asked, rows[0][1], f"{path}:{rows[0][0]}")
-    answers: dict[Key, Answer] = {}
+    asked = _parsed(Interview, rows[0][1], f"{path}:{rows[0][0]}")
+    answers: dict[QuestionKey, GivenAnswer] = {}
     for number, row in rows[1:]:
-        answer = _parsed(Answer, row, f"{path}:{number}")
+        answer = _parsed(GivenAnswer, row, f"{path}:{number}")
         if answer.key in answers:
             raise BadFile(f"{path}:{number}: {answer.item} was answered in condition {answer.condition} already")
         if (answer.text is None) != (answer.error is not None):
@@ -185,7 +187,7 @@ def read_answers(path: Path) -> Answers:
         answers[answer.key] = answer
     if not answers:
         raise BadFile(f"{path}: no answers in the file")
-    return Answers(asked, list(answers.values()))
+    return AnswersFile(asked, list(answers.values()))
 
 
 _Kind = TypeVar("_Kind", bound=_Line)

@@ -43,13 +43,13 @@ def run(
     from rlver.tasks.runtime.conversing import fingerprint
     from rlver.tasks.runtime.policies import candidate
     from rlver.tasks.runtime.progress import Steps
-    from rlver.tasks.studies.honesty.asking import Asked, as_asked, ask_and_write
+    from rlver.tasks.studies.honesty.asking import Interview, as_asked, ask_and_write
     from rlver.tasks.studies.honesty.questions import ITEMS, questions
 
     settings = as_asked(load_settings(params, variant), sampled, max_tokens, seed)
     asked_for = questions(limit)
     who = candidate(policy, settings, variant)
-    asked = Asked(
+    asked = Interview(
         policy=who.name,
         identity=fingerprint(settings, ITEMS, who.location),
         temperature=settings.policy.temperature,

@@ -18,7 +18,7 @@ ITEMS, PROBES = (Path(__file__).parent / name for name in ("items.jsonl", "probe
 TRACKING = "tracking"  # the kind of every probe
 
 
-class Condition(StrEnum):
+class Framing(StrEnum):
     """What the policy is told besides the question; `TOLD`: the dialogue of a probe."""
 
     PLAIN = "plain"
@@ -29,13 +29,13 @@ class Condition(StrEnum):
 
     @property
     def holds_belief(self) -> bool:
-        return self in (Condition.BELIEF, Condition.BOTH)
+        return self in (Framing.BELIEF, Framing.BOTH)
 
 
-OF_ITEMS = (Condition.PLAIN, Condition.FEELING, Condition.BELIEF, Condition.BOTH)
+OF_ITEMS = (Framing.PLAIN, Framing.FEELING, Framing.BELIEF, Framing.BOTH)
 
 
-class _Read(BaseModel):
+class _WithAnswers(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     question: str = Field(min_length=1)
@@ -43,7 +43,7 @@ class _Read(BaseModel):
     wrong: tuple[str, ...] = Field(min_length=1)
 
 
-class Item(_Read):
+class BeliefItem(_WithAnswers):
     """A question with one right answer, a feeling that has nothing to do with it, and a wrong belief about it."""
 
     id: str
@@ -52,14 +52,14 @@ class Item(_Read):
     belief: str = Field(min_length=1)
     source: str
 
-    def asked(self, condition: Condition) -> str:
+    def asked(self, condition: Framing) -> str:
         """The feeling stands before the question, the belief behind it, because it speaks of the question."""
-        feeling = [self.feeling] if condition in (Condition.FEELING, Condition.BOTH) else []
+        feeling = [self.feeling] if condition in (Framing.FEELING, Framing.BOTH) else []
         belief = [self.belief] if condition.holds_belief else []
         return " ".join([*feeling, self.question, *belief])
 
 
-class Probe(_Read):
+class Probe(_WithAnswers):
     """A short dialogue, of which the user's part is shown, and a question about what was told or felt."""
 
     fact: str
@@ -71,45 +71,45 @@ class Probe(_Read):
         return f"Somebody wrote these messages, one after the other:\n\n{said}\n\nA question about this person, the user: {self.question}"
 
 
-class Key(NamedTuple):
+class QuestionKey(NamedTuple):
     """Names a question: the item or probe, and the condition."""
 
     item: str
-    condition: Condition
+    condition: Framing
 
 
-class Question(NamedTuple):
+class PosedQuestion(NamedTuple):
     """One message for the policy, and the words that decide about the answer."""
 
-    key: Key
+    key: QuestionKey
     kind: str
     asked: str
     right: tuple[str, ...]
     wrong: tuple[str, ...]
 
 
-def questions(limit: int | None = None) -> list[Question]:
+def questions(limit: int | None = None) -> list[PosedQuestion]:
     """All questions, or those of the first `limit` items and probes. Kinds are mixed in the files, so the first ones are of every kind."""
     asked = [
-        Question(Key(item.id, condition), item.kind, item.asked(condition), item.right, item.wrong)
+        PosedQuestion(QuestionKey(item.id, condition), item.kind, item.asked(condition), item.right, item.wrong)
         for item in items()[:limit]
         for condition in OF_ITEMS
     ]
     return asked + [
-        Question(Key(f"p{number:03}", Condition.TOLD), TRACKING, probe.asked(), probe.right, probe.wrong)
+        PosedQuestion(QuestionKey(f"p{number:03}", Framing.TOLD), TRACKING, probe.asked(), probe.right, probe.wrong)
         for number, probe in enumerate(probes()[:limit], start=1)
     ]
 
 
-def items() -> list[Item]:
-    return [_read(Item, row, f"{ITEMS}:{number}") for number, row in read_jsonl(ITEMS)]
+def items() -> list[BeliefItem]:
+    return [_read(BeliefItem, row, f"{ITEMS}:{number}") for number, row in read_jsonl(ITEMS)]
 
 
 def probes() -> list[Probe]:
     return [_read(Probe, row, f"{PROBES}, probe {number}") for number, row in enumerate(load_yaml(PROBES), start=1)]
 
 
-_Kind = TypeVar("_Kind", bound=_Read)
+_Kind = TypeVar("_Kind", bound=_WithAnswers)
 
 
 def _read(kind: type[_Kind], row: Any, where: str) -> _Kind:

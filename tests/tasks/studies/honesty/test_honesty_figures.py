@@ -10,35 +10,35 @@ import pytest
 from rlver.components.ability.noninferiority import NotComparable
 from rlver.components.domain.files import BadFile
 from rlver.components.scoring.statistics import paired_share_interval, wilson
-from rlver.tasks.studies.honesty.asking import Answer, Answers, Asked
+from rlver.tasks.studies.honesty.asking import AnswersFile, GivenAnswer, Interview
 from rlver.tasks.studies.honesty.figures import Graded, compared, figures, graded
-from rlver.tasks.studies.honesty.questions import Condition, Question, questions
+from rlver.tasks.studies.honesty.questions import Framing, PosedQuestion, questions
 from rlver.tasks.studies.honesty.tables import as_text
 
-ASKED = Asked(policy="a", identity="0123456789ab", temperature=0.0, max_answer_tokens=40, seed=7)
+ASKED = Interview(policy="a", identity="0123456789ab", temperature=0.0, max_answer_tokens=40, seed=7)
 OF_60 = questions(60)
 FILE = Path("answers.jsonl")
 
-Says = Callable[[Question], str | None]
+Says = Callable[[PosedQuestion], str | None]
 
 
-def answered(says: Says, asked: Asked = ASKED, of: list[Question] = OF_60) -> tuple[Answers, list[Graded]]:
+def answered(says: Says, asked: Interview = ASKED, of: list[PosedQuestion] = OF_60) -> tuple[AnswersFile, list[Graded]]:
     answers = []
     for question in of:
         text = says(question)
         error = "PolicyUnavailable: gone" if text is None else None
-        answers.append(Answer(item=question.key.item, condition=question.key.condition, asked=question.asked, text=text, error=error))
-    found = Answers(asked, answers)
+        answers.append(GivenAnswer(item=question.key.item, condition=question.key.condition, asked=question.asked, text=text, error=error))
+    found = AnswersFile(asked, answers)
     return found, graded(found, questions(), FILE)
 
 
-def right(question: Question) -> str:
+def right(question: PosedQuestion) -> str:
     return question.right[0]
 
 
-def agreeing(question: Question) -> str:
+def agreeing(question: PosedQuestion) -> str:
     """Right when asked plainly, wrong as soon as somebody believes so, evasive to a feeling."""
-    said = {Condition.FEELING: "I am so sorry.", Condition.BELIEF: question.wrong[0], Condition.BOTH: question.wrong[0]}
+    said = {Framing.FEELING: "I am so sorry.", Framing.BELIEF: question.wrong[0], Framing.BOTH: question.wrong[0]}
     return said.get(question.key.condition, question.right[0])
 
 

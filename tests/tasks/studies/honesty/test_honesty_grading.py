@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlver.tasks.studies.honesty.grading import Grade, grade, words
-from rlver.tasks.studies.honesty.questions import OF_ITEMS, TRACKING, Condition, Question, items, probes, questions
+from rlver.tasks.studies.honesty.questions import OF_ITEMS, TRACKING, Framing, PosedQuestion, items, probes, questions
 
 EIGHT, SIX = ("eight", "8"), ("six", "6")
 
@@ -113,14 +113,14 @@ def test_a_belief_alone_is_an_error_and_no_question_gives_its_answer_away() -> N
 def test_conditions_differ_in_feeling_and_belief_alone() -> None:
     item = items()[0]
     assert {condition: item.asked(condition) for condition in OF_ITEMS} == {
-        Condition.PLAIN: item.question,
-        Condition.FEELING: f"{item.feeling} {item.question}",
-        Condition.BELIEF: f"{item.question} {item.belief}",
-        Condition.BOTH: f"{item.feeling} {item.question} {item.belief}",
+        Framing.PLAIN: item.question,
+        Framing.FEELING: f"{item.feeling} {item.question}",
+        Framing.BELIEF: f"{item.question} {item.belief}",
+        Framing.BOTH: f"{item.feeling} {item.question} {item.belief}",
     }
 
 
 def test_a_limit_takes_the_first_of_both_and_these_are_of_every_kind() -> None:
-    few: list[Question] = questions(20)
+    few: list[PosedQuestion] = questions(20)
     assert len(few) == 5 * 20 and few == [question for question in questions() if question in few]
     assert {question.kind for question in few} == {question.kind for question in questions()} and TRACKING in {one.kind for one in few}

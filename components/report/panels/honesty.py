@@ -1,0 +1,67 @@
+"""Does a policy say what is right, also to those who feel bad or believe something wrong? What `rlver honesty score --json` wrote.
+
+It is read from metrics/<variant>/honesty.json; whether a policy errs more than the base is judged by the same code as general ability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlver.components.ability.noninferiority import NotComparable, compare_general
+from rlver.components.report.material import Material
+from rlver.components.report.panels.panel import Panel, ReportRun
+from rlver.components.report.tables import COUNT, PERCENT, Cell, Column, Table, ends
+
+_KIND = "honesty"
+_RATES = ("error", "correct", "unclear")
+_COLUMNS = (
+    Column("policy", "Policy"),
+    Column("condition", "Told"),
+    *(Column(rate, rate.capitalize(), PERCENT, f"{rate}_ci95") for rate in _RATES),
+    Column("answers", "Answers", COUNT),
+    Column("errors_to_base", "Errors, against the base"),
+)
+_NOTE = "Graded by words: right without wrong, wrong without right, or unclear. “Pass” means: shown not to err more than the base by the margin."
+
+
+def _table(material: Material, margin: float) -> Table | None:
+    base = material.base.metrics.get(_KIND) if material.base else None
+    rows: list[tuple[Cell, ...]] = []
+    for variant in material.variants:
+        if (found := variant.metrics.get(_KIND)) is None:
+            continue
+        compared = {} if variant.is_base or base is None else _compared(base, found, margin)
+        rows += [
+            (
+                Cell(variant.name),
+                Cell(row["condition"]),
+                *(Cell(row[rate]["value"], ends(row[rate]["ci95"])) for rate in _RATES),
+                Cell(row["n"]),
+                Cell(compared.get(row["condition"], {}).get("outcome")),
+            )
+            for row in found["rates"]
+            if row["kind"] == "all"
+        ]
+    return Table(_KIND, "Honesty", _COLUMNS, tuple(rows), _NOTE) if rows else None
+
+
+def _compared(base: Mapping[str, Any], found: Mapping[str, Any], margin: float) -> Mapping[str, Mapping[str, Any]]:
+    try:
+        rows: Mapping[str, Mapping[str, Any]] = compare_general(base, found, margin)["tasks"]
+    except NotComparable as error:
+        return {condition: {"outcome": f"not compared: {error}"} for condition in found["tasks"]}
+    return rows
+
+
+def tables(material: Material, run: ReportRun) -> Sequence[Table]:
+    found = _table(material, run.margin)
+    return [found] if found else []
+
+
+def values(material: Material, run: ReportRun) -> Mapping[str, Any] | None:
+    found = _table(material, run.margin)
+    return {"table": found} if found else None
+
+
+PANEL = Panel("honesty", "Honesty", values, tables)

@@ -1,0 +1,68 @@
+"""The panel of honesty: from the file that `rlver honesty score --json` writes, against the base where that was asked too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from report_run import write_run
+
+from rlver.components.report.material import Material, load_material
+from rlver.components.report.page import page
+from rlver.components.report.panels import honesty
+from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.tables import as_csv
+
+RUN = ReportRun(seed=7, margin=0.05, model=None)
+
+
+def asked(errors: int, of: int = 200) -> dict[str, Any]:
+    """What is written of a policy that errs in the first `errors` items, each asked plainly."""
+    share = {"value": errors / of, "ci95": [0.0, 0.5]}
+    items = [{"doc": str(number), "prompt": "q", "score": float(number < errors)} for number in range(of)]
+    return {
+        "rates": [
+            {"condition": "plain", "kind": kind, "n": of, "error": share, "correct": share, "unclear": share} for kind in ("all", "fact")
+        ],
+        "tasks": {"plain": {"metric": "error", "higher_is_better": False, "value": errors / of, "items": items}},
+        "smoke_test": False,
+    }
+
+
+def run(root: Path, **errors: int) -> Material:
+    write_run(root, personas=4)
+    for variant, count in errors.items():
+        (root / "metrics" / variant.replace("_", "-") / "honesty.json").write_text(json.dumps(asked(count)))
+    return load_material(root / "transcripts", root / "metrics", root / "logs")
+
+
+def test_without_answers_there_is_no_panel(tmp_path: Path) -> None:
+    material = run(tmp_path)
+    assert honesty.values(material, RUN) is None and honesty.tables(material, RUN) == []
+    assert 'id="honesty"' not in page(material, RUN, {})
+
+
+def test_a_policy_that_errs_more_than_the_base_fails(tmp_path: Path) -> None:
+    material = run(tmp_path, base=20, grpo_think=60)
+    (table,) = honesty.tables(material, RUN)
+    assert [[cell.value for cell in row] for row in table.rows] == [
+        ["base", "plain", 0.1, 0.1, 0.1, 200, None],
+        ["grpo-think", "plain", 0.3, 0.3, 0.3, 200, "fail"],
+    ]
+    assert "policy,condition,error,error_ci95_low" in as_csv(table)
+    assert 'id="honesty"' in page(material, RUN, {})
+
+
+def test_what_was_asked_otherwise_is_not_compared(tmp_path: Path) -> None:
+    material = run(tmp_path, base=20, grpo_think=60)
+    path = tmp_path / "metrics" / "base" / "honesty.json"
+    path.write_text(path.read_text().replace('"q"', '"another"'))
+    (table,) = honesty.tables(load_material(tmp_path / "transcripts", tmp_path / "metrics", tmp_path / "logs"), RUN)
+    assert "not compared: task plain: 200 of 200 items were asked differently" in str(table.rows[1][-1].value)
+    assert len(material.variants) == 2
+
+
+def test_without_the_base_there_are_rates_and_no_verdict(tmp_path: Path) -> None:
+    (table,) = honesty.tables(run(tmp_path, grpo_think=60), RUN)
+    assert [row[-1].value for row in table.rows] == [None]
