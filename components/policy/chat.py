@@ -55,15 +55,20 @@ class ChatFormat:
         """Tokens of a text."""
         return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    def of_messages(self, messages: Sequence[Mapping[str, str]], generation_prompt: bool = True) -> list[int]:
+        """A whole conversation, as the template renders it; a system message that it does not know goes in front of what follows it.
+
+        Raises whatever a template raises that takes no such order of roles.
+        """
+        if messages[0]["role"] == "system" and len(messages) > 1 and not self._takes_system:
+            system, first, *rest = messages
+            messages = [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+        ids = self.tokenizer.apply_chat_template(list(messages), tokenize=True, add_generation_prompt=generation_prompt, return_dict=False)
+        return list(ids)
+
     def _render(self, messages: list[dict[str, str]], generation_prompt: bool = True, system: str | None = None) -> list[int]:
         system = self.system if system is None else system
-        if self._takes_system:
-            messages = [{"role": "system", "content": system}, *messages]
-        else:
-            first, *rest = messages
-            messages = [{**first, "content": f"{system}\n\n{first['content']}"}, *rest]
-        ids = self.tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=generation_prompt, return_dict=False)
-        return list(ids)
+        return self.of_messages([{"role": "system", "content": system}, *messages], generation_prompt)
 
     @cached_property
     def _takes_system(self) -> bool:

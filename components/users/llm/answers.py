@@ -100,7 +100,7 @@ def _speech_faults(answer: SpeechAnswer, persona: Persona) -> Iterator[str]:
 
 def _text_faults(texts: dict[str, str]) -> Iterator[str]:
     for name, text in texts.items():
-        if fault := text_fault(text):
+        if fault := text_fault(text) if name == "message" else reason_fault(text):
             yield f"{name} {fault}"
 
 
@@ -198,6 +198,11 @@ def text_fault(text: str) -> str | None:
     if _LABEL.match(text):
         return "begins with a label"
     return None
+
+
+def reason_fault(text: str) -> str | None:
+    """The same for a text that nobody says aloud. Dots alone are what the form of an answer has in its place; a weak model gives them back."""
+    return text_fault(text) or ("must say something" if not text.strip(" \t\r\n.…。") else None)
 
 
 def message_fault(text: str, persona: Persona) -> str | None:

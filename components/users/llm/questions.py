@@ -24,7 +24,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Exchange, SimulatorUnavailable
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointRefused, EndpointUnavailable, Message, NotRecorded
-from rlver.components.users.llm.answers import AppraisalAnswer, CombinedAnswer, SpeechAnswer, UnparsableAnswer
+from rlver.components.users.llm.answers import NOTHING_AROUND, AppraisalAnswer, CombinedAnswer, SpeechAnswer, UnparsableAnswer
 from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters
 from rlver.components.users.llm.prompts import fill, persona_text, quoted, said
 
@@ -105,6 +105,9 @@ class LLMQuestions:
         return call_seed(self.persona.persona_id, seed, len(exchanges), step)
 
 
+_SEEDS = 2**31
+
+
 def call_seed(persona_id: str, seed: int, turn: int, step: str) -> int:
     """The seed of one call: a function of persona, dialogue seed, turn and step only. 31 bits, which every server takes."""
     return int.from_bytes(hashlib.sha256(f"{seed}|{persona_id}|{turn}|{step}".encode()).digest()[:4], "big") >> 1
@@ -126,10 +129,12 @@ async def ask(
     Raises SimulatorUnavailable when the endpoint gives no answer, or none of 1 + `max_repairs` that can be used. BudgetExceeded
     passes: it is no fault of this dialogue and must stop the run.
     """
-    asked, reason = request, ""
+    asked, reason, before = request, "", ""
     for attempt in range(1 + max_repairs):
         if attempt:
-            asked = _again(request, attempt, repair(reason))
+            # In other words each time: the same question at temperature 0 has the same answer.
+            asked = _again(request, attempt, repair(reason if reason != before else f"{reason} (as {attempt} times before)"))
+            before = reason
         try:
             return read(_whole(await endpoint.chat(asked)))
         except UnparsableAnswer as error:
@@ -141,13 +146,17 @@ async def ask(
 
 def _whole(answer: ChatAnswer) -> str:
     if answer.finish_reason == "length":
+        if not answer.text.lstrip().startswith(("{", "```")):
+            raise UnparsableAnswer(NOTHING_AROUND, answer.text)
         raise UnparsableAnswer("it was cut off because it was too long; be brief", answer.text)
     return answer.text
 
 
 def _again(request: ChatRequest, attempt: int, words: str) -> ChatRequest:
+    """The question with `words` after it, and another seed: with the same one a server may say the same again."""
     *before, last = request.messages
-    return replace(request, messages=(*before, Message(last.role, f"{last.content}\n\n{words}")), attempt=attempt)
+    seed = None if request.seed is None else (request.seed + attempt) % _SEEDS
+    return replace(request, messages=(*before, Message(last.role, f"{last.content}\n\n{words}")), attempt=attempt, seed=seed)
 
 
 class Openings:

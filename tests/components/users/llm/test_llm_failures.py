@@ -39,7 +39,8 @@ def test_a_repair_shows_the_reason_and_asks_under_another_key(step: str, persona
     dialogue = hold(simulator(endpoint), person)
     assert dialogue.error is None and dialogue.emotion_final == 52
     tries = [request for request in endpoint.requests if step_of(request) == step][:3]
-    assert [request.attempt for request in tries] == [0, 1, 2] and len({request.seed for request in tries}) == 1
+    assert [request.attempt for request in tries] == [0, 1, 2]
+    assert len({request.seed for request in tries}) == len({request.messages[1].content for request in tries}) == 3, "never the same again"
     for request in tries[1:]:
         assert request.messages[0] == tries[0].messages[0] and [message.role for message in request.messages] == ["system", "user"]
         added = request.messages[1].content.removeprefix(tries[0].messages[1].content)
@@ -72,6 +73,19 @@ def test_an_answer_that_was_cut_off_is_not_used_though_it_can_be_read(english: P
     endpoint = ScriptedEndpoint(finish_reason="length")
     dialogue = hold(simulator(endpoint), english)
     assert dialogue.error and dialogue.error.endswith("it was cut off because it was too long; be brief")
+
+
+def test_an_answer_that_was_cut_off_and_is_no_json_is_told_what_to_write(english: Persona) -> None:
+    endpoint = ScriptedEndpoint(lambda request: "The person's emotion before the last reply: 40 of 100.", finish_reason="length")
+    assert str(hold(simulator(endpoint), english).error).endswith("the last: must be exactly one JSON object with nothing around it")
+
+
+def test_the_form_of_an_answer_given_back_is_no_answer(english: Persona) -> None:
+    blank = dict.fromkeys(("content", "target", "activity", "feeling"), "...")
+    endpoint = ScriptedEndpoint(lambda request: json.dumps({**blank, "change": 5}) if step_of(request) == "appraise" else usual(request))
+    assert str(hold(simulator(endpoint), english).error).endswith("the last: content must say something")
+    endpoint = ScriptedEndpoint(lambda request: json.dumps(speech(draft="…")) if step_of(request) == "speak" else usual(request))
+    assert str(hold(simulator(endpoint), english).error).endswith("the last: draft must say something")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +139,7 @@ def test_sessions_are_independent(english: Persona) -> None:
 def test_the_tag_names_prompts_and_models() -> None:
     tag = simulator(ScriptedEndpoint(), difficulty="challenging").tag
     assert (tag.kind, tag.difficulty) == ("llm", "challenging")
-    assert tag.version.startswith("llm-1 prompts=v1-") and tag.version.endswith(" appraiser=appraiser-1 speaker=speaker-1")
+    assert tag.version.startswith("llm-2 prompts=v1-") and tag.version.endswith(" appraiser=appraiser-1 speaker=speaker-1")
     assert simulator(ScriptedEndpoint(), ONE_CALL).tag.version.endswith(" combined=appraiser-1")
 
 

@@ -1,0 +1,1 @@
+"""`rlver serve policy`: a policy of this project behind an OpenAI-compatible chat address."""

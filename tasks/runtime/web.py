@@ -1,0 +1,162 @@
+"""Small HTTP servers of our own on a loopback port: who may talk to one, how much they may send, and how long they may keep a connection.
+
+A web page of somebody else that is open in a browser of this machine can reach such a server. It cannot name our host without being found
+out (DNS rebinding), and it cannot send JSON without asking first, which is never granted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable
+from ipaddress import ip_address
+from socket import socket
+
+import h11
+import uvicorn
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+PATIENCE_S = 10.0  # for the head and for the body of a request, and for reading what was answered
+MOST_CONNECTIONS = 100  # at once, with as many again that wait to be let in: far below the files that a process may open
+
+
+class Gone(Exception):
+    """The client left before the request was whole."""
+
+
+def hosts_of(host: str, port: int) -> frozenset[str]:
+    """How a client may name a server that listens at `host`."""
+    own = f"[{host}]" if ":" in host else host
+    names = (own.lower(), "127.0.0.1", "localhost", "[::1]")
+    return frozenset(name if bare else f"{name}:{port}" for name in names for bare in {False, port == 80})  # browsers leave 80 out
+
+
+def check_host(host: str) -> None:
+    """Raises ValueError for what nobody could be told to open."""
+    try:
+        address = ip_address(host)
+    except ValueError as error:
+        raise ValueError(f"--host takes the number of an address of this machine, as 127.0.0.1, got {host!r}") from error
+    if address.is_unspecified:
+        raise ValueError(f"--host {host} is every address at once: name the one that the others will open")
+
+
+def refusal_of(method: str, headers: Headers, hosts: frozenset[str]) -> tuple[int, str] | None:
+    """Status and reason for a request that does not come from our own page or from a program; None for one that may go on."""
+    if headers.get("host", "").lower() not in hosts:
+        return 421, "This server is not known under that name."
+    asks = method in ("GET", "HEAD")
+    is_followed_link = asks and headers.get("sec-fetch-mode") == "navigate"
+    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and not is_followed_link:
+        return 403, "Requests of other pages are not answered."
+    if not all(origin.lower() == f"http://{headers['host'].lower()}" for origin in headers.getlist("origin")):
+        return 403, "Requests of other pages are not answered."
+    if not asks and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return 415, "JSON is expected."
+    return None
+
+
+def same(given: str, key: str) -> bool:
+    """Whether a key is the right one; how long that takes tells nothing about it."""
+    return secrets.compare_digest(given.encode("utf-8", "surrogatepass"), key.encode())
+
+
+async def whole_body(receive: Receive, most_bytes: int) -> bytes | None:
+    """The body of a request, or None when it is too long. Raises Gone."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Gone
+        body += message.get("body", b"")
+        if len(body) > most_bytes:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def again(body: bytes, receive: Receive) -> Receive:
+    """Gives the body once, and then whatever comes."""
+    waiting: Iterable[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def given() -> Message:
+        for message in waiting:
+            return message
+        return await receive()
+
+    return given
+
+
+def config_of(guarded: ASGIApp, host: str, port: int) -> uvicorn.Config:
+    """How it is served: one process, which believes no proxy and waits for nobody."""
+    return uvicorn.Config(
+        guarded,
+        host=host,
+        port=port,
+        http=Impatient,
+        ws="none",
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=2,
+    )
+
+
+class Impatient(H11Protocol):
+    """Hangs up on a client that does not say whole what it wants, or does not read what it is told: each holds one of few connections.
+
+    Where there are too many, the one that has been waited for longest goes at once, so that the next person is always let in.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._since_s = self.loop.time()
+        self._next_look = self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
+        here = [one for one in self.connections if isinstance(one, Impatient) and not one.transport.is_closing()]
+        if len(here) > MOST_CONNECTIONS:
+            min(here, key=lambda one: (one._is_ours_to_move(), one._since_s)).transport.abort()
+
+    def _is_ours_to_move(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete and not self.flow.write_paused
+
+    def _look_again(self, last: object) -> None:
+        """`last`: what was being answered when it was looked before."""
+        if self.cycle is last and not self._is_ours_to_move():
+            self.transport.abort()
+        else:
+            self._next_look = self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
+
+    def send_400_response(self, msg: str) -> None:
+        """To a body that breaks HTTP too: uvicorn would let the page answer as well, and fail at that."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._next_look.cancel()
+        super().connection_lost(exc)
+
+
+class Announced(uvicorn.Server):
+    """Says where it is once it listens; `stops` is called when it is told to stop, before it waits for what is under way."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], stops: Callable[[], None] = lambda: None) -> None:
+        super().__init__(config)
+        self._announce, self._stops = announce, stops
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        self._stops()
+        await super().shutdown(sockets)
