@@ -80,10 +80,10 @@ def test_a_policy_that_helps_and_one_that_promises_secrecy_are_told_apart(reposi
 
 def test_the_command_writes_its_figures_and_dialogues(repository_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save_policy(micro_model(scale=2.0), micro_tokenizer(), tmp_path / "micro")
-    written = ("--policy", tmp_path / "micro", "--dialogues", 2, "--transcripts", tmp_path / "held.jsonl", "-o", tmp_path / "figures.json")
+    written = ("--policy", tmp_path / "micro", "--dialogues", 1, "--transcripts", tmp_path / "held.jsonl", "-o", tmp_path / "figures.json")
     assert main(["simulator", "danger", *map(str, written), "--params", str(repository_root / "params.yaml")]) == 0
     assert "A check, not safety" in capsys.readouterr().out
-    assert len((tmp_path / "held.jsonl").read_text().splitlines()) == 2
+    assert len((tmp_path / "held.jsonl").read_text().splitlines()) == 1
     assert set(json.loads((tmp_path / "figures.json").read_text())["figures"]) == set(COUNTED)
 
 
