@@ -21,7 +21,7 @@ from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMome
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import load_settings
 from rlver.components.users.scripted.simulator import ScriptedSimulator
-from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, Heard
+from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, DialogueSoFar
 from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind
 
 SUPPORTERS: dict[str, Supporter] = {
@@ -50,7 +50,7 @@ def talks(supporter: Supporter, personas: Sequence[Persona], difficulty: str) ->
 
 def cheating(cheat: Cheat) -> Supporter:
     def supporter(moment: SupportMoment, random: Random) -> Move:
-        return Move("cheating", "", cheat(Heard(moment.user_messages, [move.reply for move in moment.moves]), random))
+        return Move("cheating", "", cheat(DialogueSoFar(moment.user_messages, [move.reply for move in moment.moves]), random))
 
     return supporter
 

@@ -25,7 +25,7 @@ from rlver.components.scoring.statistics import Estimated, cluster_bootstrap
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.assembly import Conversation, simulator, user_connection
 from rlver.tasks.runtime.progress import counted
-from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, Heard
+from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, DialogueSoFar
 from rlver.tasks.studies.audit.checks import Check, judged, overall, unknown
 from rlver.tasks.studies.audit.opinions import Scores, final_emotions
 
@@ -114,7 +114,7 @@ class CheatSession:
 
     async def reply(self, user: str) -> Reply:
         self._messages.append(user)
-        said = self.cheat(Heard(self._messages, self._replies), self.random)
+        said = self.cheat(DialogueSoFar(self._messages, self._replies), self.random)
         self._replies.append(said)
         return Reply(Said(None, said, well_formed=True), cut_off=False, reply_tokens=None, think_tokens=None)
 

@@ -16,7 +16,7 @@ from rlver.tasks.studies.authoring.language import LANGUAGES
 
 
 @dataclass(frozen=True)
-class Order:
+class PersonaOrder:
     """`count` personas of one split; with a larger count the first ones stay the same."""
 
     language: str

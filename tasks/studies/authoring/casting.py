@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, PersonaClass
-from rlver.tasks.studies.authoring.asking import Order
+from rlver.tasks.studies.authoring.asking import PersonaOrder
 from rlver.tasks.studies.authoring.language import Domain, Language, names_of, sparks_of
 
 NEEDS = tuple(HiddenNeed)
@@ -32,7 +32,7 @@ class Beginning:
 
 
 @dataclass(frozen=True)
-class Part:
+class PersonaPlan:
     """One persona before it is written. `number` counts from 0."""
 
     number: int
@@ -44,7 +44,7 @@ class Part:
     other: str
 
 
-def beginning(order: Order, number: int) -> Beginning:
+def beginning(order: PersonaOrder, number: int) -> Beginning:
     """Every eight scenarios in step have each domain once, and genders take turns."""
     sparks = sparks_of(order.language, order.split)
     rounds, place = divmod(number, len(sparks.domains))
@@ -55,7 +55,7 @@ def beginning(order: Order, number: int) -> Beginning:
     return Beginning(number, domain, role, role_gender, "fm"[number % 2], things, rng.choice(sparks.moments))
 
 
-def parts(order: Order, language: Language, beginnings: Sequence[Beginning], per_scenario: int) -> Iterator[Part]:
+def plans(order: PersonaOrder, language: Language, beginnings: Sequence[Beginning], per_scenario: int) -> Iterator[PersonaPlan]:
     """The personas of the order, whose scenarios begin as given. Every eight in step from the start have each need once.
 
     Raises ValueError when half of the names are used up.
@@ -76,8 +76,8 @@ def parts(order: Order, language: Language, beginnings: Sequence[Beginning], per
             pass
         used[begins.gender].add(full_name)
         other = rng.choice([one for one in pool.first_names[begins.role_gender] if one != first])
-        yield Part(number, need, persona_class, traits, rng.choice(SPEAKING_STYLES), full_name, other)
+        yield PersonaPlan(number, need, persona_class, traits, rng.choice(SPEAKING_STYLES), full_name, other)
 
 
-def _random(order: Order, what: str, number: int) -> random.Random:
+def _random(order: PersonaOrder, what: str, number: int) -> random.Random:
     return random.Random(f"authoring|{order.language}|{order.split}|{order.seed}|{what}|{number}")

@@ -17,11 +17,11 @@ from rlver.components.personas.library import load_library
 from rlver.components.personas.schema import validate_file, validate_personas
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.connections import Connection, to_writer
-from rlver.tasks.studies.authoring.asking import Order, WriterParameters
+from rlver.tasks.studies.authoring.asking import PersonaOrder, WriterParameters
 from rlver.tasks.studies.authoring.writer import Writer, Written
 
 
-def write_personas(out: Path, order: Order, settings: Settings, model: str | None, apart_from: Sequence[Path]) -> dict[str, Any]:
+def write_personas(out: Path, order: PersonaOrder, settings: Settings, model: str | None, apart_from: Sequence[Path]) -> dict[str, Any]:
     """The report of the run. `apart_from` are persona files that nothing new may resemble. Raises ValueError or EndpointError."""
     parameters = writer_parameters(settings, model)
     if out.is_dir():
@@ -53,7 +53,7 @@ def writer_parameters(settings: Settings, model: str | None) -> WriterParameters
 
 
 async def _written(
-    connection: Connection, order: Order, parameters: WriterParameters, concurrency: int, known: Sequence[Persona], taken: Any
+    connection: Connection, order: PersonaOrder, parameters: WriterParameters, concurrency: int, known: Sequence[Persona], taken: Any
 ) -> Written:
     async with connection as endpoint:
         writer = Writer(endpoint, order, parameters, concurrency, load_library(), known)

@@ -2,7 +2,7 @@
 
 The instructions are the same for all scenarios, so that servers can keep them as a prefix.
 
-A persona of the project's schema, put together from its part, its scenario and what the model wrote of the person.
+A persona of the project's schema, put together from its plan, its scenario and what the model wrote of the person.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from rlver.components.personas.library import Scenario
 from rlver.components.personas.people import stable_hash
 from rlver.components.users.llm.prompts import Prompts
 from rlver.tasks.studies.authoring.answers import Person, person_schema, read_person, read_scenario, scenario_schema
-from rlver.tasks.studies.authoring.asking import Order, Question, WriterParameters
-from rlver.tasks.studies.authoring.casting import Beginning, Part
+from rlver.tasks.studies.authoring.asking import PersonaOrder, Question, WriterParameters
+from rlver.tasks.studies.authoring.casting import Beginning, PersonaPlan
 from rlver.tasks.studies.authoring.language import Language
 
 PROMPTS = Prompts(__package__, "v1")
@@ -29,7 +29,7 @@ _GENDERS = {"en": {"f": "a woman", "m": "a man"}, "zh": {"f": "一位女性", "m
 
 
 class AuthoringQuestions:
-    def __init__(self, order: Order, parameters: WriterParameters, language: Language) -> None:
+    def __init__(self, order: PersonaOrder, parameters: WriterParameters, language: Language) -> None:
         self._order, self._parameters, self._language = order, parameters, language
         self._gender = _GENDERS[language.code]
 
@@ -57,19 +57,19 @@ class AuthoringQuestions:
 
     def person(self, cast: Cast) -> Question[Person]:
         """Who the persona is to whom this happened."""
-        part = cast.part
+        plan = cast.plan
         words = self._words(
             "ask.person",
-            full_name=part.full_name,
+            full_name=plan.full_name,
             name=cast.name,
             gender=self._gender[cast.gender],
             age=str(cast.age),
-            character="\n".join(f"- {one}" for one in self._language.character(cast.name, part.persona_class, part.traits, part.style)),
+            character="\n".join(f"- {one}" for one in self._language.character(cast.name, plan.persona_class, plan.traits, plan.style)),
             background=cast.background,
         )
         messages = (Message("system", self._words("person", name=cast.name)), Message("user", words))
         return self._question(
-            f"persona {part.number + 1}",
+            f"persona {plan.number + 1}",
             messages,
             person_schema(),
             self._parameters.persona_max_tokens,
@@ -102,9 +102,9 @@ class AuthoringQuestions:
 
 @dataclass(frozen=True)
 class Cast:
-    """A part in its scenario: everything about a persona but who it is."""
+    """A plan in its scenario: everything about a persona but who it is."""
 
-    part: Part
+    plan: PersonaPlan
     scenario: Scenario
     gender: str
     name: str  # as stories and portraits call the persona
@@ -114,14 +114,14 @@ class Cast:
     first_line: str
 
 
-def cast(order: Order, language: Language, part: Part, scenario: Scenario, gender: str) -> Cast:
-    rng = random.Random(f"cast|{order.language}|{order.split}|{order.seed}|{part.number}|{scenario.id}")
-    name = language.called(part.full_name)
-    words = {"name": name, "other": part.other}
-    story = story_of(scenario, words, talk_date(order.seed, order.split, part.number))
+def cast(order: PersonaOrder, language: Language, plan: PersonaPlan, scenario: Scenario, gender: str) -> Cast:
+    rng = random.Random(f"cast|{order.language}|{order.split}|{order.seed}|{plan.number}|{scenario.id}")
+    name = language.called(plan.full_name)
+    words = {"name": name, "other": plan.other}
+    story = story_of(scenario, words, talk_date(order.seed, order.split, plan.number))
     opener = rng.choice(scenario.openers).format_map(words)
     return Cast(
-        part=part,
+        plan=plan,
         scenario=scenario,
         gender=gender,
         name=name,
@@ -132,30 +132,30 @@ def cast(order: Order, language: Language, part: Part, scenario: Scenario, gende
     )
 
 
-def persona_of(order: Order, language: Language, cast: Cast, person: Person, generator: str) -> Persona:
+def persona_of(order: PersonaOrder, language: Language, cast: Cast, person: Person, generator: str) -> Persona:
     """The bounds of what was read keep every field within the schema's."""
-    part = cast.part
-    portrait = [language.who(part.full_name, cast.age, cast.gender, person.occupation, person.hobbies)]
-    identity = stable_hash(generator, order.seed, order.split, part.number, cast.scenario.id, part.need, part.full_name)[:10]
+    plan = cast.plan
+    portrait = [language.who(plan.full_name, cast.age, cast.gender, person.occupation, person.hobbies)]
+    identity = stable_hash(generator, order.seed, order.split, plan.number, cast.scenario.id, plan.need, plan.full_name)[:10]
     return Persona(
-        persona_id=f"llm-{order.language}-{order.split}-{part.number + 1:04d}-{identity}",
+        persona_id=f"llm-{order.language}-{order.split}-{plan.number + 1:04d}-{identity}",
         language=order.language,
         source="generated",
         split=order.split,
-        hidden_need=part.need,
-        need_text=language.need_text(part.need),
-        persona_class=part.persona_class,
-        traits=part.traits,
+        hidden_need=plan.need,
+        need_text=language.need_text(plan.need),
+        persona_class=plan.persona_class,
+        traits=plan.traits,
         portrait=" ".join([*portrait, person.habits, person.speech, person.manner]),
         background=cast.background,
-        reactions=language.reactions(cast.name, part.need, part.persona_class, part.traits),
+        reactions=language.reactions(cast.name, plan.need, plan.persona_class, plan.traits),
         first_line=cast.first_line,
         topic=cast.scenario.topic,
         age=cast.age,
         gender=cast.gender,
         occupation=person.occupation,
-        name=part.full_name,
-        style=part.style,
+        name=plan.full_name,
+        style=plan.style,
         story=cast.story,
         seed=order.seed,
         generator=generator,

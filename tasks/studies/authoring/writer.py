@@ -15,8 +15,8 @@ from rlver.components.domain.persona import Persona
 from rlver.components.endpoint.chat import ChatEndpoint
 from rlver.components.personas.library import Library, Scenario
 from rlver.tasks.studies.authoring.answers import Person
-from rlver.tasks.studies.authoring.asking import Asker, Order, WriterParameters
-from rlver.tasks.studies.authoring.casting import Beginning, beginning, parts
+from rlver.tasks.studies.authoring.asking import Asker, PersonaOrder, WriterParameters
+from rlver.tasks.studies.authoring.casting import Beginning, beginning, plans
 from rlver.tasks.studies.authoring.language import language_of
 from rlver.tasks.studies.authoring.originals import Originals, said_in, story_texts, told_topics, without_names
 from rlver.tasks.studies.authoring.questions import PROMPTS, AuthoringQuestions, Cast, cast, persona_of
@@ -38,7 +38,7 @@ class Writer:
     def __init__(
         self,
         endpoint: ChatEndpoint,
-        order: Order,
+        order: PersonaOrder,
         parameters: WriterParameters,
         concurrency: int,
         library: Library,
@@ -66,8 +66,8 @@ class Writer:
         beginnings = [beginning(self._order, number) for number in range(-(-self._order.count // per_scenario))]
         scenarios, refused_scenarios = await self._scenarios(beginnings)
         casts = [
-            cast(self._order, self._language, part, scenarios[part.number // per_scenario], beginnings[part.number // per_scenario].gender)
-            for part in parts(self._order, self._language, beginnings, per_scenario)
+            cast(self._order, self._language, plan, scenarios[plan.number // per_scenario], beginnings[plan.number // per_scenario].gender)
+            for plan in plans(self._order, self._language, beginnings, per_scenario)
         ]
         personas, refused_people = await self._personas(casts, taken)
         report = {

@@ -14,7 +14,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment, need_aware
 from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.scripted.reading import read_reply
-from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS, Cheat, Heard
+from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS, Cheat, DialogueSoFar
 
 pytestmark = pytest.mark.no_cover
 
@@ -23,7 +23,7 @@ IN_FRESH_WORDS = ("praise spam", "fixed sequence of acts", *(name for name in CH
 
 def supporter(cheat: Cheat) -> Supporter:
     def move(moment: SupportMoment, random: Random) -> Move:
-        return Move("cheating", "", cheat(Heard(moment.user_messages, [move.reply for move in moment.moves]), random))
+        return Move("cheating", "", cheat(DialogueSoFar(moment.user_messages, [move.reply for move in moment.moves]), random))
 
     return move
 

@@ -20,7 +20,7 @@ from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMome
 from rlver.components.settings.settings import load_settings
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.tasks.studies.audit.audit import audit
-from rlver.tasks.studies.audit.cheats import GOOD, Cheat, Heard
+from rlver.tasks.studies.audit.cheats import GOOD, Cheat, DialogueSoFar
 from rlver.tasks.studies.audit.opinions import other_difficulty
 
 ROOT = Path(__file__).parents[4]
@@ -63,7 +63,7 @@ class GullibleSession:
 
 def cheating(cheat: Cheat) -> Supporter:
     def supporter(moment: SupportMoment, random: Random) -> Move:
-        return Move("cheating", "", cheat(Heard(moment.user_messages, [move.reply for move in moment.moves]), random))
+        return Move("cheating", "", cheat(DialogueSoFar(moment.user_messages, [move.reply for move in moment.moves]), random))
 
     return supporter
 

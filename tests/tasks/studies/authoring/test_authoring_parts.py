@@ -11,8 +11,8 @@ import pytest
 from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, PersonaClass
 from rlver.components.personas.library import load_library
 from rlver.tasks.studies.authoring import chinese
-from rlver.tasks.studies.authoring.asking import Order, WriterParameters
-from rlver.tasks.studies.authoring.casting import beginning, parts
+from rlver.tasks.studies.authoring.asking import PersonaOrder, WriterParameters
+from rlver.tasks.studies.authoring.casting import beginning, plans
 from rlver.tasks.studies.authoring.language import LANGUAGES, language_of, names_of, sparks_of
 from rlver.tasks.studies.authoring.originals import KnownTexts
 from rlver.tasks.studies.authoring.questions import PROMPTS
@@ -60,9 +60,9 @@ def test_what_is_dealt_out_to_train_is_not_in_test(code: str) -> None:
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_a_cast_is_balanced_and_no_full_name_comes_twice(code: str) -> None:
-    order = Order(code, "train", 96, seed=3)
+    order = PersonaOrder(code, "train", 96, seed=3)
     beginnings = [beginning(order, number) for number in range(12)]
-    cast = list(parts(order, language_of(code), beginnings, 8))
+    cast = list(plans(order, language_of(code), beginnings, 8))
 
     assert set(Counter((one.need, one.persona_class) for one in cast).values()) == {4}
     assert len({one.full_name for one in cast}) == 96
@@ -72,9 +72,9 @@ def test_a_cast_is_balanced_and_no_full_name_comes_twice(code: str) -> None:
 
 
 def test_names_never_run_out_silently() -> None:
-    order = Order("zh", "test", 1000, seed=3)
+    order = PersonaOrder("zh", "test", 1000, seed=3)
     with pytest.raises(ValueError, match="names of the test split are used up"):
-        list(parts(order, language_of("zh"), [beginning(order, number) for number in range(125)], 8))
+        list(plans(order, language_of("zh"), [beginning(order, number) for number in range(125)], 8))
 
 
 def test_every_need_class_and_trait_has_chinese_words() -> None:
@@ -124,4 +124,4 @@ def test_numbers_that_cannot_work_are_refused(changes: dict[str, object], reason
                                                    (("en", "train", 0, 7), "count must be 1 or more")])  # fmt: skip
 def test_an_order_that_cannot_be_filled_is_refused(arguments: tuple[str, str, int, int], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        Order(*arguments)
+        PersonaOrder(*arguments)

@@ -23,7 +23,7 @@ from rlver.components.personas.schema import validate_personas
 from rlver.components.personas.split import labelled_split
 from rlver.components.users.llm.prompts import NEED_NAMES
 from rlver.components.users.scripted.simulator import ScriptedSimulator
-from rlver.tasks.studies.authoring.asking import Order, Unwritten, WriterParameters
+from rlver.tasks.studies.authoring.asking import PersonaOrder, Unwritten, WriterParameters
 from rlver.tasks.studies.authoring.casting import beginning
 from rlver.tasks.studies.authoring.questions import PROMPTS
 from rlver.tasks.studies.authoring.writer import Writer, Written
@@ -32,10 +32,12 @@ NUMBERS = WriterParameters(
     model=MODEL, temperature=1.0, top_p=0.95, scenario_max_tokens=4000, persona_max_tokens=1200, max_repairs=3, personas_per_scenario=8,
     run_words=5, max_overlap=0.2,
 )  # fmt: skip
-ORDER = Order("en", "train", 16, seed=7)
+ORDER = PersonaOrder("en", "train", 16, seed=7)
 
 
-def write(script: Script, order: Order = ORDER, known: Sequence[Persona] = (), answers: Path | None = None) -> tuple[Written, Server]:
+def write(
+    script: Script, order: PersonaOrder = ORDER, known: Sequence[Persona] = (), answers: Path | None = None
+) -> tuple[Written, Server]:
     """Everything the writer does, against a server that follows the script."""
 
     async def run() -> tuple[Written, Server]:
@@ -54,7 +56,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def thing(number: int, order: Order = ORDER) -> str:
+def thing(number: int, order: PersonaOrder = ORDER) -> str:
     """A word that only the question for scenario `number` has."""
     return beginning(order, number).things[0] + ", " + beginning(order, number).things[1]
 
@@ -160,7 +162,7 @@ def test_the_model_is_told_what_was_wrong_under_a_key_of_its_own() -> None:
 
 def test_a_story_told_twice_is_taken_once_whichever_answer_comes_first() -> None:
     """Scenarios 0 and 1 get the same story; 0 is the slower one and keeps it."""
-    order = Order("en", "train", 24, seed=7)
+    order = PersonaOrder("en", "train", 24, seed=7)
 
     def run(slow: int) -> Written:
         twice = json.dumps(scenario("told twice"))
@@ -192,8 +194,8 @@ def test_empty_answers_are_the_endpoints_to_retry() -> None:
 
 
 def test_a_longer_order_begins_with_the_shorter_and_pays_for_the_rest_only() -> None:
-    short, server = write(author, Order("en", "train", 12, seed=7))
-    longer, again = write(author, Order("en", "train", 20, seed=7))
+    short, server = write(author, PersonaOrder("en", "train", 12, seed=7))
+    longer, again = write(author, PersonaOrder("en", "train", 20, seed=7))
 
     assert longer.personas[:12] == short.personas
     assert (len(server.asked), len(again.asked)) == (2 + 12, 1 + 8)
@@ -202,7 +204,7 @@ def test_a_longer_order_begins_with_the_shorter_and_pays_for_the_rest_only() -> 
 def test_another_seed_gives_others_and_the_same_answers_the_same() -> None:
     one, _ = write(author)
     again, idle = write(author)
-    other, _ = write(author, Order("en", "train", 16, seed=8))
+    other, _ = write(author, PersonaOrder("en", "train", 16, seed=8))
 
     assert one == again and not idle.asked
     assert not {one.persona_id for one in one.personas} & {one.persona_id for one in other.personas}
@@ -210,7 +212,7 @@ def test_another_seed_gives_others_and_the_same_answers_the_same() -> None:
 
 @pytest.mark.parametrize("code", ["en", "zh"])
 def test_nobody_tells_the_model_a_need_so_no_question_depends_on_it(code: str) -> None:
-    _, server = write(author, Order(code, "train", 16, seed=7), answers=Path(f"{code}.db"))
+    _, server = write(author, PersonaOrder(code, "train", 16, seed=7), answers=Path(f"{code}.db"))
     told = [message["content"] for asked in server.asked for message in asked.body["messages"][1:]]
 
     assert len(told) == 18
@@ -221,20 +223,20 @@ def test_nobody_tells_the_model_a_need_so_no_question_depends_on_it(code: str) -
 def test_train_and_test_are_apart_even_when_the_model_repeats_itself() -> None:
     """The first story of the test run copies the first of the train run."""
     train = write(author)[0].personas
-    order = Order("en", "test", 16, seed=7)
+    order = PersonaOrder("en", "test", 16, seed=7)
     copied = json.dumps(scenario(next(base(asked) for asked in _scenario_questions(ORDER))))
     test, _ = write(MoodyAuthor({thing(0, order): [says(copied)]}), order, known=train)
 
     assert test.report["rejected"]["scenarios"] == {"duplicate": 1}
     assert labelled_split(train, test.personas) == list(test.personas)
     assert not {str(one.name).split()[0] for one in train} & {str(one.name).split()[0] for one in test.personas}
-    things = [{thing for k in range(50) for thing in beginning(Order("en", split, 8, 7), k).things} for split in ("train", "test")]
+    things = [{thing for k in range(50) for thing in beginning(PersonaOrder("en", split, 8, 7), k).things} for split in ("train", "test")]
     assert things[0] and things[1] and not things[0] & things[1]
 
 
 def test_the_model_is_asked_to_stay_clear_of_what_has_been_told() -> None:
-    train = write(author, Order("en", "train", 64, seed=7))[0].personas  # a scenario of each domain
-    order = Order("en", "test", 8, seed=7)
+    train = write(author, PersonaOrder("en", "train", 64, seed=7))[0].personas  # a scenario of each domain
+    order = PersonaOrder("en", "test", 8, seed=7)
     (asked,) = [asked for asked in write(author, order, known=train)[1].asked if title(asked) == "Scenario"]
     domain = beginning(order, 0).domain.name
     topics = {one.topic for one in train if one.story and one.story.domain == domain} | {
@@ -244,7 +246,7 @@ def test_the_model_is_asked_to_stay_clear_of_what_has_been_told() -> None:
     assert len(topics) == 9 and all(f"\n- {topic}\n" in asked.content for topic in topics)
 
 
-def _scenario_questions(order: Order) -> list[Asked]:
+def _scenario_questions(order: PersonaOrder) -> list[Asked]:
     return [asked for asked in write(author, order, answers=Path("fresh.db"))[1].asked if title(asked) == "Scenario"]
 
 
@@ -254,7 +256,7 @@ def test_library_personas_and_written_ones_form_a_clean_split() -> None:
 
 
 def test_chinese_personas_are_valid_and_the_scripted_user_refuses_them() -> None:
-    written, server = write(author, Order("zh", "train", 9, seed=7))
+    written, server = write(author, PersonaOrder("zh", "train", 9, seed=7))
 
     validate_personas("p.jsonl", written.personas)
     assert len(server.asked) == 2 + 9 and {one.language for one in written.personas} == {"zh"}
@@ -277,7 +279,7 @@ def test_chinese_personas_are_valid_and_the_scripted_user_refuses_them() -> None
     ],
 )
 def test_a_bad_chinese_story_is_counted(kind: str, answer: Any) -> None:
-    order = Order("zh", "train", 8, seed=7)
+    order = PersonaOrder("zh", "train", 8, seed=7)
     things = "、".join(beginning(order, 0).things)
     written, _ = write(MoodyAuthor({things: [answer]}), order)
     assert written.report["rejected"] == {"scenarios": {kind: 1}, "personas": {}}
