@@ -107,7 +107,18 @@ CARRIERS = ("rlver.components.endpoint", "rlver.components.settings")
 KINDS = ("rlver.components.domain.kinds", "rlver.components.domain.registry", "rlver.components.users")
 PLUMBING = tuple(
     f"rlver.tasks.runtime.{name}"
-    for name in ("checkpoints", "connections", "environment", "fingerprints", "processes", "progress", "servers", "stage", "terminal")
+    for name in (
+        "checkpoints",
+        "connections",
+        "environment",
+        "fingerprints",
+        "kept_secrets",
+        "processes",
+        "progress",
+        "servers",
+        "stage",
+        "terminal",
+    )
 )
 MOST_DECLARED = 1.3  # lines of the code a stage declares, as a multiple of the lines it can run
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import base64
 import os
 import re
-import secrets
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,9 @@ from uuid import uuid4
 
 from rlver.components.domain.printable import without_secrets
 from rlver.components.endpoint.parameters import origin
+from rlver.tasks.runtime.kept_secrets import find_key, new_key, read_dotenv
+from rlver.tasks.runtime.kept_secrets import keep_key as keep_key
+from rlver.tasks.runtime.kept_secrets import key_file as key_file
 
 QUIET = {
     # No telemetry, from this process or its children. MLflow takes only the word `true`.
@@ -79,7 +80,7 @@ def prepare(root: Path) -> Addresses:
 
     Call it before Prefect or MLflow is imported. A variable that is already set wins.
     """
-    for name, value in {**_dotenv(root / ".env"), **QUIET}.items():
+    for name, value in {**read_dotenv(root / ".env"), **QUIET}.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("PREFECT_HOME", str(root / ".prefect"))
     os.environ.setdefault("MLFLOW_TRACKING_URI", default_tracking_uri(root))
@@ -121,45 +122,13 @@ def policy_server_url(root: Path) -> str | None:
     A stage that was not started by `rlver` has not read the `.env` file yet, so this does.
     """
     name = "RLVER_POLICY_SERVER_URL"
-    return (os.environ.get(name) or _dotenv(root / ".env").get(name, "")).rstrip("/") or None
+    return (os.environ.get(name) or read_dotenv(root / ".env").get(name, "")).rstrip("/") or None
 
 
 def policy_server_key(root: Path, url: str) -> str | None:
     """The key of the vLLM server at `url`: RLVER_POLICY_SERVER_KEY for the user's own; a server started here has its key in a file."""
     own = url == policy_server_url(root) and _key_for(root, "RLVER_POLICY_SERVER_KEY", "RLVER_POLICY_SERVER_URL", url)
     return own or find_key(root / VLLM, url)
-
-
-def new_key() -> str:
-    """Of the form `user:password`, as Prefect wants it; nobody guesses it."""
-    return f"rlver:{secrets.token_urlsafe(32)}"
-
-
-def key_file(folder: Path, port: int) -> Path:
-    """Where the key of the server at a loopback port is kept: with one file a port, a key goes to the server it was made for."""
-    return folder / f"{port}.key"
-
-
-def keep_key(folder: Path, port: int) -> str:
-    """The key of the server to be started at `port`: the one of last time, so that browsers stay logged in; a new one where there is none or
-    others could read it. Its file is its owner's alone."""
-    file = key_file(folder, port)
-    if file.is_file() and not file.stat().st_mode & 0o077 and (key := file.read_text(encoding="utf-8").strip()):
-        return key
-    folder.mkdir(parents=True, exist_ok=True)
-    key = new_key()
-    handle, made = tempfile.mkstemp(dir=folder, prefix=file.name)  # of mode 600 from the start
-    with os.fdopen(handle, "w", encoding="utf-8") as kept:
-        kept.write(f"{key}\n")
-    Path(made).replace(file)
-    return key
-
-
-def find_key(folder: Path, url: str) -> str | None:
-    """The key that `folder` keeps for the server at `url`, which must be on this machine; None where it keeps none."""
-    here = re.fullmatch(r"http://(?:127\.0\.0\.1|localhost):(\d+)(?:/.*)?", url)
-    file = key_file(folder, int(here[1])) if here else None
-    return (file.read_text(encoding="utf-8").strip() or None) if file and file.is_file() else None
 
 
 def default_tracking_uri(root: Path) -> str:
@@ -249,7 +218,7 @@ def _key_for(root: Path, key: str, address: str, url: str) -> str | None:
 def _meant_for(root: Path, key: str, address: str) -> str | None:
     """The address that the key was set beside; None where there is none. A key of .env stays with the address of .env also where the
     process names another: `prepare` copies both into the process, one by one, so it is the key's value that tells where it is from."""
-    in_file = _dotenv(root / ".env")
+    in_file = read_dotenv(root / ".env")
     is_of_file = in_file.get(key) == _value(root, key)
     return (in_file.get(address) if is_of_file else None) or _value(root, address)
 
@@ -316,26 +285,4 @@ def set_debug() -> None:
 
 def _value(root: Path, name: str) -> str | None:
     """A variable of the process, or of .env: `dvc repro` starts stages without `prepare`."""
-    return os.environ.get(name) or _dotenv(root / ".env").get(name)
-
-
-def _dotenv(path: Path) -> dict[str, str]:
-    """NAME=value lines; blank lines and `#` lines are skipped, one pair of quotes around the value is taken off.
-
-    Raises ValueError for what no variable can be, without a word of it: it may be a key.
-    """
-    if not path.is_file():
-        return {}
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not UTF-8; save it with that encoding") from error
-    values = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        name, separator, value = line.strip().removeprefix("export ").partition("=")
-        if separator and not name.startswith("#"):
-            if not name.strip() or "\0" in line:
-                raise ValueError(f"{path}:{number}: expected NAME=value without null characters")
-            value = value.strip()
-            values[name.strip()] = value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
-    return {name: value for name, value in values.items() if value}
+    return os.environ.get(name) or read_dotenv(root / ".env").get(name)
