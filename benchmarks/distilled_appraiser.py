@@ -17,7 +17,7 @@ from rlver.components.users.distilled import ngrams
 from rlver.components.users.distilled.appraiser import appraisals
 from rlver.components.users.distilled.features import known_from, moments_of
 from rlver.components.users.distilled.folder import read_folder
-from rlver.components.users.distilled.model import Listening
+from rlver.components.users.distilled.model import FollowedDialogue
 from rlver.tasks.studies.distil.recordings import recorded
 
 
@@ -38,9 +38,9 @@ def main() -> None:
     begin, judged_alone = time.process_time(), 0
     for dialogue in dialogues:
         known = known_from(dialogue.hidden_need, dialogue.original, None)
-        listening = Listening(model, known.need)
+        followed = FollowedDialogue(model, known.need)
         for moment in moments_of(known, [turn.user for turn in dialogue.turns], [turn.assistant for turn in dialogue.turns]):
-            listening.judge(moment)
+            followed.judge(moment)
             judged_alone += 1
     alone = time.process_time() - begin
     print(f"{judged_alone} judgements without reasons in {alone:.1f} s of processor time: {judged_alone / max(alone, 1e-9):,.0f}/s")

@@ -16,7 +16,7 @@ from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag
 from rlver.components.users.distilled import features as columns
 from rlver.components.users.distilled.features import Known, known_from, moments_of
 from rlver.components.users.distilled.heads import Head
-from rlver.components.users.distilled.model import Distilled, Judgement, Listening
+from rlver.components.users.distilled.model import Distilled, FollowedDialogue, Judgement
 from rlver.components.users.distilled.ngrams import CLAUSE, Text, read
 
 KIND = "distilled"
@@ -69,16 +69,16 @@ class Follower:
     model: Distilled
     known: Known
     _heard: list[Exchange] = field(default_factory=list)
-    _listening: Listening = field(init=False)
+    _followed: FollowedDialogue = field(init=False)
 
     async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
         """See Appraiser; the emotion is read from the user's words. Raises UnfamiliarUser."""
         heard, self._heard = self._heard, []
         if not heard or list(exchanges[:-1]) != heard:
-            heard, self._listening = [], Listening(self.model, self.known.need)
+            heard, self._followed = [], FollowedDialogue(self.model, self.known.need)
         users, replies = [one.user for one in exchanges], [one.reply for one in exchanges]
         for moment in moments_of(self.known, users, replies)[len(heard) :]:
-            judgement = self._listening.judge(moment)
+            judgement = self._followed.judge(moment)
         self._heard = list(exchanges)
         last = exchanges[-1]
         evidence = tuple(_evidence(self.model, self.known.need, judgement, read(last.user), read(last.reply)))

@@ -56,7 +56,7 @@ class Judgement(NamedTuple):
 
 
 @dataclass
-class Listening:
+class FollowedDialogue:
     """One dialogue as the appraiser follows it. It remembers what the heads read of earlier replies and messages, and nothing else."""
 
     model: Distilled

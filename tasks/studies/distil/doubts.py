@@ -15,7 +15,7 @@ from rlver.components.domain.protocols import About, SimulatorUnavailable, Unfam
 from rlver.components.domain.transcript import Dialogue, StopReason, Turn
 from rlver.components.replay.reappraisal import APPRAISER, appraised
 from rlver.components.users.distilled.features import known_from, moments_of
-from rlver.components.users.distilled.model import Distilled, Listening
+from rlver.components.users.distilled.model import Distilled, FollowedDialogue
 from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
 
 KIND = "llm" + APPRAISER
@@ -36,10 +36,10 @@ def doubts(model: Distilled, dialogues: Iterable[Dialogue], personas: Mapping[st
 
 def _sure(model: Distilled, dialogue: Dialogue, persona: Persona | None) -> float:
     known = known_from(dialogue.hidden_need, dialogue.original, persona)
-    listening = Listening(model, known.need)
+    followed = FollowedDialogue(model, known.need)
     moments = moments_of(known, [turn.user for turn in dialogue.turns], [turn.assistant for turn in dialogue.turns])
     try:
-        every = [listening.judge(moment).sure for moment in moments]
+        every = [followed.judge(moment).sure for moment in moments]
     except UnfamiliarUser:
         return 0.0
     return sum(every) / len(every)
