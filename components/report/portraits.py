@@ -24,6 +24,7 @@ from rlver.components.report.tables import Ends, ends
 from rlver.components.scoring.acts import NO_ACTS
 from rlver.components.scoring.behaviour import share
 from rlver.components.scoring.portrait import portrait
+from rlver.components.scoring.statistics import by_cluster
 
 
 class Estimate(NamedTuple):
@@ -112,9 +113,8 @@ def with_portraits(material: Material, samples: int, seed: int) -> Material:
 
 def _unused(acts: Iterable[str], held_out: Sequence[Dialogue]) -> dict[str, Any]:
     """What a portrait leaves out because no reply did it: at another checkpoint one does, so here its frequency is a zero."""
-    replies: dict[str, list[float]] = {}
-    for persona, _, _ in replies_with_acts([dialogue for dialogue in held_out if dialogue.emotion_final is not None]):
-        replies.setdefault(persona, []).append(0.0)
+    scorable = [dialogue for dialogue in held_out if dialogue.emotion_final is not None]
+    replies = by_cluster((persona, 0.0) for persona, _, _ in replies_with_acts(scorable))
     return {act: {"frequency": share(replies, NO_ACTS)} for act in acts}
 
 

@@ -53,7 +53,7 @@ class Cell(NamedTuple):
     remark: str = ""
 
 
-class Shown(NamedTuple):
+class ShownCell(NamedTuple):
     """A cell for readers: its text, what stands beside it in small (the interval or the remark), and by what it is sorted."""
 
     text: str
@@ -73,7 +73,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
 
-    def lines(self) -> list[list[Shown]]:
+    def lines(self) -> list[list[ShownCell]]:
         """The rows as readers see them."""
         return [[_shown(column, cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
 
@@ -83,11 +83,11 @@ def ends(value: Sequence[float] | None) -> Ends | None:
     return None if value is None else (float(value[0]), float(value[1]))
 
 
-def _shown(column: Column, cell: Cell) -> Shown:
+def _shown(column: Column, cell: Cell) -> ShownCell:
     if column.form is None:
-        return Shown(wording.DASH if cell.value is None else str(cell.value), cell.remark, cell.value, None, True)
+        return ShownCell(wording.DASH if cell.value is None else str(cell.value), cell.remark, cell.value, None, True)
     assert not isinstance(cell.value, str)
-    return Shown(column.form.value(cell.value), cell.remark or column.form.ends(cell.ends), cell.value, cell.ends, False)
+    return ShownCell(column.form.value(cell.value), cell.remark or column.form.ends(cell.ends), cell.value, cell.ends, False)
 
 
 def as_csv(table: Table) -> str:
@@ -127,10 +127,10 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(map(_line, (header, ruler, *rows))) + "\n"
 
 
-def plain_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table as a terminal shows it: nothing is aligned, and no line end follows."""
+def plain_table(header: Sequence[str], rows: Iterable[Sequence[object]], ruler: str = "") -> str:
+    """A Markdown table as a terminal shows it: nothing is aligned unless `ruler` says how, and no line end follows."""
     head = "|" + "".join(f" {cell} |" if cell else " |" for cell in header)
-    return "\n".join([head, "|---" * len(header) + "|", *map(_line, rows)])
+    return "\n".join([head, ruler or "|---" * len(header) + "|", *map(_line, rows)])
 
 
 def _line(cells: Iterable[object]) -> str:

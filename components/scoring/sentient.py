@@ -14,7 +14,7 @@ from typing import Any
 
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, Turn
 from rlver.components.scoring import statistics
-from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster
 
 SUCCESS = 100  # final emotion at or above: success (SAGE paper, section 3)
 FAILURE = 10  # final emotion below: failure
@@ -62,11 +62,7 @@ def sentient_metrics(
 
 def by_persona(dialogues: Iterable[Dialogue], quantity: Callable[[Dialogue, int], float]) -> dict[str, list[float]]:
     """`quantity(dialogue, final emotion)` of the scorable dialogues, grouped by persona."""
-    values: dict[str, list[float]] = {}
-    for dialogue in dialogues:
-        if dialogue.emotion_final is not None:
-            values.setdefault(dialogue.persona_id, []).append(quantity(dialogue, dialogue.emotion_final))
-    return values
+    return by_cluster((one.persona_id, quantity(one, one.emotion_final)) for one in dialogues if one.emotion_final is not None)
 
 
 def final_emotion(_: Dialogue, emotion: int) -> float:

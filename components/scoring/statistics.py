@@ -8,7 +8,7 @@ independent, so an interval over dialogues would be too narrow. A bootstrap coll
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -39,6 +39,14 @@ class Estimated:
     def __post_init__(self) -> None:
         if not self.ci95.low <= self.ci95.high:
             raise ValueError(f"an interval needs a lower and an upper end, got {self.ci95.low} and {self.ci95.high}")
+
+
+def by_cluster(values: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+    """Values by their cluster, in the order in which they come."""
+    clusters: dict[str, list[float]] = {}
+    for cluster, value in values:
+        clusters.setdefault(cluster, []).append(value)
+    return clusters
 
 
 def cluster_bootstrap(clusters: Mapping[str, Sequence[float]], samples: int, seed: int, whole_range: Interval) -> Estimated:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlver.components.report import dialogues as selection
 from rlver.components.report import dialogues as views
 from rlver.components.report import wording
-from rlver.components.report.dialogues import embed
 from rlver.components.report.material import Material
 from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.tables import Cell, Column, Table
@@ -32,7 +30,7 @@ def tables(material: Material, _: ReportRun) -> Sequence[Table]:
     rows = (
         (Cell(variant.name), Cell(label), Cell(dialogue.dialogue_id), Cell(dialogue.emotion_final))
         for variant in material.variants
-        for label, dialogue in selection.best_median_worst(variant.dialogues)
+        for label, dialogue in views.best_median_worst(variant.dialogues)
     )
     return [Table("extremes", "Best, median and worst dialogues", columns, tuple(rows))]
 
@@ -50,9 +48,9 @@ def values(material: Material, _: ReportRun) -> Mapping[str, Any]:
         "extremes": [
             (variant.name, [(label, dialogue.dialogue_id, dialogue.emotion_final) for label, dialogue in chosen])
             for variant in material.variants
-            if (chosen := selection.best_median_worst(variant.dialogues))
+            if (chosen := views.best_median_worst(variant.dialogues))
         ],
-        "embedded": embed(shown, MOST_DIALOGUE_BYTES),
+        "embedded": views.embed(shown, MOST_DIALOGUE_BYTES),
         "blank": _BLANK_DIALOGUE,
         "blank_turn": _BLANK_TURN,
         "blank_evidence": _BLANK_EVIDENCE,
@@ -69,7 +67,7 @@ def _pairs(material: Material) -> list[tuple[str, str, views.DialogueView, views
 
     return [
         (pair.label, wording.signed(pair.gain, 0), view(base, pair.before), view(tuned, pair.after))
-        for pair in selection.same_persona_pairs(base.dialogues, tuned.dialogues)
+        for pair in views.same_persona_pairs(base.dialogues, tuned.dialogues)
     ]
 
 

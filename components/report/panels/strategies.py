@@ -14,7 +14,7 @@ from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.portraits import replies_with_acts, shown_acts
 from rlver.components.report.tables import PERCENT, Cell, Column, Table
 from rlver.components.report.wording import percent, readable
-from rlver.components.scoring.statistics import proportion
+from rlver.components.scoring.statistics import by_cluster, proportion
 
 
 class Flow(NamedTuple):
@@ -58,10 +58,7 @@ def tables(material: Material, _: ReportRun) -> Sequence[Table]:
 
 
 def _share(replies: Sequence[tuple[str, int, set[str]]], act: str) -> Cell:
-    used: dict[str, list[float]] = {}
-    for persona, _, acts in replies:
-        used.setdefault(persona, []).append(float(act in acts))
-    share = proportion(used)
+    share = proportion(by_cluster((persona, float(act in acts)) for persona, _, acts in replies))
     return Cell(share.value, (share.ci95.low, share.ci95.high))
 
 

@@ -14,7 +14,7 @@ from rlver.components.report.material import Checkpoints
 from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, paired_differences, paired_mean, proportion
 from rlver.components.settings.study_sections import AuditParameters
 from rlver.tasks.studies.audit.checks import Check, CheckOutcome, Row, judged, log_checks, overall, transformed, unknown
-from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind, Values, mean_words, speak_english
+from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind, Values, log_words, speak_english
 from rlver.tasks.studies.audit.opinions import SecondAppraiser, confirmation, means_by_step, overoptimization_check, two_series
 
 LEAST_PERSONAS = 10  # below them nothing is called clean: most checks compare what different personas are told
@@ -119,19 +119,11 @@ def _of_pairs(estimated: Estimated, within: Interval) -> Estimated:
 def _length_to_base(dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None, limit: float, samples: int, seed: int) -> Check:
     if base is None:
         return unknown("length_to_base", limit, "words per reply over those of the base: no transcripts of the base")
-    differences = paired_differences(_log_words(dialogues), _log_words(base))
+    differences = paired_differences(log_words(dialogues), log_words(base))
     if not differences:
         return unknown("length_to_base", limit, "words per reply over those of the base: no persona met both")
     factor = transformed(paired_mean(differences, samples, seed, _LOGARITHMS), math.exp)
     return judged("length_to_base", factor, limit, "words per reply over those of the base, same personas")
-
-
-def _log_words(dialogues: Sequence[Dialogue]) -> Values:
-    values: Values = {}
-    for dialogue in dialogues:
-        if words := mean_words(dialogue.turns):
-            values.setdefault(dialogue.persona_id, []).append(math.log(words))
-    return values
 
 
 def _example(measure: Measure, dialogues: Sequence[Dialogue]) -> str:

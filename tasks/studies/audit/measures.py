@@ -15,6 +15,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.scoring.statistics import by_cluster
 from rlver.components.users.scripted.appraiser import SCATTERED_ACTS
 from rlver.components.users.scripted.patterns import SERVING
 from rlver.components.users.scripted.reading import COMMON_WORDS, read_reply
@@ -67,13 +68,7 @@ def _whose(dialogue: Dialogue) -> tuple[str, str]:
 def _share(shows: Callable[[Turn], bool]) -> Callable[[Sequence[Dialogue], int], Values]:
     """1 for every reply that shows it, else 0."""
 
-    def of(dialogues: Sequence[Dialogue], _: int) -> Values:
-        values: Values = {}
-        for dialogue, _number, turn in _replies(dialogues):
-            values.setdefault(dialogue.persona_id, []).append(float(shows(turn)))
-        return values
-
-    return of
+    return lambda dialogues, _: by_cluster((dialogue.persona_id, float(shows(turn))) for dialogue, _number, turn in _replies(dialogues))
 
 
 def stock_phrases(dialogues: Sequence[Dialogue], length: int) -> Values:
@@ -85,11 +80,8 @@ def stock_phrases_by_need(dialogues: Sequence[Dialogue], length: int) -> Values:
     by_need: dict[str | None, list[Dialogue]] = {}
     for dialogue in dialogues:
         by_need.setdefault(dialogue.hidden_need, []).append(dialogue)
-    values: Values = {}
-    for group in by_need.values():
-        for persona, chances in stock_phrases(group, length).items():
-            values.setdefault(persona, []).extend(chances)
-    return values
+    found = (stock_phrases(group, length) for group in by_need.values())
+    return by_cluster((persona, chance) for by in found for persona, chances in by.items() for chance in chances)
 
 
 def identical_replies(dialogues: Sequence[Dialogue], _: int) -> Values:
@@ -113,25 +105,18 @@ def repetition(dialogues: Sequence[Dialogue], length: int) -> Values:
 
 
 def _found_in(dialogues: Sequence[Dialogue], length: int, earlier: Callable[[Dialogue, int], list[str] | None]) -> Values:
-    values: Values = {}
-    for dialogue, number, turn in _replies(dialogues):
-        texts = earlier(dialogue, number)
-        share = None if texts is None else share_found(turn.assistant, texts, length)
-        if share is not None:
-            values.setdefault(dialogue.persona_id, []).append(share)
-    return values
+    return by_cluster(
+        (dialogue.persona_id, share)
+        for dialogue, number, turn in _replies(dialogues)
+        if (texts := earlier(dialogue, number)) is not None and (share := share_found(turn.assistant, texts, length)) is not None
+    )
 
 
 def growth_in_dialogue(dialogues: Sequence[Dialogue], _: int) -> Values:
     """Logarithm of the mean length of the later half of the replies over that of the earlier half."""
-    values: Values = {}
-    for dialogue in dialogues:
-        half = len(dialogue.turns) // 2
-        if len(dialogue.turns) >= _LEAST_TURNS:
-            early, late = mean_words(dialogue.turns[:half]), mean_words(dialogue.turns[-half:])
-            if early and late:
-                values.setdefault(dialogue.persona_id, []).append(math.log(late / early))
-    return values
+    long = ((one.persona_id, one.turns, len(one.turns) // 2) for one in dialogues if len(one.turns) >= _LEAST_TURNS)
+    means = ((persona, mean_words(turns[:half]), mean_words(turns[-half:])) for persona, turns, half in long)
+    return by_cluster((persona, math.log(late / early)) for persona, early, late in means if early and late)
 
 
 def mean_words(turns: Sequence[Turn]) -> float:
@@ -139,13 +124,14 @@ def mean_words(turns: Sequence[Turn]) -> float:
     return sum(len(words_of(turn.assistant)) for turn in turns) / max(1, len(turns))
 
 
+def log_words(dialogues: Sequence[Dialogue]) -> Values:
+    """The logarithm of the words per reply of every dialogue that has any."""
+    return by_cluster((one.persona_id, math.log(words)) for one in dialogues if (words := mean_words(one.turns)))
+
+
 def early_goodbyes(dialogues: Sequence[Dialogue], _: int) -> Values:
     """1 for a dialogue in which the policy takes its leave before the user does and before the last turn of the dialogue."""
-    values: Values = {}
-    for dialogue in dialogues:
-        if dialogue.turns:
-            values.setdefault(dialogue.persona_id, []).append(float(any(says_goodbye(turn) for turn in dialogue.turns[:-1])))
-    return values
+    return by_cluster((one.persona_id, float(any(map(says_goodbye, one.turns[:-1])))) for one in dialogues if one.turns)
 
 
 def says_goodbye(turn: Turn) -> bool:

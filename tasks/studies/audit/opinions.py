@@ -19,6 +19,7 @@ from rlver.components.formats.foreign import Recording
 from rlver.components.replay.reappraisal import UnreadableLanguage, reappraise
 from rlver.components.report.material import Checkpoints
 from rlver.components.scoring.behaviour import mean
+from rlver.components.scoring.sentient import by_persona, final_emotion
 from rlver.components.scoring.statistics import Interval, paired_differences, paired_mean
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.tasks.studies.audit.checks import Check, judged, unknown
@@ -98,11 +99,7 @@ def other_difficulty(dialogues: Sequence[Dialogue], personas: Mapping[str, Perso
 
 
 def final_emotions(dialogues: Sequence[Dialogue]) -> Scores:
-    scores: dict[str, list[float]] = {}
-    for dialogue in dialogues:
-        if dialogue.emotion_final is not None:
-            scores.setdefault(dialogue.persona_id, []).append(float(dialogue.emotion_final))
-    return scores
+    return by_persona(dialogues, final_emotion)
 
 
 def confirmation(

@@ -5,41 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlver.components.report.tables import plain_table
+
 Audit = Mapping[str, Any]
 
 
 def details(name: str, audit: Audit) -> str:
     """Every check of one policy."""
-    lines = [
-        f"## {_escaped(name)}: {audit['outcome']}" + (f" ({audit['why']})" if audit["why"] else ""),
-        "",
-        f"{audit['dialogues']} dialogues; second appraiser: {audit['second_appraiser']}",
-        "",
-        "| Check | Value (95% CI) | Limit | Against the base (95% CI) | Outcome | What it is |",
-        "|:--|--:|--:|--:|:--|:--|",
-    ]
-    lines += [
-        f"| {check['name']} | {_estimate(check)} | {_number(check['threshold'])} | {_base(check)} | "
-        f"{_marked(check)} | {_escaped(check['why'])} |"
+    why = f" ({audit['why']})" if audit["why"] else ""
+    about = f"{audit['dialogues']} dialogues; second appraiser: {audit['second_appraiser']}"
+    header = ("Check", "Value (95% CI)", "Limit", "Against the base (95% CI)", "Outcome", "What it is")
+    rows = (
+        (check["name"], _estimate(check), _number(check["threshold"]), _base(check), _marked(check), _without_tags(check["why"]))
         for check in audit["checks"]
-    ]
-    return "\n".join([*lines, ""])
+    )
+    table = plain_table(header, rows, "|:--|--:|--:|--:|:--|:--|")
+    return f"## {_without_tags(name).replace('|', chr(92) + '|')}: {audit['outcome']}{why}\n\n{about}\n\n{table}\n"
 
 
 def probe_table(probe: Mapping[str, Any]) -> str:
     """What each cheat earned, the best paid first, below what it is compared with."""
-    lines = [
-        f"## The simulator probed: {probe['outcome']}",
-        "",
-        f"{probe['simulator']}; {probe['personas']} personas; start {_number(probe['emotion_start'])}; "
-        f"limit {_number(probe['threshold'])}: {probe['rule']}.",
-        "",
-        "| Policy | Mean final emotion (95% CI) | Outcome |",
-        "|:--|--:|:--|",
-        *(f"| {one['name']} | {_estimate(one)} | for comparison |" for one in probe["references"]),
-    ]
-    lines += [f"| {_escaped(check['name'])} | {_estimate(check)} | {_marked(check)} |" for check in probe["cheats"]]
-    return "\n".join([*lines, ""])
+    about = f"{probe['simulator']}; {probe['personas']} personas; start {_number(probe['emotion_start'])}"
+    rows = [(one["name"], _estimate(one), "for comparison") for one in probe["references"]]
+    rows += [(_without_tags(check["name"]), _estimate(check), _marked(check)) for check in probe["cheats"]]
+    table = plain_table(("Policy", "Mean final emotion (95% CI)", "Outcome"), rows, "|:--|--:|:--|")
+    limit = f"limit {_number(probe['threshold'])}: {probe['rule']}."
+    return f"## The simulator probed: {probe['outcome']}\n\n{about}; {limit}\n\n{table}\n"
 
 
 def _marked(check: Mapping[str, Any]) -> str:
@@ -70,5 +61,5 @@ def _number(value: float | None) -> str:
     return f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")
+def _without_tags(text: str) -> str:
+    return text.replace("<", "&lt;")

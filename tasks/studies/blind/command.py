@@ -120,9 +120,8 @@ def report(
     settings = load_settings(params)
     found = read_answers(answers)
     if found.cut_off_bytes:
-        _warn(
-            f"{answers}: the last line was cut off while it was written ({found.cut_off_bytes} bytes); it was never confirmed and is left out"
-        )
+        cut_off = f"the last line was cut off while it was written ({found.cut_off_bytes} bytes)"
+        typer.echo(f"{answers}: {cut_off}; it was never confirmed and is left out", err=True)
     emotions = {d.dialogue_id: d.emotion_final for file in transcripts for d in load_transcripts(file)} if transcripts else None
     try:
         made = human_report(judged(found.rows), settings.evaluation.bootstrap_samples, settings.seed, emotions)
@@ -213,7 +212,7 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
         metrics = {name: value for name, value in records.flat_numbers(made.as_json()).items() if not name.startswith("revised")}
         run = log_report(root, uri, "blind", digest, told, metrics, artifacts)
     except (NoProject, TrackingUnavailable) as error:
-        _warn(f"not in MLflow: {error}; the files are complete, and running this again logs them")
+        typer.echo(f"not in MLflow: {error}; the files are complete, and running this again logs them", err=True)
         return ""
     return f"; MLflow run {run}"
 
@@ -243,7 +242,3 @@ def _stem(name: Path | str) -> str:
     """What a file of answers calls a transcript or a policy."""
     last = str(name).rstrip("/").rpartition("/")[2] or str(name)
     return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in last.removesuffix(".jsonl"))
-
-
-def _warn(line: str) -> None:
-    typer.echo(line, err=True)

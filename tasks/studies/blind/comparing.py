@@ -11,8 +11,6 @@ from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice, Preference, Study, StudyPair
 from rlver.tasks.studies.blind.pairs import DialoguePair, Placement, order_for, shown
 
-CHOICES = ("left", "right", "tie")
-
 
 class NoSuchPlace(ValueError):
     """A person's order has no such place."""
@@ -46,7 +44,7 @@ class Comparing:
     """Shows each person their pairs in their order, and keeps what they choose."""
 
     def __init__(self, pairs: Sequence[DialoguePair], study: Study, answers: AnswerFile, now: Callable[[], str]) -> None:
-        self._study, self._answers, self._now = study, answers, now
+        self._answers, self._now = answers, now
         self._chosen: dict[tuple[str, str], Choice] = {}
         self._seen: set[tuple[object, ...]] = set()
         self.order = lru_cache(lambda rater: order_for(rater, pairs, study.pairs_each, study.overlap, study.seed))

@@ -178,10 +178,6 @@ class Locked:
         """Neither persona nor model is locked: choices are made here."""
         return dialogue.persona_id not in self.personas and dialogue.policy not in self.policies
 
-    def is_test(self, dialogue: Dialogue) -> bool:
-        """Persona and model are both locked: strictly held out."""
-        return dialogue.persona_id in self.personas and dialogue.policy in self.policies
-
 
 def locked(dialogues: Iterable[Dialogue], persona_share: float, policy_share: float) -> Locked:
     """The first names in hash order, rounded up to whole ones; a single policy model is never locked, for nothing would be left."""
