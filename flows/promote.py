@@ -19,7 +19,7 @@ from rlver.tasks.runtime import environment
 from rlver.tasks.tracking import TrackingUnavailable
 from rlver.tasks.tracking import registry as promotion
 from rlver.tasks.tracking.promotion import Condition, conditions, table
-from rlver.tasks.tracking.registry import Candidate, Registry, RegistryError, Version
+from rlver.tasks.tracking.registry import Candidate, ModelRegistry, RegistryError, Version
 
 APPROVAL_HOURS = 72
 
@@ -41,14 +41,14 @@ def promote(variant: str, approval: bool = False, only_judge: bool = False) -> S
         only_judge: Say what the gate says and change nothing.
     """
     root = environment.project_root()
-    registry = Registry(environment.prepare(root).tracking_uri)
+    registry = ModelRegistry(environment.prepare(root).tracking_uri)
     try:
         return _promote(root, registry, variant, approval, only_judge)
     except (promotion.NotReady, dvc.GraphError, RegistryError, TrackingUnavailable) as error:
         return Failed(message=str(error))
 
 
-def _promote(root: Path, registry: Registry, variant: str, approval: bool, only_judge: bool) -> State[str]:
+def _promote(root: Path, registry: ModelRegistry, variant: str, approval: bool, only_judge: bool) -> State[str]:
     candidate = promotion.candidate(root, variant)
     champion = registry.champion()
     if champion and champion.md5 == candidate.md5:
@@ -85,7 +85,7 @@ def _promote(root: Path, registry: Registry, variant: str, approval: bool, only_
     return Completed(message=f"{version} is the champion" + (f", before it {champion}" if champion else ""))
 
 
-def _move(registry: Registry, candidate: Candidate, found: tuple[Condition, ...], champion: Version | None, approved: str) -> Version:
+def _move(registry: ModelRegistry, candidate: Candidate, found: tuple[Condition, ...], champion: Version | None, approved: str) -> Version:
     """Register and crown, both or neither."""
     with transaction():
         version = register(registry, candidate, found, approved, champion)
@@ -94,7 +94,7 @@ def _move(registry: Registry, candidate: Candidate, found: tuple[Condition, ...]
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
-def register(registry: Registry, candidate: Candidate, found: tuple[Condition, ...], approved: str, over: Version | None) -> Version:
+def register(registry: ModelRegistry, candidate: Candidate, found: tuple[Condition, ...], approved: str, over: Version | None) -> Version:
     """A new version, with its card and the evidence for it."""
     tags = {**candidate.tags, **({"approved": approved} if approved else {})}
     version = registry.register(candidate.variant, candidate.md5, candidate.card(found), candidate.texts, tags)
@@ -109,6 +109,6 @@ def _withdraw(made: Transaction) -> None:
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
-def crown(registry: Registry, version: Version, over: Version | None) -> None:
+def crown(registry: ModelRegistry, version: Version, over: Version | None) -> None:
     """The alias moves, in one write."""
     registry.crown(version, over)

@@ -40,7 +40,7 @@ def rollback() -> None:
     """Give the champion's place back to the one before it."""
     root = environment.project_root()
 
-    from rlver.tasks.tracking.registry import Registry
+    from rlver.tasks.tracking.registry import ModelRegistry
 
-    withdrawn, champion = Registry(environment.prepare(root).tracking_uri).roll_back()
+    withdrawn, champion = ModelRegistry(environment.prepare(root).tracking_uri).roll_back()
     typer.echo(f"{champion} is the champion again; {withdrawn} no longer is")

@@ -55,7 +55,7 @@ class Version:
         return f"version {self.number} ({self.variant})"
 
 
-class Registry:
+class ModelRegistry:
     """One MLflow registry. Every method raises TrackingUnavailable when it cannot be reached."""
 
     def __init__(self, uri: str) -> None:

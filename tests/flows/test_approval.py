@@ -21,7 +21,7 @@ from prefect.flow_runs import pause_flow_run
 from prefect_api import asked_with_key
 
 from rlver.tasks.runtime import servers
-from rlver.tasks.tracking.registry import Registry
+from rlver.tasks.tracking.registry import ModelRegistry
 
 PAUSED = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PAUSED])))
 
@@ -83,12 +83,12 @@ def test_a_person_sees_the_gate_s_table_and_says_no(promotable: Path, prefect_se
     for row in ("| gain over base | met | 41.5 → 45.5, paired +4.0", "| general ability | met |", "| hacking audit | met | clean |"):
         assert row in text
     assert set(fields) == {"promote", "reason"} and fields["promote"]["default"] is False
-    assert Registry(tracking_uri).champion() is None
+    assert ModelRegistry(tracking_uri).champion() is None
     assert "promote" in pending.answer(promote="perhaps"), "the server refuses what does not fit the form, and the run still waits"
 
     assert pending.answer(promote=False, reason="too many platitudes") == ""
     assert pending.end() == ("Declined", "a was not approved: too many platitudes")
-    assert Registry(tracking_uri).champion() is None
+    assert ModelRegistry(tracking_uri).champion() is None
 
 
 def test_a_person_says_yes_and_the_version_knows_why(promotable: Path, prefect_server: None, tracking_uri: str) -> None:
@@ -110,7 +110,7 @@ def test_an_approval_that_nobody_gives_promotes_nothing(
     monkeypatch.setattr("rlver.flows.promote.APPROVAL_HOURS", 0.0005)
     assert promote("a", approval=True, return_state=True).is_failed()
     assert "nobody filled in the form within 0.0005 hours" in "\n".join(said)
-    assert Registry(tracking_uri).champion() is None
+    assert ModelRegistry(tracking_uri).champion() is None
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_an_approval_is_void_if_another_has_become_champion_meanwhile(promotable
     assert pending.answer(promote=True) == ""
     name, why = pending.end()
     assert name == "Failed" and "the champion has changed while this waited" in why
-    assert str(Registry(tracking_uri).champion()) == "version 1 (b)"
+    assert str(ModelRegistry(tracking_uri).champion()) == "version 1 (b)"
 
 
 @pytest.mark.slow

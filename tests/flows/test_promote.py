@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from rlver.components.domain.files import write_json
 from rlver.tasks.graph import dvc
-from rlver.tasks.tracking.registry import Registry, RegistryError
+from rlver.tasks.tracking.registry import ModelRegistry, RegistryError
 
 
 def promote(variant: str, **options: bool) -> tuple[str, str]:
@@ -27,7 +27,7 @@ def promote(variant: str, **options: bool) -> tuple[str, str]:
 
 
 def test_champions_follow_each_other_and_step_back(promotable: Path, prefect_server: None, tracking_uri: str):
-    registry = Registry(tracking_uri)
+    registry = ModelRegistry(tracking_uri)
     assert registry.champion() is None
     with pytest.raises(RegistryError, match="there is no champion"):
         registry.roll_back()
@@ -59,7 +59,7 @@ def test_a_version_has_its_card_its_evidence_and_its_model(promotable: Path, pre
     card = version.description
     for words in ("# a", "final emotion 45.5 [", "gain over base", "Apache-2.0", "train.algorithm", "data/personas.jsonl (MD5"):
         assert words in card
-    evidence = Registry(tracking_uri).evidence(Registry(tracking_uri).champion())  # type: ignore[arg-type]
+    evidence = ModelRegistry(tracking_uri).evidence(ModelRegistry(tracking_uri).champion())  # type: ignore[arg-type]
     assert len(evidence.dialogues) == 40 and evidence.general == general(100) and evidence.audit == CLEAN
     mlflow.set_tracking_uri(tracking_uri)  # an alias is looked up in the store of the process
     model = Path(download_artifacts("models:/rlver-policy@champion"))
@@ -119,7 +119,7 @@ def test_an_alarm_a_gap_or_a_stale_stage_keeps_it_out(
     change(promotable)
     name, why = promote("a")
     assert name in ("Refused", "Failed") and message in why
-    assert Registry(tracking_uri).champion() is None
+    assert ModelRegistry(tracking_uri).champion() is None
 
 
 def test_an_unknown_variant_is_one_line(promotable: Path, prefect_server: None):
@@ -138,7 +138,7 @@ def test_a_move_that_breaks_leaves_no_version(promotable: Path, prefect_server: 
     monkeypatch.setattr(MlflowClient, "set_registered_model_alias", breaks)
     assert promote("b") == ("Failed", "MLflow: the server went away")
     monkeypatch.undo()
-    registry = Registry(tracking_uri)
+    registry = ModelRegistry(tracking_uri)
     assert str(registry.champion()) == "version 1 (a)"
     versions = MlflowClient(tracking_uri=tracking_uri).search_model_versions("name = 'rlver-policy'")
     assert [version.version for version in versions] == [1]

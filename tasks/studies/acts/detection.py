@@ -41,7 +41,7 @@ def _any_of(*acts: str) -> Callable[[frozenset[str]], bool]:
 _REPLIES = {**{f"replies with a {kind} act": _any_of(*acts) for kind, acts in KINDS.items()}, "replies with no act": not_}
 
 
-class Labelled(Protocol):
+class ReplyWithActs(Protocol):
     """A reply, the user's message it answers, and the acts that the labels find in it; no act is an answer too."""
 
     @property
@@ -54,21 +54,22 @@ class Labelled(Protocol):
     def acts(self) -> frozenset[str]: ...
 
 
-Row = TypeVar("Row", bound=Labelled)
+Labelled = ReplyWithActs  # the name by which tasks/studies/hearing imports it
+Row = TypeVar("Row", bound=ReplyWithActs)
 Finder = Callable[[Row], frozenset[str]]  # the acts that a reader finds in the reply
 Taker = Callable[[Row], int]  # points by which the reply moves the user's emotion
 
 
 @dataclass(frozen=True)
 class LabelledReply:
-    """See Labelled; as the YAML files hold it."""
+    """See ReplyWithActs; as the YAML files hold it."""
 
     user: str
     reply: str
     acts: frozenset[str]
 
 
-def read_by_patterns(row: Labelled) -> frozenset[str]:
+def read_by_patterns(row: ReplyWithActs) -> frozenset[str]:
     """The acts that the scripted user finds."""
     return read_reply(row.reply).acts
 
@@ -222,7 +223,7 @@ class Consequence:
     change: Estimated  # points of -10..10
 
 
-def taken_by_scripted(difficulty: Difficulty) -> Taker[Labelled]:
+def taken_by_scripted(difficulty: Difficulty) -> Taker[ReplyWithActs]:
     """By a scripted user whose need nobody knows, as the first reply of a dialogue."""
     return lambda row: appraise(_STRANGER, difficulty, [], row.user, row.reply).change
 
