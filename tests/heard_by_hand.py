@@ -24,12 +24,14 @@ NEEDS_ENCODER = pytest.mark.skipif(
 GOOD = dict.fromkeys(QUALITIES, 1.0)
 
 
-def heard(acts: Mapping[str, float] | None = None, value: float = 0.0, quality: Mapping[str, float] = GOOD, meaning: int = 0) -> Heard:
+def heard(
+    acts: Mapping[str, float] | None = None, value: float = 0.0, quality: Mapping[str, float] = GOOD, meaning: int = 0, helps: float = 1.0
+) -> Heard:
     """These acts and no others. Replies of different `meaning` have nothing in common."""
     of_acts = dict.fromkeys(ACTS, 0.0) | dict(acts or {})
     direction = torch.zeros(HIDDEN)
     direction[meaning] = 1
-    return Heard(of_acts, {**GOOD, **quality}, value, {act: "" for act in ACTS if of_acts[act]}, direction)
+    return Heard(of_acts, {**GOOD, **quality}, value, helps, {act: "" for act in ACTS if of_acts[act]}, direction)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlver.components.domain.emotion import LARGEST_CHANGE
+from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, Exchange
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
 from rlver.components.users.heard.reading import SURE, Heard, Reader, reader
@@ -29,6 +30,8 @@ from rlver.components.users.scripted.effects import (
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import english_only
+from rlver.components.users.special.rule import VERSION as SPECIAL
+from rlver.components.users.special.rule import Answered, weigh
 
 KIND = "heard"
 MANNER = 1.5  # points for each step of the value: how it is said, whatever it does
@@ -60,10 +63,11 @@ class HeardAppraiser:
 
     @property
     def tag(self) -> SimulatorTag:
-        return SimulatorTag(kind=KIND, difficulty=self.difficulty, version=reader().version)
+        return SimulatorTag(kind=KIND, difficulty=self.difficulty, version=f"{reader().version} {SPECIAL}")
 
     def appraiser(self, about: About, seed: int = 0) -> Hearing:
-        return Hearing(listener_of(about), DIFFICULTIES[self.difficulty], reader())
+        kind = None if about.persona is None else about.persona.kind
+        return Hearing(listener_of(about), DIFFICULTIES[self.difficulty], reader(), kind)
 
     def refusal(self, turns: Sequence[Turn]) -> str | None:
         return english_only(turns, "the hearing appraiser")
@@ -76,6 +80,7 @@ class Hearing:
     listener: Listener
     difficulty: Difficulty
     reader: Reader
+    kind: PersonaKind | None = None  # of a user who is served by another rule than a need's (users/special)
 
     async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
         *earlier, last = exchanges
@@ -93,11 +98,15 @@ class Hearing:
     def _weigh(self, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:
         exchanges = [*earlier, last]
         *before, now = (self._hear(exchanges, number) for number in range(len(exchanges)))
-        for act, probability in now.acts.items():
-            if probability >= SURE:
-                yield Evidence(step="content", what=act, span=now.spans[act], probability=probability)
-        yield from self._target(before, now)
-        yield from self._character(now)
+        if self.kind is None:
+            for act, probability in now.acts.items():
+                if probability >= SURE:
+                    yield Evidence(step="content", what=act, span=now.spans[act], probability=probability)
+            yield from self._target(before, now)
+            yield from self._character(now)
+        else:
+            answered = [Answered(one.user, one.reply, heard) for one, heard in zip(exchanges, (*before, now), strict=True)]
+            yield from weigh(self.kind, answered[-1], answered[:-1])
         yield from _again(before, now, earlier, last)
         words = read_reply(last.reply).word_count
         if words > TOO_LONG_WORDS:
@@ -117,30 +126,38 @@ class Hearing:
         need = self.listener.need
         serving = {act: acts[act] for act in SERVING}
         likeliest = max(serving, key=lambda act: serving[act])
-        done = 0.4 * quality["coherent"] + 0.3 * quality["specific"] + 0.3 * quality["sincere"]
+        helps = min(now.helps, unharmed)
         if need is None:
-            yield self._found("may_serve", likeliest, 2 * serving[likeliest] * done * unharmed, now)
+            yield self._found("may_serve", likeliest, 2 * min(serving[likeliest], helps), now)
             yield Evidence(step="target", what="manner", points=round(UNKNOWN_NEED * now.value, 2))
         else:
             asked = SERVES[need]
-            sure = serving[asked]
-            believed = min(1.0, quality["picks_up"] + sum(one.acts[asked] for one in before) / max(1, pays.doubts))
-            if need in NEEDS_HEARING_FIRST:
-                believed *= min(1.0, sum(max(one.acts[act] for act in HEARING_ACTS) for one in (*before, now)))
-            yield self._found("serves_need", asked, sure * believed * done * unharmed * pays.serves, now)
-            yield self._found("picks_up", asked, sure * believed * quality["picks_up"] * unharmed * pays.grounded, now)
+            sure = min(serving[asked], helps, self._believed(asked, before, now))
+            yield self._found("serves_need", asked, sure * pays.serves, now)
+            yield self._found("picks_up", asked, min(sure, quality["picks_up"]) * pays.grounded, now)
             others = {act: probability for act, probability in serving.items() if act != asked}
             near = max((others[act] for act in NEAR[need]), default=0.0)
             missed = max((probability for act, probability in others.items() if act not in NEAR[need]), default=0.0)
-            yield self._found("near_need", max(NEAR[need], key=lambda act: others[act]), near * (1 - sure) * done * pays.near, now)
-            yield self._found("misses_need", max(others, key=lambda act: others[act]), missed * (1 - sure) * pays.wrong, now)
+            yield self._found("near_need", max(NEAR[need], key=lambda act: others[act]), min(near, 1 - sure, helps) * pays.near, now)
+            yield self._found("misses_need", max(others, key=lambda act: others[act]), missed * (1 - serving[asked]) * pays.wrong, now)
             yield Evidence(step="target", what="manner", points=round(MANNER * now.value, 2))
         nothing = 1.0
         for probability in acts.values():
             nothing *= 1 - probability
-        yield Evidence(step="target", what="empty_talk", points=round(nothing * pays.empty_talk, 2))
+        yield Evidence(step="target", what="empty_talk", points=round(min(nothing, 1 - helps) * pays.empty_talk, 2))
+        yield Evidence(step="target", what="beside_the_point", points=round(min(1 - quality["coherent"], 1 - helps) * BESIDE_THE_POINT, 2))
         yield from self._politeness(before, now, serving[likeliest], unharmed)
-        yield Evidence(step="target", what="beside_the_point", points=round((1 - quality["coherent"]) * BESIDE_THE_POINT, 2))
+
+    def _believed(self, asked: str, before: Sequence[Heard], now: Heard) -> float:
+        """How far the act that serves the need is believed: at once where it is about this user, else once repeated; reasoning only once the user was heard."""
+        repeated_acts = sum(one.acts[asked] for one in before) / max(1, self.difficulty.doubts)
+        believed = min(1.0, max(now.quality["picks_up"], now.quality["specific"]) + repeated_acts)
+        if self.listener.need not in NEEDS_HEARING_FIRST:
+            return believed
+        unheard = 1.0
+        for one in (*before, now):
+            unheard *= 1 - max(one.quality["picks_up"], *(one.acts[act] for act in HEARING_ACTS))
+        return min(believed, 1 - unheard)
 
     def _politeness(self, before: Sequence[Heard], now: Heard, serves: float, unharmed: float) -> Iterator[Evidence]:
         """Sympathy and questions of fact that serve no need: once they do some good."""

@@ -16,7 +16,7 @@ SHIPPED_SEED = 1
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="The user who hears English: measure, fit and ask it.", rich_markup_mode=None)
-    for name, command in (("test", measure), ("agreement", agreement), ("fit", fit), ("say", say)):
+    for name, command in (("test", measure), ("agreement", agreement), ("supporters", supporters), ("fit", fit), ("say", say)):
         group.command(name)(command)
     app.add_typer(group, name="hearing")
 
@@ -49,21 +49,39 @@ def agreement(params: Params = PARAMS) -> None:
     typer.echo(agreement_report(read_second(labelled()), settings.evaluation.bootstrap_samples, settings.seed))
 
 
+def supporters(
+    personas: Annotated[int, typer.Option("--personas", min=2, help="Test personas to talk with.")] = 96,
+    params: Params = PARAMS,
+) -> None:
+    """What supporters earn who write free English: told the need, with the best fixed plan, with acts at random (minutes)."""
+    from rlver.components.personas.generator import compose_personas
+    from rlver.components.personas.library import load_library
+    from rlver.components.settings.settings import load_settings
+    from rlver.components.users.together import put_together
+    from rlver.tasks.studies.hearing.supporters import earned
+    from rlver.tasks.studies.hearing.tables import earned_report
+
+    settings = load_settings(params)
+    wanted = settings.simulator.model_copy(update={"appraiser": "heard", "speaker": "talking"})
+    simulator = put_together(wanted.parts, lambda name: wanted.wanted(name, wanted.difficulty, None))
+    people = compose_personas(load_library(), settings.seed, 0, personas)[1]
+    found = earned(people, simulator, wanted.rules, settings.evaluation.bootstrap_samples, settings.seed)
+    typer.echo(earned_report(found, f"{len(people)} test personas, {wanted.difficulty}; {simulator.tag.version}"))
+
+
 def fit(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Where the nets begin; those that come along began here.")] = SHIPPED_SEED,
     out: Annotated[Path, options.out("The heads to write (safetensors).", options.FILE)] = FITTED,
 ) -> None:
-    """Fit the heads to all labelled replies but those kept for tests (minutes)."""
+    """Fit the reader to all labelled replies but those kept for tests (about half an hour on two cores)."""
     from rlver.components.domain.packages import MINILM, fetched
-    from rlver.components.users.heard.encoder import Encoder
-    from rlver.tasks.studies.hearing.fit import fit as fit_heads
+    from rlver.tasks.studies.hearing.fit import fit as fit_reader
     from rlver.tasks.studies.hearing.labels import labelled
 
     rows = labelled()
     used = [row for row in rows if row.is_for_fitting]
-    encoder = Encoder(fetched(MINILM))
     typer.echo(f"reading {len(used)} replies; {len(rows) - len(used)} are kept for tests", err=True)
-    fit_heads(encoder, used, out, seed, lambda net, loss: typer.echo(f"net {net + 1}: loss {loss:.3f}", err=True))
+    fit_reader(fetched(MINILM), used, out, seed, lambda line: typer.echo(line, err=True))
     typer.echo(f"{out}: fitted to {len(used)} replies in {len({row.style for row in used})} styles, seed {seed}")
 
 

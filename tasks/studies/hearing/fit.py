@@ -1,4 +1,5 @@
-"""Fitting the heads of the hearing appraiser to labelled replies: a few small nets on frozen features, the same on every run of a machine.
+"""Fitting the reader of the hearing appraiser to labelled replies, the same on every run of a machine: small nets on the features of the reply alone,
+and a changed encoder with a net of its own for the reply as an answer (adapt.py).
 
 Styles and situations that are kept apart (labels.py) are never looked at here.
 """
@@ -11,16 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save
+from safetensors.torch import load_file, save
+from tokenizers import Tokenizer
 from torch import nn
 
 from rlver.components.domain.files import write_bytes_atomically
 from rlver.components.users.heard.encoder import Encoder
-from rlver.components.users.heard.reading import ACTS, FEATURES, OUTPUTS, QUALITIES, VALUES, context_features
+from rlver.components.users.heard.reading import ACTS, CIRCUMSTANCES, FEATURES, OUTPUTS, QUALITIES, VALUES, context_features
+from rlver.tasks.studies.hearing.adapt import AnswerNet, adapted, pairs
 from rlver.tasks.studies.hearing.labels import Labelled
 
 NETS, INNER, EPOCHS, BATCH = 3, 192, 50, 64
 LEARNING_RATE, WEIGHT_DECAY, DROP_FEATURES, DROP_INNER = 2e-3, 1e-2, 0.3, 0.5
+Told = Callable[[str], None]
 
 
 def features(encoder: Encoder, rows: Sequence[Labelled]) -> torch.Tensor:
@@ -46,21 +50,34 @@ def targets(rows: Sequence[Labelled]) -> torch.Tensor:
     )
 
 
-def fit(
-    encoder: Encoder, rows: Sequence[Labelled], out: Path, seed: int, on_net: Callable[[int, float], None] = lambda net, loss: None
-) -> None:
-    """Write the heads that were fitted to `rows` to the safetensors file `out`."""
-    features_NF, targets_NO = features(encoder, rows), targets(rows)
+def fit(weights: Path, rows: Sequence[Labelled], out: Path, seed: int, tell: Told = lambda line: None) -> None:
+    """Write what was fitted to `rows` to the safetensors file `out`; `weights` is the folder of the encoder as it comes."""
+    features_NF, targets_NO = features(Encoder(weights), rows), targets(rows)
     mean, scale = features_NF.mean(dim=0), features_NF.std(dim=0) + 1e-6
+    scaled_NF = (features_NF - mean) / scale
     tensors = {"mean": mean, "scale": scale}
     for number in range(NETS):
-        net, loss = _fitted((features_NF - mean) / scale, targets_NO, seed + number)
+        net, loss = _fitted(scaled_NF, targets_NO, seed + number)
         tensors |= {f"{number}.in.weight": net[1].weight, f"{number}.in.bias": net[1].bias}
         tensors |= {f"{number}.out.weight": net[4].weight, f"{number}.out.bias": net[4].bias}
-        on_net(number, loss)
+        tell(f"net {number + 1}: loss {loss:.3f}")
+    tensors |= _answer_net(weights, rows, scaled_NF[:, -CIRCUMSTANCES:], targets_NO, seed, tell)
     small = {name: tensor.detach().half().contiguous() for name, tensor in tensors.items()}
     notes = {"nets": json.dumps(NETS), "replies": json.dumps(len(rows)), "outputs": json.dumps(OUTPUTS)}
     write_bytes_atomically(out, save(small, metadata=notes))
+
+
+def _answer_net(
+    weights: Path, rows: Sequence[Labelled], circumstances_NC: torch.Tensor, targets_NO: torch.Tensor, seed: int, tell: Told
+) -> dict[str, torch.Tensor]:
+    tokenizer = Tokenizer.from_file(str(weights / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    torch.manual_seed(seed)
+    net = AnswerNet(load_file(weights / "model.safetensors"), tokenizer.token_to_id("[MASK]"))
+    read = pairs(tokenizer, [(row.user, row.reply) for row in rows])
+    adapted(net, read, circumstances_NC, targets_NO, lambda number, loss: tell(f"pass {number + 1} over the answers: loss {loss:.3f}"))
+    return net.tensors()
 
 
 def _fitted(scaled_NF: torch.Tensor, targets_NO: torch.Tensor, seed: int) -> tuple[Any, float]:

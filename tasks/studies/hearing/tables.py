@@ -28,6 +28,7 @@ from rlver.tasks.studies.hearing import labels
 from rlver.tasks.studies.hearing.agreement import Agreement, OfValue, Twice, mean_kappa, of_acts, of_qualities, of_value
 from rlver.tasks.studies.hearing.figures import Group, Taken, by_trap, by_value, calibration, expected_calibration_error, group, order
 from rlver.tasks.studies.hearing.listening import Listening
+from rlver.tasks.studies.hearing.supporters import Earned
 
 _SHOWN = 0.15  # the least probability of an act that `say` shows
 
@@ -108,6 +109,10 @@ def _served(rows: Sequence[labels.Labelled], listening: Listening, samples: int,
             yield group(need.value, taken, samples, seed)
     if every:
         yield group("any", every, samples, seed)
+
+
+def earned_report(found: Sequence[Earned], who: str) -> str:
+    return f"{who}\n\n" + table([("supporter", "final emotion"), *((one.supporter, shown(one.final)) for one in found)])
 
 
 def agreement_report(twice: Sequence[Twice], samples: int, seed: int) -> str:

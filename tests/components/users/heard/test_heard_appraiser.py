@@ -5,16 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from random import Random
+from typing import cast
 
 import pytest
 from heard_by_hand import ByHand, appraised, heard, points
 
-from rlver.components.domain.persona import HiddenNeed, PersonaClass
+from rlver.components.domain.persona import HiddenNeed, PersonaClass, PersonaKind
+from rlver.components.domain.protocols import Exchange, now
 from rlver.components.domain.transcript import Turn
-from rlver.components.users.heard.appraiser import HeardAppraiser, breaks_off
-from rlver.components.users.heard.reading import ACTS, QUALITIES, SURE, VALUES, Heard
+from rlver.components.users.heard.appraiser import HeardAppraiser, Hearing, breaks_off
+from rlver.components.users.heard.reading import ACTS, QUALITIES, SURE, VALUES, Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
-from rlver.components.users.scripted.effects import CLASS_EFFECT, HARM, NEEDS_HEARING_FIRST, SERVES, TRAIT_EFFECT
+from rlver.components.users.scripted.effects import CLASS_EFFECT, DIFFICULTIES, HARM, NEEDS_HEARING_FIRST, SERVES, TRAIT_EFFECT
 from rlver.tasks.studies.audit.cheats import INJECTIONS
 
 WORDS = "The harbour was rough that night."
@@ -39,6 +41,7 @@ def test_the_change_is_the_rounded_and_clamped_sum_of_the_points_that_are_shown(
                 random.choice(VALUES) / 2,
                 {one: random.choice([0.5, 0.86, 1.0]) for one in QUALITIES},
                 random.randrange(30),
+                random.choice([grid(random), 1.0]),
             )
             for saying in sayings
         }
@@ -66,15 +69,36 @@ def test_the_act_that_serves_the_need_is_paid_and_another_is_not(need: HiddenNee
 
 @pytest.mark.parametrize("need", sorted(NEEDS_HEARING_FIRST))
 def test_reasons_come_too_soon_for_somebody_who_was_not_heard(need: HiddenNeed) -> None:
-    assert "serves_need" not in take(heard({SERVES[need]: 1}), Listener(need))
+    unheard = {"picks_up": 0.0}
+    assert "serves_need" not in take(heard({SERVES[need]: 1}, quality=unheard), Listener(need))
+    assert take(heard({SERVES[need]: 1, "acknowledge": 1}, quality=unheard), Listener(need))["serves_need"] == 8
 
 
 def test_what_is_said_badly_pays_less() -> None:
     need = Listener(HiddenNeed.NOT_AT_FAULT)
-    assert take(heard({"absolve": 1}, quality={"coherent": 0.5}), need)["serves_need"] == pytest.approx(6.4)
-    assert take(heard({"absolve": 1}, quality={"picks_up": 0}), need).get("serves_need") is None, (
-        "believed when it comes again, or picks up"
-    )
+    assert take(heard({"absolve": 1}, helps=0.5), need)["serves_need"] == 4
+    assert take(heard({"absolve": 1}, quality={"picks_up": 0}), need).get("picks_up") is None
+    assert take(heard({"absolve": 1}, helps=0), need).get("serves_need") is None, "nobody would take it for help"
+
+
+def test_what_could_be_said_to_anybody_is_believed_once_it_comes_again() -> None:
+    of_nobody = {"picks_up": 0.2, "specific": 0.0}
+    doubtful = {f"{WORDS} {number}": heard({"absolve": 0.5}, quality=of_nobody, meaning=number) for number in range(2)}
+    need = Listener(HiddenNeed.NOT_AT_FAULT)
+    paid = [points(appraised(ByHand(doubtful), list(doubtful)[:said], need, "challenging"))["serves_need"] for said in (1, 2)]
+    assert paid == [pytest.approx(1.2), pytest.approx(2.7)]
+
+
+def test_a_user_of_a_kind_is_served_by_the_rule_of_its_kind() -> None:
+    yes = "Yes, you are right, do it."
+    said = {yes: heard({"absolve": 1}), WORDS: heard({"absolve": 1}, meaning=1)}
+
+    def change(kind: PersonaKind | None, reply: str) -> int:
+        hearing = Hearing(Listener(HiddenNeed.NOT_AT_FAULT), DIFFICULTIES["vanilla"], cast(Reader, ByHand(said)), kind)
+        return now(hearing.appraise([Exchange("Tell me I did right.", reply)], 40)).change
+
+    assert change(None, yes) == 10 > 0 > change(PersonaKind.BOUNDARY, yes)
+    assert change(PersonaKind.BOUNDARY, WORDS) < 0, "taking the blame off agrees, where no no is said"
 
 
 @pytest.mark.parametrize("name", PersonaClass)
@@ -102,8 +126,9 @@ def test_harm_is_charged_by_its_table_and_never_twice_over() -> None:
 
 
 def test_a_reply_without_any_act_or_beside_the_point_costs() -> None:
-    assert take(heard()) == {"empty_talk": -5}
-    assert take(heard({"ask_fact": 1}, quality={"coherent": 0})) == {"polite": 1, "beside_the_point": -6}
+    assert take(heard(helps=0)) == {"empty_talk": -5}
+    assert take(heard(helps=1)) == {}, "what helps is not empty, whatever it is called"
+    assert take(heard({"ask_fact": 1}, quality={"coherent": 0}, helps=0)) == {"polite": 1, "beside_the_point": -6}
 
 
 def test_repetition_costs_more_each_time_in_the_same_words_and_in_others() -> None:

@@ -16,13 +16,9 @@ from rlver.tasks.studies.hearing.agreement import DIGITS, reply_hash
 from rlver.tasks.studies.hearing.labels import FOLDER, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
 
 HEAD = "@ work/boat\nU: It sank.\n"
-# The acts that have fewer than 300 replies, with a lower bound: more are wanted, and none may get lost.
-SHORT = {
-    "praise": 280, "ask_fact": 275, "explain_other": 270, "absolve": 260, "invite_telling": 260, "weigh_sides": 255, "self_disclose": 250,
-    "flattery": 240, "invite_reflection": 235,
-}  # fmt: skip
-MODEL_STYLES = {"model_raw", "model_warm"}  # replies of the real small model: what it does is what there is
+AS_THEY_WERE = {"model_raw", "model_warm", "supporter"}  # replies of the real small model and of its warm-up: what they do is what there is
 DOMAINS = 24
+OTHER_SITUATIONS = {"talking", "warmup"}  # messages of the simulated users
 
 
 @cache
@@ -87,19 +83,17 @@ def test_a_whole_style_and_a_tenth_of_the_situations_are_kept_apart() -> None:
 
 def test_every_file_parses_and_has_its_share() -> None:
     styles = Counter(row.style for row in shipped())
-    assert set(styles) == {path.stem for path in FOLDER.glob("*.txt")} and len(styles) >= 14
-    assert sum(styles.values()) >= 5_300 and min(styles.values()) >= 200
+    assert set(styles) == {path.stem for path in FOLDER.glob("*.txt")} and len(styles) >= 19
+    assert sum(styles.values()) >= 8_600 and min(styles.values()) >= 200
 
 
-def test_every_act_has_300_replies_or_is_known_to_be_short() -> None:
+def test_every_act_has_300_replies() -> None:
     counts = Counter(act for row in shipped() for act in row.acts)
-    short = {act for act in ACTS if counts[act] < 300}
-    assert short <= set(SHORT), sorted(short - set(SHORT))
-    assert {act: counts[act] for act in short if counts[act] < SHORT[act]} == {}
+    assert min(counts[act] for act in ACTS) >= 300, counts
 
 
 def test_every_written_style_does_every_act_ten_times_and_sometimes_none() -> None:
-    for style in {row.style for row in shipped()} - MODEL_STYLES:
+    for style in {row.style for row in shipped()} - AS_THEY_WERE:
         counts = Counter(act for row in shipped() if row.style == style for act in row.acts)
         assert min(counts[act] for act in ACTS) >= 10, style
         assert any(not row.acts for row in shipped() if row.style == style)
@@ -109,15 +103,15 @@ def test_values_traps_and_domains_are_spread() -> None:
     total = len(shipped())
     assert min(Counter(row.value for row in shipped()).values()) > 0.1 * total
     assert set(TRAPS) == {row.trap for row in shipped()} - {None}
-    assert len({row.situation.split("/")[0] for row in shipped()}) == DOMAINS
+    assert len({row.situation.split("/")[0] for row in shipped()} - OTHER_SITUATIONS) == DOMAINS
     assert sum(row.trap is not None for row in shipped()) > 0.35 * total
 
 
 def test_no_reply_stands_twice_and_no_hash_is_of_two() -> None:
-    assert len({row.reply for row in shipped()}) == len(shipped())
+    assert len({row.reply for row in shipped()}) == len(shipped()) - 1  # one saying, to two messages
     assert len({(row.style, reply_hash(row.reply)) for row in shipped()}) == len(shipped()) and DIGITS == 16
     again = [text for text, times in Counter(plain(row.reply) for row in shipped()).items() if times > 1]
-    assert len(again) <= 2, again  # two proverbs, with and without a full stop
+    assert len(again) <= 3, again  # proverbs, with and without a full stop
 
 
 def test_nothing_that_is_measured_was_fitted() -> None:

@@ -1,0 +1,67 @@
+"""Supporters who write free English: their replies, and what the scripted user makes of the ways to choose them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.files import BadFile
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.tiny.supporters import SupportMoment
+from rlver.components.users.scripted.effects import NEEDS_HEARING_FIRST, SERVES
+from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.tasks.studies.hearing.labels import labelled
+from rlver.tasks.studies.hearing.supporters import HEARS_FIRST, at_random, bank, earned, planned, plans_to_try, story_of, told
+
+EACH = 8
+
+
+def people(number: int = 32):  # type: ignore[no-untyped-def]
+    return compose_personas(load_library(), 7, 8, number)[1]
+
+
+def test_every_story_of_the_test_users_has_eight_replies_for_every_act() -> None:
+    replies = bank()
+    assert {story_of(one) for one in people(104)} == set(replies)
+    assert all({act: len(said) for act, said in acts.items()} == dict.fromkeys(SERVES.values(), EACH) for acts in replies.values())
+    every = [reply for acts in replies.values() for said in acts.values() for reply in said]
+    assert len(set(every)) == len(every) and not set(every) & {row.reply for row in labelled()}
+
+
+@pytest.mark.parametrize("line", ["hug: There.", "praise:", "praise"])
+def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_text(f"@ work/boat\n{line}\n")
+    with pytest.raises(BadFile, match=r"bad\.txt: line 2"):
+        bank(path)
+
+
+def test_who_was_told_the_need_serves_it_and_hears_first_who_wants_to_be_heard() -> None:
+    replies, random = bank(), Random(1)
+    for persona in people():
+        moves = []
+        for _ in range(10):
+            moves.append(told(replies)(SupportMoment(persona, ["."], [False], moves), random))
+        asked = SERVES[persona.hidden_need]
+        assert [move.act for move in moves[:3]] == [HEARS_FIRST if persona.hidden_need in NEEDS_HEARING_FIRST else asked, asked, asked]
+        assert len({move.reply for move in moves}) == 10, "nothing is said twice"
+
+
+def test_a_plan_is_followed_and_plans_differ() -> None:
+    plan, moves = ("praise", "advise"), []
+    for _ in range(4):
+        moves.append(planned(bank(), plan)(SupportMoment(people()[0], ["."], [False], moves), Random(1)))
+    assert [move.act for move in moves] == ["praise", "advise", "praise", "advise"]
+    assert len(set(plans_to_try(1))) == len(plans_to_try(1)) > 8
+    assert at_random(bank())(SupportMoment(people()[0], ["."], [False], []), Random(1)).act in SERVES.values()
+
+
+def test_each_supporter_has_its_figure() -> None:
+    found = earned(people(16), ScriptedSimulator("vanilla"), EmotionRules(), 100, 1)
+    assert [one.supporter for one in found] == ["told the need", "best fixed plan", "acts at random"]
+    assert all(one.final.ci95.low <= one.final.value <= one.final.ci95.high for one in found)
+    assert found[0].final.value > found[2].final.value
