@@ -15,9 +15,7 @@ from typing import Any
 
 from datasets import load_dataset
 
-from rlver.components.ability import answers as code_answers
-from rlver.components.ability import answers as math_answers
-from rlver.components.ability import sandbox
+from rlver.components.ability import answers, sandbox
 from rlver.components.domain.files import BadFile, read_jsonl
 from rlver.components.policy.tiny import small_world
 
@@ -81,37 +79,37 @@ def _choice(_: str) -> Pack:
 def _math(source: str) -> Pack:
     """Whether the last box of the reply holds the answer."""
     if source == "sample":
-        rows = math_answers.load_problems(math_answers.SAMPLE)
+        rows = answers.load_problems(answers.SAMPLE)
     elif source.endswith(".jsonl"):
-        rows = math_answers.load_problems(Path(source))
+        rows = answers.load_problems(Path(source))
     else:
-        rows = [{"problem": row["problem"], "answer": row["answer"]} for row in _hub("rlver_math500", source or math_answers.HUB_DATASET)]
+        rows = [{"problem": row["problem"], "answer": row["answer"]} for row in _hub("rlver_math500", source or answers.HUB_DATASET)]
     return _written(
         rows,
-        lambda row: math_answers.PROMPT.format(problem=row["problem"]),
-        lambda row, reply: math_answers.is_right(reply, row["answer"]),
+        lambda row: answers.PROMPT.format(problem=row["problem"]),
+        lambda row, reply: answers.is_right(reply, row["answer"]),
         metric="exact_match",
     )
 
 
 def _humaneval(source: str) -> Pack:
     """Whether the function passes the tests of the set."""
-    rows = _coding_rows("rlver_humaneval", source, code_answers.HUMANEVAL_HUB, None, code_answers.HUMANEVAL_FIELDS)
+    rows = _coding_rows("rlver_humaneval", source, answers.HUMANEVAL_HUB, None, answers.HUMANEVAL_FIELDS)
     return _written(
         rows,
-        code_answers.humaneval_question,
-        lambda row, reply: sandbox.ends_well(code_answers.humaneval_program(row, reply)),
+        answers.humaneval_question,
+        lambda row, reply: sandbox.ends_well(answers.humaneval_program(row, reply)),
         metric="pass@1",
     )
 
 
 def _mbpp(source: str) -> Pack:
     """Whether the code passes the tests of the set."""
-    rows = _coding_rows("rlver_mbpp", source, code_answers.MBPP_HUB, "full", code_answers.MBPP_FIELDS)
+    rows = _coding_rows("rlver_mbpp", source, answers.MBPP_HUB, "full", answers.MBPP_FIELDS)
     return _written(
         rows,
-        code_answers.mbpp_question,
-        lambda row, reply: sandbox.ends_well(code_answers.mbpp_program(row, reply)),
+        answers.mbpp_question,
+        lambda row, reply: sandbox.ends_well(answers.mbpp_program(row, reply)),
         metric="pass@1",
     )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rlver.components.domain.transcript import Dialogue, Turn
-from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, proportion
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap, proportion
 
 EMOTION = frozenset({"acknowledge", "comfort", "deep_empathy", "invite_telling", "absolve", "praise", "self_disclose"})
 SOLUTION = frozenset({"advise", "weigh_sides", "explain_other", "invite_reflection", "ask_fact", "lecture"})
@@ -116,12 +116,8 @@ def strategies(dialogues: Iterable[Dialogue], bootstrap_samples: int, seed: int)
     appraised = _appraised(dialogues)
     rows = []
     for act in sorted({act for _, acts, _ in appraised for act in acts}):
-        used: dict[str, list[float]] = {}
-        changes: dict[str, list[float]] = {}
-        for persona, acts, change in appraised:
-            used.setdefault(persona, []).append(float(act in acts))
-            if act in acts:
-                changes.setdefault(persona, []).append(float(change))
+        used = by_cluster((persona, float(act in acts)) for persona, acts, _ in appraised)
+        changes = by_cluster((persona, float(change)) for persona, acts, change in appraised if act in acts)
         rows.append(
             Strategy(
                 act=act,

@@ -194,8 +194,9 @@ def chat_server(role: Role, root: Path | None = None, url: str | None = None) ->
         )
     left_out = None
     if _value(at, _KEY[role]) and not _key(at, role, url):
+        meant_for = origin(_meant_for(at, _KEY[role], _ADDRESS[role]) or "") or "another address"
         left_out = (
-            f"{_KEY[role]} was set for {origin(_address_of_key(at, role) or '') or 'another address'} and is not sent to {origin(url)}: "
+            f"{_KEY[role]} was set for {meant_for} and is not sent to {origin(url)}: "
             f"set {_ADDRESS[role]} and {_KEY[role]} together, in the same place, to use it there"
         )
     return ChatServer(url, _ADDRESS[role], _KEY[role], lambda: _key(at, role, url), left_out)
@@ -203,10 +204,6 @@ def chat_server(role: Role, root: Path | None = None, url: str | None = None) ->
 
 def _key(root: Path, role: Role, url: str) -> str | None:
     return _key_for(root, _KEY[role], _ADDRESS[role], url)
-
-
-def _address_of_key(root: Path, role: Role) -> str | None:
-    return _meant_for(root, _KEY[role], _ADDRESS[role])
 
 
 def _key_for(root: Path, key: str, address: str, url: str) -> str | None:

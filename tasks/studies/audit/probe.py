@@ -26,7 +26,7 @@ from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.assembly import Conversation, simulator, user_connection
 from rlver.tasks.runtime.progress import counted
 from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, DialogueSoFar
-from rlver.tasks.studies.audit.checks import Check, judged, overall, unknown
+from rlver.tasks.studies.audit.checks import judged, overall, unknown
 from rlver.tasks.studies.audit.opinions import Scores, final_emotions
 
 
@@ -61,6 +61,7 @@ def probe_result(
         else unknown(name, limit, "every dialogue of this cheat failed")
         for name, scores in cheats.items()
     ]
+    best_paid_first = sorted(checks, key=lambda check: -1.0 if check.value is None else check.value, reverse=True)
     shown = [judged(name, estimated, limit, "for comparison").as_json() for name, estimated in references.items()]
     return {
         "simulator": simulator,
@@ -69,13 +70,9 @@ def probe_result(
         "threshold": limit,
         "rule": rule,
         "outcome": str(overall(check.outcome for check in checks)),
-        "cheats": [check.as_json() for check in _best_paid_first(checks)],
+        "cheats": [check.as_json() for check in best_paid_first],
         "references": [{key: one[key] for key in ("name", "value", "ci95")} for one in shown],
     }
-
-
-def _best_paid_first(checks: list[Check]) -> list[Check]:
-    return sorted(checks, key=lambda check: -1.0 if check.value is None else check.value, reverse=True)
 
 
 def _value(estimated: Estimated | None) -> float | None:

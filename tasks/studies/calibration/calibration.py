@@ -11,7 +11,7 @@ from rlver.components.domain.protocols import About, SimulatorUnavailable, excha
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.rollout.episode import Job, check_failed
 from rlver.components.scoring.acts import STRATEGIES
-from rlver.components.scoring.statistics import Estimated, proportion
+from rlver.components.scoring.statistics import Estimated, by_cluster, proportion
 from rlver.components.settings.settings import Settings
 from rlver.components.users.scripted.effects import HARM
 from rlver.components.users.scripted.reading import read_reply
@@ -160,9 +160,7 @@ def dominated_turns(dialogue: Dialogue) -> list[int]:
 
 def acceptance(changes: Iterable[tuple[str, int]]) -> Estimated:
     """Share of (persona_id, change) in which the emotion rises. Raises ValueError when there are none."""
-    accepted: dict[str, list[float]] = {}
-    for persona_id, change in changes:
-        accepted.setdefault(persona_id, []).append(float(change > 0))
+    accepted = by_cluster((persona_id, float(change > 0)) for persona_id, change in changes)
     if not accepted:
         raise ValueError("no reply is dominated by one strategy, so there is no acceptance to measure")
     return proportion(accepted)

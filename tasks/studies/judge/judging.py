@@ -19,7 +19,7 @@ from rlver.components.domain.protocols import SimulatorUnavailable
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.endpoint.chat import ChatEndpoint, ChatRequest, Message
 from rlver.components.scoring.behaviour import mean
-from rlver.components.scoring.statistics import Interval
+from rlver.components.scoring.statistics import Interval, by_cluster
 from rlver.components.users.llm.answers import NotOneObject, UnparsableAnswer, first_fault, json_object, language_fault, text_fault
 from rlver.components.users.llm.prompts import Prompts, quoted, said
 from rlver.components.users.llm.questions import ask, call_seed
@@ -143,10 +143,7 @@ def summary(dialogues: Sequence[Dialogue], judged: Judged, parameters: JudgePara
         raise ValueError(f"none of {len(judged)} dialogues could be judged; the first: {next(iter(reasons.values()), 'there are none')}")
 
     def values(name: str) -> dict[str, list[float]]:
-        found: dict[str, list[float]] = {}
-        for dialogue, marks in marked:
-            found.setdefault(dialogue.persona_id, []).append(float(getattr(marks, name)))
-        return found
+        return by_cluster((dialogue.persona_id, float(getattr(marks, name))) for dialogue, marks in marked)
 
     method = f"judged by {parameters.model} with rubrics {PROMPTS.version}-{PROMPTS.digest()}"
     return {

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rlver.components.domain.protocols import Policy, PolicySession, Reply, Tokens
 from rlver.components.scoring.behaviour import known, unknown
-from rlver.components.scoring.statistics import Interval, cluster_bootstrap
+from rlver.components.scoring.statistics import Interval, by_cluster, cluster_bootstrap
 
 _COUNTS = Interval(0.0, math.inf)
 NO_TOKENS = "this policy does not count its tokens"
@@ -84,10 +84,7 @@ def latency_of(replies: Sequence[Timed], persona_of: Mapping[str, str], samples:
         raise ValueError("the time of a reply needs at least two personas: one says nothing about the spread")
 
     def mean(measure: Callable[[Timed], float | None]) -> dict[str, Any]:
-        values: dict[str, list[float]] = {}
-        for reply in replies:
-            if (value := measure(reply)) is not None:
-                values.setdefault(persona_of[reply.dialogue_id], []).append(value)
+        values = by_cluster((persona_of[one.dialogue_id], value) for one in replies if (value := measure(one)) is not None)
         return known(cluster_bootstrap(values, samples, seed, _COUNTS)) if values else unknown(NO_TOKENS)
 
     return {
