@@ -95,10 +95,7 @@ def training_health(material: Material) -> ink.Drawn | None:
     columns = 4
     rows = math.ceil(len(panels) / columns)
     with ink.drawing(ink.WIDTH, 1.75 * rows) as figure:
-        grid = figure.subplots(rows, columns, squeeze=False).flat
-        for axes in grid[len(panels) :]:
-            axes.set_axis_off()
-        for axes, (key, title) in zip(grid[: len(panels)], panels, strict=True):
+        for axes, (key, title) in zip(ink.grid(figure, len(panels), columns)[0], panels, strict=True):
             _small_panel(axes, key, title, curves)
     return ink.Drawn(
         "training-health", figure, "Success, failure, right acts, reply length and the optimiser's figures over training steps"
@@ -141,10 +138,8 @@ def trajectories(material: Material) -> ink.Drawn | None:
     columns = min(4, max(2, len(paths)))
     rows = math.ceil(len(paths) / columns)
     with ink.drawing(ink.WIDTH, (3.1 if columns == 2 else 2.3) * rows) as figure:
-        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat
-        for axes in grid[len(paths) :]:
-            axes.set_axis_off()
-        for position, (axes, (number, variant)) in enumerate(zip(grid[: len(paths)], material.numbered, strict=True)):
+        cells, _ = ink.grid(figure, len(paths), columns, shared=True)
+        for position, (axes, (number, variant)) in enumerate(zip(cells, material.numbered, strict=True)):
             _trajectory_panel(axes, ink.series_style(number)["color"], paths[position], turns)
             axes.set_title(variant.name)
             if position + columns >= len(paths):  # nothing below it

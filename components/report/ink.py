@@ -7,6 +7,7 @@ print in the page, and stands alone as a file. Text stays text.
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,6 +79,14 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
     """A figure of `width` x `height` inches in the house style; draw inside the block."""
     with matplotlib.rc_context(_STYLE):
         yield Figure(figsize=(width, height), layout="constrained")
+
+
+def grid(figure: Figure, count: int, columns: int, shared: bool = False) -> tuple[list[Axes], list[Axes]]:
+    """`count` small plots, `shared`: on the same scales; and the cells of their last row that are left, which stay empty."""
+    cells = list(figure.subplots(math.ceil(count / columns), columns, squeeze=False, sharex=shared, sharey=shared).flat)
+    for axes in cells[count:]:
+        axes.set_axis_off()
+    return cells[:count], cells[count:]
 
 
 def series_style(position: int) -> dict[str, Any]:

@@ -65,10 +65,7 @@ def need_bars(material: Material) -> ink.Drawn | None:
     columns = 4
     rows = math.ceil(len(needs) / columns)
     with ink.drawing(ink.WIDTH, (0.75 + 0.24 * len(names)) * rows) as figure:
-        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat
-        for axes in grid[len(needs) :]:
-            axes.set_axis_off()
-        for axes, need in zip(grid[: len(needs)], needs, strict=True):
+        for axes, need in zip(ink.grid(figure, len(needs), columns, shared=True)[0], needs, strict=True):
             for position, (number, variant) in enumerate(material.numbered):
                 mean = tables.group_value(variant, "by_need", need, "emotion_mean")
                 ends = tables.group_value(variant, "by_need", need, "emotion_ci95")

@@ -61,9 +61,7 @@ def appraisers_over_training(material: Material) -> ink.Drawn | None:
     columns = 2 if len(found) < 3 else 3
     rows = math.ceil(len(found) / columns)
     with ink.drawing(ink.WIDTH, 2.5 * rows) as figure:
-        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
-        _hide(grid[len(found) :])
-        for axes, (position, name, own, second) in zip(grid[: len(found)], found, strict=True):
+        for axes, (position, name, own, second) in zip(ink.grid(figure, len(found), columns)[0], found, strict=True):
             emotion_axis(axes)
             ink.without_grid(axes, "x")
             axes.set_title(name)
@@ -82,18 +80,17 @@ def _drawn(name: str, plots: Sequence[_Plot], description: str) -> ink.Drawn | N
     columns = min(_COLUMNS, len(shown))
     rows = math.ceil(len(shown) / columns)
     with ink.drawing(ink.WIDTH, 1.85 * rows) as figure:
-        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for axes, plot in zip(grid[: len(shown)], shown, strict=True):
+        cells, free = ink.grid(figure, len(shown), columns)
+        for axes, plot in zip(cells, shown, strict=True):
             for one in plot.series:
                 _line(axes, one.points, ink.series_style(one.position), one.variant, has_band=len(plot.series) <= MOST_BANDS)
             axes.set_title(plot.title, fontsize=8.5)
             axes.locator_params(axis="x", nbins=4, integer=True)
             ink.without_grid(axes, "x")
             plot.scaled(axes)
-        _hide(grid[len(shown) :])
         fullest = max(range(len(shown)), key=lambda index: len(shown[index].series))
         if len(shown[fullest].series) > 1:
-            _name_the_lines(figure, grid[fullest], grid[len(shown) :])
+            _name_the_lines(figure, cells[fullest], free)
     return ink.Drawn(name, figure, description)
 
 
@@ -121,11 +118,6 @@ def _as_changes(axes: Axes) -> None:
 def _from_zero(axes: Axes) -> None:
     axes.set_ylim(bottom=0)
     axes.locator_params(axis="y", nbins=4)
-
-
-def _hide(unused: Sequence[Axes]) -> None:
-    for axes in unused:
-        axes.set_axis_off()
 
 
 def _name_the_lines(figure: Figure, fullest: Axes, free: Sequence[Axes]) -> None:
