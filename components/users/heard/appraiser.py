@@ -140,7 +140,8 @@ class Hearing:
             missed = max((probability for act, probability in others.items() if act not in NEAR[need]), default=0.0)
             yield self._found("near_need", max(NEAR[need], key=lambda act: others[act]), min(near, 1 - sure, helps) * pays.near, now)
             yield self._found("misses_need", max(others, key=lambda act: others[act]), missed * (1 - serving[asked]) * pays.wrong, now)
-            yield Evidence(step="target", what="manner", points=round(MANNER * now.value, 2))
+            welcome = sure if now.value > 0 else 1.0  # kindness beside the need changes nothing, harshness always hurts
+            yield Evidence(step="target", what="manner", points=round(MANNER * now.value * welcome, 2))
         nothing = 1.0
         for probability in acts.values():
             nothing *= 1 - probability
