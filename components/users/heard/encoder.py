@@ -84,7 +84,7 @@ class Encoder:
         self._kind = weights["embeddings.token_type_embeddings.weight"]
         self._first_norm = (weights["embeddings.LayerNorm.weight"], weights["embeddings.LayerNorm.bias"])
         self._layers = [_Layer(weights, f"encoder.layer.{number}.", changes, f"layers.{number}.") for number in range(LAYERS)]
-        self._begin, self._end = (self._tokenizer.token_to_id(mark) for mark in ("[CLS]", "[SEP]"))
+        self._begin, self._end = number_of(self._tokenizer, "[CLS]"), number_of(self._tokenizer, "[SEP]")
         self._read_once = lru_cache(maxsize=_KEPT)(self._read)
 
     def __call__(self, text: str, begins: Sequence[int] = (0,)) -> Encoded:
@@ -126,6 +126,14 @@ class Encoder:
             if number in taken:
                 found.append(hidden_TH)
         return found
+
+
+def number_of(tokenizer: Tokenizer, mark: str) -> int:
+    """The token of a mark. Raises ValueError where the vocabulary has none."""
+    number: int | None = tokenizer.token_to_id(mark)
+    if number is None:
+        raise ValueError(f"the encoder's vocabulary has no {mark}")
+    return number
 
 
 def parts_of(starts: Sequence[int], begins: Sequence[int]) -> torch.Tensor:

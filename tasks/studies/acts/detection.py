@@ -54,7 +54,6 @@ class ReplyWithActs(Protocol):
     def acts(self) -> frozenset[str]: ...
 
 
-Labelled = ReplyWithActs  # the name by which tasks/studies/hearing imports it
 Row = TypeVar("Row", bound=ReplyWithActs)
 Finder = Callable[[Row], frozenset[str]]  # the acts that a reader finds in the reply
 Taker = Callable[[Row], int]  # points by which the reply moves the user's emotion

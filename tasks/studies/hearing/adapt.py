@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from torch import nn
 from torch.nn.functional import dropout, gelu, layer_norm, linear, scaled_dot_product_attention
 
-from rlver.components.users.heard.encoder import HEADS, HIDDEN, LAYERS, PAIR_TAKEN, PAIR_WIDTH, READ_MESSAGE, READ_REPLY
+from rlver.components.users.heard.encoder import HEADS, HIDDEN, LAYERS, PAIR_TAKEN, PAIR_WIDTH, READ_MESSAGE, READ_REPLY, number_of
 from rlver.components.users.heard.reading import CIRCUMSTANCES, OUTPUTS
 
 RANK, INNER, PASSES, BATCH = 8, 256, 5, 32
@@ -37,7 +37,7 @@ class Pair:
 
 def pairs(tokenizer: Tokenizer, texts: Sequence[tuple[str, str]]) -> list[Pair]:
     """Of (message, reply)."""
-    begin, end = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    begin, end = number_of(tokenizer, "[CLS]"), number_of(tokenizer, "[SEP]")
 
     def tokens(text: str) -> list[int]:
         return list(tokenizer.encode(text, add_special_tokens=False).ids)
@@ -58,7 +58,7 @@ class _Changed(nn.Module):
         return linear(inner, *self._fixed) + linear(linear(dropout(inner, DROP_CHANGE, self.training), self.down), self.up)
 
 
-class _Layer(nn.Module):
+class _ChangedLayer(nn.Module):
     def __init__(self, weights: Mapping[str, torch.Tensor], prefix: str) -> None:
         super().__init__()
 
@@ -85,7 +85,7 @@ class AnswerNet(nn.Module):
     def __init__(self, weights: Mapping[str, torch.Tensor], hidden_token: int) -> None:
         super().__init__()
         self._weights, self._hidden_token = weights, hidden_token
-        self.layers = nn.ModuleList(_Layer(weights, f"encoder.layer.{number}.") for number in range(LAYERS))
+        self.layers = nn.ModuleList(_ChangedLayer(weights, f"encoder.layer.{number}.") for number in range(LAYERS))
         self.net = nn.Sequential(
             nn.Dropout(DROP_FEATURES), nn.Linear(PAIR_WIDTH + CIRCUMSTANCES, INNER), nn.GELU(), nn.Dropout(DROP_INNER),
             nn.Linear(INNER, len(OUTPUTS)),

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from rlver.components.domain.files import write_bytes_atomically
-from rlver.components.users.heard.encoder import Encoder
+from rlver.components.users.heard.encoder import Encoder, number_of
 from rlver.components.users.heard.reading import ACTS, CIRCUMSTANCES, FEATURES, OUTPUTS, QUALITIES, VALUES, context_features
 from rlver.tasks.studies.hearing.adapt import AnswerNet, adapted, pairs
 from rlver.tasks.studies.hearing.labels import Labelled
@@ -74,7 +74,7 @@ def _answer_net(
     tokenizer.no_padding()
     tokenizer.no_truncation()
     torch.manual_seed(seed)
-    net = AnswerNet(load_file(weights / "model.safetensors"), tokenizer.token_to_id("[MASK]"))
+    net = AnswerNet(load_file(weights / "model.safetensors"), number_of(tokenizer, "[MASK]"))
     read = pairs(tokenizer, [(row.user, row.reply) for row in rows])
     adapted(net, read, circumstances_NC, targets_NO, lambda number, loss: tell(f"pass {number + 1} over the answers: loss {loss:.3f}"))
     return net.tensors()

@@ -14,7 +14,7 @@ from rlver.components.users.heard.appraiser import Hearing
 from rlver.components.users.heard.reading import Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import Difficulty
-from rlver.tasks.studies.acts.detection import Labelled as Answer
+from rlver.tasks.studies.acts.detection import ReplyWithActs as Answer
 from rlver.tasks.studies.hearing.labels import Labelled
 
 STYLE, SITUATIONS = "a style never fitted: {style}", "situations never fitted, in fitted styles"

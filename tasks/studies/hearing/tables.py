@@ -15,7 +15,7 @@ from rlver.tasks.studies.acts.detection import (
     HURTS,
     SERVES,
     Finder,
-    Labelled,
+    ReplyWithActs,
     Taker,
     consequences,
     detection,
@@ -33,7 +33,7 @@ from rlver.tasks.studies.hearing.supporters import Earned
 _SHOWN = 0.15  # the least probability of an act that `say` shows
 
 
-def figures_report(groups: dict[str, list[Labelled]], listening: Listening, samples: int, seed: int) -> str:
+def figures_report(groups: dict[str, list[ReplyWithActs]], listening: Listening, samples: int, seed: int) -> str:
     """In short, with the scripted user beside it; then all figures of each group, order, calibration and traps."""
     own = [row for rows in groups.values() for row in rows if isinstance(row, labels.Labelled)]
     apart = list(dict.fromkeys(own))
@@ -55,8 +55,8 @@ def figures_report(groups: dict[str, list[Labelled]], listening: Listening, samp
     return "\n\n".join(parts)
 
 
-def _in_short(groups: dict[str, list[Labelled]], listening: Listening, samples: int, seed: int) -> str:
-    readers: dict[str, tuple[Finder[Labelled], Taker[Labelled]]] = {
+def _in_short(groups: dict[str, list[ReplyWithActs]], listening: Listening, samples: int, seed: int) -> str:
+    readers: dict[str, tuple[Finder[ReplyWithActs], Taker[ReplyWithActs]]] = {
         "heard": (listening.found, listening.change),
         "scripted": (read_by_patterns, taken_by_scripted(listening.difficulty)),
     }

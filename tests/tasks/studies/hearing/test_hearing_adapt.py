@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from rlver.components.domain.packages import MINILM, fetched
-from rlver.components.users.heard.encoder import Encoder
+from rlver.components.users.heard.encoder import Encoder, number_of
 from rlver.components.users.heard.reading import CIRCUMSTANCES, OUTPUTS, Reader
 from rlver.tasks.studies.hearing.adapt import AnswerNet, adapted, pairs
 from rlver.tasks.studies.hearing.fit import fit
@@ -28,7 +28,7 @@ def net_and_pairs() -> tuple[AnswerNet, list]:  # type: ignore[type-arg]
     tokenizer.no_padding()
     tokenizer.no_truncation()
     torch.manual_seed(3)
-    net = AnswerNet(load_file(folder / "model.safetensors"), tokenizer.token_to_id("[MASK]"))
+    net = AnswerNet(load_file(folder / "model.safetensors"), number_of(tokenizer, "[MASK]"))
     for name, value in net.named_parameters():
         if name.endswith(".up"):
             torch.nn.init.normal_(value, std=0.02)
