@@ -107,13 +107,15 @@ def save_policy(model: Any, tokenizer: Any, path: Path) -> None:
 
 
 def located(path: Path | str) -> Path:
-    """The folder of a model on this machine: `path` itself, SOURCE:NAME of a registered source, else a name of the hub, which is fetched.
+    """The folder of a model on this machine: `path` itself, SOURCE:NAME of a registered source, else NAME[@REVISION] of the hub, fetched.
 
     Raises what the source raises.
     """
     source, name = _source(path)
     if source is None:
         return of_hub(name)
+    if "@" in name and not Path(name).exists():
+        raise ValueError(f"a revision is for names of the hub, and {source}: has none; write it without @{name.rpartition('@')[2]}")
     kind: ModelSource = MODELS.load(source)
     return kind.folder(name, None)
 

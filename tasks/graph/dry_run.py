@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from rlver.components.domain.packages import PACKAGES, is_fetched
+from rlver.components.policy.sources.model import without_revision
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings
 from rlver.components.training.memory import ModelShape
@@ -212,8 +213,16 @@ def _model_folder(root: Path, settings: Settings, told: DryRun | None) -> Path |
         return None
     found = next((folder for folder in _places(root, name) if (folder / "config.json").is_file()), None)
     if told is not None and (found is None or not list(found.glob("*.safetensors"))):
-        told.lacks(f"{name}: no config.json with safetensors here; `hf download {name}`, or set base.model to the folder of the model")
+        told.lacks(
+            f"{name}: no config.json with safetensors here; `hf download {_for_the_hub(name)}`, or set base.model to the folder of the model"
+        )
     return found
+
+
+def _for_the_hub(name: str) -> str:
+    """The name as `hf download` takes it."""
+    plain, at, revision = name.removeprefix("hf:").rpartition("@")
+    return f"{plain} --revision {revision}" if at else revision
 
 
 def _places(root: Path, name: str) -> Iterator[Path]:
@@ -222,8 +231,9 @@ def _places(root: Path, name: str) -> Iterator[Path]:
 
     yield root / name
     try:
-        cached = try_to_load_from_cache(name, "config.json")
-    except HFValidationError:  # a path, no name of the hub
+        plain, revision = without_revision(name)
+        cached = try_to_load_from_cache(plain, "config.json", revision=revision)
+    except (HFValidationError, ValueError):  # a path, no name of the hub
         return
     if isinstance(cached, str):
         yield Path(cached).parent

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlver.components.domain.files import read_json, read_jsonl
+from rlver.components.policy.sources.model import without_revision
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.training.memory import ADAMW, FLOAT32, KNOWN, ModelShape, shape_of, training_bytes
@@ -75,8 +76,9 @@ def policy_shape(settings: Settings, folder: Path | None) -> ModelShape:
         )
     if folder is not None:
         return shape_of(read_json(folder / "config.json"))
-    if base.model in KNOWN:
-        return KNOWN[base.model]
+    name = str(base.model) if ":" in str(base.model).removeprefix("hf:") else without_revision(str(base.model))[0]
+    if name in KNOWN:
+        return KNOWN[name]
     raise ValueError(f"the size of {base.model} is not known before it is here; known are {', '.join(KNOWN)}")
 
 
@@ -88,6 +90,7 @@ def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int
         shape,
         on_gpu=on_gpu,
         lora_rank=train.lora_rank,
+        trained_layers=min(train.trained_layers, shape.layers),
         with_reference=train.beta > 0,
         separate_critic=_has_own_critic(settings),
         checkpointing=train.gradient_checkpointing,
@@ -101,8 +104,11 @@ def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int
 def training_disk(settings: Settings, shape: ModelShape) -> int:
     """Bytes on disk of a training run: checkpoints, and the model twice, because DVC keeps a copy."""
     own = shape.parameters + (shape.trunk if _has_own_critic(settings) else 0)
-    trained = shape.adapters(settings.train.lora_rank) if settings.train.lora_rank else own
-    return CHECKPOINTS * (FLOAT32 + ADAMW) * trained + base_disk(shape)
+    train = settings.train
+    # A checkpoint of a model whose upper layers train holds all its weights.
+    kept = shape.adapters(train.lora_rank) if train.lora_rank else own
+    trained = shape.upper(min(train.trained_layers, shape.layers)) if train.trained_layers else kept
+    return CHECKPOINTS * (FLOAT32 * kept + ADAMW * trained) + base_disk(shape)
 
 
 def base_disk(shape: ModelShape) -> int:

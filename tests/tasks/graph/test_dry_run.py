@@ -131,10 +131,32 @@ def test_checkpoints_and_both_copies_of_a_model_are_on_the_disk(project: Path, c
     assert estimates.base_disk(SHAPE) == 8 * n
 
 
+def test_the_moments_of_layers_that_do_not_train_take_no_room(project: Path, chosen: list[dvc.Stage]) -> None:
+    for path in (project / "params" / "recipes").glob("*.yaml"):
+        path.write_text(path.read_text().replace("gradient_checkpointing: true", "gradient_checkpointing: true\n  trained_layers: 7"))
+    n, upper = SHAPE.parameters, SHAPE.upper(7)
+    found = told(project, chosen)
+    assert found.disk == (2 * 4 * n) + (3 * (4 * n + 8 * upper) + 2 * 4 * n)
+    [memory] = [line for line in found.lines if line.startswith("  memory")]
+    assert f"gradients {4 * upper / 1e9:.1f} GB, optimiser {8 * upper / 1e9:.1f} GB" in memory
+
+
+def test_a_model_of_the_hub_is_looked_for_at_its_revision(project: Path, chosen: list[dvc.Stage], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(project / "hub"))
+    part = project / "params" / "recipes" / "qwen1.5b.yaml"
+    part.write_text(part.read_text().replace("1.5B-Instruct ", f"1.5B-Instruct@{'c' * 40} "))
+    shutil.move(project / "Qwen", project / "elsewhere")
+    missing, *_ = told(project, chosen).missing
+    assert f"`hf download Qwen/Qwen2.5-1.5B-Instruct --revision {'c' * 40}`" in missing
+    snapshot = project / "hub" / "models--Qwen--Qwen2.5-1.5B-Instruct" / "snapshots" / ("c" * 40)
+    shutil.copytree(project / "elsewhere" / "Qwen2.5-1.5B-Instruct", snapshot)
+    assert told(project, chosen).missing == []
+
+
 def test_of_a_model_of_another_kind_everything_but_its_size_is_told(project: Path, chosen: list[dvc.Stage]) -> None:
     (project / "Qwen" / "Qwen2.5-1.5B-Instruct" / "config.json").write_text('{"model_type": "gemma3"}')
     found = told(project, chosen)
-    assert "  model      the memory of a gemma3 model is not known, only that of qwen2 and llama" in found.lines
+    assert "  model      the memory of a gemma3 model is not known, only that of qwen2, qwen3, llama" in found.lines
     assert found.missing == [] and found.disk == 0 and found.money
 
 
