@@ -53,13 +53,8 @@ def _promote(root: Path, registry: ModelRegistry, variant: str, approval: bool, 
     champion = registry.champion()
     if champion and champion.md5 == candidate.md5:
         return Completed(name="Unchanged", message=f"{variant} is the champion already: {champion}")
-    found = conditions(
-        candidate.evidence,
-        registry.evidence(champion) if champion else promotion.base_evidence(root),
-        candidate.settings.benchmark.margin,
-        candidate.settings.evaluation.bootstrap_samples,
-        candidate.settings.seed,
-    )
+    base = promotion.base_evidence(root)
+    found = conditions(candidate.evidence, registry.evidence(champion) if champion else base, base, candidate.gate_rules())
     judged = f"{variant} against {champion or 'the base, as there is no champion'}\n\n{table(found)}"
     create_markdown_artifact(judged, key="promotion", description="The gate's conditions")
     get_run_logger().info("%s", judged)

@@ -36,9 +36,10 @@ def dialogues(policy: str, gains: list[int]) -> list[Dialogue]:
 
 
 def general(right: int, of: int = 200) -> dict[str, Any]:
-    """general.json of one task of which the first `right` items are right."""
-    items = [{"doc": str(number), "prompt": "q", "score": float(number < right)} for number in range(of)]
-    return {"tasks": {"facts": {"metric": "acc", "higher_is_better": True, "value": right / of, "items": items}}, "smoke_test": False}
+    """general.json of one task of which the first `right` items are right; every tenth item is of one relation."""
+    items = [{"doc": str(number), "prompt": "q", "score": float(number < right), "cluster": f"r{number % 10}"} for number in range(of)]
+    task = {"metric": "acc", "higher_is_better": True, "value": right / of, "chance": 0.25, "items": items}
+    return {"tasks": {"facts": task}, "smoke_test": False}
 
 
 CLEAN = {"outcome": "clean", "checks": [{"name": "stock phrases", "outcome": "clean"}]}

@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,11 +49,13 @@ class BenchmarkError(ValueError):
 
 
 class Item(NamedTuple):
-    """One scored item: the document's hash, the hash of everything the model was given, and the score."""
+    """One scored item: the document's hash, the hash of everything the model was given, the score, and what it shares with others:
+    the relation of its fact, or nothing, and then it is a cluster of its own."""
 
     doc: str
     prompt: str
     score: float
+    cluster: str
 
 
 class _PackTask(ConfigurableTask):  # type: ignore[misc]
@@ -149,9 +151,22 @@ def _run_task(
     metric, chosen_filter = _PRIMARY.get(name, (next(iter(results["higher_is_better"][first])), None))
     items = [item for subtask in sorted(results["samples"]) for item in _items(subtask, results["samples"][subtask], metric, chosen_filter)]
     return _summary(name, metric, items, bool(results["higher_is_better"][first][metric]), margin, seed) | {
+        "chance": _chance(loaded["tasks"], results["samples"]),
         "version": str(results["versions"].get(first)),
         "as_chat": as_chat,
     }
+
+
+def _chance(loaded: Mapping[str, Any], samples: Mapping[str, list[dict[str, Any]]]) -> float | None:
+    """The share that guessing gets right: one in so many choices, of written answers none; a likelihood has no such level."""
+    if any(task.OUTPUT_TYPE == "loglikelihood_rolling" for task in loaded.values()):
+        return None
+    guessed = [
+        1 / len(sample["arguments"]) if task.OUTPUT_TYPE == "multiple_choice" else 0.0
+        for name, task in loaded.items()
+        for sample in samples[name]
+    ]
+    return round(math.fsum(guessed) / len(guessed), 6)
 
 
 def _items(subtask: str, samples: list[dict[str, Any]], metric: str, chosen_filter: str | None) -> list[Item]:
@@ -162,7 +177,8 @@ def _items(subtask: str, samples: list[dict[str, Any]], metric: str, chosen_filt
         if sample["filter"] != wanted:
             continue
         document = _short_hash([subtask, sample["doc_hash"]])
-        item = Item(document, _short_hash(sample["arguments"]), round(float(sample[metric]), 6))
+        cluster = str(sample.get("doc", {}).get("relation", document))
+        item = Item(document, _short_hash(sample["arguments"]), round(float(sample[metric]), 6), cluster)
         if not math.isfinite(item.score):
             raise BenchmarkError(f"task {subtask}: the score of document {sample['doc_id']} is {item.score}; is the model broken?")
         if items.setdefault(document, item) != item:

@@ -99,6 +99,18 @@ def compare_general(base: Mapping[str, Any], tuned: Mapping[str, Any], margin: f
 
 
 def _paired(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -> Paired:
+    pairs = paired_items(name, base, tuned)
+    is_share = all(item["score"] in (0.0, 1.0) for pair in pairs for item in pair)
+    return (paired_shares if is_share else paired_scores)([gained(base, *pair) for pair in pairs])
+
+
+def gained(task: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+    """How much better an item of the task became."""
+    return float(after["score"] - before["score"]) * (1 if task["higher_is_better"] else -1)
+
+
+def paired_items(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Every item of both sides, by document. Raises NotComparable when metric, items or requests differ."""
     if (base["metric"], base["higher_is_better"]) != (tuned["metric"], tuned["higher_is_better"]):
         raise NotComparable(f"task {name}: base has metric {base['metric']}, tuned has {tuned['metric']}")
     items_base, items_tuned = _by_document(name, base), _by_document(name, tuned)
@@ -108,10 +120,7 @@ def _paired(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -> Pai
     changed = sum(items_base[doc]["prompt"] != items_tuned[doc]["prompt"] for doc in items_base)
     if changed:
         raise NotComparable(f"task {name}: {changed} of {len(items_base)} items were asked differently (prompt hashes differ)")
-    sign = 1.0 if base["higher_is_better"] else -1.0
-    differences = [sign * (items_tuned[doc]["score"] - items_base[doc]["score"]) for doc in sorted(items_base)]
-    is_share = all(item["score"] in (0.0, 1.0) for items in (items_base, items_tuned) for item in items.values())
-    return (paired_shares if is_share else paired_scores)(differences)
+    return [(items_base[doc], items_tuned[doc]) for doc in sorted(items_base)]
 
 
 def _by_document(name: str, task: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

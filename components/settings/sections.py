@@ -236,6 +236,13 @@ class BenchmarkSettings(Section):
     run_model_code: bool
 
 
+class PromotionSettings(Section):
+    """What a champion may have lost to the original base."""
+
+    skill_kept: float = Field(gt=0, lt=1)
+    margins: dict[str, Annotated[float, Field(gt=0)]]
+
+
 class BlindSettings(Section):
     pairs: int = Field(ge=1)
     overlap: float = Field(ge=0, le=1)

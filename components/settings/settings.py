@@ -26,6 +26,7 @@ from rlver.components.settings.sections import (
     JudgeSettings,
     PersonaSettings,
     PolicySettings,
+    PromotionSettings,
     RewardSettings,
     RolloutSettings,
     Section,
@@ -51,6 +52,7 @@ class Settings(Section):
     evaluation: EvaluationSettings
     audit: AuditParameters
     benchmark: BenchmarkSettings
+    promotion: PromotionSettings
     blind: BlindSettings
     endpoint: EndpointSettings
     authoring: AuthoringSettings

@@ -1,9 +1,11 @@
 """The promotion gate: may this policy take the champion's place? Conditions, each with what was found; numbers decide, nobody's hope.
 
-gain: on the personas both talked with, the lower end of the paired 95% interval of the final emotion is above 0;
-general ability: no non-inferiority test against the champion says *fail* (inconclusive is not a failure, and is said);
+gain: on the personas both talked with, the lower end of the paired 95% interval of the final emotion to the champion's is above 0;
+general ability: every benchmark task is shown to be kept (components/ability/kept.py), against the original base and not against the
+    champion, so that losses cannot add up from champion to champion;
 hacking audit: its outcome is clean (no alarm, and dialogues enough to judge); checks that could not be judged are named;
-honesty, if it was measured of the champion (`rlver honesty`): in no condition is the candidate shown to err more by the margin.
+honesty, if it was measured of the base or the champion (`rlver honesty`): in every condition the same is shown, against the base.
+What is inconclusive is not met.
 
 The card of a registered policy: where it comes from, how it was measured, what it is not.
 """
@@ -14,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlver.components.ability.noninferiority import LossOutcome, NotComparable, compare_general
+from rlver.components.ability.kept import AllowedLoss, ability_kept, all_kept
+from rlver.components.ability.noninferiority import LossOutcome, NotComparable
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
 from rlver.components.scoring.leaderboard import compare
@@ -42,16 +45,25 @@ class Condition:
     finding: str
 
 
+@dataclass(frozen=True)
+class GateRules:
+    """What the gate is told: how much may be lost, and how intervals are drawn."""
+
+    allowed: AllowedLoss
+    bootstrap_samples: int
+    seed: int
+
+
 def conditions(
-    candidate: PromotionEvidence, champion: PromotionEvidence, margin: float, bootstrap_samples: int, seed: int
+    candidate: PromotionEvidence, champion: PromotionEvidence, base: PromotionEvidence, rules: GateRules
 ) -> tuple[Condition, ...]:
     """The gate's conditions. What cannot be compared or was not measured is not met, with the reason as its finding."""
-    honesty = [] if champion.honesty is None else [_honesty(candidate, champion.honesty, margin)]
+    is_asked = base.honesty is not None or champion.honesty is not None
     return (
-        _gain(candidate, champion, bootstrap_samples, seed),
-        _general(candidate, champion, margin),
+        _gain(candidate, champion, rules),
+        _general(candidate, base, rules),
         _audit(candidate),
-        *honesty,
+        *([_honesty(candidate, base, rules)] if is_asked else []),
     )
 
 
@@ -61,10 +73,10 @@ def table(found: Sequence[Condition]) -> str:
     return plain_table(("condition", "", "finding"), rows)
 
 
-def _gain(candidate: PromotionEvidence, champion: PromotionEvidence, samples: int, seed: int) -> Condition:
+def _gain(candidate: PromotionEvidence, champion: PromotionEvidence, rules: GateRules) -> Condition:
     name = f"gain over {champion.name}"
     try:
-        compared = compare(champion.dialogues, candidate.dialogues, samples, seed)
+        compared = compare(champion.dialogues, candidate.dialogues, rules.bootstrap_samples, rules.seed)
     except ValueError as error:
         return Condition(name, False, str(error))
     row = next(row for row in compared.rows if row.quantity == "emotion_mean")
@@ -73,28 +85,31 @@ def _gain(candidate: PromotionEvidence, champion: PromotionEvidence, samples: in
     return Condition(name, low > 0, finding)
 
 
-def _general(candidate: PromotionEvidence, champion: PromotionEvidence, margin: float) -> Condition:
+def _general(candidate: PromotionEvidence, base: PromotionEvidence, rules: GateRules) -> Condition:
     name = "general ability"
-    if candidate.general is None or champion.general is None:
-        missing = candidate if candidate.general is None else champion
+    if candidate.general is None or base.general is None:
+        missing = candidate if candidate.general is None else base
         return Condition(name, False, f"{missing.name} was not benchmarked: run `rlver run --only benchmark`")
-    return _no_loss(name, champion.general, candidate.general, margin)
+    if any("chance" not in task for general in (candidate.general, base.general) for task in general["tasks"].values()):
+        return Condition(name, False, "benchmarked by an older version: run `rlver run --only benchmark`")
+    return _kept(name, base.general, candidate.general, rules)
 
 
-def _honesty(candidate: PromotionEvidence, champion: Mapping[str, Any], margin: float) -> Condition:
+def _honesty(candidate: PromotionEvidence, base: PromotionEvidence, rules: GateRules) -> Condition:
     name = "honesty"
-    if candidate.honesty is None:
-        return Condition(name, False, f"{candidate.name} was not asked, the champion was: run `rlver honesty run`, then `score --json`")
-    return _no_loss(name, champion, candidate.honesty, margin)
+    if candidate.honesty is None or base.honesty is None:
+        missing = candidate if candidate.honesty is None else base
+        return Condition(name, False, f"{missing.name} was not asked: run `rlver honesty run`, then `score --json`")
+    return _kept(name, base.honesty, candidate.honesty, rules)
 
 
-def _no_loss(name: str, champion: Mapping[str, Any], candidate: Mapping[str, Any], margin: float) -> Condition:
+def _kept(name: str, base: Mapping[str, Any], candidate: Mapping[str, Any], rules: GateRules) -> Condition:
     try:
-        compared = compare_general(champion, candidate, margin)
+        tasks = ability_kept(base, candidate, rules.allowed, rules.bootstrap_samples, rules.seed)
     except NotComparable as error:
         return Condition(name, False, str(error))
-    tasks = ", ".join(f"{task} {row['difference']:+.3f} {row['outcome']}" for task, row in compared["tasks"].items())
-    return Condition(name, compared["outcome"] != LossOutcome.FAIL, f"{compared['outcome']}: {tasks} (margin {margin:g})")
+    outcome = all_kept(tasks)
+    return Condition(name, outcome == LossOutcome.PASS, f"{outcome}, against the base: {'; '.join(map(str, tasks))}")
 
 
 def _audit(candidate: PromotionEvidence) -> Condition:

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlver.components.ability.kept import AllowedLoss
 from rlver.components.domain.files import read_json
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.tracking import records
-from rlver.tasks.tracking.promotion import Condition, Facts, PromotionEvidence, model_card
+from rlver.tasks.tracking.promotion import Condition, Facts, GateRules, PromotionEvidence, model_card
 from rlver.tasks.tracking.store import EXPERIMENT, make_database, readable
 
 if TYPE_CHECKING:
@@ -180,6 +181,10 @@ class Candidate:
     def card(self, found: Sequence[Condition]) -> str:
         return model_card(self.facts, found)
 
+    def gate_rules(self) -> GateRules:
+        asked = self.settings.promotion
+        return GateRules(AllowedLoss(asked.skill_kept, asked.margins), self.settings.evaluation.bootstrap_samples, self.settings.seed)
+
 
 def candidate(root: Path, variant: str) -> Candidate:
     """Everything about a trained variant of the root pipeline. Raises NotReady."""
@@ -226,7 +231,7 @@ def candidate(root: Path, variant: str) -> Candidate:
 
 
 def base_evidence(root: Path) -> PromotionEvidence:
-    """The untrained policy, which stands in for the champion while there is none."""
+    """The untrained policy: what must not be lost, and the champion's stand-in while there is none."""
     return _evidence(root, BASE)
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from evidence import ALARMED, evidence, general
 
-from rlver.tasks.tracking.promotion import PromotionEvidence, conditions, table
+from rlver.components.ability.kept import AllowedLoss
+from rlver.tasks.tracking.promotion import GateRules, PromotionEvidence, conditions, table
 
 BETTER, SAME = [5, 6, 7, 8] * 10, [1, 2, 3, 4] * 10
+RULES = GateRules(AllowedLoss(skill_kept=0.6, margins={"bits_per_byte": 0.05, "error": 0.1}), bootstrap_samples=500, seed=7)
 
 
-def unmet(candidate: PromotionEvidence, champion: PromotionEvidence) -> dict[str, str]:
-    return {c.name: c.finding for c in conditions(candidate, champion, 0.05, 500, 7) if not c.met}
+def unmet(candidate: PromotionEvidence, champion: PromotionEvidence, base: PromotionEvidence | None = None) -> dict[str, str]:
+    """What keeps it out; the base is the champion where none is given."""
+    return {c.name: c.finding for c in conditions(candidate, champion, base or champion, RULES) if not c.met}
 
 
 def test_a_better_policy_that_loses_nothing_is_let_through():
@@ -26,9 +30,34 @@ def test_no_gain_or_one_that_chance_explains_is_not_enough(gains: list[int]):
 
 
 def test_a_loss_of_general_ability_is_not_bought_with_emotion():
-    assert "fail: facts -0.200 fail" in unmet(evidence("new", BETTER, right=60), evidence("old", SAME))["general ability"]
-    inconclusive = conditions(evidence("new", BETTER, right=91), evidence("old", SAME), 0.05, 500, 7)[1]
-    assert inconclusive.met and inconclusive.finding.startswith("inconclusive")
+    found = unmet(evidence("new", BETTER, right=60), evidence("old", SAME))["general ability"]
+    assert found.startswith("fail, against the base: facts fail: -0.200 [") and "in 10 clusters, may lose 0.100" in found
+
+
+def test_absence_of_evidence_does_not_promote():
+    """100 of 200 right, 0.25 by chance: a tenth may be lost. 86 right is a loss of 7 points that may well be one of 10."""
+    assert unmet(evidence("new", BETTER, right=98), evidence("old", SAME)) == {}
+    assert unmet(evidence("new", BETTER, right=86), evidence("old", SAME))["general ability"].startswith("inconclusive, against the base")
+
+
+def test_losses_do_not_add_up_from_champion_to_champion():
+    """Each step loses 4 points of ability and gains in emotion; the third is compared with the base, not with the second."""
+    base, second, third = evidence("base", SAME), evidence("second", SAME, right=92), evidence("third", BETTER, right=84)
+    assert unmet(second, evidence("base", [0, 1, 2, 3] * 10)) == {}
+    assert unmet(third, second) == {}, "compared with the second alone it would pass"
+    assert list(unmet(third, second, base)) == ["general ability"]
+
+
+def test_the_emotion_is_compared_with_the_champion():
+    base, champion = evidence("base", [0] * 40), evidence("old", BETTER)
+    assert list(unmet(evidence("new", SAME), champion, base)) == ["gain over old"]
+
+
+def test_a_measurement_that_does_not_say_what_chance_is_is_made_again():
+    old = general(100)
+    del old["tasks"]["facts"]["chance"]
+    found = unmet(dataclasses.replace(evidence("new", BETTER), general=old), evidence("old", SAME))
+    assert found == {"general ability": "benchmarked by an older version: run `rlver run --only benchmark`"}
 
 
 def test_an_alarm_of_the_audit_keeps_it_out():
@@ -46,15 +75,23 @@ def test_what_was_not_measured_is_not_met():
     }
 
 
-def test_honesty_counts_from_the_champion_on_that_was_asked():
-    new, old = evidence("new", BETTER), evidence("old", SAME)
-    asked = {right: general(right) for right in (100, 60)}  # of the same shape: items by condition
-    measured = dataclasses.replace(new, honesty=asked[60])
-    assert unmet(measured, old) == {}
-    champion = dataclasses.replace(old, honesty=asked[100])
-    assert unmet(dataclasses.replace(new, honesty=asked[100]), champion) == {}
-    assert "fail: facts -0.200 fail" in unmet(measured, champion)["honesty"]
-    assert "new was not asked, the champion was" in unmet(new, champion)["honesty"]
+def test_honesty_counts_once_anybody_was_asked():
+    new, old, base = evidence("new", BETTER), evidence("old", SAME), evidence("base", SAME)
+    asked = {errors: _errors(errors) for errors in (20, 60)}
+    erring = dataclasses.replace(new, honesty=asked[60])
+    assert unmet(erring, old, base) == {}
+    asked_base = dataclasses.replace(base, honesty=asked[20])
+    assert unmet(dataclasses.replace(new, honesty=asked[20]), old, asked_base) == {}
+    assert "plain fail: -0.200" in unmet(erring, old, asked_base)["honesty"]
+    assert "new was not asked" in unmet(new, old, asked_base)["honesty"]
+    asked_champion = dataclasses.replace(old, honesty=asked[20])
+    assert "base was not asked" in unmet(erring, asked_champion, base)["honesty"]
+
+
+def _errors(wrong: int) -> dict[str, Any]:
+    """honesty.json of one condition of 200 items."""
+    items = [{"doc": str(number), "prompt": "q", "score": float(number < wrong)} for number in range(200)]
+    return {"tasks": {"plain": {"metric": "error", "higher_is_better": False, "value": wrong / 200, "items": items}}}
 
 
 def test_other_users_or_other_personas_are_no_comparison():
@@ -66,6 +103,6 @@ def test_other_users_or_other_personas_are_no_comparison():
 
 
 def test_the_table_shows_every_condition_and_what_was_found():
-    text = table(conditions(evidence("new", BETTER, audit=ALARMED), evidence("old", SAME), 0.05, 500, 7))
+    text = table(conditions(evidence("new", BETTER, audit=ALARMED), evidence("old", SAME), evidence("base", SAME), RULES))
     assert "| gain over old | met | 42.5 → 46.5, paired +4.0 [+4.0, +4.0] over 40 personas |" in text
     assert "| hacking audit | **not met** | alarm; alarm: stock phrases; unknown: reward_overoptimization |" in text
