@@ -2,6 +2,7 @@
 
 A variant is an overlay, params/<variant>.yaml, or a recipe: parts of params/recipes joined by `-` (qwen7b-ppo-think-vanilla-chinese),
 together with params/recipes/common.yaml. No two files of a recipe set the same value, so the order of its parts means nothing.
+An overlay may begin with `extends: OTHER`: it is then only its differences to params/OTHER.yaml.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from rlver.components.domain.files import BadFile, read_yaml
 
 COMMON = "common"
+EXTENDS = "extends"  # the overlay that an overlay changes
 RENAMED = {"audit.limits.parting": "audit.limits.reward_overoptimization"}  # a parameter's old name and its present one
 
 
@@ -27,7 +29,7 @@ def overlays_of(folder: Path, variant: str) -> dict[str, Path]:
         raise SettingsError(f"{variant!r} is no name of a variant: letters, digits, - _ and . only")  # it becomes part of paths
     one = folder / f"{variant}.yaml"
     if one.is_file():
-        return {f"params/{variant}.yaml": one}
+        return _extended(folder, variant)
     names = (COMMON, *variant.split("-"))
     parts = {f"params/recipes/{name}.yaml": folder / "recipes" / f"{name}.yaml" for name in names}
     if len(parts) == len(names) and all(path.is_file() for path in parts.values()):
@@ -38,13 +40,26 @@ def overlays_of(folder: Path, variant: str) -> dict[str, Path]:
     raise SettingsError(f"unknown variant {variant!r}: there is no params/{variant}.yaml (known: {known}{recipe})")
 
 
+def _extended(folder: Path, variant: str) -> dict[str, Path]:
+    """The overlay of `variant` behind the one that it extends."""
+    name, path = f"params/{variant}.yaml", folder / f"{variant}.yaml"
+    other = read_parameters(path).get(EXTENDS)
+    if other is None:
+        return {name: path}
+    below = folder / f"{other}.yaml"
+    if not below.is_file() or EXTENDS in read_parameters(below):
+        raise SettingsError(f"{name}: {EXTENDS} names an overlay of params/ that extends no other, got {other!r}")
+    return {f"params/{other}.yaml": below, name: path}
+
+
 def with_overlays(values: Mapping[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
     """`values` with what the files replace. Raises SettingsError for an unknown key, or a value that two of them set."""
     result, set_by = dict(values), dict[str, str]()
+    extends = any(EXTENDS in read_parameters(path) for path in files.values())
     for source, path in files.items():
-        overlay = read_parameters(path)
+        overlay = {key: value for key, value in read_parameters(path).items() if key != EXTENDS}
         for name in _names(overlay):
-            if name in set_by:
+            if name in set_by and not extends:
                 raise SettingsError(f"{set_by[name]} and {source} both set {name}: a recipe takes one part of a kind")
             set_by[name] = source
         result = overlaid(result, overlay, source)

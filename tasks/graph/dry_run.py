@@ -146,6 +146,11 @@ def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape:
         f"  training   {train.algorithm}{f', adapters of rank {train.lora_rank}' if train.lora_rank else ''}: {train.steps} steps of "
         f"{train.personas_per_step} x {train.group_size} dialogues, learning rate {train.learning_rate:g}"
     )
+    if shape and (most := estimates.usual_rate(shape, train.lora_rank)) < train.learning_rate:
+        told.lines.append(
+            f"  warning    train.learning_rate {train.learning_rate:g} is for a smaller model: of {_count(shape.parameters)} weights "
+            f"at most {most:g} is usual; set it in the variant's overlay"
+        )
     talk = estimates.talk(settings, learned + watched, _language(root, one, settings))
     _describe_user(root, one, settings, talk, told, f", {watched:,} of them with held-out personas")
     if shape:
@@ -155,8 +160,10 @@ def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape:
     policy = Path(one.options.get("out", "")).name
     under_way = sorted((root / "scratch").glob(f"{policy}-{'[0-9a-f]' * DIGITS}/curves/train.csv"))
     seconds = estimates.measured_seconds([logs, *under_way])
+    guess = estimates.guessed_seconds(settings, shape) if shape else None
     hours = (
         "unknown: no step of it has been measured here"
+        f"{f'; on two cores perhaps {guess * train.steps / 3600:,.0f}, by weights and tokens' if guess else ''}"
         if seconds is None
         else f"{seconds * train.steps / 3600:.1f}, at {seconds:.1f} s a step as before"
     )

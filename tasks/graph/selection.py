@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from rlver.tasks.graph.dvc import PIPELINE, GraphError, Stage
 
-RECIPES, PRETRAINED = "recipes/dvc.yaml", "pretrained/dvc.yaml"
-BY_NAME = (RECIPES, PRETRAINED)  # whose stages run by name only
+RECIPES, PRETRAINED, BIGGER = "recipes/dvc.yaml", "pretrained/dvc.yaml", "bigger/dvc.yaml"
+BY_NAME = (RECIPES, PRETRAINED, BIGGER)  # whose stages run by name only
 ALL = "all"  # in the place of a variant: every stage of every pipeline but those of BY_NAME
 
 
