@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.ceilings import constant_replies
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Exchange, now
+from rlver.components.domain.protocols import About, Exchange, now
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.users.heard.appraiser import Hearing
@@ -36,11 +36,11 @@ class Asked:
     user: str
 
     def heard(self, reply: str) -> int:
-        hearing = Hearing(listener_of(self.persona), DIFFICULTIES["vanilla"], reader())
+        hearing = Hearing(listener_of(About(self.persona)), DIFFICULTIES["vanilla"], reader())
         return now(hearing.appraise([Exchange(self.user, reply)], 40)).change
 
     def scripted(self, reply: str) -> int:
-        return appraise(listener_of(self.persona), DIFFICULTIES["vanilla"], [], self.user, reply).change
+        return appraise(listener_of(About(self.persona)), DIFFICULTIES["vanilla"], [], self.user, reply).change
 
 
 def mean(changes: Sequence[int]) -> float:

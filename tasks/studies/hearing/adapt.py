@@ -139,7 +139,7 @@ def adapted(
         {"params": net.net.parameters(), "lr": NET_RATE, "weight_decay": 1e-2},
     ]
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98))
-    steps = PASSES * -(-len(read) // BATCH)
+    steps = max(40, PASSES * -(-len(read) // BATCH))  # of fewer, the schedule cannot be made
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, [LEARNING_RATE, NET_RATE], total_steps=steps, pct_start=0.1)
     lengths = torch.tensor([len(pair) for pair in read])
     for number in range(PASSES):
