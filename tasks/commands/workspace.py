@@ -26,6 +26,7 @@ FILES = {
     "paper_runs.yaml": "paper/runs.yaml",
     "recipes_pipeline.yaml": "recipes/dvc.yaml",
     "pretrained_pipeline.yaml": "pretrained/dvc.yaml",
+    "bigger_pipeline.yaml": "bigger/dvc.yaml",
     "prefect.yaml": "prefect.yaml",
     "dvc_config": ".dvc/config",
     "dvcignore": ".dvcignore",
