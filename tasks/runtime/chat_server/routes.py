@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.applications import Starlette
@@ -69,7 +69,7 @@ class ChatServer:
         if asked.model != self._model:
             raise unknown_model(asked.model, self._model)
         turn = self._turns.ask(asked)
-        told = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": self._model}
+        told = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(datetime.now(UTC).timestamp()), "model": self._model}
         if asked.stream:
             return StreamingResponse(_events(turn, told), media_type="text/event-stream")
         pieces = await _unless_gone(request, turn)

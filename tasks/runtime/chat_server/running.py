@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from ipaddress import ip_address
 
 from rlver.components.domain.printable import one_line
@@ -59,7 +59,7 @@ def serve_policy(
 
     say_line(f"loading {policy} …")
     turns = turns_of(found.location, settings, context, adds_system, say_line)
-    server = ChatServer(model, turns, int(time.time()))
+    server = ChatServer(model, turns, int(datetime.now(UTC).timestamp()))
     shown = f"[{host}]" if ":" in host else host
     told = f"serving {model} at http://{shown}:{port}/v1    {'its key is RLVER_SERVE_KEY' if key else 'no key'}; Ctrl-C stops it"
     config = config_of(ChatGuard(server.app(), hosts_of(host, port), key), host, port)
