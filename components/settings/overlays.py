@@ -15,6 +15,7 @@ from typing import Any
 from rlver.components.domain.files import BadFile, read_yaml
 
 COMMON = "common"
+_NAME = re.compile(r"\w[\w.-]{0,59}")  # of a variant; it becomes part of paths, which take 255 bytes
 EXTENDS = "extends"  # the overlay that an overlay changes
 RENAMED = {"audit.limits.parting": "audit.limits.reward_overoptimization"}  # a parameter's old name and its present one
 
@@ -25,8 +26,8 @@ class SettingsError(ValueError):
 
 def overlays_of(folder: Path, variant: str) -> dict[str, Path]:
     """The files in `folder` that make `variant`, by the name that messages give them. Raises SettingsError when there are none."""
-    if not re.fullmatch(r"\w[\w.-]*", variant):
-        raise SettingsError(f"{variant!r} is no name of a variant: letters, digits, - _ and . only")  # it becomes part of paths
+    if not _NAME.fullmatch(variant):
+        raise SettingsError(f"{variant[:80]!r} is no name of a variant: letters, digits, - _ and . only, at most 60")
     one = folder / f"{variant}.yaml"
     if one.is_file():
         return _extended(folder, variant)
@@ -47,8 +48,8 @@ def _extended(folder: Path, variant: str) -> dict[str, Path]:
     if other is None:
         return {name: path}
     below = folder / f"{other}.yaml"
-    if not below.is_file() or EXTENDS in read_parameters(below):
-        raise SettingsError(f"{name}: {EXTENDS} names an overlay of params/ that extends no other, got {other!r}")
+    if not _NAME.fullmatch(str(other)) or not below.is_file() or EXTENDS in read_parameters(below):
+        raise SettingsError(f"{name}: {EXTENDS} names an overlay of params/ that extends no other, got {str(other)[:80]!r}")
     return {f"params/{other}.yaml": below, name: path}
 
 

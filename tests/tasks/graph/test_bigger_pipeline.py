@@ -71,7 +71,7 @@ def test_a_step_of_a_model_four_times_as_large_takes_four_times_as_long() -> Non
     assert estimates.guessed_seconds(larger, shape) == pytest.approx(280.0)
 
 
-@pytest.mark.parametrize("other", ["nobody", "a"])
+@pytest.mark.parametrize("other", ["nobody", "a", "../a", "x" * 5_000, "心" * 90, "[a]"])
 def test_what_cannot_be_extended_is_refused(tmp_path: Path, other: str) -> None:
     (tmp_path / "a.yaml").write_text(f"extends: {other}\ntrain: {{steps: 3}}\n")
     with pytest.raises(SettingsError, match=r"params/a\.yaml: extends names an overlay of params/ that extends no other"):
