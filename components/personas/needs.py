@@ -24,6 +24,7 @@ def _stated(*alternatives: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{one})" for one in alternatives), re.IGNORECASE)
 
 
+READ_CHARACTERS = 40_000  # of a text, so that a hostile one takes no seconds; what a user tells is a few hundred words
 _WANT = r"\b(?:i|i'd|i'm)\b[^.!?]{0,25}\b(?:want|need|wish|hoping|hope|like|love|looking for|here for|asking for)\b[^.!?]{0,40}"
 _SOMEONE = r"\b(?:you|someone|somebody|anyone|anybody|people|a person)\b[^.!?]{0,15}"
 
@@ -120,9 +121,10 @@ WORDS: dict[HiddenNeed, NeedWords] = {
 
 
 def stated_need(text: str) -> HiddenNeed | None:
-    """The first need that the text gives away, or None."""
-    plain = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    """The first need that the text gives away in its first READ_CHARACTERS, or None."""
+    plain = text[:READ_CHARACTERS].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    lower = plain.lower()
     for need, words in WORDS.items():
-        if words.stated.search(plain) or words.need_text.lower() in plain.lower():
+        if words.stated.search(plain) or words.need_text.lower() in lower:
             return need
     return None

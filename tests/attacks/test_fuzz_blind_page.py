@@ -107,7 +107,7 @@ def as_request(value: Any) -> bytes:
     headers = value.get("headers")
     lines = [f"{key}: {_text(one)}" for key, one in headers.items()] if isinstance(headers, dict) else [_text(headers)]
     body = as_json(value["body"]) if value.get("body") is not None else b""
-    if "Transfer-Encoding" in (headers or ()):
+    if isinstance(headers, (dict, list, str)) and "Transfer-Encoding" in headers:
         half = len(body) // 2
         body = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:half], body[half:], b"") if part or part is not body)
     elif body:

@@ -149,8 +149,9 @@ def read_answers(path: Path) -> StudyAnswers:
     except FileNotFoundError as error:
         raise BadFile(f"{path}: no such file; `rlver blind A B` makes it") from error
     lines = content.split(b"\n")
-    whole = len(content) - len(lines.pop())
-    if lines and not _is_json(lines[-1]):  # an end of line can be on the disk before what stands in front of it
+    tail = lines.pop()
+    whole = len(content) - len(tail)
+    if lines and not tail and not _is_json(lines[-1]):  # an end of line can be on the disk before what stands in front of it
         whole -= len(lines.pop()) + 1
     rows = []
     for number, line in enumerate(lines, start=1):

@@ -94,6 +94,17 @@ def test_a_line_that_was_cut_off_is_told_and_goes(tmp_path: Path, cut: int) -> N
     assert [choice.answer_id[0] for choice in choices(path)] == ["0", "1"]
 
 
+def test_a_damaged_line_before_a_cut_off_one_is_named_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    with AnswerFile(path, print) as file:
+        comparing(file).choose("ann", 0, "0" * 32, "left", 2, "", None)
+    damaged = path.read_bytes() + b'{"kind": "choice"; "rater": "ann"}\n{"kind": "cho'
+    path.write_bytes(damaged)
+    with pytest.raises(BadFile, match="not an answer"), AnswerFile(path, print):
+        pass
+    assert path.read_bytes() == damaged
+
+
 def test_zeros_that_a_lost_power_leaves_are_a_line_that_was_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     with AnswerFile(path, print) as file:
