@@ -28,7 +28,7 @@ from transformers import LogitsProcessorList
 
 from rlver.components.ability.tasks import PACKS, Pack, is_pack, load_pack, runs_code
 from rlver.components.policy.load import load_model
-from rlver.components.scoring import statistics
+from rlver.components.scoring import intervals, statistics
 
 BOOTSTRAP_SAMPLES = 10_000
 MOST_NEW_TOKENS = 2048  # of a written answer, thoughts included; never more than half of the model's context
@@ -198,7 +198,7 @@ def _summary(name: str, metric: str, items: list[Item], higher_is_better: bool, 
         "metric": metric,
         "higher_is_better": higher_is_better,
         "value": round(estimated.value, 6),
-        "ci95": [round(end, 6) for end in estimated.ci95],
+        "ci95": intervals.to_json(estimated.ci95),
         "n": len(items),
         "margin": margin,
         "items": [item._asdict() for item in sorted(items)],

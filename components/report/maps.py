@@ -68,7 +68,7 @@ def need_bars(material: Material) -> ink.Drawn | None:
         for axes, need in zip(ink.grid(figure, len(needs), columns, shared=True)[0], needs, strict=True):
             for position, (number, variant) in enumerate(material.numbered):
                 mean = tables.group_value(variant, "by_need", need, "emotion_mean")
-                ends = tables.group_value(variant, "by_need", need, "emotion_ci95")
+                ends = tables.ends(tables.group_value(variant, "by_need", need, "emotion_ci95"))
                 if mean is not None and ends is not None:
                     colour = ink.series_style(number)["color"]
                     axes.barh(position, mean, height=0.66, color=colour, alpha=0.8, linewidth=0)

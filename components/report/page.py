@@ -32,6 +32,7 @@ from rlver.components.report.over_training_figures import (
 from rlver.components.report.panels.listing import PANELS
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.tables import Table, as_csv, as_markdown
+from rlver.components.scoring import intervals
 
 _SCRIPTS = ("tables.js", "store.js", "dialogue.js")  # before those of the panels
 
@@ -142,7 +143,7 @@ def headline(material: Material) -> Headline:
     paired = tuned.sentient.get("paired_to_base")
     if scored is None or not paired:
         return Headline(f"{tuned.name} scores {mean} of 100", "There is no scored base policy to compare it with.")
-    low, high = paired["ci95"]
+    low, high = intervals.from_json(paired["ci95"])
     difference = wording.number(abs(paired["difference"]))
     span = wording.signed_interval((low, high))
     if low > 0:
@@ -164,7 +165,7 @@ def _standings(material: Material, first: Variant) -> Headline:
     assert first.sentient is not None
 
     def mean(of: Any) -> str:
-        return f"{wording.number(of['emotion_mean'])} (95% interval {wording.interval(of['emotion_ci95'])})"
+        return f"{wording.number(of['emotion_mean'])} (95% interval {wording.interval(intervals.from_json(of['emotion_ci95']))})"
 
     sentence = f"{first.name} leaves its users at {mean(first.sentient)} of 100, the highest mean; {last} at {mean(scores)}, the lowest."
     return Headline(f"{len(material.variants)} policies, one scale", sentence)

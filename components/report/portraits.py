@@ -39,11 +39,11 @@ def portrait_of(variant: Variant) -> Mapping[str, Any]:
 
 
 def estimate(value: Any) -> Estimate | None:
-    """{"value": 3.1, "ci95": [2.9, 3.3]} or a plain number; None for anything else, and for a value of null."""
+    """{"value": 3.1, "ci95": {"lo": 2.9, "hi": 3.3}} or a plain number; None for anything else, and for a value of null."""
     number, interval = (value.get("value"), value.get("ci95")) if isinstance(value, Mapping) else (value, None)
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         return None
-    return Estimate(float(number), ends(interval) if isinstance(interval, (list, tuple)) and len(interval) == 2 else None)
+    return Estimate(float(number), None if interval is None else ends(interval))
 
 
 def estimates(of: Any) -> dict[str, Estimate]:

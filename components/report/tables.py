@@ -17,6 +17,7 @@ from rlver.components.ability.noninferiority import NotComparable, compare_gener
 from rlver.components.domain.files import BadFile
 from rlver.components.report import wording
 from rlver.components.report.material import Material, Variant
+from rlver.components.scoring import intervals
 
 Ends = tuple[float, float]
 
@@ -78,9 +79,9 @@ class Table:
         return [[_shown(column, cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
 
 
-def ends(value: Sequence[float] | None) -> Ends | None:
-    """[low, high] of a metrics file as the ends of an interval."""
-    return None if value is None else (float(value[0]), float(value[1]))
+def ends(value: Any) -> Ends | None:
+    """An interval of a metrics file, in either of its forms."""
+    return None if value is None else intervals.from_json(value)
 
 
 def _shown(column: Column, cell: Cell) -> ShownCell:

@@ -13,6 +13,7 @@ from statistics import correlation
 from typing import Any
 
 from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.scoring import intervals
 from rlver.components.scoring.acts import words_of
 from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, proportion
 
@@ -127,8 +128,7 @@ Values = Mapping[str, Sequence[float]]  # by persona
 
 def known(estimated: Estimated) -> dict[str, Any]:
     """JSON-ready: value, ci95 and n, the personas behind them."""
-    low, high = estimated.ci95
-    return {"value": round(estimated.value, 6), "ci95": [round(low, 6), round(high, 6)], "n": estimated.n}
+    return {"value": round(estimated.value, 6), "ci95": intervals.to_json(estimated.ci95), "n": estimated.n}
 
 
 def unknown(reason: str) -> dict[str, Any]:

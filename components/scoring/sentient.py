@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, Turn
-from rlver.components.scoring import statistics
-from rlver.components.scoring.statistics import Estimated, Interval, by_cluster
+from rlver.components.scoring import intervals, statistics
+from rlver.components.scoring.statistics import Interval, by_cluster
 
 SUCCESS = 100  # final emotion at or above: success (SAGE paper, section 3)
 FAILURE = 10  # final emotion below: failure
@@ -101,15 +101,15 @@ def _summary(scorable: Sequence[Dialogue], samples: int, seed: int) -> dict[str,
     hits = _by_dialogue(scorable, _right_acts)
     return {
         "emotion_mean": _rounded(emotion.value),
-        "emotion_ci95": _ends(emotion),
+        "emotion_ci95": intervals.to_json(emotion.ci95),
         "success_rate": _rounded(success.value),
-        "success_ci95": _ends(success),
+        "success_ci95": intervals.to_json(success.ci95),
         "failure_rate": _rounded(failure.value),
-        "failure_ci95": _ends(failure),
+        "failure_ci95": intervals.to_json(failure.ci95),
         "turns_mean": _mean(len(d.turns) for d in scorable),
         "turns_ci95": _interval_of(_by_dialogue(scorable, lambda d: [len(d.turns)]), samples, seed),
         "right_act_rate": _mean(hit for of_persona in hits.values() for hit in of_persona),
-        "right_act_ci95": _ends(statistics.proportion(hits)) if any(hits.values()) else None,
+        "right_act_ci95": intervals.to_json(statistics.proportion(hits).ci95) if any(hits.values()) else None,
     }
 
 
@@ -134,11 +134,11 @@ def _by_dialogue(dialogues: Iterable[Dialogue], values_of: Callable[[Dialogue], 
     return values
 
 
-def _interval_of(values: Mapping[str, Sequence[float]], samples: int, seed: int) -> list[float] | None:
+def _interval_of(values: Mapping[str, Sequence[float]], samples: int, seed: int) -> dict[str, float] | None:
     """Of a mean of counts; None where fewer than two personas have any."""
     if sum(1 for members in values.values() if members) < 2:
         return None
-    return _ends(statistics.cluster_bootstrap(values, samples, seed, Interval(0.0, math.inf)))
+    return intervals.to_json(statistics.cluster_bootstrap(values, samples, seed, Interval(0.0, math.inf)).ci95)
 
 
 def _grouped(scorable: Sequence[Dialogue], key: Callable[[Dialogue], str], samples: int, seed: int) -> dict[str, dict[str, Any]]:
@@ -157,7 +157,7 @@ def _paired(scorable: Sequence[Dialogue], base: Sequence[Dialogue], samples: int
     test = statistics.paired_scores(list(differences.values())) if len(differences) > 1 else None
     return {
         "difference": _rounded(estimated.value),
-        "ci95": _ends(estimated),
+        "ci95": intervals.to_json(estimated.ci95),
         "p": _rounded(statistics.p_differs(test)) if test else None,
         "detectable": _rounded(statistics.detectable(test)) if test else None,
         "personas": estimated.n,
@@ -178,7 +178,12 @@ def _paired_by_need(scorable: Sequence[Dialogue], differences: Mapping[str, floa
     for need, group in sorted(groups.items()):
         estimated = statistics.paired_mean(group, samples, seed, _DIFFERENCES)
         p = _rounded(adjusted[need]) if need in adjusted else None
-        rows[need] = {"difference": _rounded(estimated.value), "ci95": _ends(estimated), "p_holm": p, "personas": estimated.n}
+        rows[need] = {
+            "difference": _rounded(estimated.value),
+            "ci95": intervals.to_json(estimated.ci95),
+            "p_holm": p,
+            "personas": estimated.n,
+        }
     return rows
 
 
@@ -201,10 +206,6 @@ def _only_simulator(dialogues: Iterable[Dialogue]) -> SimulatorTag:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return _rounded(math.fsum(known) / len(known)) if known else None
-
-
-def _ends(estimated: Estimated) -> list[float]:
-    return [_rounded(estimated.ci95.low), _rounded(estimated.ci95.high)]
 
 
 def _rounded(value: float) -> float:

@@ -12,6 +12,7 @@ from rlver.components.personas.schema import validate_file
 from rlver.components.report.tables import plain_table
 from rlver.components.report.wording import SAGE_PERSONAS, SAGE_SOURCE, SAGE_TABLE_3, SAGE_USER
 from rlver.components.rollout.transcripts import uncollected
+from rlver.components.scoring import intervals
 from rlver.components.scoring.leaderboard import PairedRow, Standing, standing
 from rlver.components.scoring.leaderboard import compare as paired
 from rlver.components.scoring.portrait import portrait
@@ -100,16 +101,17 @@ def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int) -> st
 
 
 def _score_text(metrics: dict[str, Any]) -> str:
-    low, high = metrics["emotion_ci95"]
+    low, high = intervals.from_json(metrics["emotion_ci95"])
     lines = [
         f"final emotion  {metrics['emotion_mean']:.1f}  [{low:.1f}, {high:.1f}]",
         f"success        {metrics['success_rate']:.0%}  [{_percents(metrics['success_ci95'])}]",
         f"failure        {metrics['failure_rate']:.0%}  [{_percents(metrics['failure_ci95'])}]",
-        f"turns          {metrics['turns_mean']:.1f}" + ("  [{:.1f}, {:.1f}]".format(*ends) if (ends := metrics["turns_ci95"]) else ""),
+        f"turns          {metrics['turns_mean']:.1f}"
+        + ("  [{:.1f}, {:.1f}]".format(*intervals.from_json(ends)) if (ends := metrics["turns_ci95"]) else ""),
         f"dialogues      {metrics['n']}" + (f", of which {metrics['failed_dialogues']} failed" if metrics["failed_dialogues"] else ""),
     ]
     if pair := metrics.get("paired_to_base"):
-        low, high = pair["ci95"]
+        low, high = intervals.from_json(pair["ci95"])
         lines.append(f"to base        {pair['difference']:+.1f}  [{low:+.1f}, {high:+.1f}]  p {_p(pair['p'])}")
         lines.append(f"detectable     {_size(pair['detectable'])} to base, with 80% power")
     elif (smallest := metrics["detectable"]) is not None:
@@ -130,5 +132,5 @@ def _size(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _percents(ends: Sequence[float]) -> str:
-    return ", ".join(f"{end:.0%}" for end in ends)
+def _percents(interval: Any) -> str:
+    return ", ".join(f"{end:.0%}" for end in intervals.from_json(interval))

@@ -20,6 +20,7 @@ from rlver.components.ability.kept import AllowedLoss, ability_kept, all_kept
 from rlver.components.ability.noninferiority import LossOutcome, NotComparable
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
+from rlver.components.scoring import intervals
 from rlver.components.scoring.leaderboard import compare
 
 CLEAN = "clean"
@@ -190,5 +191,6 @@ def _measured(sentient: Mapping[str, Any]) -> list[str]:
     return rows
 
 
-def _ends(ends: Sequence[float], form: str) -> str:
-    return f"[{ends[0]:{form}}, {ends[1]:{form}}]"
+def _ends(interval: Any, form: str) -> str:
+    low, high = intervals.from_json(interval)
+    return f"[{low:{form}}, {high:{form}}]"

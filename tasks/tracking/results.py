@@ -8,6 +8,7 @@ from typing import Any
 
 from rlver.components.domain.files import read_json, write_json
 from rlver.components.report.tables import plain_table
+from rlver.components.scoring import intervals
 
 REPORTS = {
     "report": Path("reports/index.html"),
@@ -68,5 +69,9 @@ def _number(value: Any, form: str = ".1f") -> str:
     return format(value, form) if isinstance(value, (int, float)) and abs(value) < 1e9 else "–"
 
 
-def _interval(ends: Any, form: str = ".1f") -> str:
-    return f"[{_number(ends[0], form)}, {_number(ends[1], form)}]" if isinstance(ends, list) and len(ends) == 2 else ""
+def _interval(value: Any, form: str = ".1f") -> str:
+    try:
+        low, high = intervals.from_json(value)
+    except (LookupError, TypeError, ValueError):
+        return ""
+    return f"[{_number(low, form)}, {_number(high, form)}]"

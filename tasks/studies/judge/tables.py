@@ -7,6 +7,7 @@ from typing import Any
 
 from rlver.components.report.tables import plain_table
 from rlver.components.report.wording import DASH
+from rlver.components.scoring import intervals
 
 
 def table(drawn: Mapping[str, Mapping[str, Any]]) -> str:
@@ -38,5 +39,5 @@ def _quantities(one: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
 def _cell(quantity: Mapping[str, Any]) -> str:
     if quantity["value"] is None:
         return DASH
-    low, high = quantity["ci95"]
+    low, high = intervals.from_json(quantity["ci95"])
     return f"{quantity['value']:.2f} [{low:.2f}, {high:.2f}]"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlver.components.domain.protocols import Policy, PolicySession, Reply, Tokens
+from rlver.components.scoring import intervals
 from rlver.components.scoring.behaviour import known, unknown
 from rlver.components.scoring.statistics import Interval, by_cluster, cluster_bootstrap
 
@@ -113,5 +114,5 @@ def lines(found: Mapping[str, Any]) -> list[str]:
 def _estimate(one: Mapping[str, Any], decimals: int) -> str:
     if one["value"] is None:
         return f"unknown: {one['reason']}"
-    low, high = one["ci95"]
+    low, high = intervals.from_json(one["ci95"])
     return f"{one['value']:.{decimals}f}  [{low:.{decimals}f}, {high:.{decimals}f}]"

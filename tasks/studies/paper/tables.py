@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from rlver.components.report import wording
 from rlver.components.report.tables import CapabilityTable, Ends, capability, markdown_table, with_ends
 from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3, PublishedRow
+from rlver.components.scoring import intervals
 from rlver.tasks.studies.paper.contrasts import Finding, FindingRow, counts
 from rlver.tasks.studies.paper.material import USERS, PaperKind, PaperPolicy, PaperRun
 
@@ -92,7 +93,7 @@ def _row(policy: PaperPolicy, metrics: Any) -> PolicyRow:
         kind=policy.run.kind,
         seed=policy.run.seed,
         emotion_mean=metrics["emotion_mean"],
-        emotion_ci95=_ends(metrics["emotion_ci95"]),
+        emotion_ci95=intervals.from_json(metrics["emotion_ci95"]),
         success_rate=metrics["success_rate"],
         failure_rate=metrics["failure_rate"],
         right_act_rate=metrics.get("right_act_rate"),
@@ -100,7 +101,7 @@ def _row(policy: PaperPolicy, metrics: Any) -> PolicyRow:
         think_tokens_mean=metrics.get("think_tokens_mean"),
         step_seconds=_step_seconds(policy),
         difference=paired.get("difference"),
-        difference_ci95=_ends(paired["ci95"]) if paired else None,
+        difference_ci95=intervals.from_json(paired["ci95"]) if paired else None,
     )
 
 
@@ -113,10 +114,6 @@ def _step_seconds(policy: PaperPolicy) -> float | None:
 def _spread(policies: Sequence[PaperPolicy], user: str, name: str) -> Spread | None:
     values = [value for policy in policies if (value := policy.tested[user].metrics.get(name)) is not None]
     return Spread(fmean(values), min(values), max(values)) if values else None
-
-
-def _ends(value: Sequence[float]) -> Ends:
-    return (float(value[0]), float(value[1]))
 
 
 _RESULTS = (

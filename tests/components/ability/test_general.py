@@ -34,12 +34,12 @@ def test_the_value_is_the_mean_of_its_items_inside_its_interval(results: dict[st
     for task in results["tasks"].values():
         mean = sum(item["score"] for item in task["items"]) / task["n"]
         assert task["value"] == pytest.approx(mean, abs=1e-5)
-        assert task["ci95"][0] <= task["value"] <= task["ci95"][1]
-        assert task["ci95"][0] < task["ci95"][1]  # also where all scores are equal
+        assert task["ci95"]["lo"] <= task["value"] <= task["ci95"]["hi"]
+        assert task["ci95"]["lo"] < task["ci95"]["hi"]  # also where all scores are equal
 
 
 def test_an_untrained_model_knows_nothing(results: dict[str, Any]):
-    low, high = results["tasks"]["rlver_tiny_choice"]["ci95"]
+    low, high = results["tasks"]["rlver_tiny_choice"]["ci95"].values()
     assert low < 0.25 < high
     bits = results["tasks"]["rlver_tiny_likelihood"]
     assert bits["higher_is_better"] is False

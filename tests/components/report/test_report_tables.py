@@ -18,6 +18,7 @@ from rlver.components.report.page import all_tables
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.panels.results import published_table, results_table
 from rlver.components.report.tables import NUMBER, Cell, Column, Table, as_csv, as_markdown
+from rlver.components.scoring import intervals
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
 
@@ -33,9 +34,11 @@ def test_the_csv_holds_full_precision_and_the_ends_of_every_interval(finished_ru
     metrics = material.variants[1].sentient
     ours = rows["grpo-think"]
     assert float(ours["emotion_mean"]) == metrics["emotion_mean"]
-    assert [float(ours["difference_ci95_low"]), float(ours["difference_ci95_high"])] == metrics["paired_to_base"]["ci95"]
+    assert (float(ours["difference_ci95_low"]), float(ours["difference_ci95_high"])) == intervals.from_json(
+        metrics["paired_to_base"]["ci95"]
+    )
     for quantity in ("turns", "reply_tokens"):
-        assert [float(ours[f"{quantity}_ci95_{end}"]) for end in ("low", "high")] == metrics[f"{quantity}_ci95"]
+        assert tuple(float(ours[f"{quantity}_ci95_{end}"]) for end in ("low", "high")) == intervals.from_json(metrics[f"{quantity}_ci95"])
     assert (ours["n"], ours["failed"]) == ("21", "1")
     assert rows["base"]["difference"] == rows["base"]["difference_ci95_low"] == ""
 

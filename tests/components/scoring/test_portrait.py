@@ -136,7 +136,7 @@ def test_every_number_has_an_interval_around_it_or_a_reason(dialogue) -> None:
     found = list(numbers(drawn))
     assert len(found) > 25 and json.loads(json.dumps(drawn, allow_nan=False)) == drawn
     for one in found:
-        assert one["reason"] if one["value"] is None else one["ci95"][0] - 1e-6 <= one["value"] <= one["ci95"][1] + 1e-6
+        assert one["reason"] if one["value"] is None else one["ci95"]["lo"] - 1e-6 <= one["value"] <= one["ci95"]["hi"] + 1e-6
     assert portrait(list(reversed(held)), 200, 7) == drawn, "the order of the rows is nothing"
 
 

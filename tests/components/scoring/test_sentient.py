@@ -44,7 +44,7 @@ def test_worked_example(four):
     assert (metrics["reply_tokens_mean"], metrics["think_tokens_mean"]) == (8, 3)
     assert metrics["by_need"]["deep_empathy"]["emotion_mean"] == 75
     assert metrics["by_need"]["useful_advice"]["failure_rate"] == 0.5
-    assert metrics["emotion_ci95"][0] < 47.5 < metrics["emotion_ci95"][1]
+    assert metrics["emotion_ci95"]["lo"] < 47.5 < metrics["emotion_ci95"]["hi"]
     assert metrics["settings_digest"] == "abc"
     assert metrics["paired_to_base"] is None
 
@@ -71,7 +71,7 @@ def test_nothing_scorable_is_an_error_that_names_the_reason(failed):
 def test_classes_come_from_the_personas(four):
     metrics = sentient_metrics(four, None, 200, 7, classes={"a": "negative", "b": "negative", "c": "passive"})
     assert {name: group["n"] for name, group in metrics["by_class"].items()} == {"negative": 2, "passive": 1, "unknown": 1}
-    assert metrics["by_class"]["passive"]["emotion_ci95"] == [0, 100]  # one persona: nothing known about the spread
+    assert metrics["by_class"]["passive"]["emotion_ci95"] == {"lo": 0, "hi": 100}  # one persona: nothing known about the spread
 
 
 def test_the_paired_difference_averages_repeats_and_uses_shared_personas(dialogue, failed):
@@ -84,7 +84,7 @@ def test_the_paired_difference_averages_repeats_and_uses_shared_personas(dialogu
     ]
     paired = sentient_metrics(tuned, base, 500, 7)["paired_to_base"]
     assert paired["difference"] == 15
-    assert paired["ci95"] == pytest.approx([15 - 12.706 * 5, 15 + 12.706 * 5], abs=0.01)  # two personas: t of one degree
+    assert paired["ci95"] == pytest.approx({"lo": 15 - 12.706 * 5, "hi": 15 + 12.706 * 5}, abs=0.01)  # two personas: t of one degree
     assert (paired["personas"], paired["unpaired_personas"]) == (2, 1)
 
 
