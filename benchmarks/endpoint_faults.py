@@ -36,7 +36,7 @@ from rlver.components.users.llm.simulator import LLMSimulator
 from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.connections import Connection
 from rlver.tasks.runtime.conversing import hold_and_write
-from rlver.tasks.runtime.environment import ChatServer
+from rlver.tasks.runtime.environment import ServerAddress
 from rlver.tasks.runtime.progress import DialogueProgress
 
 REPOSITORY = Path(__file__).parents[1]
@@ -54,7 +54,7 @@ def hold(url: str, folder: Path, dialogues: int, turns: int, concurrency: int | 
     settings = load_settings(REPOSITORY / "params.yaml", "base")
     at_once, numbers = (QUICK["concurrency"], QUICK) if concurrency is None else (concurrency, {})
     supporter = policy(model, settings, at_once)
-    server = ChatServer(url, "URL", "KEY", lambda: None)
+    server = ServerAddress(url, "URL", "KEY", lambda: None)
     connection = Connection(
         parameters(settings, url, **numbers), server, ["user-model"], folder / "answers.db", False, EndpointRun("bench")
     )

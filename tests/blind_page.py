@@ -10,8 +10,9 @@ from starlette.testclient import TestClient
 
 from rlver.components.domain.protocols import Reply, Tokens
 from rlver.components.domain.thinking import Said as Spoken
+from rlver.tasks.runtime.guard import hosts_of
 from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.guard import PageGuard, hosts_of
+from rlver.tasks.studies.blind.guard import page_guard
 from rlver.tasks.studies.blind.page import Page
 from rlver.tasks.studies.blind.talking import Talking, TalkSpeaker
 
@@ -60,7 +61,7 @@ class ScriptedSession:
 
 
 def client(page: Page, host: str = "127.0.0.1", key: str | None = None) -> TestClient:
-    return TestClient(PageGuard(page.app(), hosts_of(host, 7500), key), base_url=HOST, raise_server_exceptions=False)  # type: ignore[arg-type]
+    return TestClient(page_guard(page.app(), hosts_of(host, 7500), key), base_url=HOST, raise_server_exceptions=False)  # type: ignore[arg-type]
 
 
 def answer(place: int = 0, **changes: Any) -> dict[str, Any]:

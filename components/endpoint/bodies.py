@@ -39,7 +39,7 @@ class WholeResponse:
 
 async def read(response: httpx.Response, most_bytes: int = MOST_BYTES) -> WholeResponse:
     """The whole of a response of `AsyncClient.stream`. Raises UnusableBody, and httpx.TransportError."""
-    body = _Body(response, most_bytes)
+    body = _BodyReader(response, most_bytes)
     async for piece in response.aiter_raw():
         if not body.takes(piece):
             break
@@ -48,7 +48,7 @@ async def read(response: httpx.Response, most_bytes: int = MOST_BYTES) -> WholeR
 
 def read_now(response: httpx.Response, most_bytes: int = MOST_BYTES) -> WholeResponse:
     """The same for `Client.stream`."""
-    body = _Body(response, most_bytes)
+    body = _BodyReader(response, most_bytes)
     for piece in response.iter_raw():
         if not body.takes(piece):
             break
@@ -67,7 +67,7 @@ def _refuse(_: str) -> NoReturn:
     raise ValueError("no number of JSON")
 
 
-class _Body:
+class _BodyReader:
     """What has come so far. Both sizes are bounded: a packed stream may go on for ever and unpack to nothing."""
 
     def __init__(self, response: httpx.Response, most_bytes: int) -> None:

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReadyAppraiser:
     """An appraiser and, where it is a model, the connection that is open while it is asked."""
 
     appraiser: AppraiserKind
@@ -46,7 +46,7 @@ def is_appraiser(named: str) -> bool:
     return APPRAISERS.has(named.partition(":")[0])
 
 
-def appraiser_of(named: str, settings: Settings) -> Asked:
+def appraiser_of(named: str, settings: Settings) -> ReadyAppraiser:
     """The appraiser `named`; a model's server is found in order, so that nothing is spent in vain. Raises ValueError or EndpointError."""
     name, _, which = named.partition(":")
     if not is_appraiser(named):
@@ -55,12 +55,12 @@ def appraiser_of(named: str, settings: Settings) -> Asked:
     played = with_simulator(settings, None, None, appraiser=named)
     models = part.kind.models(played.simulator.wanted(name).parameters)
     if not models:
-        return Asked(made(part, played.simulator.wanted(name)))
+        return ReadyAppraiser(made(part, played.simulator.wanted(name)))
     from rlver.tasks.runtime.connections import to_user
 
     connection = to_user(played, models)
     connection.check()
-    return Asked(made(part, played.simulator.wanted(name, endpoint=connection)), connection)
+    return ReadyAppraiser(made(part, played.simulator.wanted(name, endpoint=connection)), connection)
 
 
 def recorded_user(settings: Settings, tag: SimulatorTag, is_appraiser: bool, appraiser: str, endpoint: Any = None) -> Any:

@@ -33,7 +33,7 @@ class Connection:
     """
 
     parameters: EndpointParameters
-    server: environment.ChatServer
+    server: environment.ServerAddress
     models: Sequence[str]
     answers: Path
     replay: bool

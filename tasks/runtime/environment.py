@@ -163,7 +163,7 @@ def gpus() -> int:
 
 
 @dataclass(frozen=True)
-class ChatServer:
+class ServerAddress:
     """A chat endpoint as the environment names it. `key` reads the key anew each time it is called, so that nobody keeps it.
 
     `key_left_out` says in one line that a key is set and goes to another server than this one; None where nothing is left out.
@@ -181,7 +181,7 @@ _ADDRESS = {"user": "RLVER_USER_URL", "policy": "RLVER_POLICY_URL"}
 _KEY = {"user": "RLVER_USER_KEY", "policy": "RLVER_POLICY_KEY"}
 
 
-def chat_server(role: Role, root: Path | None = None, url: str | None = None) -> ChatServer:
+def chat_server(role: Role, root: Path | None = None, url: str | None = None) -> ServerAddress:
     """The server whose models play the simulated user or the policy, at `url` if that is given.
 
     It gets the key only if that was set for its origin. Raises NoServer, but not in a replay, which asks nobody.
@@ -199,7 +199,7 @@ def chat_server(role: Role, root: Path | None = None, url: str | None = None) ->
             f"{_KEY[role]} was set for {meant_for} and is not sent to {origin(url)}: "
             f"set {_ADDRESS[role]} and {_KEY[role]} together, in the same place, to use it there"
         )
-    return ChatServer(url, _ADDRESS[role], _KEY[role], lambda: _key(at, role, url), left_out)
+    return ServerAddress(url, _ADDRESS[role], _KEY[role], lambda: _key(at, role, url), left_out)
 
 
 def _key(root: Path, role: Role, url: str) -> str | None:

@@ -49,6 +49,7 @@ EXTRAS = {
     "rlver.tasks.commands.verification": "distilled",
     "rlver.tasks.graph": "pipeline",
     "rlver.tasks.runtime.chat_server": "serve",
+    "rlver.tasks.runtime.guard": "serve",
     "rlver.tasks.runtime.serving": "train",
     "rlver.tasks.runtime.web": "serve",
     "rlver.tasks.stages": "pipeline",

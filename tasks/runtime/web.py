@@ -1,36 +1,20 @@
-"""Small HTTP servers of our own on a loopback port: who may talk to one, how much they may send, and how long they may keep a connection.
-
-A web page of somebody else that is open in a browser of this machine can reach such a server. It cannot name our host without being found
-out (DNS rebinding), and it cannot send JSON without asking first, which is never granted.
-"""
+"""Small HTTP servers of our own on a loopback port: how they are run, and how long a client may keep a connection."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from ipaddress import ip_address
 from socket import socket
 
 import h11
 import uvicorn
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Message, Receive
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-PATIENCE_S = 10.0  # for the head and for the body of a request, and for reading what was answered
+from rlver.tasks.runtime.guard import PATIENCE_S
+
 MOST_CONNECTIONS = 100  # at once, with as many again that wait to be let in: far below the files that a process may open
-
-
-class Gone(Exception):
-    """The client left before the request was whole."""
-
-
-def hosts_of(host: str, port: int) -> frozenset[str]:
-    """How a client may name a server that listens at `host`."""
-    own = f"[{host}]" if ":" in host else host
-    names = (own.lower(), "127.0.0.1", "localhost", "[::1]")
-    return frozenset(name if bare else f"{name}:{port}" for name in names for bare in {False, port == 80})  # browsers leave 80 out
 
 
 def check_host(host: str) -> None:
@@ -41,52 +25,6 @@ def check_host(host: str) -> None:
         raise ValueError(f"--host takes the number of an address of this machine, as 127.0.0.1, got {host!r}") from error
     if address.is_unspecified:
         raise ValueError(f"--host {host} is every address at once: name the one that the others will open")
-
-
-def refusal_of(method: str, headers: Headers, hosts: frozenset[str]) -> tuple[int, str] | None:
-    """Status and reason for a request that does not come from our own page or from a program; None for one that may go on."""
-    if headers.get("host", "").lower() not in hosts:
-        return 421, "This server is not known under that name."
-    asks = method in ("GET", "HEAD")
-    is_followed_link = asks and headers.get("sec-fetch-mode") == "navigate"
-    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and not is_followed_link:
-        return 403, "Requests of other pages are not answered."
-    if not all(origin.lower() == f"http://{headers['host'].lower()}" for origin in headers.getlist("origin")):
-        return 403, "Requests of other pages are not answered."
-    if not asks and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        return 415, "JSON is expected."
-    return None
-
-
-def same(given: str, key: str) -> bool:
-    """Whether a key is the right one; how long that takes tells nothing about it."""
-    return secrets.compare_digest(given.encode("utf-8", "surrogatepass"), key.encode())
-
-
-async def whole_body(receive: Receive, most_bytes: int) -> bytes | None:
-    """The body of a request, or None when it is too long. Raises Gone."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise Gone
-        body += message.get("body", b"")
-        if len(body) > most_bytes:
-            return None
-        if not message.get("more_body", False):
-            return bytes(body)
-
-
-def again(body: bytes, receive: Receive) -> Receive:
-    """Gives the body once, and then whatever comes."""
-    waiting: Iterable[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
-
-    async def given() -> Message:
-        for message in waiting:
-            return message
-        return await receive()
-
-    return given
 
 
 def config_of(guarded: ASGIApp, host: str, port: int) -> uvicorn.Config:

@@ -27,10 +27,11 @@ from starlette.testclient import TestClient
 from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.protocols import Reply
 from rlver.tasks.runtime.appraisers import read_transcripts
+from rlver.tasks.runtime.guard import RequestGuard, hosts_of
 from rlver.tasks.studies.blind.answer_file import AnswerFile, NotSaved
 from rlver.tasks.studies.blind.answers import Choice, PersonSaid, Replied, TalkBegun, Verdict, read_answers
 from rlver.tasks.studies.blind.comparing import Comparing, study_of
-from rlver.tasks.studies.blind.guard import PageGuard, hosts_of
+from rlver.tasks.studies.blind.guard import page_guard
 from rlver.tasks.studies.blind.page import Page
 from rlver.tasks.studies.blind.pairs import pairs_of
 from rlver.tasks.studies.blind.report import human_report, judged
@@ -94,7 +95,7 @@ def test_pages_on_two_ports_of_one_address_keep_their_keys_apart(answers: Answer
     jar: dict[str, str] = {}
     asked = Page(comparing(answers), None, None, ())
     for port, key in ((7500, "the-key"), (7501, "another")):
-        opened = TestClient(PageGuard(asked.app(), hosts_of("192.168.1.5", port), key), base_url=f"http://192.168.1.5:{port}")
+        opened = TestClient(page_guard(asked.app(), hosts_of("192.168.1.5", port), key), base_url=f"http://192.168.1.5:{port}")
         jar |= dict(opened.get("/", params={"key": key}).cookies)
     sent = "; ".join(f"{name}={value}" for name, value in jar.items())
     assert client(asked, "192.168.1.5", "the-key").get("/api/start", headers={"cookie": sent}).is_success
@@ -131,7 +132,7 @@ def test_blanks_are_no_message(answers: AnswerFile) -> None:
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
-def asgi(guarded: PageGuard, receive: Receive, patience_s: float) -> int:
+def asgi(guarded: RequestGuard, receive: Receive, patience_s: float) -> int:
     """The status of a request whose body comes from `receive`."""
     told: list[int] = []
     headers = [(b"host", b"127.0.0.1:7500"), (b"content-type", b"application/json")]
@@ -152,18 +153,18 @@ def test_a_body_in_thirty_thousand_pieces_is_read_in_no_time(answers: AnswerFile
         return {"type": "http.request", "body": pieces.pop(0) if len(pieces) % 2 else pieces.pop(), "more_body": bool(pieces)}
 
     begun = time.process_time()
-    assert asgi(PageGuard(Page(comparing(answers), None, None, ()).app(), hosts_of("127.0.0.1", 7500), None), receive, 60) == 200
+    assert asgi(page_guard(Page(comparing(answers), None, None, ()).app(), hosts_of("127.0.0.1", 7500), None), receive, 60) == 200
     assert time.process_time() - begun < 1
 
 
 def test_a_body_that_never_ends_is_not_waited_for(answers: AnswerFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlver.tasks.studies.blind.guard.PATIENCE_S", 0.1, raising=False)
+    monkeypatch.setattr("rlver.tasks.runtime.guard.PATIENCE_S", 0.1)
 
     async def receive() -> dict[str, Any]:
         await asyncio.sleep(60)
         return {}
 
-    assert asgi(PageGuard(Page(comparing(answers), None, None, ()).app(), hosts_of("127.0.0.1", 7500), None), receive, 1) == 408
+    assert asgi(page_guard(Page(comparing(answers), None, None, ()).app(), hosts_of("127.0.0.1", 7500), None), receive, 1) == 408
 
 
 @pytest.mark.slow

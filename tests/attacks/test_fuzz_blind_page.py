@@ -24,9 +24,10 @@ from fuzzing import MOST_GROWTH_MIB, as_json, fuzz, mutants
 from uvicorn.server import ServerState
 
 from rlver.components.domain.files import write_jsonl
+from rlver.tasks.runtime.guard import hosts_of
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice, Replied, Verdict, read_answers
-from rlver.tasks.studies.blind.guard import PageGuard, hosts_of
+from rlver.tasks.studies.blind.guard import page_guard
 from rlver.tasks.studies.blind.page import Page
 from rlver.tasks.studies.blind.report import judged
 from rlver.tasks.studies.blind.serving import config_of
@@ -156,7 +157,7 @@ class Served(logging.Handler):
         nasty: list[str | Exception] = ["x", "\ud83d", RuntimeError("\udc00\n"), "<script>\x00\u202e", "y" * 20_000]
         self.talking = talking(file, ScriptedPolicy("a", nasty), ScriptedPolicy("b", nasty[:-1]))
         page = Page(comparing(file), self.talking, None, ["a card"])
-        self.config: uvicorn.Config = config_of(PageGuard(page.app(), hosts_of("192.168.1.5", 7500), KEY), "192.168.1.5", 7500)
+        self.config: uvicorn.Config = config_of(page_guard(page.app(), hosts_of("192.168.1.5", 7500), KEY), "192.168.1.5", 7500)
         self.config.load()
         logging.getLogger("uvicorn.error").addHandler(self)
 

@@ -1,4 +1,4 @@
-"""The addresses of the chat server, and the guard in front of them. Every error has OpenAI's form, whoever finds it."""
+"""The addresses of the chat server. Every error has OpenAI's form, whoever finds it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Scope
 
-from rlver.tasks.runtime.chat_server.asked import Refused, read_asked, unknown_model
-from rlver.tasks.runtime.chat_server.turns import Piece, Turn, Turns
-from rlver.tasks.runtime.web import PATIENCE_S, Gone, again, refusal_of, same, whole_body
+from rlver.tasks.runtime.chat_server.completion_request import Refused, read_request, unknown_model
+from rlver.tasks.runtime.chat_server.replies import PendingReply, Piece, ReplyQueue
+from rlver.tasks.runtime.guard import CLOSES, RequestGuard, NotLetIn, same
 
 MOST_BODY = 2**20  # bytes
 _HEADERS = {"x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-origin", "cache-control": "no-store"}
@@ -30,17 +29,17 @@ _HEADERS = {"x-content-type-options": "nosniff", "cross-origin-resource-policy":
 class ChatServer:
     """One model under one name."""
 
-    def __init__(self, model: str, turns: Turns, since_s: int) -> None:
-        self._model, self._turns, self._since_s = model, turns, since_s
+    def __init__(self, model: str, replies: ReplyQueue, since_s: int) -> None:
+        self._model, self._replies, self._since_s = model, replies, since_s
 
     def app(self) -> Starlette:
         @asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
-            await self._turns.begin()
+            await self._replies.begin()
             try:
                 yield
             finally:
-                await self._turns.end()
+                await self._replies.end()
 
         return Starlette(
             routes=[
@@ -65,25 +64,25 @@ class ChatServer:
         return _json(self._card)
 
     async def _chat(self, request: Request) -> Response:
-        asked = read_asked(await request.body())
+        asked = read_request(await request.body())
         if asked.model != self._model:
             raise unknown_model(asked.model, self._model)
-        turn = self._turns.ask(asked)
+        pending = self._replies.ask(asked)
         told = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(datetime.now(UTC).timestamp()), "model": self._model}
         if asked.stream:
-            return StreamingResponse(_events(turn, told), media_type="text/event-stream")
-        pieces = await _unless_gone(request, turn)
+            return StreamingResponse(_events(pending, told), media_type="text/event-stream")
+        pieces = await _unless_gone(request, pending)
         message = {"role": "assistant", "content": "".join(piece.text for piece in pieces), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": pieces[-1].finish}
-        usage = _usage(turn, pieces[-1])
+        usage = _usage(pending, pieces[-1])
         return _json({**told, "object": "chat.completion", "choices": [choice], "usage": usage})
 
 
-async def _unless_gone(request: Request, turn: Turn) -> list[Piece]:
+async def _unless_gone(request: Request, pending: PendingReply) -> list[Piece]:
     """All pieces of a reply; when the client hangs up before, the model turns to the next one. Raises Refused."""
 
     async def collect() -> list[Piece]:
-        return [piece async for piece in turn]
+        return [piece async for piece in pending]
 
     async def hangs_up() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -96,38 +95,38 @@ async def _unless_gone(request: Request, turn: Turn) -> list[Piece]:
             raise Refused(408, "The client left.")  # nobody reads this
         return collecting.result()
     finally:
-        turn.leave()
+        pending.leave()
         collecting.cancel()
         leaving.cancel()
 
 
-async def _events(turn: Turn, told: Mapping[str, Any]) -> AsyncIterator[str]:
+async def _events(pending: PendingReply, told: Mapping[str, Any]) -> AsyncIterator[str]:
     """The same reply as server-sent events. An error after the first of them is an event too, and no [DONE] follows it."""
 
     def event(delta: Mapping[str, Any], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        usage = {"usage": None} if turn.asked.include_usage else {}
+        usage = {"usage": None} if pending.asked.include_usage else {}
         return _event({**told, "object": "chat.completion.chunk", "choices": [choice], **usage})
 
     try:
         yield event({"role": "assistant", "content": ""})
-        async for piece in turn:
+        async for piece in pending:
             if piece.text:
                 yield event({"content": piece.text})
             if piece.finish is not None:
                 yield event({}, piece.finish)
-                if turn.asked.include_usage:
-                    yield _event({**told, "object": "chat.completion.chunk", "choices": [], "usage": _usage(turn, piece)})
+                if pending.asked.include_usage:
+                    yield _event({**told, "object": "chat.completion.chunk", "choices": [], "usage": _usage(pending, piece)})
         yield "data: [DONE]\n\n"
     except Refused as refused:
         yield _event(refused.body)
     finally:
-        turn.leave()
+        pending.leave()
 
 
-def _usage(turn: Turn, last: Piece) -> dict[str, int]:
+def _usage(pending: PendingReply, last: Piece) -> dict[str, int]:
     """Tokens of the prompt as the template renders it, and all that were sampled, the end of the turn included."""
-    prompt = len(turn.prompt_ids)
+    prompt = len(pending.prompt_ids)
     return {"prompt_tokens": prompt, "completion_tokens": last.tokens, "total_tokens": prompt + last.tokens}
 
 
@@ -145,7 +144,7 @@ def error(refused: Refused, closes: bool = False) -> Response:
     if refused.status == 401:
         headers["www-authenticate"] = "Bearer"
     if closes:
-        headers["connection"] = "close"
+        headers |= CLOSES
     return _json(refused.body, refused.status, headers)
 
 
@@ -165,49 +164,18 @@ async def _failed(_: Request, fault: Exception) -> Response:
     return error(Refused(500, "The server failed; its terminal says why.", code="server_failed"))
 
 
-@dataclass(frozen=True)
-class ChatGuard:
-    """Lets through what names us rightly, comes from no foreign page, has the key where one is set, and is no longer than it may be."""
+def chat_guard(app: ASGIApp, hosts: frozenset[str], key: str | None) -> RequestGuard:
+    """In front of the server. `key`: which a client must send as a bearer token; None where anybody may ask."""
 
-    app: ASGIApp
-    hosts: frozenset[str]
-    key: str | None
+    def check_key(_: Scope, headers: Headers) -> tuple[()]:
+        scheme, _space, given = headers.get("authorization", "").partition(" ")
+        if key is not None and (scheme.lower() != "bearer" or not same(given.strip(), key)):
+            raise NotLetIn(401, "The key is missing or wrong: send it as Authorization: Bearer KEY.", "key")
+        return ()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    return RequestGuard(app, hosts, MOST_BODY, _HEADERS, check_key, _not_let_in)
 
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                sent = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    sent[name] = value
-            await send(message)
 
-        try:
-            body = await self._let_in(scope, receive)
-        except Refused as refused:
-            await error(refused, closes=True)(scope, receive, with_headers)
-        except Gone:
-            return
-        else:
-            await self.app(scope, again(body, receive), with_headers)
-
-    async def _let_in(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body. Raises Refused, and Gone."""
-        headers = Headers(scope=scope)
-        if refusal := refusal_of(scope["method"], headers, self.hosts):
-            raise Refused(*refusal, code="not_allowed")
-        if self.key is not None:
-            scheme, _, given = headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not same(given.strip(), self.key):
-                raise Refused(401, "The key is missing or wrong: send it as Authorization: Bearer KEY.", code="invalid_api_key")
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                body = await whole_body(receive, MOST_BODY)
-        except TimeoutError:
-            raise Refused(408, "The request did not come to its end.") from None
-        if body is None:
-            raise Refused(413, f"The body has more than {MOST_BODY} bytes.", code="request_too_large")
-        return body
+def _not_let_in(refusal: NotLetIn) -> Response:
+    codes = {"foreign": "not_allowed", "key": "invalid_api_key", "slow": None, "long": "request_too_large"}
+    return error(Refused(refusal.status, refusal.message, code=codes[refusal.why]), closes=True)

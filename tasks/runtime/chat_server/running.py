@@ -12,10 +12,11 @@ from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.load import load_policy
 from rlver.components.policy.transformers_sampler import TransformersSampler
 from rlver.components.settings.settings import Settings
-from rlver.tasks.runtime.chat_server.routes import ChatGuard, ChatServer
-from rlver.tasks.runtime.chat_server.turns import Turns, prompt_room
+from rlver.tasks.runtime.chat_server.replies import ReplyQueue, prompt_room
+from rlver.tasks.runtime.chat_server.routes import ChatServer, chat_guard
+from rlver.tasks.runtime.guard import hosts_of
 from rlver.tasks.runtime.policies import candidate, refuse_served
-from rlver.tasks.runtime.web import Announced, check_host, config_of, hosts_of
+from rlver.tasks.runtime.web import Announced, check_host, config_of
 
 PORT = 7600
 MOST_CONTEXT = 8192  # tokens, unless more is asked for: what is read stays in memory
@@ -29,12 +30,12 @@ def must_be_allowed(host: str, key: str | None) -> None:
         raise ValueError(f"--host {host} can be reached from other machines: set RLVER_SERVE_KEY, which clients must then send")
 
 
-def turns_of(location: str, settings: Settings, context: int | None, adds_system: bool, say: Callable[[str], None]) -> Turns:
+def reply_queue(location: str, settings: Settings, context: int | None, adds_system: bool, say: Callable[[str], None]) -> ReplyQueue:
     """The policy at `location`, loaded. Raises ValueError in one line."""
     model, tokenizer = load_policy(location)
     capacity = prompt_room(model, context, MOST_CONTEXT)
     sampler = TransformersSampler(model, tokenizer.eos_token_id, 1.0, 1.0, rows=1, capacity=capacity)
-    return Turns(sampler, ChatFormat(tokenizer, system_prompt(settings.policy.thinking)), adds_system, say)
+    return ReplyQueue(sampler, ChatFormat(tokenizer, system_prompt(settings.policy.thinking)), adds_system, say)
 
 
 def serve_policy(
@@ -58,10 +59,10 @@ def serve_policy(
         say(one_line(line))
 
     say_line(f"loading {policy} …")
-    turns = turns_of(found.location, settings, context, adds_system, say_line)
-    server = ChatServer(model, turns, int(datetime.now(UTC).timestamp()))
+    replies = reply_queue(found.location, settings, context, adds_system, say_line)
+    server = ChatServer(model, replies, int(datetime.now(UTC).timestamp()))
     shown = f"[{host}]" if ":" in host else host
     told = f"serving {model} at http://{shown}:{port}/v1    {'its key is RLVER_SERVE_KEY' if key else 'no key'}; Ctrl-C stops it"
-    config = config_of(ChatGuard(server.app(), hosts_of(host, port), key), host, port)
+    config = config_of(chat_guard(server.app(), hosts_of(host, port), key), host, port)
     config.timeout_graceful_shutdown = _STOPS_WITHIN_S
-    Announced(config, lambda: say_line(told), turns.stop).run()
+    Announced(config, lambda: say_line(told), replies.stop).run()

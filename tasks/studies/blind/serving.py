@@ -15,9 +15,10 @@ from starlette.applications import Starlette
 from rlver.components.settings.settings import Settings, load_settings, with_simulator
 from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.conversing import as_evaluated
+from rlver.tasks.runtime.guard import hosts_of
 from rlver.tasks.runtime.policies import PolicyCandidate, candidate
-from rlver.tasks.runtime.web import Announced, check_host, config_of, hosts_of
-from rlver.tasks.studies.blind.guard import PageGuard
+from rlver.tasks.runtime.web import Announced, check_host, config_of
+from rlver.tasks.studies.blind.guard import page_guard
 from rlver.tasks.studies.blind.pairs import Side
 
 __all__ = ["OPEN_TALKS", "candidates_of", "check_host", "config_of", "now", "open_conversations", "serve", "while_open"]
@@ -76,4 +77,4 @@ def serve(app: Starlette, host: str, port: int, say: Callable[[str], None]) -> N
     told = [f"open {f'http://{shown}:{port}/' + (f'?key={key}' if key else '')}    Ctrl-C ends it; what was answered is saved"]
     if key:
         told.append("everybody in this network who has that address can read the dialogues and answer; what they send is not encrypted")
-    Announced(config_of(PageGuard(app, hosts_of(host, port), key), host, port), lambda: say("\n".join(told))).run()
+    Announced(config_of(page_guard(app, hosts_of(host, port), key), host, port), lambda: say("\n".join(told))).run()

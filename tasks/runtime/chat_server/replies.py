@@ -22,7 +22,7 @@ from typing import Any, Literal
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.sampler import Sample, SampleRequest
 from rlver.components.policy.transformers_sampler import TransformersSampler
-from rlver.tasks.runtime.chat_server.asked import Asked, Refused
+from rlver.tasks.runtime.chat_server.completion_request import CompletionRequest, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +46,11 @@ class Piece:
 
 
 @dataclass
-class Turn:
+class PendingReply:
     """One reply that was asked for. Iterate to get its pieces; `leave` when nobody listens any more."""
 
     prompt_ids: tuple[int, ...]
-    asked: Asked
+    asked: CompletionRequest
     seed: int
     most_tokens: int
     pieces: asyncio.Queue[Piece | Refused] = field(default_factory=asyncio.Queue)
@@ -70,12 +70,12 @@ class Turn:
                 return
 
 
-class Turns:
+class ReplyQueue:
     """The line of those who wait, and the model that speaks. `sampler` has one row; its temperature and top_p are set for each reply."""
 
     def __init__(self, sampler: TransformersSampler, chat: ChatFormat, adds_system: bool, say: Callable[[str], None]) -> None:
         self._sampler, self._chat, self._adds_system, self._say = sampler, chat, adds_system, say
-        self._line: asyncio.Queue[Turn] = asyncio.Queue()
+        self._line: asyncio.Queue[PendingReply] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
         self._ends_s: float | None = None
         self._read: tuple[int, ...] = ()  # by the model, for the request before; of its prompt, `_blocks` in whole blocks
@@ -97,7 +97,7 @@ class Turns:
             with suppress(asyncio.CancelledError):
                 await self._worker
 
-    def ask(self, asked: Asked) -> Turn:
+    def ask(self, asked: CompletionRequest) -> PendingReply:
         """Stand in line. Raises Refused for what cannot be answered, and when too many wait."""
         if self._ends_s is not None:
             raise _stopping()
@@ -114,11 +114,11 @@ class Turns:
                 param="messages",
             )
         seed = secrets.randbits(62) if asked.seed is None else asked.seed
-        turn = Turn(prompt, asked, seed, asked.max_tokens or min(room, DEFAULT_TOKENS))
-        self._line.put_nowait(turn)
-        return turn
+        pending = PendingReply(prompt, asked, seed, asked.max_tokens or min(room, DEFAULT_TOKENS))
+        self._line.put_nowait(pending)
+        return pending
 
-    def _prompt_ids(self, asked: Asked) -> tuple[int, ...]:
+    def _prompt_ids(self, asked: CompletionRequest) -> tuple[int, ...]:
         messages = list(asked.messages)
         if messages[-1]["role"] != "user":
             raise Refused(400, "The last message must be the user's.", code="invalid_value", param="messages")
@@ -135,47 +135,47 @@ class Turns:
     async def _work(self) -> None:
         number = 0
         while True:
-            turn = await self._line.get()
-            if turn.left:
+            pending = await self._line.get()
+            if pending.left:
                 continue
             number += 1
             began_s = time.monotonic()
             try:
-                last = await self._speak(turn)
+                last = await self._speak(pending)
             except Refused as refused:
-                turn.pieces.put_nowait(refused)
+                pending.pieces.put_nowait(refused)
             except Exception as error:  # whoever waits must hear of it, and the others be answered
                 self._say(f"request {number}: failed: {type(error).__name__}: {error}")
-                turn.pieces.put_nowait(Refused(500, "The server failed; its terminal says why.", code="server_failed"))
+                pending.pieces.put_nowait(Refused(500, "The server failed; its terminal says why.", code="server_failed"))
             else:
                 why = last.finish or "nobody listens any more"
-                self._say(f"request {number}: {len(turn.prompt_ids)}+{last.tokens} tokens, {time.monotonic() - began_s:.1f} s, {why}")
+                self._say(f"request {number}: {len(pending.prompt_ids)}+{last.tokens} tokens, {time.monotonic() - began_s:.1f} s, {why}")
 
-    async def _speak(self, turn: Turn) -> Piece:
+    async def _speak(self, pending: PendingReply) -> Piece:
         """Make the reply, and put its pieces where they are waited for; returns the last one."""
-        self._sampler.temperature, self._sampler.top_p = turn.asked.temperature, turn.asked.top_p
-        text = Text(self._chat, turn.asked.stop)
+        self._sampler.temperature, self._sampler.top_p = pending.asked.temperature, pending.asked.top_p
+        text = StreamedText(self._chat, pending.asked.stop)
         try:
-            for end in range(await self._kept(turn.prompt_ids) + BLOCK, len(turn.prompt_ids), BLOCK):
-                await self._sample(turn.prompt_ids[:end], 0)  # what it draws is not used
+            for end in range(await self._kept(pending.prompt_ids) + BLOCK, len(pending.prompt_ids), BLOCK):
+                await self._sample(pending.prompt_ids[:end], 0)  # what it draws is not used
                 self._blocks = end
-                if self._is_over(turn):
+                if self._is_over(pending):
                     return Piece()
             ids: list[int] = []
             finish: Finish | None = None
             while finish is None:
-                sample = await self._sample((*turn.prompt_ids, *ids), token_seed(turn.seed, len(ids)))
+                sample = await self._sample((*pending.prompt_ids, *ids), token_seed(pending.seed, len(ids)))
                 if not all(map(math.isfinite, sample.logprobs)):
                     raise Refused(500, "The model's logits are not finite: its weights are broken.", code="server_failed")
                 ids += sample.token_ids
-                said = text.with_tokens(ids, is_last=sample.finished or len(ids) >= turn.most_tokens)
-                finish = "stop" if sample.finished or text.is_stopped else "length" if len(ids) >= turn.most_tokens else None
+                said = text.with_tokens(ids, is_last=sample.finished or len(ids) >= pending.most_tokens)
+                finish = "stop" if sample.finished or text.is_stopped else "length" if len(ids) >= pending.most_tokens else None
                 if said:
-                    turn.pieces.put_nowait(Piece(said))
-                if finish is None and self._is_over(turn):
+                    pending.pieces.put_nowait(Piece(said))
+                if finish is None and self._is_over(pending):
                     return Piece(tokens=len(ids))
             last = Piece(finish=finish, tokens=len(ids))
-            turn.pieces.put_nowait(last)
+            pending.pieces.put_nowait(last)
             return last
         except BaseException:
             self._sampler.forget(_ROW)
@@ -199,14 +199,14 @@ class Turns:
         self._read = context_ids
         return await self._sampler.sample(SampleRequest(_ROW, context_ids, seed, 1))
 
-    def _is_over(self, turn: Turn) -> bool:
+    def _is_over(self, pending: PendingReply) -> bool:
         """Nobody listens any more. Raises Refused when the server stops and the grace has passed."""
         if self._ends_s is not None and time.monotonic() > self._ends_s:
             raise _stopping()
-        return turn.left
+        return pending.left
 
 
-class Text:
+class StreamedText:
     """The text of a reply as its tokens come: what may still be half a character, or begin a stop sequence, is held back."""
 
     def __init__(self, chat: ChatFormat, stop: Sequence[str]) -> None:

@@ -49,7 +49,7 @@ class _TextPart(_Strict):
     text: Text
 
 
-class _Message(_Strict):
+class _ChatMessage(_Strict):
     role: Literal["system", "developer", "user", "assistant"]
     content: Text | list[_TextPart]
     name: None = None
@@ -77,9 +77,9 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class _Body(_Strict):
+class _RequestBody(_Strict):
     model: str
-    messages: list[_Message] = Field(min_length=1)
+    messages: list[_ChatMessage] = Field(min_length=1)
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
     max_tokens: int | None = Field(None, ge=1)
@@ -108,7 +108,7 @@ _NEUTRAL = {"n", "store", "presence_penalty", "frequency_penalty", "logprobs", "
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompletionRequest:
     """One request for a reply. `seed` is None where the client gave none; so is `max_tokens`."""
 
     model: str
@@ -122,11 +122,11 @@ class Asked:
     include_usage: bool
 
 
-def read_asked(body: bytes) -> Asked:
+def read_request(body: bytes) -> CompletionRequest:
     """The request in the body of a POST. Raises Refused."""
     read = _read(body)
     given = [most for most in (read.max_completion_tokens, read.max_tokens) if most is not None]
-    return Asked(
+    return CompletionRequest(
         model=read.model,
         messages=tuple(message.as_sent for message in read.messages),
         temperature=1.0 if read.temperature is None else float(read.temperature),
@@ -139,7 +139,7 @@ def read_asked(body: bytes) -> Asked:
     )
 
 
-def _read(body: bytes) -> _Body:
+def _read(body: bytes) -> _RequestBody:
     try:
         said = json.loads(body.decode("utf-8"), parse_constant=_refuse_number)
     except UnicodeDecodeError:
@@ -147,7 +147,7 @@ def _read(body: bytes) -> _Body:
     except (ValueError, RecursionError):
         raise Refused(400, "The body is not JSON.", code="invalid_json") from None
     try:
-        return _Body.model_validate(said)
+        return _RequestBody.model_validate(said)
     except ValidationError as error:
         raise _fault(error) from None
 

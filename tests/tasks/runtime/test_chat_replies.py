@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from rlver.components.policy.sampler import Sample, SampleRequest
-from rlver.tasks.runtime.chat_server import turns
-from rlver.tasks.runtime.chat_server.asked import Asked, Refused
-from rlver.tasks.runtime.chat_server.turns import BLOCK, Text, Turns
+from rlver.tasks.runtime.chat_server import replies
+from rlver.tasks.runtime.chat_server.completion_request import CompletionRequest, Refused
+from rlver.tasks.runtime.chat_server.replies import BLOCK, ReplyQueue, StreamedText
 
 END = 0
-ASKED = Asked("m", ({"role": "user", "content": "a"},), 1.0, 1.0, 5, 3, (), False, False)
+ASKED = CompletionRequest("m", ({"role": "user", "content": "a"},), 1.0, 1.0, 5, 3, (), False, False)
 
 
 @dataclass
@@ -61,10 +61,12 @@ class Scripted:
         return Sample((END if ends else self.words[self.said - 1] + 1,), (self.logprob,), ends)
 
 
-async def answers(sampler: Scripted, *asked: Asked, before: Callable[[Turns], None] = lambda line: None) -> list[str | Refused]:
+async def answers(
+    sampler: Scripted, *asked: CompletionRequest, before: Callable[[ReplyQueue], None] = lambda line: None
+) -> list[str | Refused]:
     made: Any = sampler
     chat: Any = Bytes()
-    line = Turns(made, chat, adds_system=False, say=lambda said: None)
+    line = ReplyQueue(made, chat, adds_system=False, say=lambda said: None)
     await line.begin()
 
     async def one(turn: Any) -> str | Refused:
@@ -85,7 +87,7 @@ async def answers(sampler: Scripted, *asked: Asked, before: Callable[[Turns], No
 def pieces(words: bytes, *stop: str) -> list[str]:
     """What is given after each byte, the last of which ends the reply."""
     chat: Any = Bytes()
-    text, ids = Text(chat, stop), [byte + 1 for byte in words]
+    text, ids = StreamedText(chat, stop), [byte + 1 for byte in words]
     given = []
     for count in range(1, len(ids) + 1):
         given.append(text.with_tokens(ids[:count], is_last=count == len(ids)))
@@ -106,7 +108,7 @@ def test_what_may_begin_a_stop_sequence_waits_and_the_sequence_is_never_given() 
 
 
 def test_whoever_comes_when_too_many_wait_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "MOST_WAITING", 2)
+    monkeypatch.setattr(replies, "MOST_WAITING", 2)
 
     async def run() -> Refused:
         with pytest.raises(Refused) as refused:
@@ -136,7 +138,7 @@ def test_when_the_server_stops_those_who_wait_are_sent_away_and_the_one_under_wa
     async def run() -> list[str | Refused]:
         sampler = Scripted(b"hello", wait=asyncio.Event())
 
-        def stop(line: Turns) -> None:
+        def stop(line: ReplyQueue) -> None:
             line.stop()
             with pytest.raises(Refused, match="stopping"):
                 line.ask(ASKED)
@@ -147,14 +149,14 @@ def test_when_the_server_stops_those_who_wait_are_sent_away_and_the_one_under_wa
 
     under_way, waiting = asyncio.run(run())
     assert under_way == "hello" and isinstance(waiting, Refused) and waiting.status == 503
-    monkeypatch.setattr(turns, "GRACE_S", -1.0)
+    monkeypatch.setattr(replies, "GRACE_S", -1.0)
     assert all(isinstance(one, Refused) for one in asyncio.run(run()))
 
 
 def test_a_prompt_is_read_in_blocks_and_only_whole_ones_are_used_again() -> None:
     """1200 tokens: 512, 1024, the rest; a second prompt that differs at token 1100 has two blocks in common, at token 600 one."""
 
-    def prompt(change_at: int) -> Asked:
+    def prompt(change_at: int) -> CompletionRequest:
         words = ["a"] * 1200
         words[change_at] = "long"
         return replace(ASKED, messages=({"role": "user", "content": " ".join(words)},), max_tokens=1)
