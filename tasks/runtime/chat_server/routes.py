@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Scope
 
 from rlver.tasks.runtime.chat_server.completion_request import Refused, read_request, unknown_model
 from rlver.tasks.runtime.chat_server.replies import PendingReply, Piece, ReplyQueue
-from rlver.tasks.runtime.guard import CLOSES, RequestGuard, NotLetIn, same
+from rlver.tasks.runtime.guard import CLOSES, NotLetIn, RequestGuard, same
 
 MOST_BODY = 2**20  # bytes
 _HEADERS = {"x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-origin", "cache-control": "no-store"}

@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Scope
 
-from rlver.tasks.runtime.guard import CLOSES, RequestGuard, NotLetIn, same
+from rlver.tasks.runtime.guard import CLOSES, NotLetIn, RequestGuard, same
 
 MOST_BODY = 32_768  # bytes
 COOKIE = "rlver_blind"
