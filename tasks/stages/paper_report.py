@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlver.components.domain.files import BadFile, read_yaml
+from rlver.components.personas.schema import validate_file
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.stage import run_stage
@@ -22,15 +23,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--transcripts", type=Path, required=True, help="folder of <run>/<user>.jsonl")
     parser.add_argument("--metrics", type=Path, required=True, help="folder of <run>/<user>.json and <run>/general.json")
     parser.add_argument("--logs", type=Path, required=True, help="folder of failures.json")
+    parser.add_argument("--personas", type=Path, required=True, help="the test personas, for their scenarios (JSONL)")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     args = parser.parse_args(argv)
 
     settings = load_settings(args.params)
     runs = read_runs(args.runs, args.params)
-    paper = load_paper_run(runs, args.transcripts, args.metrics, read_failures(args.logs / "failures.json"))
+    paper = load_paper_run(runs, args.transcripts, args.metrics, read_failures(args.logs / "failures.json"), validate_file(args.personas))
     model = settings.base.model if settings.base.kind != TINY else None
-    numbers = Numbers(settings.seed, settings.evaluation.bootstrap_samples, settings.benchmark.margin, model)
+    numbers = Numbers(settings.seed, settings.benchmark.margin, model)
     write_paper_report(paper, numbers, args.out)
     for policy in paper.incomplete:
         print(f"{policy.run.name}: {policy.problem}")

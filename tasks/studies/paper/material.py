@@ -8,12 +8,13 @@ What the paper run consists of: policies, each of a kind (how it was trained) an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlver.components.domain.files import BadFile
+from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.material import Curve, check_belongs, read_curve, read_object
 from rlver.components.rollout.transcripts import load_transcripts
@@ -96,9 +97,10 @@ class PaperPolicy:
 
 @dataclass(frozen=True)
 class PaperRun:
-    """All policies that were planned, in the order of the table."""
+    """All policies that were planned, in the order of the table; the scenario of every test persona that has one."""
 
     policies: tuple[PaperPolicy, ...]
+    scenarios: Mapping[str, str]
 
     def of_kind(self, kind: PaperKind) -> list[PaperPolicy]:
         return [policy for policy in self.policies if policy.run.kind == kind]
@@ -108,12 +110,15 @@ class PaperRun:
         return [policy for policy in self.policies if policy.problem is not None]
 
 
-def load_paper_run(runs: Sequence[PlannedPolicy], transcripts: Path, metrics: Path, failures: Mapping[str, str]) -> PaperRun:
+def load_paper_run(
+    runs: Sequence[PlannedPolicy], transcripts: Path, metrics: Path, failures: Mapping[str, str], personas: Iterable[Persona] = ()
+) -> PaperRun:
     """Read `transcripts`/<run>/<user>.jsonl, `metrics`/<run>/ and the runs' logs; `failures` are the reasons of stages `…@<run>`.
 
     Raises BadFile, in one line, for a broken file or metrics of other transcripts.
     """
-    return PaperRun(tuple(_load(run, transcripts / run.name, metrics / run.name, failures) for run in runs))
+    scenarios = {persona.persona_id: persona.story.scenario_id for persona in personas if persona.story is not None}
+    return PaperRun(tuple(_load(run, transcripts / run.name, metrics / run.name, failures) for run in runs), scenarios)
 
 
 def read_failures(path: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from matplotlib.lines import Line2D
 
 from rlver.components.domain.files import write_text_atomically
-from rlver.components.report import ink
+from rlver.components.report import ink, wording
 from rlver.components.report import page as headline
 from rlver.components.report.curves import emotion_axis
 from rlver.components.report.maps import map_panel
@@ -22,6 +22,7 @@ from rlver.components.report.page import asset, environment
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3
 from rlver.components.scoring.acts import frequencies
+from rlver.components.scoring.crossed import EQUIVALENT
 from rlver.tasks.studies.paper import tables
 from rlver.tasks.studies.paper import tables as summary
 from rlver.tasks.studies.paper.contrasts import FindingOutcome, findings
@@ -30,7 +31,8 @@ from rlver.tasks.studies.paper.material import USERS, PaperPolicy, PaperRun
 _TONES = {
     FindingOutcome.REAPPEARS: "pass",
     FindingOutcome.OPPOSITE: "fail",
-    FindingOutcome.INCONCLUSIVE: "inconclusive",
+    FindingOutcome.EQUIVALENT: "pass",
+    FindingOutcome.UNKNOWN: "inconclusive",
     FindingOutcome.NOT_MEASURED: "none",
 }
 
@@ -39,8 +41,7 @@ _TONES = {
 class Numbers:
     """What the tables need that the material does not hold."""
 
-    seed: int  # of the bootstrap
-    bootstrap_samples: int
+    seed: int
     margin: float  # of the non-inferiority comparison
     model: str | None  # the base model's name; None for the tiny policy built here
 
@@ -48,7 +49,7 @@ class Numbers:
 @known_shapes()
 def write_paper_report(paper: PaperRun, numbers: Numbers, out: Path) -> None:
     """Write index.html and results.md into `out`."""
-    found = findings(paper, numbers.bootstrap_samples, numbers.seed)
+    found = findings(paper)
     drawings = {drawn.name: Markup(ink.svg(drawn.figure, drawn.name, drawn.description)) for drawn in figures(paper)}
     page = environment(Path(__file__).parent).get_template("paper.html.j2").render(
         paper=paper,
@@ -59,6 +60,7 @@ def write_paper_report(paper: PaperRun, numbers: Numbers, out: Path) -> None:
         spread=summary.spread_in_words,
         colours=colours(paper),
         findings=found,
+        margin=wording.number(EQUIVALENT),
         tally=summary.tally(found),
         missing=summary.missing(paper),
         estimate=summary.estimate_in_words,

@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from fakes import people
 from paper_run import ROOT, write_paper_run
 from ruamel.yaml import YAML
 
+from rlver.components.domain.files import write_jsonl
 from rlver.tasks.runtime.stage import run_stage
 from rlver.tasks.stages import paper_report
 
@@ -29,13 +31,22 @@ def project(tmp_path: Path) -> Path:
         }
         for run in write_paper_run(tmp_path, SKILLS, personas=6)
     }
+    write_jsonl(tmp_path / "test.jsonl", [persona.model_dump(mode="json") for persona in people()[1]])
     YAML().dump({"trained": {"ppo-think-s7": rows["ppo-think-s7"]}, "compared": rows}, tmp_path / "runs.yaml")
     return tmp_path
 
 
 def run(project: Path) -> int:
     folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", str(project / name))]
-    arguments = ["--runs", str(project / "runs.yaml"), *folders, "--out", str(project / "report")]
+    arguments = [
+        "--runs",
+        str(project / "runs.yaml"),
+        *folders,
+        "--personas",
+        str(project / "test.jsonl"),
+        "--out",
+        str(project / "report"),
+    ]
     return run_stage(lambda: paper_report.main([*arguments, "--params", str(project / "params.yaml")]))
 
 

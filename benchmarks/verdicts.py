@@ -1,0 +1,123 @@
+"""How often a verdict on two ways of training errs: `python -m benchmarks.verdicts`.
+
+Studies are simulated whose truth is known: so many policies of either way of training, all with the same 100 personas of 16 scenarios,
+three dialogues each. The final emotions of one policy vary by a standard deviation of 28 between dialogues; what a persona makes of one
+way of training and not of the other has one of 12, of which the share ICC belongs to its scenario, and every policy has a level of its
+own: the seed SD. Both sides are then judged by components/scoring/crossed.py, as the paper run judges its policies.
+
+Shown for every seed SD and ICC: how often the 95% interval covers the truth; how often a difference is claimed where there is none (or
+the wrong way); how often two ways are called equivalent that are just the margin apart; and the same error of the interval over personas
+alone. Then how often a difference of 5 points, and one of 12, is found with so many seeds. The exit status is 1 where the intervals cover
+less than 93% or more than 97%, or an error is above 5%, give or take what chance does in so many studies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from benchmarks.interval_coverage import by_chance
+from rlver.components.scoring.crossed import EQUIVALENT, Difference, Side, Verdict, crossed, verdicts
+from rlver.components.scoring.statistics import Interval, p_differs, paired_scores
+
+PERSONAS, SCENARIOS, REPEATS = 100, 16, 3
+DIALOGUE_SD, PERSONA_SD = 28.0, 12.0  # within a persona; of what personas make of the difference
+WHO = {f"p{number}": f"s{number % SCENARIOS}" for number in range(PERSONAS)}
+WHOSE = np.array([number % SCENARIOS for number in range(PERSONAS)])
+SEED_SDS, ICCS = (0.0, 2.0, 4.0), (0.0, 0.1, 0.3)
+SMALL, LARGE = 5.0, 12.0  # true differences, points
+WHOLE = Interval(-math.inf, math.inf)
+
+
+@dataclass(frozen=True)
+class World:
+    seed_sd: float
+    icc: float
+    seeds: int  # of either side
+
+    def study(self, truth: float, random: np.random.Generator) -> tuple[Difference, bool]:
+        """What a study finds, and whether the interval over personas alone would have claimed a difference."""
+        taste = random.normal(0, PERSONA_SD * math.sqrt(1 - self.icc), PERSONAS)
+        taste += random.normal(0, PERSONA_SD * math.sqrt(self.icc), SCENARIOS)[WHOSE]
+        sides = [self._side(truth / 2 + taste / 2, random), self._side(-truth / 2 - taste / 2, random)]
+        difference = crossed([Side(1, _by_seed(sides[0])), Side(-1, _by_seed(sides[1]))], WHO)
+        assert difference is not None
+        return difference, p_differs(paired_scores(list(sides[0].mean(axis=0) - sides[1].mean(axis=0)))) < 0.05
+
+    def _side(self, level: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """(seeds, personas): mean over dialogues."""
+        policies = random.normal(0, self.seed_sd, (self.seeds, 1))
+        return level + policies + random.normal(0, DIALOGUE_SD / math.sqrt(REPEATS), (self.seeds, PERSONAS))
+
+
+def _by_seed(side: np.ndarray) -> dict[int, dict[str, list[float]]]:
+    return {seed: {name: [value] for name, value in zip(WHO, row, strict=True)} for seed, row in enumerate(side)}
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Shares of the studies."""
+
+    covers: float
+    errs: float  # claims a difference where there is none
+    errs_by_personas: float  # the same of the interval over personas alone
+    equivalence_errs: float  # calls equivalent what is the margin apart
+
+
+def rates(world: World, studies: int, random: np.random.Generator) -> Rates:
+    none = [world.study(0.0, random) for _ in range(studies)]
+    apart = [world.study(EQUIVALENT, random)[0] for _ in range(studies)]
+    ends = [(0.0, one.estimated(WHOLE).ci95) for one, _ in none] + [(EQUIVALENT, one.estimated(WHOLE).ci95) for one in apart]
+    return Rates(
+        sum(low <= truth <= high for truth, (low, high) in ends) / len(ends),
+        judged([one for one, _ in none], Verdict.HIGHER, Verdict.LOWER),
+        sum(alone for _, alone in none) / studies,
+        judged(apart, Verdict.EQUIVALENT),
+    )
+
+
+def judged(found: Sequence[Difference], *wanted: Verdict) -> float:
+    """Share of the differences that get one of these verdicts, each judged alone."""
+    return sum(verdicts({"": one})[""] in wanted for one in found) / len(found)
+
+
+def power(seeds: int, truth: float, studies: int, random: np.random.Generator) -> list[float]:
+    """Share of true differences that are found, at each seed SD, with the ICC in the middle."""
+    worlds = [World(seed_sd, ICCS[1], seeds) for seed_sd in SEED_SDS]
+    return [judged([world.study(truth, random)[0] for _ in range(studies)], Verdict.HIGHER) for world in worlds]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--studies", type=int, default=400, help="of each world and truth")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[2, 3, 5], help="policies of either side")
+    parser.add_argument("--seed", type=int, default=7)
+    args = parser.parse_args()
+    random = np.random.default_rng(args.seed)
+    kept = True
+    print("| seeds | seed SD | ICC | covers | verdict errs | by personas alone | equivalence errs |")
+    print("|---|---|---|---|---|---|---|")
+    for seeds, seed_sd, icc in product(args.seeds, SEED_SDS, ICCS):
+        rate = rates(World(seed_sd, icc, seeds), args.studies, random)
+        slack = by_chance(0.05, 2 * args.studies)
+        fine = 0.93 - slack <= rate.covers <= 0.97 + slack
+        fine &= max(rate.errs, rate.equivalence_errs) <= 0.05 + by_chance(0.05, args.studies)
+        kept &= fine
+        shown = " | ".join(f"{share:.1%}" for share in (rate.covers, rate.errs, rate.errs_by_personas, rate.equivalence_errs))
+        print(f"| {seeds} | {seed_sd:g} | {icc:g} | {shown} |{'' if fine else ' !'}", flush=True)
+    print(f"\nFound, with an ICC of {ICCS[1]:g}: a true difference of {SMALL:g} points, of {LARGE:g} points\n")
+    print(f"| seeds | {' | '.join(f'seed SD {seed_sd:g}' for seed_sd in SEED_SDS)} |\n|---|---|---|---|")
+    for seeds in sorted({*args.seeds, 4, 8, 12}):
+        found = zip(*(power(seeds, truth, args.studies, random) for truth in (SMALL, LARGE)), strict=True)
+        print(f"| {seeds} | {' | '.join(f'{small:.0%}, {large:.0%}' for small, large in found)} |", flush=True)
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
