@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlver.components.domain.emotion import LARGEST_CHANGE
 from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, Exchange
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
 from rlver.components.users.heard.reading import SURE, Heard, Reader, reader
-from rlver.components.users.scripted.appraiser import LONG_WORDS, TOO_LONG_WORDS, Listener, appraisal, listener_of, not_a_reply, repeated
+from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats
 from rlver.components.users.scripted.effects import (
     CLASS_EFFECT,
     DIFFICULTIES,
@@ -88,8 +87,7 @@ class Hearing:
         evidence = (
             [refusal] if refusal else [one for one in self._weigh(earlier, last) if one.step == "content" or abs(one.points) >= _LEAST]
         )
-        change = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, round(sum(one.points for one in evidence))))
-        return appraisal(self.listener.persona_class, evidence, change)
+        return appraisal(self.listener.persona_class, evidence)
 
     def _hear(self, exchanges: Sequence[Exchange], number: int) -> Heard:
         one = exchanges[number]
@@ -108,11 +106,7 @@ class Hearing:
             answered = [Answered(one.user, one.reply, heard) for one, heard in zip(exchanges, (*before, now), strict=True)]
             yield from weigh(self.kind, answered[-1], answered[:-1])
         yield from _again(before, now, earlier, last)
-        words = read_reply(last.reply).word_count
-        if words > TOO_LONG_WORDS:
-            yield Evidence(step="effect", what="far_too_long", points=-4)
-        elif words > LONG_WORDS:
-            yield Evidence(step="effect", what="long", points=-1)
+        yield from length(read_reply(last.reply).word_count)
         if breaks_off(last.reply):
             yield Evidence(step="effect", what="breaks_off", span=last.reply[-40:], points=BREAKS_OFF)
 
@@ -196,9 +190,8 @@ def breaks_off(reply: str) -> bool:
 
 def _again(before: Sequence[Heard], now: Heard, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:
     """Sentences said before, and a reply that says in other words what an earlier one said."""
-    sentences, times = repeated(read_reply(last.reply), [read_reply(exchange.reply) for exchange in earlier])
-    for sentence in sentences:
-        yield Evidence(step="effect", what="repeats", span=sentence.text, points=-3 - 2 * times[sentence])
+    said_before = repeated(read_reply(last.reply), [read_reply(exchange.reply) for exchange in earlier])
+    yield from repeats(said_before)
     same = sum(float(one.meaning @ now.meaning) >= SAME_MEANING for one in before)
-    if same and not sentences:
+    if same and not said_before:
         yield Evidence(step="effect", what="says_the_same", points=SAID_AGAIN * min(2, same))

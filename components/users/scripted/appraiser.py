@@ -9,7 +9,7 @@ The appraisal in words: what the reply did, whether it helped, what went through
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlver.components.domain.emotion import LARGEST_CHANGE
@@ -29,7 +29,7 @@ from rlver.components.users.scripted.effects import (
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import Reading, Sentence, bigrams, content_of, read_reply, words_of
 
-LONG_WORDS, TOO_LONG_WORDS, WALL_WORDS = 70, 130, 250
+_LONG_WORDS, _TOO_LONG_WORDS, WALL_WORDS = 70, 130, 250
 SCATTERED_ACTS = 3  # this many different serving acts in one reply serve nobody
 _SAME_SENTENCE = 0.6  # share of word pairs that makes two sentences the same
 _ECHO = 0.6  # share of the reply's word pairs that the user has just said
@@ -60,8 +60,7 @@ def appraise(listener: Listener, difficulty: Difficulty, earlier: Sequence[Excha
     reading = read_reply(reply)
     refusal = not_a_reply(reading, user)
     evidence = [refusal] if refusal else _weigh(listener, difficulty, earlier, user, reading)
-    change = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, round(sum(item.points for item in evidence))))
-    return appraisal(listener.persona_class, evidence, change)
+    return appraisal(listener.persona_class, evidence)
 
 
 def not_a_reply(reading: Reading, user: str) -> Evidence | None:
@@ -83,24 +82,26 @@ def not_a_reply(reading: Reading, user: str) -> Evidence | None:
 
 def _weigh(listener: Listener, difficulty: Difficulty, earlier: Sequence[Exchange], user: str, reading: Reading) -> list[Evidence]:
     earlier_readings = [read_reply(exchange.reply) for exchange in earlier]
-    said_before, times = repeated(reading, earlier_readings)
+    said_before = repeated(reading, earlier_readings)
     acts: dict[str, str] = {}
     for sentence in reading.sentences:
         if sentence not in said_before:
             for act, span in sentence.acts:
                 acts.setdefault(act, span)
     evidence = [Evidence(step="content", what=act, span=span) for act, span in acts.items()]
-    evidence += [Evidence(step="effect", what="repeats", span=s.text, points=-3 - 2 * times[s]) for s in said_before]
+    evidence += repeats(said_before)
     done_before = Counter(act for other in earlier_readings for act in other.acts)
     told = content_of(user).union(*(content_of(exchange.user) for exchange in earlier))
     picked_up = sorted(reading.content & told)
     evidence += _match_target(listener, difficulty, acts, done_before, picked_up, bool(said_before))
-    evidence += _character(listener, acts)
-    if reading.word_count > TOO_LONG_WORDS:
-        evidence.append(Evidence(step="effect", what="far_too_long", points=-4))
-    elif reading.word_count > LONG_WORDS:
-        evidence.append(Evidence(step="effect", what="long", points=-1))
-    return evidence
+    return [*evidence, *_character(listener, acts), *length(reading.word_count)]
+
+
+def length(words: int) -> list[Evidence]:
+    """What a reply costs that is too long; nothing for another one."""
+    if words > _TOO_LONG_WORDS:
+        return [Evidence(step="effect", what="far_too_long", points=-4)]
+    return [Evidence(step="effect", what="long", points=-1)] if words > _LONG_WORDS else []
 
 
 def _match_target(
@@ -166,18 +167,20 @@ def _character(listener: Listener, acts: dict[str, str]) -> list[Evidence]:
     return evidence
 
 
-def repeated(reading: Reading, earlier: Sequence[Reading]) -> tuple[list[Sentence], dict[Sentence, int]]:
+def repeated(reading: Reading, earlier: Sequence[Reading]) -> dict[Sentence, int]:
     """Sentences the assistant has said before, nearly word for word, in this dialogue or twice in this reply; and how often."""
     before = [sentence.words for other in earlier for sentence in other.sentences]
-    found: list[Sentence] = []
     times: dict[Sentence, int] = {}
     for sentence in reading.sentences:
-        count = sum(_same(sentence.words, words) for words in before)
-        if count and sentence not in times:
-            found.append(sentence)
-            times[sentence] = count
+        if count := sum(_same(sentence.words, words) for words in before):
+            times.setdefault(sentence, count)
         before.append(sentence.words)
-    return found, times
+    return times
+
+
+def repeats(times: Mapping[Sentence, int]) -> list[Evidence]:
+    """What it costs to say these sentences again."""
+    return [Evidence(step="effect", what="repeats", span=sentence.text, points=-3 - 2 * count) for sentence, count in times.items()]
 
 
 def _same(words: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -239,14 +242,14 @@ _ACTIVITY: dict[PersonaClass | None, dict[int, str]] = {
 }  # fmt: skip
 
 
-def appraisal(persona_class: PersonaClass | None, evidence: Sequence[Evidence], change: int) -> Appraisal:
-    """Put the evidence of an appraisal into the four sentences that SAGE asks of its appraiser."""
+def appraisal(persona_class: PersonaClass | None, evidence: Sequence[Evidence]) -> Appraisal:
+    """The change that the points of the evidence add up to, and the evidence in the four sentences that SAGE asks of its appraiser."""
+    change = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, round(sum(item.points for item in evidence))))
     acts = [_ACT[item.what] for item in evidence if item.step == "content" and item.what in _ACT]
     targets = [_target(item) for item in evidence if item.step == "target"]
-    repeats = any(item.what == "repeats" for item in evidence)
     content = f"The reply {', and '.join(acts)}." if acts else "The reply does not really do anything."
     target = " ".join(targets) or "It does nothing for what I need."
-    if repeats:
+    if any(item.what == "repeats" for item in evidence):
         target += " And they have said this before."
     sign = (change > 0) - (change < 0)
     return Appraisal(

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlver.components.domain.emotion import LARGEST_CHANGE
 from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, Appraiser, Exchange
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
-from rlver.components.users.scripted.appraiser import LONG_WORDS, TOO_LONG_WORDS, Listener, appraisal, listener_of, not_a_reply, repeated
+from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import HARMFUL, content_of, read_reply
 from rlver.components.users.scripted.simulator import ScriptedAppraiser, english_only
@@ -81,21 +80,13 @@ class _OfAKind:
         *earlier, last = exchanges
         reading = read_reply(last.reply)
         refusal = not_a_reply(reading, last.user)
-        evidence = [refusal] if refusal else self._weigh(earlier, last)
-        change = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, round(sum(one.points for one in evidence))))
-        return appraisal(self.listener.persona_class, evidence, change)
+        return appraisal(self.listener.persona_class, [refusal] if refusal else self._weigh(earlier, last))
 
     def _weigh(self, earlier: Sequence[Exchange], last: Exchange) -> list[Evidence]:
         told, answered = "", list[Answered]()
         for one in (*earlier, last):
             told = f"{told} {one.user}"
             answered.append(Answered(one.user, one.reply, ReadActs.of(one.reply, told)))
-        evidence = list(weigh(self.kind, answered[-1], answered[:-1]))
         reading = read_reply(last.reply)
-        said_before, times = repeated(reading, [read_reply(one.reply) for one in earlier])
-        evidence += [Evidence(step="effect", what="repeats", span=one.text, points=-3 - 2 * times[one]) for one in said_before]
-        if reading.word_count > TOO_LONG_WORDS:
-            evidence.append(Evidence(step="effect", what="far_too_long", points=-4))
-        elif reading.word_count > LONG_WORDS:
-            evidence.append(Evidence(step="effect", what="long", points=-1))
-        return evidence
+        said_before = repeated(reading, [read_reply(one.reply) for one in earlier])
+        return [*weigh(self.kind, answered[-1], answered[:-1]), *repeats(said_before), *length(reading.word_count)]
