@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+from announced import ROOT, announced
 from micro import micro_tokenizer
 
-ROOT = Path(__file__).parents[1]
 NAME = "llama"
 KEY = "a-key-of-32-characters-or-so-123"
 
@@ -46,22 +43,11 @@ def served(project: Path, model: Path, *arguments: str, **environment: str) -> I
     (project / "dvc.yaml").write_text("stages: {}\n")
     if not (project / "params.yaml").exists():
         (project / "params.yaml").write_text((ROOT / "params.yaml").read_text())
-    command = (sys.executable, "-m", "rlver.flows.cli", "serve", str(model), "--name", NAME, *arguments)
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", **environment}
-    process = subprocess.Popen(command, cwd=project, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    said = ""
-    try:
-        for line in process.stdout:
-            said += line
-            if address := re.search(r"at (http://\S+/v1)", line):
-                break
-        else:
-            raise AssertionError(f"the server ended: {said}")
-        yield process, address[1]
-    finally:
-        process.kill()
-        process.wait()
+    served = announced(
+        project, r"at (http://\S+/v1)", "serve", str(model), "--name", NAME, *arguments, **{"OMP_NUM_THREADS": "1"} | environment
+    )
+    with served as found:
+        yield found
 
 
 def body(text: str = "My sister left.", **other: Any) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from typing import Any
 
 import httpx
 import pytest
+from announced import ROOT
 from blind_page import FIRST, HOST, SECOND, ScriptedPolicy, answer, client, message, talking
-from blind_server import ROOT, server
+from blind_server import server
 from blind_study import both, comparing
 from ruamel.yaml import YAML
 from starlette.testclient import TestClient

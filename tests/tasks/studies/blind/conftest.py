@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from blind_server import ROOT
+from announced import ROOT
 from blind_study import both
 from ruamel.yaml import YAML
 
