@@ -89,6 +89,7 @@ def _math(source: str) -> Pack:
         lambda row: answers.PROMPT.format(problem=row["problem"]),
         lambda row, reply: answers.is_right(reply, row["answer"]),
         metric="exact_match",
+        version=2.0,  # 1.0 compared spellings
     )
 
 
@@ -115,7 +116,11 @@ def _mbpp(source: str) -> Pack:
 
 
 def _written(
-    rows: list[dict[str, Any]], question: Callable[[dict[str, Any]], str], is_right: Callable[[dict[str, Any], str], bool], metric: str
+    rows: list[dict[str, Any]],
+    question: Callable[[dict[str, Any]], str],
+    is_right: Callable[[dict[str, Any], str], bool],
+    metric: str,
+    version: float = 1.0,
 ) -> Pack:
     """A task of one greedy written answer. No stop text: the default one would cut replies at the first blank line."""
     return Pack(
@@ -127,7 +132,7 @@ def _written(
             "generation_kwargs": {"until": [], "do_sample": False},
             "process_results": lambda row, results: {metric: float(is_right(row, results[0]))},
             "metric_list": [{"metric": metric, "aggregation": "mean", "higher_is_better": True}],
-            "metadata": {"version": 1.0},
+            "metadata": {"version": version},
         },
     )
 

@@ -9,11 +9,14 @@ import os
 import re
 import secrets
 import tempfile
+from io import StringIO
 from pathlib import Path
+
+from dotenv.parser import parse_stream
 
 
 def read_dotenv(path: Path) -> dict[str, str]:
-    """NAME=value lines; blank lines and `#` lines are skipped, one pair of quotes around the value is taken off.
+    """The variables of a file as python-dotenv reads it, nothing in them replaced; empty ones are left out.
 
     Raises ValueError for what no variable can be, without a word of it: it may be a key.
     """
@@ -24,14 +27,12 @@ def read_dotenv(path: Path) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: is not UTF-8; save it with that encoding") from error
     values = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        name, separator, value = line.strip().removeprefix("export ").partition("=")
-        if separator and not name.startswith("#"):
-            if not name.strip() or "\0" in line:
-                raise ValueError(f"{path}:{number}: expected NAME=value without null characters")
-            value = value.strip()
-            values[name.strip()] = value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
-    return {name: value for name, value in values.items() if value}
+    for binding in parse_stream(StringIO(text)):
+        if binding.error or "\0" in binding.original.string:
+            raise ValueError(f"{path}:{binding.original.line}: expected NAME=value without null characters")
+        if binding.key and binding.value:
+            values[binding.key] = binding.value
+    return values
 
 
 def new_key() -> str:

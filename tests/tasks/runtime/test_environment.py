@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlver.tasks.runtime import environment
+from rlver.tasks.runtime.kept_secrets import read_dotenv
 
 
 @pytest.fixture
@@ -36,6 +37,31 @@ def test_dotenv_is_read_and_a_set_variable_wins(bare: Path, monkeypatch: pytest.
     where = environment.prepare(bare)
     assert where == environment.Addresses("http://process:5000", "http://127.0.0.1:4280/api", bare / ".prefect")
     assert environment.require_prefect_server(bare) == "http://127.0.0.1:4280/api"
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("NAME=value # a comment", "value"),
+        ("NAME='a # b' # a comment", "a # b"),
+        ('NAME="two\\nlines"', "two\nlines"),
+        ("NAME=a#b", "a#b"),
+        ("NAME=${HOME}", "${HOME}"),
+        ("export NAME = value", "value"),
+        ("\ufeffNAME=value", "value"),
+    ],
+)
+def test_dotenv_is_read_as_other_tools_read_it(tmp_path: Path, line: str, value: str) -> None:
+    (tmp_path / ".env").write_text(f"{line}\nEMPTY=\nNOTHING\n", encoding="utf-8")
+    assert read_dotenv(tmp_path / ".env") == {"NAME": value}
+
+
+@pytest.mark.parametrize("line", ["=sk-1234", "sk-1234 x", "A='sk-1234", "A=sk\0-1234"])
+def test_what_is_no_variable_is_named_by_its_line_and_not_repeated(tmp_path: Path, line: str) -> None:
+    (tmp_path / ".env").write_text(f"# keys\nB=1\n{line}\n")
+    with pytest.raises(ValueError, match=r"\.env:3: expected NAME=value") as error:
+        read_dotenv(tmp_path / ".env")
+    assert "sk" not in str(error.value)
 
 
 def test_a_server_that_is_needed_and_not_set(bare: Path) -> None:
