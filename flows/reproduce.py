@@ -18,7 +18,7 @@ from pydantic import Field
 from rlver.components.settings.settings import SettingsError
 from rlver.flows.slots import prepare_slots
 from rlver.flows.walk import Sharing, Walk, Walked
-from rlver.tasks.graph import dvc, selection
+from rlver.tasks.graph import dvc, pipelines, selection
 from rlver.tasks.graph.estimates import refuse_impossible
 from rlver.tasks.runtime import environment
 from rlver.tasks.tracking import results
@@ -55,6 +55,7 @@ def reproduce(
             results.write_failures(root, {})
         reasons = dvc.changed(root, selection.with_needs(chosen))
         refuse_impossible(root, (step for step in chosen if step.name in reasons))
+        pipelines.ask_for(root, (step.name for step in chosen))
     except (dvc.GraphError, SettingsError) as error:
         return Failed(message=str(error))
     for warning in _stale_needs(chosen, reasons):

@@ -1,4 +1,4 @@
-"""The project's own graph, its commands replaced by one that copies the parameters into every output."""
+"""The project's own graphs, their commands replaced by one that copies the parameters into every output, or their sum into a metrics file."""
 
 from __future__ import annotations
 
@@ -12,20 +12,27 @@ from typing import Any
 from ruamel.yaml import YAML
 
 FAKE = (
-    'shift; for out; do case "$out" in *.*) f=$out;; *) f=$out/train.jsonl; mkdir -p "$out"; echo x > "$out/test.jsonl";; esac\n'
+    'sum="{\\"sum\\": $(cat params.yaml params/*.yaml | cksum | cut -d " " -f 1)}"\n'
+    'shift; for out; do case "$out" in *.json) mkdir -p "$(dirname "$out")"; echo "$sum" > "$out"; continue;;\n'
+    '*.*) f=$out;; *) f=$out/train.jsonl; mkdir -p "$out"; echo x > "$out/test.jsonl";; esac\n'
     'mkdir -p "$(dirname "$f")"; echo "$out" | cat - params.yaml params/*.yaml > "$f"; done\n'
 )
 POLICIES = ("base-think", "grpo-think-s7", "grpo-think-s8")  # a paper run in small
 
 
-def copy_graph(repository: Path, root: Path) -> None:
-    """A DVC project in `root` with both pipelines, the paper run cut down to POLICIES. Nothing has run."""
-    for pipeline in ("dvc.yaml", "paper/dvc.yaml"):
-        graph = _read(repository / pipeline)
-        assert graph["stages"], f"{pipeline} has no stages"
+PAPER = {"paper/pipeline.yaml": "paper/dvc.yaml"}  # all of it, as people have it who copy the file
+
+
+def copy_graph(repository: Path, root: Path, others: Mapping[str, str] = PAPER) -> None:
+    """A DVC project in `root` with the root's pipeline and `others` (file here: file there), the paper run cut down to POLICIES.
+
+    Nothing has run."""
+    for ours, theirs in {"dvc.yaml": "dvc.yaml", **others}.items():
+        graph = _read(repository / ours)
+        assert graph["stages"], f"{ours} has no stages"
         for name, stage in graph["stages"].items():
             _fake(name, stage.get("do", stage), root)
-        _write(root / pipeline, graph)
+        _write(root / theirs, graph)
     table = _read(repository / "paper" / "runs.yaml")
     _write(root / "paper" / "runs.yaml", {part: {name: rows[name] for name in POLICIES if name in rows} for part, rows in table.items()})
     (root / "fake.sh").write_text(FAKE)

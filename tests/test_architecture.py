@@ -36,7 +36,7 @@ def stages(root: Path) -> list[tuple[str, dict[str, Any]]]:
     """Module and description of every stage of all pipelines."""
     described = [
         stage.get("do", stage)
-        for pipeline in ("dvc.yaml", "paper/dvc.yaml", "recipes/dvc.yaml", "pretrained/dvc.yaml", "bigger/dvc.yaml")
+        for pipeline in ("dvc.yaml", "paper/pipeline.yaml", "recipes/pipeline.yaml", "pretrained/pipeline.yaml", "bigger/pipeline.yaml")
         for stage in YAML(typ="safe").load((root / pipeline).read_text())["stages"].values()
     ]
     found = [(re.findall(r"-m rlver\.tasks\.stages\.(\w+)", str(stage["cmd"]))[0], stage) for stage in described]

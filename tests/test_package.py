@@ -191,7 +191,11 @@ def test_what_is_laid_out_are_the_checkouts_own_files(repository_root: Path, tmp
     for name, path in FILES.items():
         assert (TEMPLATES / name).resolve() == repository_root / path
     for path in (tmp_path / "w").rglob("*"):
-        if path.is_file() and path.name not in ("dvc.yaml", "code.json") and ".git" not in path.relative_to(tmp_path / "w").parts:
+        if (
+            path.is_file()
+            and path.name not in ("dvc.yaml", "pipeline.yaml", "code.json")
+            and ".git" not in path.relative_to(tmp_path / "w").parts
+        ):
             own = (repository_root / path.relative_to(tmp_path / "w")).read_text()
             assert path.read_text().removesuffix("    no_scm = true\n") == own, path
 

@@ -131,11 +131,13 @@ def report(
 
 def _say_what_is_stale(root: Path) -> None:
     """The report of the paper run takes what is there: it must not pass for what the files would give now."""
-    from rlver.tasks.graph import dvc
+    from rlver.tasks.graph import dvc, pipelines
 
     if not (root / "paper" / "transcripts").is_dir():
         raise ValueError("nothing of the paper run is there yet: run `rlver run --variants all`")
-    stale = [name for name in dvc.changed(root, [dvc.PIPELINE, PAPER]) if name != PAPER_REPORT]
+    pipelines.ask_for(root, [PAPER_REPORT])
+    steps = [step.name for step in dvc.plan(root, all_pipelines=True) if step.pipeline in (dvc.PIPELINE, PAPER)]
+    stale = [name for name in dvc.changed(root, steps) if name != PAPER_REPORT]
     if stale:
         typer.echo(f"not run yet or out of date ({len(stale)}): {', '.join(stale)}")
 

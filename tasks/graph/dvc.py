@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlver.components.domain.files import read_json, read_yaml
 from rlver.tasks.graph import lock as integrity
+from rlver.tasks.graph import pipelines
 from rlver.tasks.graph.lock import AT_WORK, HINTS, WITHOUT_LOCK, Outcome, failure, outcome
 from rlver.tasks.graph.lock import StageFailed as StageFailed
 from rlver.tasks.graph.lock import md5_of as md5_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from dvc.repo import Repo
 
 PIPELINE = "dvc.yaml"
+NEVER_RAN = "nobody has asked for it before"
 GLANCE_S = 10.0  # for what nothing depends on
 LOCK_WAIT_S = 600.0  # DVC holds its lock while it hashes: minutes for a large model
 
@@ -77,16 +79,16 @@ class LockedStage:
 
 
 def plan(root: Path, all_pipelines: bool = False) -> list[Stage]:
-    """The stages of the root's dvc.yaml, or of every dvc.yaml, in the order in which `dvc repro` runs them. Raises GraphError."""
+    """The stages of the root's dvc.yaml, or of everything that is offered, in the order in which `dvc repro` runs them. Raises GraphError."""
     import networkx
     from dvc.repo.reproduce import get_active_graph, plan_repro
 
     with _repo(root) as repo:
-        graph = get_active_graph(repo.index.graph)
+        graph = get_active_graph(pipelines.whole(repo).graph if all_pipelines else repo.index.graph)
         return [
             Stage(
-                step.addressing,
-                frozenset(other.addressing for other in networkx.descendants(graph, step)),
+                pipelines.address(step.addressing),
+                frozenset(pipelines.address(other.addressing) for other in networkx.descendants(graph, step)),
                 tuple(os.path.relpath(dep.fs_path, root) for dep in step.deps),
                 tuple(os.path.relpath(out.fs_path, root) for out in step.outs),
                 step.cmd if isinstance(step.cmd, str) else "\n".join(step.cmd or ()),
@@ -99,10 +101,14 @@ def plan(root: Path, all_pipelines: bool = False) -> list[Stage]:
 def changed(root: Path, stages: Sequence[str] = (PIPELINE,)) -> dict[str, list[str]]:
     """What DVC would run now of `stages` (a dvc.yaml: all of its stages), each with its reasons; what is up to date is left out.
 
-    Without any `stages`: of every pipeline.
+    Without any `stages`: of every pipeline, as far as it was asked for. A stage that nobody asked for before would run.
     """
     with _repo(root) as repo:
-        return {name: _reasons(entries) for name, entries in repo.status(targets=list(stages) or None).items()}
+        known = {PIPELINE, *(name for stage in repo.index.stages for name in (stage.path_in_repo, stage.addressing))}
+        targets = [name for name in stages if name in known]
+        found = repo.status(targets=targets or None) if targets or not stages else {}
+        new = {name: [NEVER_RAN] for name in stages if name not in known}
+        return {name: _reasons(entries) for name, entries in found.items()} | new
 
 
 def reproduce(

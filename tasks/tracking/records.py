@@ -174,7 +174,7 @@ def curve(path: Path) -> Iterator[CurvePoint]:
 
 def revision(root: Path) -> Revision | None:
     """The commit checked out in `root`; None outside git."""
-    written_by_runs = (":!*dvc.lock", ":!metrics", ":!*/metrics/*")
+    written_by_runs = (":!*dvc.lock", ":!*/dvc.yaml", ":!metrics", ":!*/metrics/*")
     commit = _git(root, "rev-parse", "HEAD")
     status = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *written_by_runs)
     return None if commit is None else Revision(commit, bool(status))

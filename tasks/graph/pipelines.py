@@ -1,0 +1,103 @@
+"""Pipelines that run by name: what is offered (`paper/pipeline.yaml`), and the part of it that is DVC's (`paper/dvc.yaml`).
+
+A stage becomes DVC's when somebody asks for it. Were all of them DVC's from the start, `dvc pull`, `status` and `metrics show` would stumble,
+in every clone, over hundreds of stages that never ran. An offered pipeline is written as any dvc.yaml; a whole one can be had by copying it.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ruamel.yaml import YAML
+
+from rlver.components.domain.files import read_yaml, write_text_atomically
+
+if TYPE_CHECKING:
+    from dvc.repo import Repo
+    from dvc.repo.index import Index
+
+OFFERED, ASKED_FOR = "pipeline.yaml", "dvc.yaml"
+_HEAD = f"# Written by rlver: the stages of {OFFERED} that were asked for. It belongs into git, beside dvc.lock.\n"
+
+
+def ask_for(root: Path, names: Iterable[str]) -> None:
+    """Make these stages (`recipes/dvc.yaml:train@…`) DVC's, beside those that are already. Other names are left alone."""
+    wanted = set(names)
+    for offered in sorted(root.glob(f"*/{OFFERED}")):
+        asked_for = offered.with_name(ASKED_FOR)
+        prefix = f"{asked_for.relative_to(root).as_posix()}:"
+        new = {name.removeprefix(prefix) for name in wanted if name.startswith(prefix)}
+        if new:
+            before = _names(read_yaml(asked_for), offered.parent) if asked_for.is_file() else set()
+            text = io.StringIO(_HEAD)
+            text.seek(0, io.SEEK_END)
+            writer = YAML()
+            writer.width = 10_000
+            writer.dump(_part(read_yaml(offered), offered.parent, new | before), text)
+            if not asked_for.is_file() or asked_for.read_text(encoding="utf-8") != text.getvalue():
+                write_text_atomically(asked_for, text.getvalue())
+
+
+def whole(repo: Repo) -> Index:
+    """DVC's index with everything that is offered in the place of what was asked for."""
+    from dvc.dvcfile import ProjectFile
+    from dvc.repo.index import Index
+
+    offered = sorted(Path(repo.root_dir).glob(f"*/{OFFERED}"))
+    replaced = {str(path.with_name(ASKED_FOR)) for path in offered}
+    stages = [stage for stage in repo.index.stages if stage.path not in replaced]
+    for path in offered:
+        stages.extend(ProjectFile(repo, str(path), verify=False).stages.values())
+    return Index(repo, stages=stages)
+
+
+def address(name: str) -> str:
+    """The name under which DVC runs an offered stage."""
+    pipeline, colon, stage = name.rpartition(":")
+    return f"{pipeline.removesuffix(OFFERED)}{ASKED_FOR}:{stage}" if pipeline.endswith(f"/{OFFERED}") else f"{pipeline}{colon}{stage}"
+
+
+def _part(pipeline: Mapping[str, Any], folder: Path, wanted: set[str]) -> dict[str, Any]:
+    """The pipeline with these stages only. A stage of many is kept as it is written if all are wanted, else it names its own."""
+    stages: dict[str, Any] = {}
+    for group, stage in pipeline["stages"].items():
+        items = _items(stage, pipeline, folder)
+        if items is None:
+            if group in wanted:
+                stages[group] = stage
+            continue
+        kept = {key: item for key, item in items.items() if f"{group}@{key}" in wanted}
+        if len(kept) == len(items):
+            stages[group] = stage
+        elif kept:
+            body = stage["do"] if "foreach" in stage else {name: value for name, value in stage.items() if name != "matrix"}
+            stages[group] = {"foreach": kept, "do": body}
+    return {**pipeline, "stages": stages}
+
+
+def _names(pipeline: Mapping[str, Any], folder: Path) -> set[str]:
+    """The names of all stages of a file."""
+    groups = ((group, _items(stage, pipeline, folder)) for group, stage in (pipeline.get("stages") or {}).items())
+    return {name for group, items in groups for name in ([group] if items is None else [f"{group}@{key}" for key in items])}
+
+
+def _items(stage: Mapping[str, Any], pipeline: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
+    """The items of a `foreach` or a `matrix` by the names that DVC gives them; None for a stage that is one."""
+    known: dict[str, Any] = {}
+    for part in pipeline.get("vars", ()):
+        known |= part if isinstance(part, Mapping) else read_yaml(folder / part)
+
+    def value(written: Any) -> Any:
+        return known[written[2:-1]] if isinstance(written, str) and written.startswith("${") else written
+
+    if "foreach" in stage:
+        items = value(stage["foreach"])
+        return dict(items) if isinstance(items, Mapping) else {str(item): item for item in items}
+    if "matrix" in stage:
+        axes = {axis: value(values) for axis, values in stage["matrix"].items()}
+        return {"-".join(map(str, chosen)): dict(zip(axes, chosen, strict=True)) for chosen in itertools.product(*axes.values())}
+    return None
