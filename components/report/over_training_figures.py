@@ -23,7 +23,7 @@ HABITS = (
     ("thought_words", "Words per thought", NUMBER),
     ("repeated_runs", "Repeated within a dialogue", PERCENT),
     ("stock_replies", "Said to another persona too", PERCENT),
-    ("distinct_2", "Distinct pairs of words", PERCENT),
+    ("different_words", "Different words among 25", PERCENT),
 )  # fmt: skip
 
 

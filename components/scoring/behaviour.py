@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from statistics import correlation
+from statistics import correlation, fmean
 from typing import Any
 
 from rlver.components.domain.transcript import Dialogue, Turn
@@ -18,6 +18,7 @@ from rlver.components.scoring.acts import words_of
 from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, proportion
 
 RUN_WORDS = 4  # a run of so many words that was said before is a repetition
+WINDOW_WORDS = 25  # a short dialogue of short replies has as many
 NO_TOKENS = "the transcript holds no token counts"
 NO_THOUGHTS = "no reply was thought about"
 NO_SECONDS = "transcripts hold no times; `rlver latency` measures them"
@@ -50,8 +51,7 @@ def behaviour(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[st
         ),
         "repeated_runs": mean(of_dialogues(repeated_runs), SHARES, samples, seed, "no dialogue has a second reply"),
         "stock_replies": share(_stock_replies(dialogues, said), "there is no reply"),
-        "distinct_1": mean(of_dialogues(lambda replies: distinct(replies, 1)), SHARES, samples, seed, "there is no reply"),
-        "distinct_2": mean(of_dialogues(lambda replies: distinct(replies, 2)), SHARES, samples, seed, "there is no reply"),
+        "different_words": mean(of_dialogues(different_words), SHARES, samples, seed, f"no dialogue has {WINDOW_WORDS} words"),
         "replies_with_thought": share(of_replies(lambda turn: bool(turn.think)), "there is no reply"),
         "thought_words": mean(
             of_replies(lambda turn: len(words_of(turn.think)) if turn.think else None), _COUNTS, samples, seed, NO_THOUGHTS
@@ -91,10 +91,14 @@ def repeated_runs(replies: Sequence[Sequence[str]]) -> float | None:
     return again / total if total else None
 
 
-def distinct(replies: Sequence[Sequence[str]], length: int) -> float | None:
-    """Distinct-n of one dialogue: different runs of `length` words among all (Li et al. 2016); a longer dialogue has less of it."""
-    runs = [run for words in replies for run in _runs(words, length)]
-    return len(set(runs)) / len(runs) if runs else None
+def different_words(replies: Sequence[Sequence[str]]) -> float | None:
+    """Moving-average type-token ratio (MATTR, Covington and McFall 2010): different words among 25 successive ones, averaged over a dialogue.
+
+    Unlike distinct-n it does not fall with the length of a dialogue. None for fewer than 25 words.
+    """
+    words = list(chain.from_iterable(replies))
+    windows = [len(set(words[start : start + WINDOW_WORDS])) for start in range(len(words) - WINDOW_WORDS + 1)]
+    return fmean(windows) / WINDOW_WORDS if windows else None
 
 
 def _runs(words: Sequence[str], length: int) -> Iterable[tuple[str, ...]]:

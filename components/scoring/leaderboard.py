@@ -10,20 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring import sentient, statistics
 from rlver.components.scoring.statistics import Estimated, Interval
-
-# unlike right_act_rate of sentient.json, which pools the turns of all dialogues, this is the mean of a share per dialogue
-RIGHT_ACT = "right_act_rate, per dialogue"
 
 _Values = dict[str, list[float]]  # of one quantity, by persona
 
 
 @dataclass(frozen=True)
 class PairedRow:
-    """One quantity: the means of both sides over the personas they share, and b minus a with its 95% interval.
+    """One quantity: the means of both sides (over the turns, for what turns have) of the personas they share, and b minus a with its 95% interval.
 
     `p_holm` is of H0 "no difference", two-sided; `detectable` the difference that these personas show with 80% power; both are None for
     a single persona.
@@ -62,25 +60,19 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
     if not shared:
         raise ValueError("the two transcripts have no persona in common that both were scored on; converse with the same personas")
     dialogues_a, dialogues_b = ([d for d in side if d.persona_id in shared] for side in (a, b))
-    measured: list[tuple[str, _Values, _Values, dict[str, float]]] = []
-    for quantity, measure in _QUANTITIES:
-        values_a, values_b = (sentient.by_persona(dialogues_a, measure), sentient.by_persona(dialogues_b, measure))
-        values_a, values_b = _known(values_a), _known(values_b)
-        differences = statistics.paired_differences(values_b, values_a)
-        if differences:
-            measured.append((quantity, values_a, values_b, differences))
-    tests = {quantity: _paired(quantity, differences) for quantity, _, _, differences in measured if len(differences) > 1}
+    measured = [found for quantity in _QUANTITIES if (found := quantity.measured(dialogues_a, dialogues_b)).differences]
+    tests = {one.quantity: _paired(one.quantity, one.differences) for one in measured if len(one.differences) > 1}
     adjusted = statistics.holm({quantity: statistics.p_differs(test) for quantity, test in tests.items()})
     rows = [
         PairedRow(
-            quantity=quantity,
-            a=_mean_of_means(values_a, differences),
-            b=_mean_of_means(values_b, differences),
-            difference=_difference(quantity, differences, bootstrap_samples, seed),
-            p_holm=adjusted.get(quantity),
-            detectable=statistics.detectable(tests[quantity]) if quantity in tests else None,
+            quantity=one.quantity,
+            a=one.a,
+            b=one.b,
+            difference=_difference(one.quantity, one.differences, bootstrap_samples, seed),
+            p_holm=adjusted.get(one.quantity),
+            detectable=statistics.detectable(tests[one.quantity]) if one.quantity in tests else None,
         )
-        for quantity, values_a, values_b, differences in measured
+        for one in measured
     ]
     return Comparison(
         personas=len(shared),
@@ -103,39 +95,62 @@ def _paired(quantity: str, differences: dict[str, float]) -> statistics.Paired:
     return (statistics.paired_shares if quantity in _RATES else statistics.paired_scores)(list(differences.values()))
 
 
-def _mean_of_means(values: dict[str, list[float]], personas: dict[str, float]) -> float:
+def _mean_of_means(values: _Values, personas: dict[str, float]) -> float:
     return math.fsum(math.fsum(values[persona]) / len(values[persona]) for persona in sorted(personas)) / len(personas)
 
 
-def _known(values: dict[str, list[float]]) -> dict[str, list[float]]:
-    """Without the dialogues that do not have the quantity (NaN)."""
-    return {persona: [value for value in members if not math.isnan(value)] for persona, members in values.items()}
+class _Measured(NamedTuple):
+    quantity: str
+    a: float
+    b: float
+    differences: dict[str, float]  # by persona; empty where a side has none
+
+
+@dataclass(frozen=True)
+class _OfDialogues:
+    """A number for each dialogue: repeats of a persona are averaged, then personas."""
+
+    name: str
+    of: Callable[[Dialogue, int], float]
+
+    def measured(self, a: Sequence[Dialogue], b: Sequence[Dialogue]) -> _Measured:
+        values_a, values_b = (sentient.by_persona(side, self.of) for side in (a, b))
+        differences = statistics.paired_differences(values_b, values_a)
+        return _Measured(self.name, _mean_of_means(values_a, differences), _mean_of_means(values_b, differences), differences)
+
+
+@dataclass(frozen=True)
+class _OfTurns:
+    """A number for each turn: all turns of all dialogues weigh the same, as in sentient.json."""
+
+    name: str
+    of: Callable[[Dialogue], list[float]]
+
+    def measured(self, a: Sequence[Dialogue], b: Sequence[Dialogue]) -> _Measured:
+        values_a, values_b = (sentient.by_turn((one for one in side if one.emotion_final is not None), self.of) for side in (a, b))
+        differences = statistics.pooled_differences(values_b, values_a)
+        mean_a, mean_b = (statistics.pooled_mean(values) if differences else math.nan for values in (values_a, values_b))
+        return _Measured(self.name, mean_a, mean_b, differences)
 
 
 def _turns(dialogue: Dialogue, _: int) -> float:
     return float(len(dialogue.turns))
 
 
-def _reply_tokens(dialogue: Dialogue, _: int) -> float:
-    counts = [turn.reply_tokens for turn in dialogue.turns if turn.reply_tokens is not None]
-    return math.fsum(counts) / len(counts) if counts else math.nan
+def _reply_tokens(dialogue: Dialogue) -> list[float]:
+    return [float(turn.reply_tokens) for turn in dialogue.turns if turn.reply_tokens is not None]
 
 
-def _right_act(dialogue: Dialogue, _: int) -> float:
-    rate = sentient.right_act_rate([dialogue])
-    return math.nan if rate is None else rate
-
-
-_QUANTITIES: tuple[tuple[str, Callable[[Dialogue, int], float]], ...] = (
-    ("emotion_mean", sentient.final_emotion),
-    ("success_rate", sentient.is_success),
-    ("failure_rate", sentient.is_failure),
-    (RIGHT_ACT, _right_act),
-    ("turns_mean", _turns),
-    ("reply_tokens_mean, per dialogue", _reply_tokens),
+_QUANTITIES: tuple[_OfDialogues | _OfTurns, ...] = (
+    _OfDialogues("emotion_mean", sentient.final_emotion),
+    _OfDialogues("success_rate", sentient.is_success),
+    _OfDialogues("failure_rate", sentient.is_failure),
+    _OfTurns("right_act_rate", sentient.right_acts),
+    _OfDialogues("turns_mean", _turns),
+    _OfTurns("reply_tokens_mean", _reply_tokens),
 )
 _RATES = frozenset({"success_rate", "failure_rate"})
-_RANGES = {"emotion_mean": Interval(-100.0, 100.0), RIGHT_ACT: Interval(-1.0, 1.0)}
+_RANGES = {"emotion_mean": Interval(-100.0, 100.0), "right_act_rate": Interval(-1.0, 1.0)}
 
 
 @dataclass(frozen=True)

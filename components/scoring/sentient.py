@@ -14,6 +14,7 @@ from typing import Any
 
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, Turn
 from rlver.components.scoring import intervals, statistics
+from rlver.components.scoring.course import course
 from rlver.components.scoring.statistics import Interval, by_cluster
 
 SUCCESS = 100  # final emotion at or above: success (SAGE paper, section 3)
@@ -53,6 +54,7 @@ def sentient_metrics(
         **_tokens("think_tokens", scorable, lambda turn: turn.think_tokens, bootstrap_samples, seed),
         "stop_reasons": dict(sorted(Counter(str(d.stop_reason) for d in dialogues).items())),
         "right_act_rate_by_need": {need: group["right_act_rate"] for need, group in by_need.items()},
+        "course": course(scorable, bootstrap_samples, seed),
         "by_need": by_need,
         "by_class": _grouped(scorable, lambda d: known_classes.get(d.persona_id, UNKNOWN), bootstrap_samples, seed),
         "paired_to_base": None if base_dialogues is None else _paired(scorable, _scorable(base_dialogues), bootstrap_samples, seed),
@@ -81,11 +83,12 @@ def right_act_rate(dialogues: Iterable[Dialogue]) -> float | None:
     """Share of the appraised turns from the first cue on whose appraisal says that the reply served the need.
 
     None without a cue, or where no appraisal names acts."""
-    hits = [hit for dialogue in dialogues for hit in _right_acts(dialogue)]
+    hits = [hit for dialogue in dialogues for hit in right_acts(dialogue)]
     return _rounded(sum(hits) / len(hits)) if hits else None
 
 
-def _right_acts(dialogue: Dialogue) -> list[float]:
+def right_acts(dialogue: Dialogue) -> list[float]:
+    """1 or 0 for every appraised turn from the first cue on."""
     hits, cued = list[float](), False
     for turn in dialogue.turns if dialogue.simulator.names_acts else ():
         cued = cued or turn.cue is True
@@ -98,7 +101,7 @@ def _summary(scorable: Sequence[Dialogue], samples: int, seed: int) -> dict[str,
     emotion = statistics.cluster_bootstrap(by_persona(scorable, final_emotion), samples, seed, EMOTIONS)
     success = statistics.proportion(by_persona(scorable, is_success))
     failure = statistics.proportion(by_persona(scorable, is_failure))
-    hits = _by_dialogue(scorable, _right_acts)
+    hits = by_turn(scorable, right_acts)
     return {
         "emotion_mean": _rounded(emotion.value),
         "emotion_ci95": intervals.to_json(emotion.ci95),
@@ -107,7 +110,7 @@ def _summary(scorable: Sequence[Dialogue], samples: int, seed: int) -> dict[str,
         "failure_rate": _rounded(failure.value),
         "failure_ci95": intervals.to_json(failure.ci95),
         "turns_mean": _mean(len(d.turns) for d in scorable),
-        "turns_ci95": _interval_of(_by_dialogue(scorable, lambda d: [len(d.turns)]), samples, seed),
+        "turns_ci95": _interval_of(by_turn(scorable, lambda d: [len(d.turns)]), samples, seed),
         "right_act_rate": _mean(hit for of_persona in hits.values() for hit in of_persona),
         "right_act_ci95": intervals.to_json(statistics.proportion(hits).ci95) if any(hits.values()) else None,
     }
@@ -122,12 +125,12 @@ def _detectable(scorable: Sequence[Dialogue]) -> float | None:
 
 
 def _tokens(name: str, scorable: Sequence[Dialogue], count: Callable[[Turn], int | None], samples: int, seed: int) -> dict[str, Any]:
-    values = _by_dialogue(scorable, lambda d: [float(tokens) for turn in d.turns if (tokens := count(turn)) is not None])
+    values = by_turn(scorable, lambda d: [float(tokens) for turn in d.turns if (tokens := count(turn)) is not None])
     return {f"{name}_mean": _mean(count(turn) for d in scorable for turn in d.turns), f"{name}_ci95": _interval_of(values, samples, seed)}
 
 
-def _by_dialogue(dialogues: Iterable[Dialogue], values_of: Callable[[Dialogue], Sequence[float]]) -> dict[str, list[float]]:
-    """The values of every dialogue, grouped by persona."""
+def by_turn(dialogues: Iterable[Dialogue], values_of: Callable[[Dialogue], Sequence[float]]) -> dict[str, list[float]]:
+    """The values of all turns, grouped by persona."""
     values: dict[str, list[float]] = {}
     for dialogue in dialogues:
         values.setdefault(dialogue.persona_id, []).extend(values_of(dialogue))

@@ -169,6 +169,29 @@ def paired_differences(tuned: Mapping[str, Sequence[float]], base: Mapping[str, 
     }
 
 
+def pooled_differences(tuned: Mapping[str, Sequence[float]], base: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """A value for every cluster whose mean is the pooled mean of `tuned` minus that of `base`, and whose spread is that of this difference.
+
+    For quantities of turns, of which clusters have unequal numbers: the linearised difference of two ratios (Cochran 1977, section 6).
+    Empty unless both sides have values; clusters that one side has no values of count with the other's.
+    """
+    if not any(tuned.values()) or not any(base.values()):
+        return {}
+    names = sorted(name for name in tuned.keys() | base.keys() if tuned.get(name) or base.get(name))
+    sides = [_linearised(side, names) for side in (tuned, base)]
+    return {name: ours - theirs for name, ours, theirs in zip(names, *sides, strict=True)}
+
+
+def _linearised(side: Mapping[str, Sequence[float]], names: Sequence[str]) -> list[float]:
+    pooled, count = pooled_mean(side), sum(len(side.get(name, ())) for name in names)
+    return [pooled + math.fsum(value - pooled for value in side.get(name, ())) * len(names) / count for name in names]
+
+
+def pooled_mean(side: Mapping[str, Sequence[float]]) -> float:
+    """Mean over all values, so that a cluster with more of them weighs more. Raises ZeroDivisionError without values."""
+    return math.fsum(value for values in side.values() for value in values) / sum(map(len, side.values()))
+
+
 def paired_mean(differences: Mapping[str, float], samples: int, seed: int, whole_range: Interval) -> Estimated:
     """Mean paired difference with a bootstrap interval over clusters."""
     return cluster_bootstrap({name: [difference] for name, difference in differences.items()}, samples, seed, whole_range)

@@ -149,8 +149,13 @@ def test_repetition_is_counted_in_runs_of_four_words() -> None:
     said = [acts.words_of(text) for text in ("You did all you could.", "You did all you could, truly.", "Go on.")]
     assert behaviour.repeated_runs(said) == pytest.approx(2 / 3)  # second reply: 3 runs, 2 of them known; third: none
     assert behaviour.repeated_runs(said[:1]) is None
-    assert behaviour.distinct([("a", "b", "a")], 1) == pytest.approx(2 / 3)
-    assert behaviour.distinct([("a", "b", "a", "b")], 2) == pytest.approx(2 / 3)
+
+
+def test_a_longer_dialogue_of_the_same_speech_is_as_diverse() -> None:
+    """Five words in turn: 5 different ones among any 25. Distinct-1 would fall from 5 / 25 to 5 / 100."""
+    reply = ("you", "did", "all", "you'd", "could")
+    assert behaviour.different_words([reply] * 5) == behaviour.different_words([reply] * 20) == pytest.approx(5 / 25)
+    assert behaviour.different_words([reply] * 4) is None, "fewer than 25 words"
 
 
 def test_length_tracking_sees_replies_that_grow_with_what_they_answer() -> None:

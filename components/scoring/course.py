@@ -1,0 +1,57 @@
+"""How soon dialogues succeed or fail, and what the score would be with another cap on the turns: the final emotion also measures speed.
+
+Success and failure compete: a dialogue that failed can never succeed. The share that has succeeded by a turn is the Aalen-Johansen
+estimate of its cumulative incidence. Every scorable dialogue is followed to its end or to the cap, none is lost on the way; without
+such censoring the estimator *is* the plain share, so it has the interval of a share. A Kaplan-Meier curve, which counts failures as
+lost, would say too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rlver.components.domain.transcript import Dialogue, StopReason
+from rlver.components.scoring.behaviour import Values, by_persona, mean, share, unknown
+from rlver.components.scoring.statistics import Interval
+
+CAPS = (6, 8, 10)  # turns
+_EMOTIONS = Interval(0.0, 100.0)
+_NONE = "no dialogue can be scored"
+_ENDS = {"succeeded": StopReason.EMOTION_CEILING, "failed": StopReason.EMOTION_FLOOR}
+
+
+def course(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[str, Any]:
+    """JSON-ready, every number as {value, ci95, n}: `succeeded_by_turn` and `failed_by_turn` (shares of all dialogues, a row a turn),
+    `emotion_by_cap` (mean final emotion had the dialogues ended at so many turns), `emotion_gated` (0 for a dialogue in which a reply
+    lacks its thought, as the paper's reward has it; null for a policy that does not think). Failed dialogues are left out.
+    """
+    scorable = [dialogue for dialogue in dialogues if dialogue.emotion_final is not None]
+    turns = range(1, max((len(dialogue.turns) for dialogue in scorable), default=0) + 1)
+    return {
+        **{f"{name}_by_turn": {str(turn): share(_ended_by(scorable, why, turn), _NONE) for turn in turns} for name, why in _ENDS.items()},
+        "emotion_by_cap": {str(cap): mean(_emotions_at(scorable, cap), _EMOTIONS, samples, seed, _NONE) for cap in CAPS},
+        "emotion_gated": mean(_gated(scorable), _EMOTIONS, samples, seed, _NONE)
+        if any(turn.think for dialogue in scorable for turn in dialogue.turns)
+        else unknown("no reply was thought about"),
+    }
+
+
+def _ended_by(dialogues: Sequence[Dialogue], why: StopReason, turn: int) -> Values:
+    return by_persona(dialogues, lambda dialogue: [float(dialogue.stop_reason is why and len(dialogue.turns) <= turn)])
+
+
+def _emotions_at(dialogues: Sequence[Dialogue], cap: int) -> Values:
+    """The emotion after `cap` turns, or at the end of a shorter dialogue; dialogues whose turns have no emotion are left out."""
+    return by_persona(dialogues, lambda dialogue: [float(emotion)] if (emotion := _emotion_at(dialogue, cap)) is not None else [])
+
+
+def _emotion_at(dialogue: Dialogue, cap: int) -> int | None:
+    """`Turn.emotion` is that after the turn's appraisal."""
+    return dialogue.emotion_final if len(dialogue.turns) <= cap else dialogue.turns[cap - 1].emotion
+
+
+def _gated(dialogues: Sequence[Dialogue]) -> Values:
+    return by_persona(
+        dialogues, lambda dialogue: [float(dialogue.emotion_final or 0) if all(turn.think for turn in dialogue.turns) else 0.0]
+    )

@@ -1,0 +1,36 @@
+"""Time to success and failure, and the score at other caps."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlver.components.scoring.course import course
+
+
+@pytest.fixture
+def found(dialogue):
+    """Finals 100 after 6 turns, 0 after 4 (below 10 it ends), 50 and 40 after 10."""
+    dialogues = [dialogue("a", [10] * 6), dialogue("b", [-10] * 4), dialogue("c", [1] * 10), dialogue("d", [0] * 10)]
+    return course(dialogues, 200, 7)
+
+
+def test_success_and_failure_compete(found):
+    """A quarter each of all four, where Kaplan-Meier, which drops the failed one, would say a third."""
+    shares = {name: [found[f"{name}_by_turn"][str(turn)]["value"] for turn in (3, 4, 6, 10)] for name in ("succeeded", "failed")}
+    assert shares == {"succeeded": [0, 0, 0.25, 0.25], "failed": [0, 0.25, 0.25, 0.25]}
+
+
+def test_a_lower_cap_pays_what_was_reached_by_then(found):
+    """At 6 turns 100, 0, 46, 40; at 8 turns 48 instead of 46; at 10 turns 50."""
+    assert [found["emotion_by_cap"][cap]["value"] for cap in ("6", "8", "10")] == [46.5, 47, 47.5]
+
+
+def test_a_reply_without_its_thought_costs_the_dialogue(dialogue):
+    def thinking(one, thoughts):
+        turns = tuple(turn.model_copy(update={"think": think}) for turn, think in zip(one.turns, thoughts, strict=True))
+        return one.model_copy(update={"turns": turns})
+
+    both = [thinking(dialogue("a", [10, 10]), ["hm", "hm"]), thinking(dialogue("b", [10, 10]), ["hm", None])]
+    assert course(both, 200, 7)["emotion_gated"]["value"] == 30, "60 and 0"
+    silent = [thinking(one, [None, None]) for one in both]
+    assert course(silent, 200, 7)["emotion_gated"]["value"] is None
