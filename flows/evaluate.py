@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,15 +14,16 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 
 from rlver.flows.slots import gpu_slot, prepare_slots
-from rlver.tasks.commands import scores as score_commands
-from rlver.tasks.runtime import environment, processes
+from rlver.tasks.commands import dialogues, scores
+from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.policies import OPENAI, VLLM
 
 Difficulty = Literal["vanilla", "challenging"]
 PERSONAS = Path("data/personas/test.jsonl")
+PARAMS = Path("params.yaml")
 
 
-@flow(name="evaluate", validate_parameters=True, persist_result=False)
+@flow(name="evaluate", validate_parameters=True, persist_result=False, log_prints=True)
 def evaluate(
     policy: Annotated[str, Field(min_length=1)],
     difficulty: Difficulty = "vanilla",
@@ -41,22 +42,26 @@ def evaluate(
     where = environment.prepare(root)
     told_apart = hashlib.sha256(repr((policy, difficulty, repeats, limit)).encode()).hexdigest()[:8]
     out = root / "transcripts" / "on-demand" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', policy).strip('-')}-{difficulty}-{told_apart}.jsonl"
-    options = ["--policy", policy, "--difficulty", difficulty, "--repeats", str(repeats), *(["--limit", str(limit)] if limit else [])]
-    said: list[str] = []
-
-    def listen(line: str) -> None:
-        said.append(line)
-        get_run_logger().info("%s", line)
-
-    command = [sys.executable, "-m", "rlver.flows.cli", "converse", *options, "-o", str(out)]
+    personas, params = root / PERSONAS, root / PARAMS
     gpus = 0 if policy.startswith((OPENAI, VLLM)) else prepare_slots(where.prefect_api_url)
-    with gpu_slot("converse", gpus):
-        status = processes.run(command, root, environment.for_child(), listen)
-    if status:
-        errors = [line for line in said if line.startswith("error: ")]
-        return Failed(message=(errors or said or ["no reason given"])[-1].removeprefix("error: "))
-    text = score_commands.score(
-        out, None, root / PERSONAS if (root / PERSONAS).is_file() else None, out.with_suffix(".json"), root / "params.yaml"
-    )
+    try:
+        with gpu_slot("converse", gpus):
+            dialogues.converse(policy, personas, out, None, difficulty, limit, repeats, None, params, progress=_Logged())
+        text = scores.score(out, None, personas, out.with_suffix(".json"), params)
+    except (ValueError, OSError, RuntimeError) as error:
+        return Failed(message=str(error))
     create_markdown_artifact(f"```\n{text}\n```", key="evaluation", description=f"{policy} with {difficulty} users")
     return Completed(message=f"{policy}: {text.splitlines()[0]}; {out.relative_to(root)}")
+
+
+class _Logged(io.TextIOBase):
+    """A stream whose lines go to the run's log."""
+
+    def __init__(self) -> None:
+        self._logger = get_run_logger()
+
+    def write(self, text: str) -> int:
+        for line in text.splitlines():
+            if line.strip():
+                self._logger.info("%s", line.rstrip())
+        return len(text)

@@ -1,19 +1,28 @@
-"""The flow `promote`: the gate, a person's approval if wanted, and the move of the alias `champion`, which rolls back if it fails."""
+"""The flow `promote`: the gate, a person's approval if wanted, and the move of the alias `champion`, which rolls back if it fails.
+
+A run of a deployment that waits for a person is suspended: its process ends, and the answer starts the flow from its top in another one.
+Nothing is kept from before: the gate judges again, because three days later it may have to judge something else. The question's key is
+made of what the person saw, so an answer counts only for the very table that stands above it; a changed one is asked about anew.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
+from typing import Annotated
 
 from prefect import State, flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import FlowPauseTimeout
-from prefect.flow_runs import pause_flow_run
+from prefect.flow_runs import pause_flow_run, suspend_flow_run
 from prefect.input import RunInput
+from prefect.runtime import deployment
 from prefect.states import Completed, Failed
 from prefect.transactions import Transaction, get_transaction, transaction
 from pydantic import Field
 
+from rlver.flows.choices import OneOf
 from rlver.tasks.graph import dvc
 from rlver.tasks.runtime import environment
 from rlver.tasks.tracking import TrackingUnavailable
@@ -25,19 +34,19 @@ APPROVAL_HOURS = 72
 
 
 class Approval(RunInput):
-    """The form of a paused run."""
+    """The form of a run that waits."""
 
     promote: bool = Field(description="Make it the champion?")
     reason: str = Field(default="", description="Kept with the version.")
 
 
 @flow(name="promote", validate_parameters=True, persist_result=False)
-def promote(variant: str, approval: bool = False, only_judge: bool = False) -> State[str]:
+def promote(variant: Annotated[str, OneOf("trained")], approval: bool = False, only_judge: bool = False) -> State[str]:
     """Make a variant the champion if the gate lets it through.
 
     Args:
         variant: A trained variant whose stages are up to date.
-        approval: Wait for a person, who sees the gate's table in the form of the paused run.
+        approval: Wait for a person, who sees the gate's table in the form of the run.
         only_judge: Say what the gate says and change nothing.
     """
     root = environment.project_root()
@@ -64,9 +73,8 @@ def _promote(root: Path, registry: ModelRegistry, variant: str, approval: bool, 
         return Completed(name="Judged", message=f"{variant} may be promoted")
     approved = ""
     if approval:
-        form = Approval.with_initial_data(description=judged, promote=False)
         try:
-            answer = pause_flow_run(form, timeout=APPROVAL_HOURS * 3600)
+            answer = _ask(judged, f"{candidate.md5}{judged}")
         except FlowPauseTimeout:
             unanswered = f"nobody filled in the form within {APPROVAL_HOURS} hours"
             get_run_logger().error(unanswered)  # said here: Prefect's server puts a message of its own in the place of the state's
@@ -78,6 +86,13 @@ def _promote(root: Path, registry: ModelRegistry, variant: str, approval: bool, 
             return Failed(message="the champion has changed while this waited for an answer; promote again to be compared with the new one")
     version = _move(registry, candidate, found, champion, approved)
     return Completed(message=f"{version} is the champion" + (f", before it {champion}" if champion else ""))
+
+
+def _ask(judged: str, identity: str) -> Approval:
+    """What a person has filled in. A run of a deployment is suspended until then; one from a terminal waits in its own process."""
+    wait = suspend_flow_run if deployment.id else pause_flow_run
+    form = Approval.with_initial_data(description=judged, promote=False)
+    return wait(form, timeout=APPROVAL_HOURS * 3600, key=hashlib.sha256(identity.encode()).hexdigest()[:16])
 
 
 def _move(registry: ModelRegistry, candidate: Candidate, found: tuple[Condition, ...], champion: Version | None, approved: str) -> Version:

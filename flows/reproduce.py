@@ -6,16 +6,16 @@ Prefect's caching is off everywhere: DVC alone says what is up to date, and its 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 from prefect import State, flow, get_run_logger
-from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.context import FlowRunContext
 from prefect.states import Completed, Failed
 from pydantic import Field
 
 from rlver.components.settings.settings import SettingsError
+from rlver.flows.artifacts import publish
+from rlver.flows.choices import OneOf
 from rlver.flows.slots import prepare_slots
 from rlver.flows.walk import Sharing, Walk, Walked
 from rlver.tasks.graph import dvc, pipelines, selection
@@ -27,8 +27,8 @@ from rlver.tasks.tracking.provenance import Provenance
 
 @flow(name="reproduce", validate_parameters=True, persist_result=False, log_prints=False)
 def reproduce(
-    only: list[str] | None = None,
-    variants: list[str] | None = None,
+    only: list[Annotated[str, OneOf("stages")]] | None = None,
+    variants: list[Annotated[str, OneOf("variants")]] | None = None,
     personas_md5: str | None = None,
     jobs: Annotated[int, Field(ge=1)] = 1,
     stage_hours: Annotated[float | None, Field(gt=0)] = None,
@@ -68,7 +68,7 @@ def reproduce(
         walked = Walk(root, chosen, reasons, sharing, keep_going, provenance).take()
     if walked.failed and not keep_going:
         return Failed(message="; ".join(walked.failed.values()))
-    _publish(root)
+    publish(root)
     return _outcome(walked, len(chosen))
 
 
@@ -84,11 +84,3 @@ def _stale_needs(chosen: Sequence[dvc.Stage], reasons: dict[str, list[str]]) -> 
     names = {step.name for step in chosen}
     stale = sorted({need for step in chosen for need in step.needs if need in reasons} - names)
     return [f"not selected, but out of date: {', '.join(stale)}"] if stale else []
-
-
-def _publish(root: Path) -> None:
-    """The table of results and the link to the report, as artifacts of the flow run."""
-    if text := results.markdown(root):
-        create_markdown_artifact(text, key="results", description="Results of all variants that were scored")
-    for key, page in results.reports(root).items():
-        create_link_artifact(page.as_uri(), link_text=str(page.relative_to(root)), key=key, description="The report")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from prefect import State, flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed, Failed
 
 from rlver.components.domain.files import BadFile
+from rlver.flows.choices import OneOf
 from rlver.flows.slots import gpu_slot, prepare_slots
 from rlver.tasks.graph import experiments
 from rlver.tasks.runtime import environment
 
 
 @flow(name="sweep", validate_parameters=True, persist_result=False)
-def sweep(name: str) -> State[str]:
+def sweep(name: Annotated[str, OneOf("sweeps")]) -> State[str]:
     """Run every combination of a table of settings as a DVC experiment.
 
     Args:

@@ -52,8 +52,8 @@ class Sharing:
     retry_delay_seconds=RETRY_DELAYS_S,
     retry_condition_fn=_worth_a_retry,
 )
-def bring_up_to_date(root: Path, stage: str, reasons: Sequence[str], sharing: Sharing, stop: Stop) -> State[str]:
-    """Run one stage if DVC has a reason to, on a GPU when it is its turn."""
+def bring_up_to_date(root: Path, stage: str, reasons: Sequence[str], sharing: Sharing, stop: Stop, run: str | None) -> State[str]:
+    """Run one stage if DVC has a reason to, on a GPU when it is its turn, within its MLflow run if that is known."""
     logger = get_run_logger()
     stop.raise_if_asked()  # Ctrl-C came while this waited to try again
     if not reasons:
@@ -61,7 +61,7 @@ def bring_up_to_date(root: Path, stage: str, reasons: Sequence[str], sharing: Sh
     logger.info("%s", "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""))
     try:
         with gpu_slot(stage.rpartition(":")[2].partition("@")[0], sharing.gpus):
-            outcome = dvc.reproduce(root, stage, logger.info, jobs=sharing.jobs, stop=stop, limit_h=sharing.limit_h)
+            outcome = dvc.reproduce(root, stage, logger.info, jobs=sharing.jobs, stop=stop, limit_h=sharing.limit_h, run=run)
     except dvc.StageFailed as failure:
         return Failed(name=TEMPORARY if failure.temporary else "Failed", message=str(failure))
     if outcome == "restored":
@@ -97,8 +97,9 @@ class Walk:
         provenance: Provenance,
     ) -> None:
         self._root, self._reasons, self._sharing, self._keep_going, self._provenance = root, reasons, sharing, keep_going, provenance
-        self._waiting = list(chosen)
+        self._chosen, self._waiting = chosen, list(chosen)
         self._running: dict[concurrent.futures.Future[State[Any]], dvc.Stage] = {}
+        self._completed: dict[str, State[Any]] = {}
         self._touched = False  # a stage was run: `reasons` is old
         self._stop = Stop()
         self._walked = Walked()
@@ -136,16 +137,24 @@ class Walk:
         except dvc.GraphError as error:
             self._note_failure(step, f"{step.name}: {error}")
             return
+        within = None
         if reasons:
             self._touched = True
-            self._provenance.begins(step.name)
-        run = bring_up_to_date.with_options(name=step.name, task_run_name=step.name)
+            within = self._provenance.begins(step.name)
+        labels = [part for part in (step.group, step.variant) if part]
+        run = bring_up_to_date.with_options(name=step.name, task_run_name=step.name, tags=labels)
+        given, after = (self._root, step.name, reasons, self._sharing, self._stop, within), self._directly_before(step)
         if self._sharing.jobs == 1:
-            self._note(step, run(self._root, step.name, reasons, self._sharing, self._stop, return_state=True))
+            self._note(step, run(*given, wait_for=after, return_state=True))
         else:
-            future = run.submit(self._root, step.name, reasons, self._sharing, self._stop)
+            future = run.submit(*given, wait_for=after)
             assert isinstance(future, PrefectConcurrentFuture)
             self._running[future.wrapped_future] = step
+
+    def _directly_before(self, step: dvc.Stage) -> list[State[Any]]:
+        """The states of the stages whose outputs it reads itself: the edges of the run's graph."""
+        further = {name for need in self._chosen if need.name in step.needs for name in need.needs}
+        return [self._completed[name] for name in sorted(step.needs - further) if name in self._completed]
 
     def _await_one(self) -> None:
         """Wait a while for one that runs to end."""
@@ -156,7 +165,9 @@ class Walk:
     def _note(self, step: dvc.Stage, state: State[Any]) -> None:
         if not state.is_completed():
             self._note_failure(step, state.message or f"{step.name}: {state.name}")
-        elif (state.name != "Cached" or state.message == RESTORED) and (wrong := self._wrong_outputs(step)):
+            return
+        self._completed[step.name] = state
+        if (state.name != "Cached" or state.message == RESTORED) and (wrong := self._wrong_outputs(step)):
             self._note_failure(step, f"{step.name}: {wrong}")
         elif state.name == "Cached":
             get_run_logger().info("%s: up to date%s", step.name, self._provenance.of_cached(step.name))

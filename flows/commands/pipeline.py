@@ -60,14 +60,21 @@ def run(
 
     import httpx
 
+    from rlver.tasks.graph import dvc, selection
     from rlver.tasks.runtime import servers
 
+    if only or variants:  # a name that is not there is known before a server starts
+        selection.select(dvc.plan(root, all_pipelines=bool(variants)), _split(only), _split(variants))
     servers.must_let_us_in(where.prefect_api_url)
 
+    from prefect import tags
+
     from rlver.flows.reproduce import reproduce
+    from rlver.flows.watch import TAG
 
     try:
-        state = reproduce(_split(only), _split(variants), jobs=jobs, stage_hours=stage_hours, return_state=True)
+        with tags(TAG, *(_split(variants) or ())):
+            state = reproduce(_split(only), _split(variants), jobs=jobs, stage_hours=stage_hours, return_state=True)
     except httpx.TransportError as error:
         raise RuntimeError(
             f"Prefect's server does not answer any more ({error}); what was finished is kept: start the server, or unset PREFECT_API_URL, "

@@ -28,9 +28,13 @@ def promote(
 
     servers.must_let_us_in(environment.prepare(root).prefect_api_url)
 
-    from rlver.flows.promote import promote as flow
+    from prefect import tags
 
-    state = flow(variant, approval=approval, only_judge=dry_run, return_state=True)
+    from rlver.flows.promote import promote as flow
+    from rlver.flows.watch import TAG
+
+    with tags(TAG, variant):
+        state = flow(variant, approval=approval, only_judge=dry_run, return_state=True)
     if not state.is_completed():
         raise RuntimeError(f"not promoted: {state.message}" if state.message else f"the run ended in state {state.name}")
     typer.echo(state.message)

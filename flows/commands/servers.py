@@ -19,12 +19,15 @@ def ui(
     prefect_port: Annotated[int, typer.Option(help="Port for Prefect; another free one is taken if it is in use.")] = 4280,
 ) -> None:
     """Start the web pages of MLflow (numbers) and Prefect (runs) on this machine, and stop them on Ctrl-C."""
+    from rlver.tasks.commands import pages
     from rlver.tasks.runtime import servers
 
     root = environment.project_root()
     where = environment.prepare(root)
     try:
         with servers.user_interfaces(root, where, mlflow_port, prefect_port, typer.echo) as running:
+            for name, link in pages.deep_links(where, {server.name: server.url for server in running.servers}):
+                typer.echo(f"  {name:<12} {link}")
             typer.echo("Ctrl-C stops them.")
             running.wait()
     except KeyboardInterrupt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import BadFile, read_jsonl, write_jsonl
@@ -42,8 +42,12 @@ def converse(
     repeats: int | None,
     variant: str | None,
     params: Path,
+    progress: TextIO | None = None,
 ) -> str:
-    """Hold the dialogues of one policy with every persona and write them; one line about the result."""
+    """Hold the dialogues of one policy with every persona and write them; one line about the result.
+
+    How far it is goes to the stream `progress`, by default stderr.
+    """
     from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
     from rlver.tasks.runtime.policies import candidate
     from rlver.tasks.runtime.progress import DialogueProgress
@@ -54,8 +58,8 @@ def converse(
     jobs = jobs_of(people, who.name, settings.seed, repeats or settings.evaluation.repeats)
     identity = fingerprint(settings, personas, who.location)
     with who.open_conversation(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
-        progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
-        dialogues = hold_and_write(talk, jobs, out, identity, settings.rollout.max_failure_rate, progress)
+        shown = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, progress, costs=talk.costs)
+        dialogues = hold_and_write(talk, jobs, out, identity, settings.rollout.max_failure_rate, shown)
     return f"{out}: {summary(dialogues, settings.simulator.rules)}"
 
 

@@ -1,4 +1,5 @@
-"""Promotion that waits for a person: the flow pauses on a real Prefect server and goes on with what is written into its form there."""
+"""Promotion that waits for a person: from a terminal it pauses in its own process and goes on with what is written into its form on a real
+Prefect server; a run of a deployment is suspended, and goes on in another process (test_suspension.py)."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class Pending:
             while time.monotonic() < end:
                 assert self.ended is None, f"did not wait: {self.ended}"
                 for run in client.read_flow_runs(flow_run_filter=PAUSED):
-                    if client.filter_flow_run_input(run.id, "paused-1-description", 1, set()):
+                    if client.filter_flow_run_input(run.id, (keys := run.state.state_details.run_input_keyset)["description"], 1, set()):
+                        self._keys = keys
                         return run.id
                 time.sleep(0.5)
         pytest.fail("no run waits for an answer")
@@ -61,7 +63,7 @@ class Pending:
     def form(self) -> tuple[str, dict[str, Any]]:
         """What the person reads above the form, and its fields."""
         with get_client(sync_client=True) as client:
-            text, schema = (json.loads(client.read_flow_run_input(self._run, f"paused-1-{part}")) for part in ("description", "schema"))
+            text, schema = (json.loads(client.read_flow_run_input(self._run, self._keys[part])) for part in ("description", "schema"))
         return text, schema["properties"]
 
     def answer(self, **fields: Any) -> str:

@@ -179,5 +179,12 @@ def test_where_to_look_after_a_run(toy: Path, prefect_server: None, tracking_uri
     said = capsys.readouterr().out
     assert "1 of 1 stages ran: personas" in said
     assert "| base | 20.0 [10.0, 30.0] |" in said and f"runs      {tracking_uri} (MLflow)" in said
-    assert main(["run", "--only", "nope"]) == 1
-    assert "error: unknown stage nope" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "what"), [("--only", "stage"), ("--variants", "variant")])
+def test_an_unknown_name_is_refused_before_a_server_is_asked_or_started(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str, what: str
+) -> None:
+    monkeypatch.setattr("rlver.tasks.runtime.servers.must_let_us_in", lambda _: pytest.fail("a server was asked"))
+    assert main(["run", option, "nope"]) == 1
+    assert f"error: unknown {what} nope" in capsys.readouterr().err

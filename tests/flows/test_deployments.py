@@ -6,15 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from prefect_api import asked_with_key
+from served import rlver, wait_for
 
 from rlver.tasks.graph import dvc
 from rlver.tasks.runtime import servers
@@ -38,7 +36,7 @@ def test_prefect_yaml_describes_schedules_an_event_and_jobs_on_demand(repository
         fields = deployment._parameter_openapi_schema.properties
         assert {*deployment.parameters, *(set(trigger.parameters) if deployment.triggers else ())} <= set(fields)
         assert all(field.get("description") for field in fields.values()), f"{deployment.name}: a field of its form has no help"
-        assert deployment.enforce_parameter_schema
+        assert deployment.enforce_parameter_schema and deployment.tags == ["rlver"]
 
 
 def test_the_forms_offer_what_there_is(repository_root: Path) -> None:
@@ -51,32 +49,6 @@ def test_the_forms_offer_what_there_is(repository_root: Path) -> None:
     assert {"train", "train@grpo-think"} <= set(fields["nightly"]["only"]["anyOf"][0]["items"]["enum"])
     assert fields["weekly-sweep"]["name"]["enum"] == ["learning-rate"]
     assert (fields["nightly"]["jobs"]["minimum"], fields["evaluate-a-model"]["repeats"]["maximum"]) == (1, 20)
-
-
-def wait_for(what: Callable[[], Any], seconds: float) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < end, f"nothing after {seconds} s"
-        time.sleep(0.5)
-    return found
-
-
-@contextmanager
-def rlver(*arguments: str, root: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A running `rlver`, interrupted at the end."""
-    command = (sys.executable, "-m", "rlver.flows.cli", *arguments)
-    package = str(Path(__file__).parents[2])
-    values = {**os.environ, "PYTHONPATH": package, "PYTHONUNBUFFERED": "1", **environment}
-    with subprocess.Popen(command, cwd=root, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.communicate(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
 
 
 @pytest.mark.slow
@@ -158,10 +130,12 @@ def test_an_unchanged_graph_runs_nothing_again_and_ui_serves_what_ran(
 
     with rlver("ui", "--mlflow-port", "15080", "--prefect-port", "15281", root=toy, **home) as process:
         assert process.stdout is not None
-        urls: dict[str, str] = {}
+        urls, links = dict[str, str](), dict[str, str]()
         for line in process.stdout:
             if line.startswith(("MLflow", "Prefect")):
                 urls[line.split()[0]] = line.split()[1]
+            elif "http" in line:
+                links[line.split()[0]] = line.split()[-1]
             if line.startswith("Ctrl-C"):
                 break
         found = httpx.post(f"{urls['MLflow']}/api/2.0/mlflow/runs/search", json={"experiment_ids": ["1"]}, timeout=30).json()
@@ -175,7 +149,10 @@ def test_an_unchanged_graph_runs_nothing_again_and_ui_serves_what_ran(
         assert httpx.post(f"{urls['Prefect']}/api/flow_runs/filter", json={}, timeout=30).status_code == 401
         monkeypatch.setenv("PREFECT_HOME", home["PREFECT_HOME"])
         with asked_with_key(toy, urls["Prefect"]) as client:
-            assert len(client.post("/flow_runs/filter", json={}).json()) == 2
+            runs = client.post("/flow_runs/filter", json={"sort": "START_TIME_DESC"}).json()
+        assert len(runs) == 2 and all(run["tags"] == ["rlver"] for run in runs)
+        assert links["last"] == f"{urls['Prefect']}/runs/flow-run/{runs[0]['id']}"
+        assert links["comparison"].startswith(f"{urls['MLflow']}/#/experiments/1/runs") and "chat-sessions" in links["dialogues"]
     assert not servers.answers(f"{urls['MLflow']}/health")
 
 
@@ -225,4 +202,5 @@ def test_a_cancelled_run_leaves_no_process_and_a_silent_one_will_be_called_crash
             (watching,) = (one for one in found if one["name"] == "rlver: runs without a heartbeat have crashed")
             assert watching["enabled"] and watching["trigger"]["after"] == ["prefect.flow-run.heartbeat"]
             assert (watching["trigger"]["posture"], watching["trigger"]["within"]) == ("Proactive", 300)
+            assert watching["trigger"]["match_related"] == {"prefect.resource.role": "tag", "prefect.resource.id": "prefect.tag.rlver"}
             assert [(action["type"], action["state"]) for action in watching["actions"]] == [("change-flow-run-state", "CRASHED")]

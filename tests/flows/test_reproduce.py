@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,25 @@ def test_what_changed_runs_and_the_rest_is_cached(toy: Path, tracking_uri: str, 
     (toy / "params" / "a.yaml").write_text("train:\n  steps: 4\n")
     assert run().message == "2 of 4 stages ran: train@a, report"
     assert any(line.startswith("train@a: deps params/a.yaml: ") for line in said)
+
+
+@pytest.mark.parametrize("experiment", [None, "another"])
+def test_what_a_stage_logs_with_mlflow_itself_lands_in_its_own_run(
+    toy: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch, experiment: str | None
+) -> None:
+    from mlflow import MlflowClient
+
+    if experiment:
+        monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", experiment)
+    with (toy / "stage.sh").open("a") as script:
+        script.write('[ "$1" = train-a ] && python -c "import mlflow; mlflow.log_metric(\'of_mine\', 42)" || true\n')
+    assert run().is_completed()
+    client = MlflowClient(tracking_uri=tracking_uri)
+    found = client.get_experiment_by_name(experiment or "rlver")
+    assert found is not None
+    runs = client.search_runs([found.experiment_id])
+    assert {one.info.run_name: one.data.metrics.get("of_mine") for one in runs if "of_mine" in one.data.metrics} == {"train@a": 42.0}
+    assert len(runs) == 5 and {one.info.status for one in runs} == {"FINISHED"}
 
 
 def test_a_failing_stage_ends_the_run_in_one_line(toy: Path, tracking_uri: str, said: list[str]) -> None:
@@ -90,12 +110,35 @@ def test_results_and_report_are_artifacts(toy: Path, tracking_uri: str) -> None:
     scores = {"n": 100, "emotion_mean": 13.3, "emotion_ci95": [11, 15.5], "success_rate": 0.02, "failure_rate": 0.76}
     (toy / "metrics" / "base").mkdir(parents=True)
     (toy / "metrics" / "base" / "sentient.json").write_text(json.dumps(scores))
-    (toy / "reports").mkdir()
-    (toy / "reports" / "index.html").write_text("<p>")
+    reports = toy / "reports"
+    (reports / "plots").mkdir(parents=True)
+    (reports / "index.html").write_text("<p>")
+    (reports / "results.md").write_text("| base | all of it |\n")
+    (reports / "plots" / "learning-curve.png").write_bytes(b"a picture")
     assert run(only=["personas"]).is_completed()
-    table, link = Artifact.get("results"), Artifact.get("report")
+    table, report = Artifact.get("results"), Artifact.get("report")
     assert table is not None and "| base | 13.3 [11.0, 15.5] |" in str(table.data)
-    assert link is not None and (toy / "reports" / "index.html").as_uri() in str(link.data)
+    assert report is not None and report.type == "markdown" and "reports/index.html" in str(report.description)
+    assert report.data == f"![learning curve](data:image/png;base64,{b64encode(b'a picture').decode()})\n\n| base | all of it |\n"
+
+
+def test_the_graph_of_a_run_has_edges_and_its_stages_have_tags(toy: Path, tracking_uri: str) -> None:
+    from prefect import get_client
+    from prefect.client.schemas.filters import FlowRunFilter
+
+    state = run(jobs=2)
+    (toy / "params" / "a.yaml").write_text("train:\n  steps: 4\n")
+    again = run()
+    for one in (state, again):
+        with get_client(sync_client=True) as client:
+            runs = {
+                task.name: task
+                for task in client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [one.state_details.flow_run_id]}))
+            }
+        ids = {task.id: name for name, task in runs.items()}
+        edges = {name: {ids[source.id] for source in task.task_inputs.get("wait_for", ())} for name, task in runs.items()}
+        assert edges == {"personas": set(), "train@a": {"personas"}, "train@b": {"personas"}, "report": {"train@a", "train@b"}}
+        assert set(runs["train@a"].tags) == {"train", "a"}
 
 
 def test_a_tracker_that_is_away_is_a_warning_said_once(
