@@ -25,6 +25,7 @@ from rlver.components.report.dialogues import unpack
 from rlver.components.report.material import material_of
 from rlver.components.report.page import write_report
 from rlver.components.report.panels.panel import ReportRun
+from rlver.tasks.stages.report import panels_of_studies
 
 VARIANTS, PERSONAS, REPEATS, TURNS, LOADS = 16, 100, 3, 10, 7
 MOST_MEGABYTES, MOST_SECONDS = 15.0, 2.0
@@ -49,7 +50,7 @@ def main() -> int:
         began = time.perf_counter()
         material = material_of(paths, paths[0].stem, {}, BOOTSTRAP_SAMPLES, 7)
         read = time.perf_counter()
-        write_report(material, ReportRun(7, 0.05, None, is_bare=True), root / "report")
+        write_report(material, ReportRun(7, 0.05, None, is_bare=True), root / "report", panels_of_studies())
         built = time.perf_counter()
         page, empty = root / "report" / "index.html", root / "empty.html"
         empty.write_text("<!doctype html><title>empty</title><html data-ready=true>", encoding="utf-8")

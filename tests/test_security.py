@@ -179,6 +179,7 @@ def test_ids_of_imported_dialogues_are_in_the_report_and_in_no_path(tmp_path: Pa
     from rlver.components.report.material import load_material
     from rlver.components.report.page import write_report
     from rlver.components.report.panels.panel import ReportRun
+    from rlver.tasks.stages.report import panels_of_studies
 
     away, markup = "../../../away", "<script>alert(1)</script>"
     found = [
@@ -188,7 +189,12 @@ def test_ids_of_imported_dialogues_are_in_the_report_and_in_no_path(tmp_path: Pa
     failed = make_dialogues("x", 4, 0.5, 1, failed=True)[-1].model_copy(update={"error": f"{markup}{ESCAPES}"})
     root = tmp_path / "deep" / "er" / "project"
     write_jsonl(root / "transcripts" / "base.jsonl", [dialogue.model_dump(mode="json") for dialogue in (failed, *found)])
-    write_report(load_material(root / "transcripts", root / "metrics", root / "logs"), ReportRun(7, 0.05, markup), root / "reports")
+    write_report(
+        load_material(root / "transcripts", root / "metrics", root / "logs"),
+        ReportRun(7, 0.05, markup),
+        root / "reports",
+        panels_of_studies(),
+    )
     assert markup not in re.sub(r'<script type="application/json".*?</script>', "", (root / "reports" / "index.html").read_text())
     outside = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(root)]
     assert not outside and (root / "reports" / "index.html").is_file()

@@ -1,4 +1,5 @@
-"""What can be added by a module of its own: users and their halves, rewards, algorithms, sources of models, studies; each found by name.
+"""What can be added by a module of its own: users and their halves, rewards, algorithms, sources of models, studies and their panels;
+each found by name.
 
 A kind of this project is found by its place: the name fills the `*` of the registry's pattern. One of another package is an entry point of the
 group. Nothing is imported before it is asked for by name, and a module of kinds imports heavy libraries inside its functions only: settings load
@@ -114,4 +115,5 @@ SIMULATORS = Registry("simulator", "rlver.simulators", "rlver.components.users.*
 REWARDS = Registry("reward", "rlver.rewards", "rlver.components.rollout.rewards.*:REWARD")
 ALGORITHMS = Registry("algorithm", "rlver.algorithms", "rlver.components.training.algorithms.*:ALGORITHM")
 MODELS = Registry("source of models", "rlver.models", "rlver.components.policy.sources.*:SOURCE")
+PANELS = Registry("panel of a study", "rlver.panels", "rlver.tasks.studies.*.panel:PANEL")
 STUDIES = Registry("study", "rlver.studies")  # this project's own are the rooms of tasks/studies

@@ -8,12 +8,13 @@ All figures of a report by file name, in the order of the page. Each is a functi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from rlver.components.domain.files import write_bytes_atomically, write_text_atomically
@@ -29,8 +30,8 @@ from rlver.components.report.over_training_figures import (
     changes_over_training,
     habits_over_training,
 )
-from rlver.components.report.panels.listing import PANELS
-from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.panels.listing import with_panels
+from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.tables import Table, as_csv, as_markdown
 from rlver.components.scoring import intervals
 
@@ -38,34 +39,38 @@ _SCRIPTS = ("tables.js", "store.js", "dialogue.js")  # before those of the panel
 
 
 @known_shapes()
-def write_report(material: Material, run: ReportRun, out: Path) -> None:
-    """Write index.html, results.md, tables/ and plots/ into `out`; what an earlier run left in the two folders is removed."""
+def write_report(material: Material, run: ReportRun, out: Path, of_studies: Sequence[Panel] = ()) -> None:
+    """Write index.html, results.md, tables/ and plots/ into `out`; what an earlier run left in the two folders is removed.
+
+    `of_studies`: panels besides the report's own.
+    """
     drawn = [one for draw in FIGURES.values() if (one := draw(material)) is not None]
     drawings = {one.name: ink.svg(one.figure, one.name, one.description) for one in drawn}
     for one in drawn:
         write_text_atomically(out / "plots" / f"{one.name}.svg", drawings[one.name])
         write_bytes_atomically(out / "plots" / f"{one.name}.png", ink.png(one.figure))
     _keep_only(out / "plots", {f"{name}.{ending}" for name in drawings for ending in ("svg", "png")})
-    tables = all_tables(material, run)
+    tables = all_tables(material, run, of_studies)
     names = {table.name: re.sub(r"[^\w.-]", "-", table.name) + ".csv" for table in tables}  # a policy's name is in some, and may be a path
     for table in tables:
         write_text_atomically(out / "tables" / names[table.name], as_csv(table))
     _keep_only(out / "tables", set(names.values()))
     write_text_atomically(out / "results.md", "\n".join(as_markdown(table) for table in tables))
-    write_text_atomically(out / "index.html", page(material, run, drawings))
+    write_text_atomically(out / "index.html", page(material, run, drawings, of_studies))
 
 
 @known_shapes()
-def all_tables(material: Material, run: ReportRun) -> list[Table]:
+def all_tables(material: Material, run: ReportRun, of_studies: Sequence[Panel] = ()) -> list[Table]:
     """Every table of the page, in its order."""
-    return [table for panel in PANELS for table in panel.tables(material, run)]
+    return [table for panel in with_panels(of_studies) for table in panel.tables(material, run)]
 
 
 @known_shapes()
-def page(material: Material, run: ReportRun, drawings: Mapping[str, str]) -> str:
+def page(material: Material, run: ReportRun, drawings: Mapping[str, str], of_studies: Sequence[Panel] = ()) -> str:
     """The page as one HTML text; `drawings` are finished SVG elements by figure name."""
-    shown = [(panel, found) for panel in PANELS if (found := panel.values(material, run)) is not None]
-    return environment().get_template("page.html.j2").render(
+    panels = with_panels(of_studies)
+    shown = [(panel, found) for panel in panels if (found := panel.values(material, run)) is not None]
+    return environment(templates={f"panels/{panel.name}.html.j2": panel.file("html.j2") for panel in panels}).get_template("page.html.j2").render(
         names=[variant.name for variant in material.variants],
         colours=colours(material),
         rounds={variant.name: ink.series_round(number) for number, variant in material.numbered},
@@ -74,8 +79,8 @@ def page(material: Material, run: ReportRun, drawings: Mapping[str, str]) -> str
         facts=facts(material, run),
         panels=[{"name": panel.name, "title": panel.title, "v": found} for panel, found in shown],
         figures={name: Markup(drawing) for name, drawing in drawings.items()},  # our own SVG; matplotlib escapes the texts in it
-        style=Markup("\n".join([asset("style.css"), asset("charts.css"), *_of_panels("css")])),
-        script=Markup("\n".join([*(asset(name) for name in _SCRIPTS), *_of_panels("js")])),
+        style=Markup("\n".join([asset("style.css"), asset("charts.css"), *filter(None, (panel.file("css") for panel in panels))])),
+        script=Markup("\n".join([*(asset(name) for name in _SCRIPTS), *filter(None, (panel.file("js") for panel in panels))])),
     )  # fmt: skip
 
 
@@ -84,16 +89,16 @@ def colours(material: Material) -> dict[str, str]:
     return {variant.name: f"var(--{ink.series_variable(number)})" for number, variant in material.numbered}
 
 
-def environment(folder: Path = Path(__file__).parent) -> Environment:
-    """The templates in `folder`, with the filters of `wording`."""
-    templates = Environment(
-        loader=FileSystemLoader(folder),
+def environment(folder: Path = Path(__file__).parent, templates: Mapping[str, str] = MappingProxyType({})) -> Environment:
+    """The templates in `folder` and those given by name, with the filters of `wording`."""
+    made = Environment(
+        loader=ChoiceLoader([DictLoader(templates), FileSystemLoader(folder)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {
+    made.filters |= {
         "number": wording.number,
         "signed": wording.signed,
         "percent": wording.percent,
@@ -103,19 +108,12 @@ def environment(folder: Path = Path(__file__).parent) -> Environment:
         "readable": wording.readable,
         "spark": views.spark,
     }
-    return templates
+    return made
 
 
 def asset(name: str) -> str:
     """The text of a file of the report: a style sheet or a script."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _of_panels(ending: str) -> list[str]:
-    """The style sheets or the scripts of the panels that have one."""
-    folder = files(__package__).joinpath("panels")
-    found = (folder.joinpath(f"{panel.name}.{ending}") for panel in PANELS)
-    return [file.read_text(encoding="utf-8") for file in found if file.is_file()]
 
 
 def _keep_only(folder: Path, names: set[str]) -> None:

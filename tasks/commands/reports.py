@@ -13,6 +13,7 @@ from rlver.components.report.panels.appraiser import with_card
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.stages.report import main as report_stage
+from rlver.tasks.stages.report import panels_of_studies
 from rlver.tasks.studies.audit.audited import with_audits
 
 
@@ -26,7 +27,7 @@ def report(transcripts: Sequence[Path], base: str | None, personas: Path | None,
     if robustness is not None:
         material = with_robustness(material, robustness)
     material = with_card(material, settings.simulator.appraiser)
-    write_report(material, ReportRun(settings.seed, settings.benchmark.margin, None, is_bare=True), out)
+    write_report(material, ReportRun(settings.seed, settings.benchmark.margin, None, is_bare=True), out, panels_of_studies())
     return out / "index.html"
 
 

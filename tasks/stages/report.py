@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlver.components.domain.files import write_json
+from rlver.components.domain.registry import PANELS
 from rlver.components.personas.schema import validate_file
 from rlver.components.report.material import BASE, load_material, with_robustness
 from rlver.components.report.page import write_report
 from rlver.components.report.panels.appraiser import with_card
-from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.portraits import with_portraits
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import load_settings
@@ -42,9 +43,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.robustness:
         material = with_robustness(material, args.robustness)
     material = with_card(material, settings.simulator.appraiser)
-    write_report(material, ReportRun(settings.seed, settings.benchmark.margin, model), args.out)
+    write_report(material, ReportRun(settings.seed, settings.benchmark.margin, model), args.out, panels_of_studies())
     write_json(args.out / "audit.json", {variant.name: variant.metrics["audit"] for variant in material.variants})
     return 0
+
+
+def panels_of_studies() -> list[Panel]:
+    """Of each study that has one, in alphabetical order."""
+    return [PANELS.load(name) for name in PANELS.names()]
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.training.curves import CurveFile
+from rlver.tasks.stages.report import panels_of_studies
 from rlver.tasks.studies.audit.checks import read_log
 from rlver.tasks.tracking import results
 
@@ -68,7 +69,7 @@ def test_scores(times: int, tmp_path: Path) -> None:
     def read(content: bytes) -> None:
         (tmp_path / "metrics" / "trained" / "sentient.json").write_bytes(content)
         (results.table(tmp_path) or "").encode()
-        all_tables(loaded(tmp_path), RUN)
+        all_tables(loaded(tmp_path), RUN, panels_of_studies())
 
     fuzz(mutants([metrics], as_json), read, times, "metrics")
 
@@ -79,7 +80,7 @@ def test_benchmarks(times: int, tmp_path: Path) -> None:
 
     def read(content: bytes) -> None:
         (tmp_path / "metrics" / "trained" / "general.json").write_bytes(content)
-        all_tables(loaded(tmp_path), RUN)
+        all_tables(loaded(tmp_path), RUN, panels_of_studies())
 
     fuzz(mutants([GENERAL], as_json), read, times, "metrics")
 
@@ -92,7 +93,7 @@ def test_robustness(times: int, tmp_path: Path) -> None:
 
     def read(content: bytes) -> None:
         path.write_bytes(content)
-        all_tables(with_robustness(material, path), RUN)
+        all_tables(with_robustness(material, path), RUN, panels_of_studies())
 
     fuzz(mutants([ROBUSTNESS], as_json), read, times, "robustness")
 
@@ -111,7 +112,7 @@ def test_whole_reports(tmp_path: Path) -> None:
         files = (tmp_path / "metrics" / "trained" / "sentient.json", log, robustness)
         for file, part in zip(files, (*content.split(b"@@"), b"", b""), strict=False):
             file.write_bytes(part)
-        write_report(with_robustness(loaded(tmp_path), robustness), RUN, tmp_path / "reports")
+        write_report(with_robustness(loaded(tmp_path), robustness), RUN, tmp_path / "reports", panels_of_studies())
 
     curve = f"step,emotion_mean,entropy\n{rows}\n".encode()
 
@@ -126,7 +127,7 @@ def test_a_policys_name_in_what_robustness_found_is_no_path(tmp_path: Path) -> N
     a_run(tmp_path)
     path = tmp_path / "robustness.json"
     write_json(path, {**ROBUSTNESS, "policies": [{**ROBUSTNESS["policies"][0], "policy": "/../../../escaped"}]})
-    write_report(with_robustness(loaded(tmp_path), path), RUN, tmp_path / "out" / "reports")
+    write_report(with_robustness(loaded(tmp_path), path), RUN, tmp_path / "out" / "reports", panels_of_studies())
     assert [file.name for file in (tmp_path / "out" / "reports" / "tables").glob("*escaped*")] == ["robustness--..-..-..-escaped.csv"]
     assert not list(tmp_path.glob("*escaped*"))
 

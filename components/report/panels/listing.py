@@ -1,21 +1,20 @@
-"""The panels in the order of the page. This is the one place where a new one is entered."""
+"""The report's own panels in the order of the page, and those of studies between them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from rlver.components.report.panels import (
     ability,
     appraiser,
-    audit,
     dialogues,
     emotion,
-    honesty,
     learning,
     needs,
     notes,
     over_training,
     portrait,
     results,
-    robustness,
     strategies,
 )
 from rlver.components.report.panels.panel import Panel
@@ -29,10 +28,16 @@ PANELS: tuple[Panel, ...] = (
     learning.PANEL,
     over_training.PANEL,
     ability.PANEL,
-    honesty.PANEL,
     appraiser.PANEL,
-    robustness.PANEL,
-    audit.PANEL,
     dialogues.PANEL,
     notes.PANEL,
 )
+
+
+def with_panels(of_studies: Iterable[Panel]) -> list[Panel]:
+    """All panels in the order of the page."""
+    panels = list(PANELS)
+    for panel in of_studies:
+        place = next((number for number, one in enumerate(panels, start=1) if one.name == panel.after), len(panels))
+        panels.insert(place, panel)
+    return panels

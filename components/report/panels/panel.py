@@ -5,6 +5,9 @@
     panels/<name>.css, .js    if it needs any
     panels/listing.py         one more line, at the place where it stands on the page
 
+The panel of a study lies in the study's room: panel.py, panel.html.j2 and, if it needs any, panel.css and panel.js. It names its package and the
+panel that it stands after, and is entered nowhere: the report's stage and command find it (registry.PANELS).
+
 Anything that lies in metrics/<variant>/<kind>.json is there as `variant.metrics.get("<kind>")`; see `portrait` for an example. Where
 `values` gives None there is nothing to show: the panel, its heading and its entry in the navigation are left out.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from rlver.components.report.material import Material
@@ -36,6 +40,13 @@ class Panel(NamedTuple):
     title: str
     values: Callable[[Material, ReportRun], Mapping[str, Any] | None]
     tables: Callable[[Material, ReportRun], Sequence[Table]]
+    after: str = ""  # of a study's panel: the panel that it stands right after; without that one it is the last
+    package: str = ""  # of a study's panel: where its files lie
+
+    def file(self, ending: str) -> str:
+        """The text of its file of this kind, as html.j2; "" where it has none."""
+        place = files(self.package) / f"panel.{ending}" if self.package else files(__package__) / f"{self.name}.{ending}"
+        return place.read_text(encoding="utf-8") if place.is_file() else ""
 
 
 def no_tables(_: Material, __: ReportRun) -> Sequence[Table]:

@@ -12,6 +12,7 @@ from test_report_page import RUN, load, with_words
 from benchmarks.chromium import Chromium, installed
 from rlver.components.report.material import load_material
 from rlver.components.report.page import write_report
+from rlver.tasks.stages.report import panels_of_studies
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ def browser() -> Iterator[Chromium]:
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = write_run(tmp_path_factory.mktemp("run"), personas=20, trained=("grpo-think", "ppo-think"))
     folders = (root / name for name in ("transcripts", "metrics", "logs"))
-    write_report(load_material(*folders, CLASSES), RUN, root / "reports")
+    write_report(load_material(*folders, CLASSES), RUN, root / "reports", panels_of_studies())
     return (root / "reports" / "index.html").as_uri()
 
 
@@ -196,7 +197,7 @@ def test_words_that_are_code_are_shown_and_never_run(browser: Chromium, tmp_path
     base = make_dialogues("base", 4, 0.2, 1)
     write_transcripts(tmp_path, "base", base, None)
     write_transcripts(tmp_path, "tuned", [with_words(dialogue, hostile) for dialogue in make_dialogues("tuned", 4, 0.8, 1)], base)
-    write_report(load(tmp_path), RUN, tmp_path / "reports")
+    write_report(load(tmp_path), RUN, tmp_path / "reports", panels_of_studies())
     browser.look()
     browser.open((tmp_path / "reports" / "index.html").as_uri(), READY)
     browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")

@@ -21,6 +21,7 @@ from rlver.components.report.material import Material, load_material
 from rlver.components.report.page import page, write_report
 from rlver.components.report.panels.panel import ReportRun
 from rlver.tasks.stages import report as stage
+from rlver.tasks.stages.report import panels_of_studies
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
 ATTACK = "<script>alert(1)</script>"
@@ -160,7 +161,7 @@ def test_the_page_says_what_the_run_is_and_what_it_is_not(html: str):
 
 
 def test_a_real_model_is_named_instead_of_the_tiny_world(finished_run: Path):
-    text = page(load(finished_run), ReportRun(7, 0.05, "Qwen2.5-7B-Instruct"), {})
+    text = page(load(finished_run), ReportRun(7, 0.05, "Qwen2.5-7B-Instruct"), {}, panels_of_studies())
     assert "The policies start from Qwen2.5-7B-Instruct." in text
     assert "tiny world is not a chatbot" not in text
 
@@ -177,7 +178,7 @@ def test_words_of_a_model_are_never_markup(tmp_path: Path):
     base = make_dialogues("base", 4, 0.2, 1)
     write_transcripts(tmp_path, "base", base, None)
     write_transcripts(tmp_path, "tuned", [with_words(dialogue, hostile) for dialogue in make_dialogues("tuned", 4, 0.8, 1)], base)
-    text = page(load(tmp_path), RUN, {})
+    text = page(load(tmp_path), RUN, {}, panels_of_studies())
     assert ATTACK not in text and "<img" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     elements = Elements(text)
@@ -190,7 +191,7 @@ def test_words_of_a_model_are_never_markup(tmp_path: Path):
 def test_names_are_never_markup(tmp_path: Path):
     write_transcripts(tmp_path, "a<b>&c", make_dialogues("x", 4, 0.5, 1), None)
     material = load(tmp_path)
-    write_report(material, RUN, tmp_path / "reports")
+    write_report(material, RUN, tmp_path / "reports", panels_of_studies())
     text = (tmp_path / "reports" / "index.html").read_text()
     assert "a<b>" not in text and "a&lt;b&gt;&amp;c" in text
     assert Elements(text).disorder == []
@@ -209,7 +210,7 @@ def test_a_variant_without_metrics_is_shown_with_what_is_missing(tmp_path: Path)
     write_run(tmp_path, personas=6)
     (tmp_path / "metrics" / "grpo-think" / "sentient.json").unlink()
     (tmp_path / "metrics" / "grpo-think" / "general.json").unlink()
-    text = page(load(tmp_path), RUN, {})
+    text = page(load(tmp_path), RUN, {}, panels_of_studies())
     assert "metrics/grpo-think/sentient.json: run the score stage" in text
     assert "No trained policy was benchmarked." in text
     assert "The same user, before and after" not in text
@@ -218,7 +219,7 @@ def test_a_variant_without_metrics_is_shown_with_what_is_missing(tmp_path: Path)
 def test_a_variant_of_which_nothing_could_be_scored_is_still_shown(tmp_path: Path):
     write_transcripts(tmp_path, "base", make_dialogues("base", 4, 0.5, 1), None)
     (tmp_path / "transcripts" / "tuned.jsonl").write_text(make_failed("tuned", 1).model_dump_json() + "\n")
-    assert "tuned has transcripts but no metrics" in page(load(tmp_path), RUN, {})
+    assert "tuned has transcripts but no metrics" in page(load(tmp_path), RUN, {}, panels_of_studies())
 
 
 def test_plots_of_an_earlier_run_do_not_stay(finished_run: Path, tmp_path: Path):
@@ -226,7 +227,7 @@ def test_plots_of_an_earlier_run_do_not_stay(finished_run: Path, tmp_path: Path)
     stale.parent.mkdir(parents=True)
     stale.write_bytes(b"old")
     write_transcripts(tmp_path, "base", make_dialogues("base", 4, 0.5, 1), None)
-    write_report(load(tmp_path), RUN, tmp_path / "reports")
+    write_report(load(tmp_path), RUN, tmp_path / "reports", panels_of_studies())
     assert not stale.exists()
 
 

@@ -13,7 +13,7 @@ from rlver.components.report import panels
 from rlver.components.report.maps import SIDE, Box, MapPlace, named, places
 from rlver.components.report.material import Material, load_material
 from rlver.components.report.page import page
-from rlver.components.report.panels import audit, portrait, strategies
+from rlver.components.report.panels import portrait, strategies
 from rlver.components.report.panels.listing import PANELS
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.portraits import estimate
@@ -126,20 +126,3 @@ def test_acts_are_counted_by_turn(finished_run: Path):
     named = sum(any(e.what == "platitude" for e in one.evidence) for one in first if one is not None)
     assert shares["Platitude"][0] == named / 20
     assert len(shares["Platitude"]) == 10
-
-
-def test_where_policies_differ_every_reason_is_shown(finished_run: Path):
-    material = load(finished_run)
-    whys = {variant.name: f"the log of {variant.name}" for variant in material.variants}
-
-    def audited(name: str) -> dict[str, object]:
-        check = {"value": None, "ci95": None, "threshold": 1.0, "to_base": None, "to_base_ci95": None, "outcome": "unknown"}
-        checks = [{**check, "name": "growth", "why": whys[name]}, {**check, "name": "praise", "why": "the same"}]
-        return {"outcome": "unknown", "why": "too few personas: 1 of at least 10", "second_appraiser": "s", "checks": checks}
-
-    variants = tuple(dataclasses.replace(one, metrics={**one.metrics, "audit": audited(one.name)}) for one in material.variants)
-    material = dataclasses.replace(material, variants=variants)
-    shown = audit.values(material, RUN)
-    assert shown is not None
-    assert shown["reasons"] == {"Growth": [f"{name}: {why}" for name, why in whys.items()], "Praise": ["the same"]}
-    assert "too few personas: 1 of at least 10; Growth, Praise" in page(material, RUN, {})

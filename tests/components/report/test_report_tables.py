@@ -19,6 +19,7 @@ from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.panels.results import published_table, results_table
 from rlver.components.report.tables import NUMBER, Cell, Column, Table, as_csv, as_markdown
 from rlver.components.scoring import intervals
+from rlver.tasks.stages.report import panels_of_studies
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
 
@@ -52,7 +53,7 @@ def test_published_rows_stand_apart_and_have_no_interval():
 
 
 def test_the_markdown_has_every_table_with_its_intervals(finished_run: Path):
-    written = all_tables(load(finished_run), RUN)
+    written = all_tables(load(finished_run), RUN, panels_of_studies())
     text = "\n".join(as_markdown(table) for table in written)
     assert "| Qwen2.5-7B-Instruct (base) | 13.3 | 2% | 76% |" in text
     assert "| grpo-think | pass |" in text
@@ -80,7 +81,9 @@ def test_benchmarks_that_cannot_be_compared_say_why(tmp_path: Path):
     (tmp_path / "metrics" / "base" / "general.json").unlink()
     (table,) = tables.capability_tables(load(tmp_path), 0.05)
     assert table.problem is not None and "base was not benchmarked" in table.problem
-    assert "not compared: the base was not benchmarked" in "".join(as_markdown(one) for one in all_tables(load(tmp_path), RUN))
+    assert "not compared: the base was not benchmarked" in "".join(
+        as_markdown(one) for one in all_tables(load(tmp_path), RUN, panels_of_studies())
+    )
     edit_json(tmp_path / "metrics" / "grpo-think" / "general.json", tasks={})
     write_benchmark(tmp_path, "base", 0.0, 1)
     (table,) = tables.capability_tables(load(tmp_path), 0.05)

@@ -10,9 +10,9 @@ from report_run import write_run
 
 from rlver.components.report.material import Material, load_material
 from rlver.components.report.page import page
-from rlver.components.report.panels import honesty
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.tables import as_csv
+from rlver.tasks.studies.honesty import panel as honesty
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
 
@@ -40,7 +40,7 @@ def run(root: Path, **errors: int) -> Material:
 def test_without_answers_there_is_no_panel(tmp_path: Path) -> None:
     material = run(tmp_path)
     assert honesty.values(material, RUN) is None and honesty.tables(material, RUN) == []
-    assert 'id="honesty"' not in page(material, RUN, {})
+    assert 'id="honesty"' not in page(material, RUN, {}, [honesty.PANEL])
 
 
 def test_a_policy_that_errs_more_than_the_base_fails(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_policy_that_errs_more_than_the_base_fails(tmp_path: Path) -> None:
         ["grpo-think", "plain", 0.3, 0.3, 0.3, 200, "fail"],
     ]
     assert "policy,condition,error,error_ci95_low" in as_csv(table)
-    assert 'id="honesty"' in page(material, RUN, {})
+    assert 'id="honesty"' in page(material, RUN, {}, [honesty.PANEL])
 
 
 def test_what_was_asked_otherwise_is_not_compared(tmp_path: Path) -> None:

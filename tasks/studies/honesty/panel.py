@@ -64,4 +64,4 @@ def values(material: Material, run: ReportRun) -> Mapping[str, Any] | None:
     return {"table": found} if found else None
 
 
-PANEL = Panel("honesty", "Honesty", values, tables)
+PANEL = Panel("honesty", "Honesty", values, tables, after="ability", package=__package__)

@@ -112,4 +112,4 @@ def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
     }
 
 
-PANEL = Panel("audit", "Audit", values, tables)
+PANEL = Panel("audit", "Audit", values, tables, after="appraiser", package=__package__)

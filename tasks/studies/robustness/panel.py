@@ -87,4 +87,4 @@ def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
     }
 
 
-PANEL = Panel("robustness", "Other users", values, tables)
+PANEL = Panel("robustness", "Other users", values, tables, after="appraiser", package=__package__)
