@@ -119,9 +119,11 @@ def reproduce(
     jobs: int = 1,
     stop: processes.Stop | None = None,
     limit_h: float | None = None,
+    run: str | None = None,
 ) -> Outcome:
     """Bring one stage up to date, passing its output on line by line. Raises StageFailed; Ctrl-C ends the stage and passes on.
 
+    `run` is the MLflow run that the stage's process finds itself in: what its code logs with MLflow lands there.
     A stage that runs longer than `limit_h` hours is ended and has failed; what it saved is kept, so the next run goes on from there.
 
     Stages that do not need each other may be reproduced at once, `jobs` of them. DVC is told to wait for its own lock: a stage that ends
@@ -139,7 +141,7 @@ def reproduce(
     limit_s = None if limit_h is None else limit_h * 3600
     try:
         with integrity.lock_kept(root, stage):
-            status = processes.run(command, root, environment.for_child(jobs=jobs), listen, stop=stop, limit_s=limit_s)
+            status = processes.run(command, root, environment.for_child(environment.within(run), jobs), listen, stop=stop, limit_s=limit_s)
     except processes.TookTooLong:
         raise StageFailed(stage, f"stopped after {limit_h:g} hours, its limit; the next run goes on from there", temporary=False) from None
     if status:

@@ -46,6 +46,7 @@ QUIET = {
 }
 
 
+EXPERIMENT = "rlver"  # in MLflow, unless another is named
 VLLM = Path(".vllm")  # what a vLLM server started here leaves in the project's folder
 
 
@@ -144,6 +145,21 @@ def for_child(extra: Mapping[str, str] | None = None, jobs: int = 1) -> dict[str
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     share = {"OMP_NUM_THREADS": str(max(1, cores() // jobs))} if jobs > 1 else {}
     return {**QUIET, **share, **os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **(extra or {})}
+
+
+def within(run: str | None) -> dict[str, str]:
+    """The variable by which MLflow, in a child process, goes on with this run."""
+    return {"MLFLOW_RUN_ID": run} if run else {}
+
+
+def experiment() -> str:
+    """The name of the MLflow experiment that runs go to."""
+    return os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
+
+
+def registry_uri(tracking_uri: str) -> str:
+    """Where models are registered: with the runs, unless a place is named."""
+    return os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri
 
 
 def cores() -> int:

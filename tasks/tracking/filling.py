@@ -134,13 +134,13 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
 def _dataset(file: File, stage: str) -> DatasetInput:
     import pandas
     from mlflow.data.pandas_dataset import from_pandas
-    from mlflow.entities import DatasetInput, InputTag
+    from mlflow.entities import Dataset, DatasetInput, InputTag
 
     flat = [{key: value for key, value in row.items() if isinstance(value, (str, int, float, bool))} for row in _data_set_rows(file)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # hints about model signatures
         dataset = from_pandas(pandas.DataFrame(flat), source=str(file.path), name=f"personas {file.path.stem}", digest=file.md5[:32])
-        entity = dataset._to_mlflow_entity()
+        entity = Dataset(**dataset.to_dict())
     return DatasetInput(entity, tags=[InputTag("mlflow.data.context", stage), InputTag("md5", file.md5)])
 
 

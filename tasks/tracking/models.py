@@ -1,4 +1,4 @@
-"""Policies as logged models: each once, by DVC's MD5, as something that `mlflow models serve` and pyfunc load and talk with.
+"""Policies as logged models: each once, by DVC's MD5, for `mlflow models serve` and pyfunc to talk with and for `mlflow.transformers` to load.
 
 A logged model is the policy's own folder (safetensors) under artifacts/policy, the code that talks with it (chat_model.py and the few files
 of components/policy that it needs) and the sampling parameters of its variant. Nothing is pickled. MLflow's own classes for chat models
@@ -73,6 +73,7 @@ def _logged(store: Store, run: str, file: File, record: StageRecord, log_models:
         store.client.log_model_artifacts(model.model_id, str(file.path), "artifacts/policy")
         with tempfile.TemporaryDirectory() as folder:
             save_without_weights(Path(folder) / "model", model.model_id, speaking(record.parameters, file.path.name))
+            _add_transformers(Path(folder) / "model", file.path)
             store.client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
     return store.client.finalize_logged_model(model.model_id, "READY")
 
@@ -112,6 +113,32 @@ def save_without_weights(folder: Path, model_id: str | None, config: dict[str, A
             mlflow_model=Model(model_id=model_id),
             metadata={"task": "llm/v1/chat"},
         )
+
+
+def _add_transformers(folder: Path, policy: Path) -> None:
+    """Let `mlflow.transformers` load the same weights: MLflow's own way of saving them would read all of them first.
+
+    It looks for the tokenizer in a folder of its own, so the small files of `policy` are there twice.
+    """
+    from mlflow.models import Model
+
+    tokenizer = folder / "components" / "tokenizer"
+    tokenizer.mkdir(parents=True)
+    for path in policy.iterdir():
+        if path.is_file() and path.suffix not in (".safetensors", ".gguf", ".bin"):
+            shutil.copyfile(path, tokenizer / path.name)
+    model = Model.load(str(folder))
+    model.add_flavor(
+        "transformers",
+        transformers_version=version("transformers"),
+        task="text-generation",
+        instance_type="TextGenerationPipeline",
+        pipeline_model_type="AutoModelForCausalLM",
+        tokenizer_type="AutoTokenizer",
+        components=["tokenizer"],
+        model_binary="artifacts/policy",
+    )
+    model.save(str(folder / "MLmodel"))
 
 
 def chat_signature() -> ModelSignature:

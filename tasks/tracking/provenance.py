@@ -69,13 +69,17 @@ class Provenance:
             self._over.set()
             self._questions.put((_nothing, Future()))  # wakes the sender; what is under way is not waited for
 
-    def begins(self, stage: str) -> None:
-        """A stage starts to work: it is watched from now on."""
+    def begins(self, stage: str) -> str | None:
+        """A stage starts to work: it is watched from now on. Its MLflow run; None where the tracker does not answer."""
         try:
-            self._watches[stage] = StageWatch(self._root, self._recorder.begin(stage))
+            entry = self._recorder.begin(stage)
+            self._watches[stage] = StageWatch(self._root, entry)
             self._watches[stage].start()
         except (OSError, ValueError) as error:
             self._warn(stage, error)
+            return None
+        run = self._ask(lambda: self._recorder.runs.get(entry.identity))
+        return self._answer(stage, run, PATIENCE_S) if self._patient else None
 
     def failed(self, stage: str, reason: str, status: str = "FAILED") -> None:
         """A stage has failed, or could not even begin."""

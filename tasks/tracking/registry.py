@@ -22,9 +22,10 @@ from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.graph import dvc
+from rlver.tasks.runtime import environment
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.promotion import Condition, Facts, GateRules, PromotionEvidence, model_card
-from rlver.tasks.tracking.store import EXPERIMENT, make_database, readable
+from rlver.tasks.tracking.store import make_database, readable
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -64,8 +65,10 @@ class ModelRegistry:
 
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
         with readable():
+            registry = environment.registry_uri(uri)
             make_database(uri)
-            self._client: MlflowClient = MlflowClient(tracking_uri=uri, registry_uri=uri)
+            make_database(registry)
+            self._client: MlflowClient = MlflowClient(tracking_uri=uri, registry_uri=registry)
 
     def champion(self) -> Version | None:
         """Who has the alias; None while nobody does."""
@@ -89,7 +92,7 @@ class ModelRegistry:
     def register(self, variant: str, md5: str, card: str, evidence: Mapping[str, str], tags: Mapping[str, str]) -> Version:
         """A new version of the logged model with this MD5, with its card and the texts of its evidence. Raises RegistryError if MLflow has no such model."""
         with readable():
-            experiment = self._client.get_experiment_by_name(EXPERIMENT)
+            experiment = self._client.get_experiment_by_name(environment.experiment())
             found = self._client.search_logged_models([experiment.experiment_id], f"tags.md5 = '{md5}'") if experiment else []
             logged = [model for model in found if str(model.status) == "READY" and model.tags.get("log_models") == "full"]
             if experiment is None or not logged:

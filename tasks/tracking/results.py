@@ -17,7 +17,6 @@ REPORTS = {
 }
 SCORED = ("metrics", "pretrained/metrics", "recipes/metrics")
 FAILURES = Path("paper/logs/failures.json")
-RESULTS = Path("reports/results.md")
 
 
 def table(root: Path) -> str | None:
@@ -29,12 +28,6 @@ def table(root: Path) -> str | None:
         return None
     header = ("variant", "final emotion (95% CI)", "to base (95% CI)", "success", "failure", "dialogues")
     return plain_table(header, ((name, *_cells(values)) for name, values in rows))
-
-
-def markdown(root: Path) -> str | None:
-    """The report's own results page where there is one, else the table."""
-    page = root / RESULTS
-    return page.read_text(encoding="utf-8") if page.is_file() else table(root)
 
 
 def reports(root: Path) -> dict[str, Path]:

@@ -12,13 +12,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.environment import shown
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
-
-EXPERIMENT = "rlver"
 
 T = TypeVar("T")
 
@@ -40,14 +39,15 @@ class Store:
         return list(self.client.search_runs([self.experiment], " and ".join(conditions), max_results=most))
 
 
-def open_store(root: Path, uri: str, experiment: str = EXPERIMENT) -> Store:
-    """The experiment at `uri`, made if it is not there; of a local database, files lie in the project's mlartifacts/."""
+def open_store(root: Path, uri: str) -> Store:
+    """The experiment of the environment at `uri`, made if it is not there; of a local database, files lie in the project's mlartifacts/."""
     from mlflow import MlflowClient
 
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # every retry is a warning to it
     make_database(uri)
     client = MlflowClient(tracking_uri=uri)
+    experiment = environment.experiment()
     found = client.get_experiment_by_name(experiment)
     if found is None:
         place = (root / "mlartifacts").resolve().as_uri() if uri.startswith("sqlite:") else None

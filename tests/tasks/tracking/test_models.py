@@ -68,6 +68,23 @@ def test_a_logged_policy_answers_as_a_pyfunc_and_says_what_the_policy_says(logge
         model.predict({"messages": [{"role": "user", "content": "x " * 900}]})
 
 
+def test_the_same_weights_are_a_pipeline_of_transformers(logged: str, finished: Path) -> None:
+    import mlflow
+    import torch
+
+    talker = mlflow.transformers.load_model(logged)
+    assert talker.task == "text-generation"
+    prompt = [{"role": "system", "content": system_prompt(thinking=False)}, *TALK]
+    (answer,) = talker(prompt, max_new_tokens=5, do_sample=False)
+    assert answer["generated_text"][-1]["role"] == "assistant"
+    (weights,) = finished.glob("mlartifacts/**/artifacts/policy/*.safetensors")
+    assert not list(finished.glob("mlartifacts/**/components/**/*.safetensors")), "stored once"
+    from safetensors.torch import load_file
+
+    ours = load_file(weights)
+    assert all(torch.equal(ours[name], value) for name, value in talker.model.state_dict().items() if name in ours) and ours
+
+
 def expected(folder: Path, most: int) -> str:
     """The greedy reply of the same weights, by the project's own conversation format."""
     import torch
