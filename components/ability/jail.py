@@ -24,6 +24,7 @@ _FOLDER_LIMITS = "mode=755,size=64m,nr_inodes=16k"
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/nix/store", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _IS_LINUX = sys.platform == "linux"
+LIMITS = {"FSIZE": FILE_BYTES, "NPROC": PROCESSES, "NOFILE": OPEN_FILES, "CORE": 0, **({"AS": MEMORY_BYTES} if _IS_LINUX else {})}
 _LIBC = ctypes.CDLL(None, use_errno=True)
 # of linux/prctl.h, sys/mount.h
 _CAPBSET_DROP, _SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVS = 24, 36, 38
@@ -101,15 +102,22 @@ def _become(folder: str, drop: bool, command: tuple[str, ...]) -> None:
             os.setgid(NOBODY)
             os.setuid(NOBODY)
         os.chdir(folder)
-        for name, most in (("AS", MEMORY_BYTES), ("FSIZE", FILE_BYTES), ("NPROC", PROCESSES), ("NOFILE", OPEN_FILES), ("CORE", 0)):
-            with suppress(ValueError, OSError):  # macOS bounds no address space
-                resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+        for name, most in LIMITS.items():
+            limit(getattr(resource, f"RLIMIT_{name}"), most)
         os.execv(command[0], command)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
     finally:
         os._exit(127)
+
+
+def limit(kind: int, most: int) -> None:
+    """Bound a resource, unless it is bounded more tightly already. A bound that the system does not take ends the attempt: without the
+    program's failure being known for that of its walls, every answer would count as wrong."""
+    hard = resource.getrlimit(kind)[1]
+    bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (bound, bound))
 
 
 def _end_everything(child: int, seconds: float = 5.0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rlver.components.ability import sandbox
+from rlver.components.ability import jail, sandbox
 from rlver.components.ability.answers import humaneval_program, mbpp_program
 from rlver.components.ability.sandbox import ends_well
 
@@ -202,6 +203,30 @@ def test_a_program_sees_nothing_of_the_user(tmp_path: Path) -> None:
 @SHUT_IN
 def test_a_program_cannot_fill_the_disk() -> None:
     assert not ends_well("for number in range(30):\n    open(f'large{number}', 'wb').write(bytes(9 << 20))")
+
+
+def test_bounds_that_the_system_does_not_take_are_an_error_and_tighter_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    tighter, free = (100, 100), (jail.resource.RLIM_INFINITY, jail.resource.RLIM_INFINITY)
+    bounds = {jail.resource.RLIMIT_NOFILE: tighter, jail.resource.RLIMIT_FSIZE: free}
+    monkeypatch.setattr(jail.resource, "getrlimit", bounds.__getitem__)
+    monkeypatch.setattr(jail.resource, "setrlimit", bounds.__setitem__)
+    for kind in list(bounds):
+        jail.limit(kind, 5000)
+    assert list(bounds.values()) == [(100, 100), (5000, 5000)]
+
+    def refuses(*_: object) -> None:
+        raise ValueError("not taken here")
+
+    monkeypatch.setattr(jail.resource, "setrlimit", refuses)
+    with pytest.raises(ValueError, match="not taken here"):
+        jail.limit(jail.resource.RLIMIT_FSIZE, 5000)
+
+
+@pytest.mark.parametrize(("platform", "bounds_memory"), [("linux", True), ("darwin", False)])
+def test_memory_is_bounded_where_the_system_can(monkeypatch: pytest.MonkeyPatch, platform: str, bounds_memory: bool) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    limits = runpy.run_path(str(jail.__file__), run_name="jail")["LIMITS"]
+    assert ("AS" in limits) is bounds_memory and {"FSIZE", "NPROC", "NOFILE", "CORE"} <= limits.keys()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to the jail")

@@ -31,12 +31,9 @@ def test_the_base_comes_first_and_differences_have_signs(tmp_path: Path) -> None
     ]
 
 
-def test_the_reports_own_page_is_preferred(tmp_path: Path) -> None:
+def test_what_was_not_measured_is_a_dash_and_a_report_that_was_not_made_is_left_out(tmp_path: Path) -> None:
     scored(tmp_path, "base", n=1)
-    assert "| base | – |  | – | – | 1 |" in (results.markdown(tmp_path) or "")
-    (tmp_path / "reports").mkdir()
-    (tmp_path / "reports" / "results.md").write_text("# Results\n")
-    assert results.markdown(tmp_path) == "# Results\n"
+    assert "| base | – |  | – | – | 1 |" in (results.table(tmp_path) or "")
     assert results.reports(tmp_path) == {}
 
 
