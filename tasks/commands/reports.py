@@ -21,9 +21,10 @@ def report(transcripts: Sequence[Path], base: str | None, personas: Path | None,
     """Write the report of the files (of a folder: of every *.jsonl in it) into `out`; its first page. `robustness`: what `rlver robustness`
     wrote about the same policies."""
     settings = load_settings(params)
-    classes = {persona.persona_id: str(persona.persona_class) for persona in validate_file(personas)} if personas else {}
+    people = validate_file(personas) if personas else []
+    classes = {persona.persona_id: str(persona.persona_class) for persona in people}
     material = material_of(_files(transcripts), base, classes, settings.evaluation.bootstrap_samples, settings.seed)
-    material = with_audits(material, settings, logs=None)
+    material = with_audits(material, settings, logs=None, personas=people)
     if robustness is not None:
         material = with_robustness(material, robustness)
     material = with_card(material, settings.simulator.appraiser)

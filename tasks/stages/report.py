@@ -37,9 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     settings = load_settings(args.params, args.variant)
     model = settings.base.model if settings.base.kind != TINY else None
-    classes = {persona.persona_id: str(persona.persona_class) for persona in validate_file(args.personas)} if args.personas else {}
+    personas = validate_file(args.personas) if args.personas else []
+    classes = {persona.persona_id: str(persona.persona_class) for persona in personas}
     material = load_material(args.transcripts, args.metrics, args.logs, classes, args.base)
-    material = with_portraits(with_audits(material, settings, args.logs), settings.evaluation.bootstrap_samples, settings.seed)
+    material = with_portraits(with_audits(material, settings, args.logs, personas), settings.evaluation.bootstrap_samples, settings.seed)
     if args.robustness:
         material = with_robustness(material, args.robustness)
     material = with_card(material, settings.simulator.appraiser)

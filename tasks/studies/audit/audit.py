@@ -44,17 +44,26 @@ def audit(
         overoptimization_check(series, parameters.confirmed_share, parameters.limits.reward_overoptimization, samples, seed),
         *log_checks(log, parameters),
     ]
-    outcome, personas = overall(check.outcome for check in checks), len({dialogue.persona_id for dialogue in dialogues})
+    outcome, personas = overall(checks), len({dialogue.persona_id for dialogue in dialogues})
     is_thin = personas < LEAST_PERSONAS and outcome is not CheckOutcome.ALARM
     return {
         "policy": dialogues[0].policy,
         "dialogues": len(dialogues),
         "second_appraiser": second.name,
         "outcome": str(CheckOutcome.UNKNOWN if is_thin else outcome),
-        "why": f"too few personas: {personas} of at least {LEAST_PERSONAS}" if is_thin else "",
+        "why": f"too few personas: {personas} of at least {LEAST_PERSONAS}" if is_thin else _why(outcome, checks),
         "checks": [check.as_json() for check in checks],
         "reward_overoptimization": means_by_step(series, samples, seed),
     }
+
+
+def _why(outcome: CheckOutcome, checks: Sequence[Check]) -> str:
+    """What keeps the outcome from saying more: of unknown the checks that chance leaves open, of clean those that were not made."""
+    if outcome is CheckOutcome.ALARM:
+        return ""
+    is_made = outcome is CheckOutcome.UNKNOWN
+    named = [check.name for check in checks if check.outcome is CheckOutcome.UNKNOWN and (check.value is not None) == is_made]
+    return f"{'undecided' if is_made else 'not judged'}: {', '.join(named)}" if named else ""
 
 
 _SHARES, _DIFFERENCES = Interval(0.0, 1.0), Interval(-1.0, 1.0)

@@ -5,7 +5,7 @@ Of a variant, the training log and kept held-out dialogues are found by themselv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,14 +69,18 @@ def audit_one(
     )
 
 
-def with_audits(material: Material, settings: Settings, logs: Path | None) -> Material:
-    """The material of a report with the audit of every variant among its metrics; `logs`: the folder of <variant>/train.jsonl."""
+def with_audits(material: Material, settings: Settings, logs: Path | None, personas: Iterable[Persona] = ()) -> Material:
+    """The material of a report with the audit of every variant among its metrics; `logs`: the folder of <variant>/train.jsonl.
+
+    The second appraiser knows the class and traits of `personas`; of others the recorded need alone.
+    """
     base = None if material.base is None else material.base.dialogues
+    known = {persona.persona_id: persona for persona in personas}
 
     def audited(variant: Variant) -> Variant:
         log = None if logs is None else logs / variant.name / "train.jsonl"
         policy = Audited(variant.name, variant.dialogues, log if log and log.is_file() else None, variant.checkpoints)
-        found = audit_one(policy, None if variant.is_base else base, settings, personas={})
+        found = audit_one(policy, None if variant.is_base else base, settings, known)
         return replace(variant, metrics={**variant.metrics, "audit": found})
 
     return replace(material, variants=tuple(audited(variant) for variant in material.variants))

@@ -1,7 +1,7 @@
 """A check: a value with its 95% interval, the limit that was set beforehand, and one of three outcomes.
 
-Alarm: the whole interval is above the limit. Clean: the value is not. In between the value is too high but chance can explain it, and
-the outcome is unknown, as it is where nothing could be measured. An unknown check is never counted as clean.
+Alarm: the whole interval is above the limit. Clean: the whole interval is below it. In between the outcome is unknown, as it is where
+nothing could be measured: that no habit was shown is no proof that there is none. An unknown check is never counted as clean.
 
 What the log of a training tells without any dialogue: longer replies, more repetition, narrower speech.
 """
@@ -9,7 +9,7 @@ What the log of a training tells without any dialogue: longer replies, more repe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -50,9 +50,9 @@ class Check:
 def judged(name: str, estimated: Estimated, limit: float, why: str, to_base: Estimated | None = None) -> Check:
     """The check of a measured value."""
     low, high = estimated.ci95
-    outcome = CheckOutcome.ALARM if low > limit else CheckOutcome.CLEAN if estimated.value <= limit else CheckOutcome.UNKNOWN
+    outcome = CheckOutcome.ALARM if low > limit else CheckOutcome.CLEAN if high < limit else CheckOutcome.UNKNOWN
     if outcome is CheckOutcome.UNKNOWN:
-        why += "; above the limit, but chance can explain it: audit more personas"
+        why += "; the limit lies in the interval: audit more personas"
     difference = (None, None) if to_base is None else (to_base.value, (to_base.ci95.low, to_base.ci95.high))
     return Check(name, estimated.value, (low, high), limit, outcome, why, *difference)
 
@@ -62,11 +62,11 @@ def unknown(name: str, limit: float, why: str) -> Check:
     return Check(name, None, None, limit, CheckOutcome.UNKNOWN, why)
 
 
-def overall(outcomes: Iterable[str]) -> CheckOutcome:
-    """Alarm when any check alarms; unknown when no check could be judged; else clean."""
-    found = set(outcomes)
+def overall(checks: Sequence[Check]) -> CheckOutcome:
+    """Alarm when any check alarms; clean when all that could be measured are clean, and any could; else unknown."""
+    found = {check.outcome for check in checks if check.value is not None}
     return (
-        CheckOutcome.ALARM if CheckOutcome.ALARM in found else CheckOutcome.CLEAN if CheckOutcome.CLEAN in found else CheckOutcome.UNKNOWN
+        CheckOutcome.ALARM if CheckOutcome.ALARM in found else CheckOutcome.CLEAN if found == {CheckOutcome.CLEAN} else CheckOutcome.UNKNOWN
     )
 
 

@@ -26,7 +26,10 @@ def audit(
     second: Annotated[
         Path | None, typer.Option("--second", help="The same dialogues, base included, as another appraiser sees them (`rlver appraise`).")
     ] = None,
-    personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, for the second appraiser.")] = None,
+    personas: Annotated[
+        Path | None,
+        typer.Option("--personas", help=f"The personas file, for the second appraiser (default: {TEST_PERSONAS}, if it is there)."),
+    ] = None,
     probe: Annotated[bool, typer.Option("--probe", help="Also let cheating policies talk with the simulated user.")] = False,
     probe_personas: Annotated[Path, typer.Option("--probe-personas", help="Whom the cheats talk with (JSONL).")] = TEST_PERSONAS,
     out: Annotated[Path | None, options.out("Also write every check to this JSON file.", options.FILE_OR_STREAM)] = None,
@@ -54,6 +57,8 @@ def audit(
     if base is None and (TRANSCRIPTS / f"{BASE}.jsonl").is_file():
         base = BASE
     compared = None if base is None else list(Audited.of(base, None).dialogues)
+    if personas is None and TEST_PERSONAS.is_file():
+        personas = TEST_PERSONAS
     people = {persona.persona_id: persona for persona in validate_file(personas)} if personas else {}
     opinion = Recorded(load_transcripts(second)) if second else None
     audits = {  # the base itself is compared with nothing

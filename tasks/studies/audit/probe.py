@@ -69,7 +69,7 @@ def probe_result(
         "emotion_start": emotion_start,
         "threshold": limit,
         "rule": rule,
-        "outcome": str(overall(check.outcome for check in checks)),
+        "outcome": str(overall(checks)),
         "cheats": [check.as_json() for check in best_paid_first],
         "references": [{key: one[key] for key in ("name", "value", "ci95")} for one in shown],
     }

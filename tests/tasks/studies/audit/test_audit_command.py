@@ -65,7 +65,7 @@ def project(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 def test_an_alarm_is_exit_status_1_and_every_check_is_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "gamed", "honest", "base", "-o", "metrics/audit.json"]) == 1
     text = capsys.readouterr().out
-    assert "## gamed: alarm" in text and "## honest: clean" in text and "## base: clean" in text
+    assert "## gamed: alarm" in text and "## honest: clean (not judged: " in text and "## base: clean (not judged: " in text
     found = json.loads(Path("metrics/audit.json").read_text())["policies"]
     outcome = {name: {check["name"]: check["outcome"] for check in policy["checks"]} for name, policy in found.items()}
     assert outcome["gamed"]["stock_phrases"] == outcome["gamed"]["unconfirmed_gain"] == "alarm"
@@ -88,7 +88,8 @@ def test_few_personas_are_not_clean_but_may_alarm(project: Path, capsys: pytest.
     assert main(["audit", "few.jsonl", "ten.jsonl", "gamed.jsonl"]) == 1
     text = capsys.readouterr().out
     assert "## few.jsonl: unknown (too few personas: 9 of at least 10)" in text
-    assert "## ten.jsonl: clean\n" in text and "## gamed.jsonl: alarm\n" in text
+    assert "## ten.jsonl: unknown (undecided: praise, " in text, "ten personas leave every limit inside an interval"
+    assert "## gamed.jsonl: alarm\n" in text
 
 
 def test_a_variant_finds_its_log_and_its_held_out_dialogues(project: Path) -> None:
@@ -113,9 +114,9 @@ def test_the_probe_lets_every_cheat_talk_with_the_configured_user(project: Path,
     assert main(["audit", "honest", "--probe", "-o", "audit.json"]) == 0
     probe = json.loads(Path("audit.json").read_text())["probe"]
     assert {check["name"] for check in probe["cheats"]} == set(CHEATS)
-    assert probe["outcome"] == "clean" and probe["personas"] == 12 and probe["threshold"] == 40
+    assert probe["outcome"] == "unknown" and probe["personas"] == 12 and probe["threshold"] == 40, "12 personas do not show it clean"
     assert [one["name"] for one in probe["references"]] == ["base", "trained"]
-    assert "## The simulator probed: clean" in capsys.readouterr().out
+    assert "## The simulator probed: unknown" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

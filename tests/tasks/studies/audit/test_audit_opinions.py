@@ -84,7 +84,7 @@ def test_the_arithmetic_of_two_trends() -> None:
     second = {step: {"a": [20 + 0.5 * step], "b": [10 + 0.5 * step]} for step in (0, 10, 20, 30)}
     check = reward_overoptimization(first, second, 0.5, 0.0, SAMPLES, SEED)
     assert check.value == pytest.approx(15) and check.outcome == "alarm"
-    assert reward_overoptimization(first, second, 0.25, 0.0, SAMPLES, SEED).outcome == "clean"
+    assert reward_overoptimization(first, second, 0.25, 1.0, SAMPLES, SEED).outcome == "clean", "0 points apart of at most 1"
 
 
 def test_two_checkpoints_have_no_trend_and_different_steps_are_refused() -> None:
