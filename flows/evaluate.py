@@ -54,10 +54,11 @@ def evaluate(
     return Completed(message=f"{policy}: {text.splitlines()[0]}; {out.relative_to(root)}")
 
 
-class _Logged(io.TextIOBase):
+class _Logged(io.StringIO):
     """A stream whose lines go to the run's log."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._logger = get_run_logger()
 
     def write(self, text: str) -> int:

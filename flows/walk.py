@@ -147,7 +147,7 @@ class Walk:
         if self._sharing.jobs == 1:
             self._note(step, run(*given, wait_for=after, return_state=True))
         else:
-            future = run.submit(*given, wait_for=after)
+            future = run.submit(*given, wait_for=after, return_state=False)
             assert isinstance(future, PrefectConcurrentFuture)
             self._running[future.wrapped_future] = step
 

@@ -6,6 +6,7 @@ They match what is tagged `rlver`, as every deployment of prefect.yaml and every
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
 from prefect import get_client
 from prefect.automations import AutomationCore
@@ -64,7 +65,7 @@ def zombies(silent_s: float) -> AutomationCore:
     )
 
 
-def failures(block: str) -> AutomationCore:
+def failures(block: UUID) -> AutomationCore:
     """A run that failed, was refused by the gate or crashed is told through the notification block of this id."""
     return AutomationCore(
         name=FAILURES,
@@ -88,8 +89,8 @@ def failures(block: str) -> AutomationCore:
     )
 
 
-def _notification_block(client: SyncPrefectClient) -> str | None:
+def _notification_block(client: SyncPrefectClient) -> UUID | None:
     """The id of the block of this name that can notify."""
     body = {"block_schemas": {"block_capabilities": {"all_": ["notify"]}}, "block_documents": {"name": {"any_": [BLOCK]}}}
     found = client.request("POST", "/block_documents/filter", json=body).raise_for_status().json()
-    return str(found[0]["id"]) if found else None
+    return UUID(found[0]["id"]) if found else None
