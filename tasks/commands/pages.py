@@ -10,7 +10,6 @@ import httpx
 from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.environment import Addresses
 from rlver.tasks.runtime.kept_secrets import find_key
-from rlver.tasks.tracking import EXPERIMENT
 
 TIMEOUT_S = 20.0
 
@@ -23,7 +22,7 @@ def deep_links(where: Addresses, started: Mapping[str, str]) -> list[tuple[str, 
     """
     links: list[tuple[str, str]] = []
     mlflow = started.get("mlflow") or where.tracking_uri.rstrip("/")
-    found = _ask("GET", f"{mlflow}/api/2.0/mlflow/experiments/get-by-name", params={"experiment_name": EXPERIMENT})
+    found = _ask("GET", f"{mlflow}/api/2.0/mlflow/experiments/get-by-name", params={"experiment_name": environment.experiment()})
     if found:
         experiment = f"{environment.shown(mlflow)}/#/experiments/{found['experiment']['experiment_id']}"
         links += [("comparison", f"{experiment}/runs?compareRunsMode=CHART"), ("dialogues", f"{experiment}/chat-sessions")]
