@@ -1,3 +1,4 @@
 FROM python:3.11-slim
-RUN pip install --no-cache-dir prefect==3.8.8 && useradd --create-home rlver
+COPY constraints.txt /
+RUN pip install --no-cache-dir -c /constraints.txt prefect && useradd --create-home rlver
 USER rlver

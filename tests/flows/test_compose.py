@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
-import sys
 import time
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,20 @@ def test_every_service_is_health_checked_and_waits_for_its_database(services: di
 
 
 def test_versions_are_those_of_the_lock(repository_root: Path) -> None:
-    lock = dict(re.findall(r"^([\w-]+)==([^\s;]+)", (repository_root / "constraints.txt").read_text(), re.MULTILINE))
+    lock = (repository_root / "constraints.txt").read_text()
     for name in ("prefect", "mlflow"):
         text = (repository_root / "deploy" / f"{name}.Dockerfile").read_text()
-        assert re.search(rf" {name}==(\S+)", text)[1] == lock[name]  # type: ignore[index]
-        assert "\nUSER rlver" in text
-        assert all("==" in package for package in re.search(r"--no-cache-dir (.*?) &&", text)[1].split())  # type: ignore[index]
+        assert "\nCOPY constraints.txt /\n" in text and "\nUSER rlver" in text
+        first, *others = installed(text)
+        assert first == name and re.search(rf"^{name}==", lock, re.MULTILINE)
+        assert all("==" in package for package in others), "what the lock does not hold is pinned in its place"
+
+
+def installed(dockerfile: str) -> list[str]:
+    """What an image installs within the bounds of the lock."""
+    found = re.search(r"^RUN pip install --no-cache-dir -c /constraints.txt (.*?)(?: &&|$)", dockerfile, re.MULTILINE)
+    assert found, "it installs nothing from the lock"
+    return shlex.split(found[1])
 
 
 def test_the_password_comes_from_the_environment_and_has_no_default(services: dict[str, Any], repository_root: Path) -> None:
@@ -70,8 +79,16 @@ def test_databases_and_volumes_that_are_named_exist(services: dict[str, Any], re
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["prefect", "mlflow"])
-def test_a_server_answers_its_health_check_with_these_options_over_sqlite(services: dict[str, Any], tmp_path: Path, name: str) -> None:
-    """The database is the one thing that is another here."""
+def test_an_image_s_server_answers_its_health_check_over_sqlite(
+    services: dict[str, Any], tmp_path: Path, repository_root: Path, name: str
+) -> None:
+    """What its Dockerfile installs, in an environment of its own. The database is the one thing that is another here."""
+    python = tmp_path / "venv" / "bin" / "python"
+    venv.create(tmp_path / "venv", with_pip=True)
+    packages = installed((repository_root / "deploy" / f"{name}.Dockerfile").read_text())
+    pip = (python, "-m", "pip", "install", "--quiet", "-c", repository_root / "constraints.txt", *packages)
+    done = subprocess.run(pip, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     service, port = services[name], servers.free_port(15410)
     inside = service["ports"][0].rpartition(":")[2]
     command = [
@@ -83,11 +100,11 @@ def test_a_server_answers_its_health_check_with_these_options_over_sqlite(servic
     environment["MLFLOW_BACKEND_STORE_URI"] = f"sqlite:///{tmp_path}/mlflow.db"
     check = [part.replace(inside, str(port)) for part in service["healthcheck"]["test"][1:]]
     with subprocess.Popen(
-        [sys.executable, "-m", *command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [python, "-m", *command], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as server:
         try:
             end = time.monotonic() + 180
-            while subprocess.run([sys.executable, *check[1:]], capture_output=True, check=False).returncode:
+            while subprocess.run([python, *check[1:]], capture_output=True, check=False).returncode:
                 assert time.monotonic() < end and server.poll() is None, f"{name} does not answer"
                 time.sleep(1)
         finally:
