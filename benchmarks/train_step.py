@@ -124,7 +124,9 @@ class Side:
 
 def ours(settings: Settings, model: Any, tokenizer: Any, order: list[str], side: Side, folder: Path, steps: int) -> Any:
     numbers = settings.train.model_dump(include=set(UpdateParameters.__dataclass_fields__) - {"dense", "temperature", "seed", "steps"})
-    parameters = UpdateParameters(**numbers, dense=False, temperature=1.0, seed=settings.seed, steps=steps)
+    parameters = UpdateParameters(
+        **numbers, dense=False, format_gate=True, most_tokens=640, temperature=1.0, seed=settings.seed, steps=steps
+    )
     return build_trainer(model, tokenizer, order, replace(parameters, save_every=10**6), folder, _score, side.roll_out, [])
 
 

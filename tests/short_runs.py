@@ -36,7 +36,8 @@ SMALL: dict[str, Any] = {
 GIVEN: dict[str, Any] = load_settings(Path(__file__).parents[1] / "params.yaml").train.model_dump(
     include=set(UpdateParameters.__dataclass_fields__)
 )
-PARAMETERS = UpdateParameters(**{**GIVEN, **SMALL, "dense": False})
+LIMITS = TrainingLimits(0.0, 1.0, 1.0, 0.05)
+PARAMETERS = UpdateParameters(**{**GIVEN, **SMALL, "dense": False, "format_gate": False, "most_tokens": 18})
 PERSONAS = {persona.persona_id: persona for persona in people()[0]}
 ORDER = list(PERSONAS)[:4]
 
@@ -77,6 +78,7 @@ def prepared(
     speaking: Speaking = SPEAKING,
     rules: EmotionRules = RULES,
     score: Callable[[Rollout], float | None] = lambda rollout: emotion_reward(rollout.dialogue, rollout.well_formed, format_gate=False),
+    limits: TrainingLimits = LIMITS,
 ) -> Run:
     tokenizer, model = micro_tokenizer(), micro_model(scale=2.0)
     sampler = TransformersSampler(model, tokenizer.eos_token_id, 1.0, 1.0, rows=8, capacity=900)
@@ -103,7 +105,7 @@ def prepared(
         lambda: measure(held[-1], 100, 10),
         check,
         evaluate_every=2,
-        limits=TrainingLimits(0.0, 1.0, 1.0, 0.05),
+        limits=limits,
         show=shown.append,
     )
     order = ORDER[: parameters.steps * parameters.personas_per_step]

@@ -120,6 +120,8 @@ def check_stops(dialogue: Dialogue, rules: EmotionRules) -> None:
         due = stop_reason(turn.emotion, number, is_last and dialogue.stop_reason is StopReason.GOODBYE, rules)
         if not is_last and due is not None:
             raise _impossible(dialogue, f"it should have stopped by {due} after turn {number} at emotion {turn.emotion}, but went on")
+        if is_last and dialogue.stop_reason is StopReason.CONTEXT_FULL:
+            due = due or StopReason.CONTEXT_FULL  # nothing else was due
         if is_last and dialogue.stop_reason is not StopReason.FAILED and due is not dialogue.stop_reason:
             raise _impossible(dialogue, f"it stopped by {dialogue.stop_reason} at emotion {turn.emotion} after turn {number}, due: {due}")
 

@@ -177,7 +177,7 @@ def now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class ContextFull(RuntimeError):
-    """The next reply would not fit into the context any more."""
+    """The next reply would not fit into the context any more: the dialogue ends there, with the emotion so far."""
 
 
 class PolicyUnavailable(RuntimeError):

@@ -33,6 +33,7 @@ class StopReason(StrEnum):
     EMOTION_FLOOR = "emotion_floor"
     TURN_LIMIT = "turn_limit"
     GOODBYE = "goodbye"
+    CONTEXT_FULL = "context_full"  # the policy's next reply would not fit: it has talked too much
     FAILED = "failed"
 
 

@@ -84,6 +84,10 @@ class RequestRefused(EndpointRefused):
     """Refused for what this request holds: too long, its content, a parameter. Another one may be answered."""
 
 
+class RequestTooLong(RequestRefused):
+    """The messages and the answer do not fit into the model's context."""
+
+
 class BudgetExceeded(EndpointError):
     """Raised before the call whose worst case would exceed the budget."""
 
@@ -190,19 +194,20 @@ def fault_of(status: int, body: Any, pause_s: float | None, place: Place) -> Hic
         )
         return Hiccup(f"http_{status}", f"HTTP {status}{quoted}", advice, pause_s=pause_s, may_have_cost=status in _GATEWAY)
     if status not in {401, 403} and (refused := _fault_of_request(said, code, place)):
-        return RequestRefused(f"{place.url}: {refused}")
+        return refused
     if refused := _fault_of_all(status, said, code, place):
         return EndpointRefused(f"{place.url}: {refused}")
     return RequestRefused(f"{place.url}: the request was refused (HTTP {status}){quoted}; check the parameters of {place.model!r}")
 
 
-def _fault_of_request(said: str, code: str, place: Place) -> str | None:
+def _fault_of_request(said: str, code: str, place: Place) -> RequestRefused | None:
     quoted = f": {said}" if said else ""
     words = f"{code} {said}".lower()
     if re.search(r"context.?length|context window|maximum (?:model |input )?length|max_model_len|too many tokens|too long", words):
-        return f"too long for {place.model!r}{quoted}; shorten the conversation, lower max_tokens or serve a longer context"
+        advice = "shorten the conversation, lower max_tokens or serve a longer context"
+        return RequestTooLong(f"{place.url}: too long for {place.model!r}{quoted}; {advice}")
     if re.search(r"content.?filter|content.?policy|content management|content exists risk|safety system", words):
-        return f"the content was refused{quoted}; change the prompt or ask another model"
+        return RequestRefused(f"{place.url}: the content was refused{quoted}; change the prompt or ask another model")
     return None
 
 

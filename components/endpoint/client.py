@@ -207,7 +207,7 @@ class Dialect:
 def parse_answer(content: bytes, seconds: float, key: Key) -> ChatAnswer:
     """The answer in the body of a response with status 200, without the key and without halves of characters.
 
-    Raises Hiccup for anything but a complete chat completion with text, a refusal, or an answer cut off before its first word.
+    An empty text is an answer too: the model has said nothing. Raises Hiccup for anything but a complete chat completion.
     """
     if not content.strip():
         raise Hiccup("empty", "an empty body", _NOT_COMPATIBLE, may_have_cost=True)
@@ -239,8 +239,6 @@ def parse_answer(content: bytes, seconds: float, key: Key) -> ChatAnswer:
     tokens_in, tokens_out = _count(usage or {}, "prompt_tokens"), _count(usage or {}, "completion_tokens")
     if refusal and not text:
         text, finish_reason = refusal, "content_filter"
-    if not text and finish_reason not in {"length", "content_filter"}:
-        raise Hiccup("empty", "an empty answer", "ask another model or change the prompt", may_have_cost=True)
     text, reasoning, finish_reason = (whole_characters(key.hide_secret(said)) for said in (text or "", reasoning or "", finish_reason))
     return ChatAnswer(text, reasoning or None, finish_reason, tokens_in, tokens_out, seconds, cached=False)
 

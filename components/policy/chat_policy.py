@@ -9,9 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rlver.components.domain.protocols import PolicyUnavailable, Reply, Tokens, turn_seed
+from rlver.components.domain.protocols import ContextFull, PolicyUnavailable, Reply, Tokens, turn_seed
 from rlver.components.domain.thinking import Said, separate_thought
-from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointUnavailable, Message, NotRecorded, RequestRefused
+from rlver.components.endpoint.chat import (
+    ChatAnswer,
+    ChatEndpoint,
+    ChatRequest,
+    EndpointUnavailable,
+    Message,
+    NotRecorded,
+    RequestRefused,
+    RequestTooLong,
+)
 
 _SEEDS = 2**31  # some servers take no larger seed
 
@@ -59,8 +68,8 @@ class ChatSession:
         self._messages: tuple[Message, ...] = (Message("system", system),)
 
     async def reply(self, user: str) -> Reply:
-        """Raises PolicyUnavailable when this dialogue gets no answer; what would meet every dialogue (EndpointRefused, BudgetExceeded)
-        passes and must stop the run."""
+        """An empty answer is an empty reply. Raises ContextFull when the dialogue has become too long for the model, PolicyUnavailable when
+        it gets no answer; what would meet every dialogue (EndpointRefused, BudgetExceeded) passes and must stop the run."""
         policy = self._policy
         messages = (*self._messages, Message("user", user))
         request = ChatRequest(
@@ -85,6 +94,8 @@ class ChatSession:
         turn = f"turn {self._turns + 1}"
         try:
             answer = await self._policy.endpoint.chat(request)
+        except RequestTooLong as error:
+            raise ContextFull(f"{turn}: {error}") from error
         except (EndpointUnavailable, RequestRefused, NotRecorded) as error:
             raise PolicyUnavailable(f"{turn}: {error}") from error
         if answer.finish_reason == "content_filter":

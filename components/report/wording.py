@@ -18,6 +18,7 @@ _ENDINGS = {
     StopReason.EMOTION_FLOOR: "the user gave up",
     StopReason.TURN_LIMIT: "the turn limit was reached",
     StopReason.GOODBYE: "the user said goodbye",
+    StopReason.CONTEXT_FULL: "the context was full",
     StopReason.FAILED: "the dialogue failed",
 }
 

@@ -1,6 +1,7 @@
 """One dialogue between a policy and its simulated user: the transcript and the tokens, built together.
 
-A dialogue that cannot go on (user or policy unreachable, context full) is a result with a reason, not an exception.
+A dialogue that cannot go on is a result with a reason, not an exception: unscorable where user or policy cannot be reached, scored like any
+other where the policy has filled its context or says nothing.
 
 Many dialogues at once: one coroutine each, bounded concurrency, results in the order of the jobs.
 """
@@ -42,16 +43,23 @@ class Rollout:
     turn_T: tuple[int, ...]
     logprob_T: tuple[float, ...]
     in_later_context_T: tuple[bool, ...]
-    well_formed: bool  # every policy turn had the format that was asked for
+    malformed_turn: int | None  # the first policy turn (from 0) without the format that was asked for; None: all have it
     cut_off: int  # policy turns that ended at the limit of tokens
+
+    @property
+    def well_formed(self) -> bool:
+        return self.malformed_turn is None
 
 
 async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy: Policy, rules: EmotionRules) -> Rollout:
-    """Let policy and user talk until a stop rule applies. Never raises for a failure of user, policy or context: that is a Rollout
-    whose dialogue has `stop_reason` failed, a readable `error`, no final emotion, and only the turns that were appraised."""
+    """Let policy and user talk until a stop rule applies, or the policy's context is full.
+
+    Never raises for a failure of user or policy, nor for a context too small for the first reply: that is a Rollout whose dialogue has
+    `stop_reason` failed, a readable `error`, no final emotion, and only the turns that were appraised.
+    """
     turns: list[Turn] = []
     emotion = rules.start
-    well_formed = True
+    malformed_turn: int | None = None
     cut_off = 0
     reason: StopReason | None = None
     failure: str | None = None
@@ -61,7 +69,8 @@ async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy:
         while reason is None:
             reply = await supporter.reply(user.text)
             cut_off += reply.cut_off
-            well_formed = well_formed and reply.said.well_formed
+            if malformed_turn is None and not reply.said.well_formed:
+                malformed_turn = len(turns)
             appraisal = await session.appraise(reply.said.reply)
             emotion = apply_change(emotion, appraisal.change)
             turns.append(
@@ -81,7 +90,10 @@ async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy:
                 user = await session.speak(emotion)
                 reason = stop_reason(emotion, len(turns), user.wants_to_end, rules)
     except (SimulatorUnavailable, PolicyUnavailable, ContextFull) as error:
-        reason, failure = StopReason.FAILED, f"{type(error).__name__}: {error}"
+        if isinstance(error, ContextFull) and turns:
+            reason = StopReason.CONTEXT_FULL
+        else:
+            reason, failure = StopReason.FAILED, f"{type(error).__name__}: {error}"
     finally:
         supporter.close()
     dialogue = Dialogue(
@@ -97,7 +109,7 @@ async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy:
         error=failure,
         turns=tuple(turns),
     )
-    return Rollout(dialogue, *supporter.tokens, well_formed=well_formed, cut_off=cut_off)
+    return Rollout(dialogue, *supporter.tokens, malformed_turn=malformed_turn, cut_off=cut_off)
 
 
 class TooManyFailures(RuntimeError):

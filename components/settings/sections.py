@@ -2,7 +2,7 @@
 
 No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth. Some choices
 came later and have one (`simulator.speaker`, `reward.kind`, `train.trained_layers`,
-`train.max_turns`): with it they are not in the digest, which is that of before.
+`train.max_turns`, `train.ratio_cap`): with it they are not in the digest, which is that of before.
 """
 
 from __future__ import annotations
@@ -172,8 +172,9 @@ class TrainSettings(Section):
     warmup_steps: int = Field(ge=0)
     epsilon: float = Field(gt=0)
     epsilon_high: float = Field(gt=0)
+    ratio_cap: float = Field(default=4.0, gt=1, exclude_if=lambda cap: cap == 4.0)
     beta: float = Field(ge=0)
-    loss_type: Literal["dapo", "grpo"]
+    loss_type: Literal["dapo", "dr_grpo", "grpo"]
     scale_rewards: Literal["group", "batch", "none"]
     updates_per_batch: int = Field(ge=1)
     rows_per_forward: int = Field(ge=1)
@@ -200,6 +201,8 @@ class TrainSettings(Section):
             )
         if self.curriculum == "adaptive" and (len(self.difficulties) != 2 or self.curriculum_low >= self.curriculum_high):
             raise ValueError("curriculum: adaptive needs two difficulties and curriculum_low < curriculum_high")
+        if self.ratio_cap <= 1 + self.epsilon_high:
+            raise ValueError("ratio_cap must be above 1 + epsilon_high")
         if self.algorithm == "grpo" and self.group_size < 2:
             raise ValueError("algorithm: grpo compares dialogues of one persona, so group_size must be at least 2")
         if self.trained_layers and (self.lora_rank or self.algorithm == "ppo"):

@@ -79,12 +79,22 @@ class Settings(Section):
             raise ValueError("policy.thoughts: strip needs train.loss_type: grpo, in which every dialogue counts once")
         return self
 
+    @property
+    def gates_format(self) -> bool:
+        """Whether a dialogue with a malformed turn is worth 0 in training."""
+        return self.reward.format_gate and self.policy.thinking
+
     def require_trainable(self) -> None:
         """Raise SettingsError for what a policy can be evaluated with, but not trained."""
         if self.policy.temperature == 0:
             raise SettingsError(
                 "policy.temperature is 0: a policy that always says the same learns nothing; set one above 0 (that of the benchmark is "
                 "evaluation.temperature)"
+            )
+        if self.policy.top_p < 1:
+            raise SettingsError(
+                f"policy.top_p is {self.policy.top_p}: what it leaves out is sampled with one distribution and trained with another; "
+                "train with 1.0"
             )
         left = self.personas.train - self.train.evaluation_personas
         if not self.personas.imported_train and left < self.train.personas_per_step:

@@ -31,6 +31,8 @@ class UpdateParameters:
     gae_lambda: float
     gae_level: str  # ppo: token | turn
     dense: bool
+    format_gate: bool
+    most_tokens: int  # that the policy can say in a dialogue: the constant of loss_type dr_grpo
     critic: str  # ppo: shared | separate
     critic_learning_rate: float
     value_weight: float
@@ -55,6 +57,7 @@ class UpdateParameters:
     save_every: int
     seed: int
     trained_layers: int = 0
+    ratio_cap: float = 4.0
     own: Any = None  # the section that the algorithm brought, as its class has read it
 
 
@@ -82,6 +85,7 @@ def build_trainer(
     trainer: DialogueTrainer = trainer_class(
         **own,
         end_of_turn=tokenizer.eos_token_id,
+        format_gate=parameters.format_gate,
         score=score,
         rollouts=rollouts,
         model=model,
@@ -144,8 +148,10 @@ def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoint
         weight_decay=0.0,
         epsilon=parameters.epsilon,
         epsilon_high=parameters.epsilon_high,
+        delta=parameters.ratio_cap,
         beta=parameters.beta,
         loss_type=parameters.loss_type,
+        max_completion_length=parameters.most_tokens,  # nothing is cut: the divisor of dr_grpo
         scale_rewards="batch" if parameters.scale_rewards == "none" else parameters.scale_rewards,  # TRL knows no `none`
         temperature=parameters.temperature,
         logging_steps=1,

@@ -44,8 +44,11 @@ class DialogueTrainer(GRPOTrainer):
 
     configuration: type[GRPOConfig] = GRPOConfig  # what TRL's numbers are checked by
 
-    def __init__(self, *, end_of_turn: int, score: Callable[[Rollout], float | None], rollouts: Rollouts, **arguments: Any) -> None:
+    def __init__(
+        self, *, end_of_turn: int, format_gate: bool, score: Callable[[Rollout], float | None], rollouts: Rollouts, **arguments: Any
+    ) -> None:
         self.end_of_turn = end_of_turn
+        self.format_gate = format_gate  # a dialogue with a malformed turn is worth 0, whatever follows
         self.score = score
         self.make_rollouts = rollouts
         self.rollout_rows: list[dict[str, Any]] = []
@@ -97,7 +100,11 @@ class DialogueTrainer(GRPOTrainer):
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         batch |= {"turn": self.token_masks.turn, "stays": self.token_masks.in_later_context}
         batch |= self.compute_advantages(batch)
-        learns_D = (batch["completion_mask"] * batch["tool_mask"]).sum(dim=1)
+        learns_DT = batch["completion_mask"] * batch["tool_mask"]
+        # Ratios are to the distribution that was sampled from, so that what sampler and trainer differ by is corrected like any other step
+        # off policy, and cut off by the same clipping. TRL would take the trainer's own. 0 where nothing learns, as the trainer's are there.
+        batch["old_per_token_logps"] = batch["sampling_per_token_logps"] * learns_DT
+        learns_D = learns_DT.sum(dim=1)
         self.log_mean("learning_share", (learns_D > 0).float())
         dialogues, learning, tokens = self.over_processes(
             torch.stack([torch.ones_like(learns_D).sum(), (learns_D > 0).sum(), learns_D.sum()])
@@ -196,13 +203,17 @@ def _scores_by_turn(
     return {name: rows.put_back(score, input_ids.shape) for name, score in scores.items()}
 
 
-def emotions_before(rollouts: Sequence[Rollout]) -> torch.Tensor:
-    """(D, K) emotion before each turn in 0..1, NaN where a dialogue had no such turn."""
+def emotions_before(rollouts: Sequence[Rollout], format_gate: bool) -> torch.Tensor:
+    """(D, K) emotion before each turn in 0..1, NaN where a dialogue had no such turn.
+
+    With `format_gate` a dialogue is decided by its first malformed turn: later ones change nothing, so they count as turns that were not.
+    """
     longest = max(1, max(len(rollout.dialogue.turns) for rollout in rollouts))
     before = torch.full((len(rollouts), longest), float("nan"))
     for row, rollout in enumerate(rollouts):
         emotion = rollout.dialogue.emotion_start
-        for turn_index, turn in enumerate(rollout.dialogue.turns):
+        last = rollout.malformed_turn if format_gate else None
+        for turn_index, turn in enumerate(rollout.dialogue.turns[: None if last is None else last + 1]):
             before[row, turn_index] = emotion / 100
             emotion = turn.emotion if turn.emotion is not None else emotion
     return before

@@ -22,7 +22,7 @@ class DialogueGRPOTrainer(DialogueTrainer):
         super().__init__(**arguments)
 
     def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
-        reward_D, before_DK = self.rewards(), emotions_before(self.all_rollouts)
+        reward_D, before_DK = self.rewards(), emotions_before(self.all_rollouts, self.format_gate)
         if self.by_turn:
             turn_DK = turn_advantages(reward_D, before_DK, self.group_size, self.scale_rewards)
         else:

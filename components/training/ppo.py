@@ -75,7 +75,7 @@ class DialoguePPOTrainer(DialogueTrainer):
     def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         ids, mask_DT = batch["completion_ids"], (batch["completion_mask"] * batch["tool_mask"]).cpu()
         value_DT = self._values(batch).cpu()
-        reward_D, before_DK = self.rewards()[self.own], emotions_before(self.all_rollouts[self.own])
+        reward_D, before_DK = self.rewards()[self.own], emotions_before(self.all_rollouts[self.own], self.format_gate)
         scored_D = ~reward_D.isnan()
         reward_DK = turn_rewards(reward_D.nan_to_num(), before_DK, self.critic.dense)
         first_DT, last_DT = self._turn_edges(ids.shape[1])

@@ -13,7 +13,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from rlver.components.domain.transcript import Dialogue
+from rlver.components.domain.transcript import Dialogue, StopReason
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.curves import Recorder
 
@@ -172,6 +172,7 @@ def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, 
         "repeat_rate": _mean([any(e.what == "repeats" for e in evidence) for evidence in explained]) if any(explained) else math.nan,
         "cut_off_rate": sum(rollout.cut_off for rollout in scored) / len(turns) if turns else math.nan,
         "malformed_rate": _mean([not rollout.well_formed for rollout in scored]),
+        "context_full_rate": _mean([rollout.dialogue.stop_reason is StopReason.CONTEXT_FULL for rollout in scored]),
         "reply_tokens": _mean([turn.reply_tokens or 0 for turn in turns]),
         "think_tokens": _mean([turn.think_tokens or 0 for turn in turns]),
     }

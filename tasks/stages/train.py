@@ -7,7 +7,6 @@ runs, and a fingerprint of everything that decides the result keeps a checkpoint
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import shutil
 import sys
@@ -146,7 +145,7 @@ class TrainingDialogues:
         """The reward that reward.kind names; None for a failed dialogue, 0 for one that broke the format where that is asked for."""
         if rollout.dialogue.emotion_final is None:
             return None
-        if self.settings.reward.format_gate and self.settings.policy.thinking and not rollout.well_formed:
+        if self.settings.gates_format and not rollout.well_formed:
             return 0.0
         return self.reward.score(rollout.dialogue, own_section(self.settings.reward, self.settings.reward.kind))
 
@@ -199,9 +198,14 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
 def _update_parameters(settings: Settings) -> UpdateParameters:
     from rlver.components.training.build import UpdateParameters
 
+    turns = min(settings.train.max_turns or settings.simulator.max_turns, settings.simulator.max_turns)
     return UpdateParameters(
-        **settings.train.model_dump(include=set(UpdateParameters.__dataclass_fields__) - {"dense", "temperature", "seed", "own"}),
+        **settings.train.model_dump(
+            include=set(UpdateParameters.__dataclass_fields__) - {"dense", "format_gate", "temperature", "seed", "own"}
+        ),
         dense=settings.reward.dense,
+        format_gate=settings.gates_format,
+        most_tokens=turns * settings.policy.max_reply_tokens,
         temperature=settings.policy.temperature,
         seed=settings.seed,
         own=own_section(settings.train, settings.train.algorithm),
@@ -221,7 +225,7 @@ def _watch(settings: Settings, dialogues: TrainingDialogues, steps: CurveFile, c
             parameters.min_entropy,
             parameters.max_repeat_rate,
             parameters.max_cut_off_rate,
-            settings.rollout.max_logprob_gap if settings.policy.top_p == 1 else math.inf,  # top_p drops what the trainer counts
+            settings.rollout.max_logprob_gap,
         ),
         show=dialogues.show,
     )

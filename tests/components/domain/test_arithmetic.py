@@ -51,6 +51,7 @@ def test_impossible_numbers_are_named(dialogue, values: dict[str, object], messa
 def test_stops_that_the_rules_demand_are_accepted(dialogue, failed):
     check_stops(dialogue("a", [5, -3, 10]), RULES)
     check_stops(dialogue("a", [5], stop=StopReason.GOODBYE), RULES)
+    check_stops(dialogue("a", [5, -9], stop=StopReason.CONTEXT_FULL), RULES)
     check_stops(dialogue("a", [-10, -10, -10]), RULES)
     check_stops(dialogue("a", [10] * 6), EmotionRules())
     check_stops(failed("a"), RULES)
@@ -61,6 +62,7 @@ def test_impossible_stops_are_named(dialogue):
         (dialogue("a", [5, 5, 5], start=30), "it starts at emotion 30, the parameters say 40"),
         (dialogue("a", [1, 1, 1, 1]), "it has 4 turns, the limit is 3"),
         (dialogue("a", [5, 5]), "it stopped by turn_limit at emotion 50 after turn 2, due: None"),
+        (dialogue("a", [5, 5, 5], stop=StopReason.CONTEXT_FULL), "it stopped by context_full at emotion 55 after turn 3, due: turn_limit"),
         (changed(dialogue("a", [5, 5]), stop_reason=StopReason.EMOTION_CEILING), "it stopped by emotion_ceiling at emotion 50"),
         (
             changed(dialogue("a", [5, 5, 5]), stop_reason=StopReason.EMOTION_FLOOR),

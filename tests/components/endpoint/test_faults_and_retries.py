@@ -57,7 +57,6 @@ def faulty(share: float, seed: int) -> Script:
                 Reply(body=right.body, sent_bytes=0),
                 Reply(body=right.body[: len(right.body) // 2]),
                 Reply(body=rng.choice([b"", b'{"choices": []}', b'{"choices": [{"message": {"content": 5}}]}', b"[" * 100_000])),
-                good(asked, text=""),
             ]
         )
 
@@ -88,7 +87,6 @@ def test_with_a_third_of_bad_answers_every_request_gets_its_own_right_answer_and
         Reply(body=b"null"),
         Reply(body=b'{"choices": []}'),
         Reply(body=b'{"error": {"message": "200, but no"}}'),
-        Reply(body=b'{"choices": [{"message": {"content": null}, "finish_reason": "stop"}]}'),
         Reply(body=b'{"choices": [{"message": {"content": ["a"]}}]}'),
         Reply(body=b'{"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": "7"}}'),
         Reply(body=b'{"choices": ' + b"[" * 200_000),
@@ -218,6 +216,13 @@ def test_an_answer_cut_off_or_withheld_is_an_answer_that_says_so(tmp_path: Path)
     (cut, withheld), server = hold(tmp_path, script, work)
     assert (cut.text, cut.finish_reason) == ("", "length") and (withheld.text, withheld.finish_reason) == ("I cannot", "content_filter")
     assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("content", [b'""', b"null"])
+def test_an_answer_without_a_word_is_an_answer(tmp_path: Path, content: bytes) -> None:
+    body = b'{"choices": [{"message": {"content": ' + content + b'}, "finish_reason": "stop"}]}'
+    answer, server = chat(tmp_path, first(Reply(body=body)))
+    assert (answer.text, answer.finish_reason, len(server.asked)) == ("", "stop", 1)
 
 
 def test_reasoning_comes_apart_from_the_text(tmp_path: Path) -> None:

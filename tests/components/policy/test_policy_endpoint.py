@@ -113,13 +113,12 @@ def test_a_reply_that_was_cut_off_is_heard_as_far_as_it_goes_and_counted(tmp_pat
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (error(400, "This model's maximum context length is 4096 tokens"), "turn 2: {url}: too long for 'model-a': This model's maximum"),
         (error(400, "Content Exists Risk"), "turn 2: {url}: the content was refused: Content Exists Risk"),
         (error(422, "messages.3.content: empty"), "turn 2: {url}: the request was refused (HTTP 422): messages.3.content: empty"),
         (saying("I", finish="content_filter"), "turn 2: 'model-a' or a filter in front of it refused to reply (content_filter)"),
         (error(503, "overloaded"), "turn 2: {url}: HTTP 503: overloaded, 4 times"),
     ],
-    ids=["too long", "content", "request", "filter", "overloaded"],
+    ids=["content", "request", "filter", "overloaded"],
 )
 def test_a_dialogue_that_gets_no_reply_is_unscorable_for_a_reason(tmp_path: Path, reply: Reply, reason: str) -> None:
     rollout, user, server = hold(tmp_path, lambda turn: reply if turn == 1 else saying("hello"))
@@ -127,6 +126,22 @@ def test_a_dialogue_that_gets_no_reply_is_unscorable_for_a_reason(tmp_path: Path
     assert (dialogue.stop_reason, dialogue.emotion_final, len(dialogue.turns)) == (StopReason.FAILED, None, 1)
     assert dialogue.error is not None and dialogue.error.startswith("PolicyUnavailable: " + reason.format(url=server.url))
     assert user.heard == ["hello"]
+
+
+def test_a_dialogue_too_long_for_the_served_model_ends_with_the_emotion_so_far(tmp_path: Path) -> None:
+    too_long = error(400, "This model's maximum context length is 4096 tokens")
+    rollout, _, _ = hold(tmp_path, lambda turn: too_long if turn == 1 else saying("hello"), user=FakeUser("U", [-5] * 3))
+    assert (rollout.dialogue.stop_reason, rollout.dialogue.emotion_final) == (StopReason.CONTEXT_FULL, 35)
+    first, _, _ = hold(tmp_path / "first", lambda turn: too_long)
+    assert first.dialogue.stop_reason is StopReason.FAILED
+    assert (first.dialogue.error or "").startswith("ContextFull: turn 1: ") and "too long for 'model-a'" in (first.dialogue.error or "")
+
+
+@pytest.mark.parametrize("text", ["", None])
+def test_an_empty_reply_says_nothing_and_is_appraised_as_that(tmp_path: Path, text: str | None) -> None:
+    rollout, user, server = hold(tmp_path, lambda turn: saying(text), user=FakeUser("U", [-5] * 3))
+    assert user.heard == ["", "", ""] and len(server.asked) == 3, "asking again would choose among what the model says"
+    assert (rollout.dialogue.emotion_final, rollout.dialogue.error, rollout.well_formed) == (25, None, False)
 
 
 def test_what_would_meet_every_dialogue_stops_the_run(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 from fakes import ASSISTANT, END, NEWLINE, RULES, SPEAKING, TAG, USER, FakeSampler, FakeUser, LetterChat, job
 
+from rlver.components.domain.emotion import check_arithmetic, check_stops
 from rlver.components.domain.protocols import turn_seed
 from rlver.components.domain.transcript import StopReason
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
-from rlver.components.rollout.episode import Rollout, run_episode
+from rlver.components.rollout.episode import Rollout, check_failures, run_episode
 
 
 def hold(user: FakeUser, sampler: FakeSampler | None = None, speaking: Speaking = SPEAKING) -> Rollout:
@@ -166,12 +167,22 @@ def test_an_unreachable_user_is_a_result_with_a_reason_not_an_exception(call: st
     assert len(rollout.completion_ids) == len(rollout.is_policy_T) == len(rollout.turn_T)
 
 
-def test_a_full_context_is_a_failure_before_anything_is_sampled_that_would_not_fit() -> None:
+def test_a_policy_that_fills_its_context_while_losing_keeps_its_loss() -> None:
     speaking = replace(SPEAKING, max_context_tokens=60, max_reply_tokens=30)
-    rollout = hold(FakeUser("U", [1] * 4), says("x" * 20, "y" * 20, "z", "w"), speaking)
-    assert rollout.dialogue.error == "ContextFull: turn 2: the context holds 32 of 60 tokens"
-    assert len(rollout.dialogue.turns) == 1
-    assert len(rollout.prompt_ids) + len(rollout.completion_ids) <= 60
+    rollout = hold(FakeUser("U", [-7] * 4), says("x" * 20, "y" * 20, "z", "w"), speaking)
+    dialogue = rollout.dialogue
+    assert (dialogue.stop_reason, dialogue.error) == (StopReason.CONTEXT_FULL, None)
+    assert (dialogue.emotion_final, len(dialogue.turns)) == (33, 1)
+    check_arithmetic(dialogue)
+    check_stops(dialogue, RULES)
+    check_failures([rollout], 0.0)
+    assert len(rollout.prompt_ids) + len(rollout.completion_ids) <= 60, "nothing is sampled that would not fit"
+
+
+def test_a_context_too_small_for_the_first_reply_is_nobodys_doing() -> None:
+    rollout = hold(FakeUser("U", [1] * 4), says("x"), replace(SPEAKING, max_context_tokens=40, max_reply_tokens=39))
+    assert (rollout.dialogue.stop_reason, rollout.dialogue.emotion_final) == (StopReason.FAILED, None)
+    assert (rollout.dialogue.error or "").startswith("ContextFull: turn 1: the context holds ")
 
 
 def test_a_turns_seed_depends_on_dialogue_seed_and_turn_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -173,6 +174,31 @@ def test_dialogue_credit_points_the_same_way_shortened_by_the_groups_own_share_i
     truth = true_gradient(WORLDS[0])
     torch.testing.assert_close(expected_gradient("dialogue", (0, 0), 2), truth / 2, atol=1e-12, rtol=0)
     torch.testing.assert_close(expected_gradient("dialogue", (0, 0, 0), 3), truth * 2 / 3, atol=1e-12, rtol=0)
+
+
+# Another world of two turns. The first choice (one token) changes nothing but how long the second turn is: after 0, one that goes well has
+# 4 tokens and one that goes badly 1; after 1, both have 1. The emotion before the second turn is that of the start.
+FIRST, GOES_WELL = 0.6, 0.5  # the policy's probabilities of first choice 1, and of a second turn that goes well
+TOKENS = {(0, 1): 5, (0, 0): 2, (1, 1): 2, (1, 0): 2}  # of the whole dialogue
+
+
+def gradient_of_the_first_choice(divisor: Callable[[tuple[int, int]], float]) -> float:
+    """The mean over all possible groups of two of the gradient in the logit of the first choice, each dialogue divided by `divisor`."""
+    total = 0.0
+    before = torch.full((2, 2), 0.4, dtype=torch.float64)
+    for paths in itertools.product(TOKENS, repeat=2):
+        weight = math.prod((FIRST if one else 1 - FIRST) * (GOES_WELL if well else 1 - GOES_WELL) for one, well in paths)
+        advantage = turn_advantages(tensor(*(float(well) for _, well in paths)), before, 2, "none")
+        for row, path in enumerate(paths):
+            total += weight * float(advantage[row, 0]) * (path[0] - FIRST) / divisor(path) / 2
+    return total
+
+
+def test_turn_credit_is_unbiased_over_a_constant_and_biased_over_the_dialogues_own_length() -> None:
+    """The first choice earns nothing, so its true gradient is 0. Divided by its own length, a dialogue that goes well after 0 counts less
+    than one that goes badly: .24 x (E[A/L | 1] - E[A/L | 0]) = .24 x (0 - .5 x (.5/5 - .5/2)) = .018, a push towards 1 for nothing."""
+    assert gradient_of_the_first_choice(lambda path: 5) == pytest.approx(0.0, abs=1e-12)
+    assert gradient_of_the_first_choice(lambda path: TOKENS[path]) == pytest.approx(0.018, abs=1e-12)
 
 
 # Two policy tokens, two of the user's, one more policy token; the only reward comes at the end.

@@ -257,7 +257,7 @@ def test_a_policy_that_says_one_thing_only_stops_the_run(tmp_path: Path) -> None
 
 def test_emotions_before_a_turn_are_those_after_the_one_before(whole: Run) -> None:
     rollouts = whole.rollouts[0]
-    before = emotions_before(rollouts)
+    before = emotions_before(rollouts, format_gate=True)
     for row, rollout in enumerate(rollouts):
         after = [turn.emotion for turn in rollout.dialogue.turns]
         expected = [0.4, *((emotion or 0) / 100 for emotion in after[:-1])]

@@ -15,7 +15,7 @@ SERVES, MISSES, REPEATS = (Evidence(step="target", what=what) for what in ("serv
 
 
 def rollout(dialogue: Dialogue, well_formed: bool = True) -> Rollout:
-    return Rollout(dialogue, (), (), (), (), (), (), well_formed, cut_off=0)
+    return Rollout(dialogue, (), (), (), (), (), (), None if well_formed else 0, cut_off=0)
 
 
 def cued(*turns: tuple[bool, Evidence | None]) -> Dialogue:
@@ -41,6 +41,12 @@ def test_rates_are_shares_of_the_scorable_dialogues() -> None:
     assert found["emotion_mean"] == 50.0
     assert (found["success_rate"], found["failure_rate"], found["malformed_rate"]) == (0.5, 0.5, 0.5)
     assert found["turns_mean"] == 5.0
+
+
+def test_a_full_context_is_counted_by_itself_and_not_as_a_failure() -> None:
+    full = a_dialogue("a", [-10, -4], stop=StopReason.CONTEXT_FULL)
+    found = measure([rollout(full), rollout(a_dialogue("b", [2]))], 100, 10)
+    assert (found["n"], found["failed_dialogues"], found["context_full_rate"], found["emotion_mean"]) == (2, 0, 0.5, 34.0)
 
 
 def test_acts_and_repeats_are_counted_over_turns() -> None:

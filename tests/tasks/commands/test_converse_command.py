@@ -84,7 +84,7 @@ def test_converse_takes_another_difficulty(project: Path, micro_policy: Path, ca
 def test_too_many_failures_leave_no_transcript(project: Path, micro_policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = project / "params.yaml"
     values = YAML(typ="safe").load(path.read_text())
-    values["policy"]["max_context_tokens"] = 150
+    values["policy"]["max_context_tokens"] = 70  # not even a first reply fits
     YAML(typ="safe").dump(values, path)
     message = complaint(capsys, "converse", "--policy", micro_policy, "-o", "out.jsonl")
     assert "of 8 dialogues failed (allowed: 5%)" in message and "ContextFull" in message

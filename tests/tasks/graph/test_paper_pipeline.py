@@ -176,6 +176,7 @@ def test_a_policy_is_talked_with_scored_and_benchmarked_before_the_next_one_is_t
         ("train.group_size", 1, "params.yaml with params/grpo-think.yaml: train: .* so group_size must be at least 2"),
         ("train.rows_per_forward", 5, "must be divisible by rows_per_forward"),
         ("policy.temperature", 0, "policy.temperature is 0: a policy that always says the same learns nothing"),
+        ("policy.top_p", 0.9, "policy.top_p is 0.9: .* sampled with one distribution and trained with another"),
         ("personas.train", 39, "leaves 7 to learn from, fewer than train.personas_per_step = 8"),
     ],
 )

@@ -1,0 +1,87 @@
+"""What every algorithm's update rests on: turns that the format gate has decided, ratios to what was sampled, the divisor of the loss."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes import FakeSimulator, FakeUser, a_dialogue
+from short_runs import PARAMETERS, Run, prepared
+
+from rlver.components.domain.emotion import emotion_reward
+from rlver.components.rollout.episode import Rollout
+from rlver.components.training.dialogue_trainer import emotions_before
+from rlver.components.training.watch import TrainingLimits
+
+
+@pytest.mark.parametrize(("format_gate", "turns"), [(True, 2), (False, 3)])
+def test_what_follows_a_malformed_turn_is_no_turn_where_the_format_is_gated(format_gate: bool, turns: int) -> None:
+    """Malformed in the second of three turns."""
+    rollout = Rollout(a_dialogue("d", [3, -4, 5]), (), (), (), (), (), (), malformed_turn=1, cut_off=0)
+    before = emotions_before([rollout], format_gate)
+    assert before[0, :turns].tolist() == pytest.approx([0.4, 0.43, 0.39][:turns])
+    assert before[0, turns:].isnan().all()
+
+
+@pytest.mark.parametrize("credit", ["turn", "dialogue"])
+def test_turns_after_a_malformed_one_earn_nothing_and_are_nobodys_baseline(tmp_path: Path, credit: str) -> None:
+    """Two users who rise alike; one dialogue of each pair is malformed in its first turn, so it is worth 0 from then on."""
+    parameters = replace(PARAMETERS, steps=1, credit=credit, scale_rewards="none", format_gate=True)
+    run = prepared(
+        tmp_path, parameters, FakeSimulator(lambda persona, seed: FakeUser("U", [5, 5, 5])),
+        score=lambda rollout: emotion_reward(rollout.dialogue, rollout.well_formed, format_gate=True),
+    )  # fmt: skip
+    make = run.trainer.make_rollouts
+    run.trainer.make_rollouts = lambda names, step: [
+        replace(rollout, malformed_turn=0 if index % 2 else None) for index, rollout in enumerate(make(names, step))
+    ]
+    run.trainer.train()
+    batch = run.batches[0]
+
+    def of_turn(row: int, turn: int) -> set[float]:
+        chosen = (batch["turn"][row] == turn) & batch["tool_mask"][row].bool() & batch["completion_mask"][row].bool()
+        return {round(value, 4) for value in batch["advantages"][row][chosen].tolist()}
+
+    if credit == "turn":
+        # to go from turn 1: .55 - .4 and 0 - .4; after it the other has nobody to be compared with but the other group's: the same
+        assert [of_turn(0, turn) for turn in range(3)] == [{0.55}, {0.0}, {0.0}]
+        assert [of_turn(1, turn) for turn in range(3)] == [{-0.55}, {0.0}, {0.0}]
+    else:
+        assert [of_turn(1, turn) for turn in range(3)] == [{-0.275}] * 3
+
+
+def test_what_sampler_and_trainer_differ_by_is_corrected(tmp_path: Path) -> None:
+    """Sampled with e times less than the trainer gives: the ratio is e, beyond 1.28, so what went well is clipped and what went badly
+    weighs e times as much. With a cap of 1.5, which e is beyond too, nothing is left to learn from."""
+
+    def run(off: float, ratio_cap: float) -> Run:
+        run = prepared(
+            tmp_path / f"{off}-{ratio_cap}", replace(PARAMETERS, steps=1, ratio_cap=ratio_cap), limits=TrainingLimits(0, 1, 1, 9)
+        )
+        make = run.trainer.make_rollouts
+        run.trainer.make_rollouts = lambda names, step: [
+            replace(rollout, logprob_T=tuple(logprob - off for logprob in rollout.logprob_T)) for rollout in make(names, step)
+        ]
+        run.trainer.train()
+        return run
+
+    plain, corrected, capped = run(0.0, 4.0).steps.rows()[0], run(1.0, 4.0).steps.rows()[0], run(1.0, 1.5).steps.rows()[0]
+    assert plain["clip_fraction"] == 0 and plain["grad_norm"] > 0
+    assert corrected["logprob_gap"] == pytest.approx(1.0, abs=1e-4) and 0 < corrected["clip_fraction"] < 1
+    assert corrected["grad_norm"] != pytest.approx(plain["grad_norm"], rel=0.1)
+    assert capped["grad_norm"] == 0
+
+
+def test_the_constant_normaliser_is_all_that_the_policy_can_say(tmp_path: Path) -> None:
+    """No clipping, no KL, one forward pass: the gradient of a sum over tokens, divided by 4 dialogues x most_tokens."""
+
+    def grad_norm(most_tokens: int) -> float:
+        parameters = replace(
+            PARAMETERS, steps=1, loss_type="dr_grpo", most_tokens=most_tokens, max_grad_norm=1e9, rows_per_forward=4, learning_rate=1e-4
+        )
+        run = prepared(tmp_path / str(most_tokens), parameters)
+        run.trainer.train()
+        return run.steps.rows()[0]["grad_norm"]
+
+    assert grad_norm(18) == pytest.approx(2 * grad_norm(36), rel=1e-3)
