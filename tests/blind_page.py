@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 from starlette.testclient import TestClient
 
 from rlver.components.domain.protocols import Reply, Tokens
@@ -77,3 +78,7 @@ def talking(file: AnswerFile, a: ScriptedPolicy, b: ScriptedPolicy, most_open: i
 
 def message(text: str = "I am sad.", **changes: Any) -> dict[str, Any]:
     return {"rater": "Ann", "talk": None, "message_id": FIRST, "text": text, **changes}
+
+
+def give(page: httpx.Client, place: int) -> httpx.Response:
+    return page.post("/api/answer", json=answer(place, answer_id=f"{place:032x}"))

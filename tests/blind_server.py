@@ -10,6 +10,8 @@ from pathlib import Path
 import httpx
 from announced import announced
 
+SERVE = ("one.jsonl", "other.jsonl", "--answers", "kept/a.jsonl", "--port", "0")
+
 
 @contextmanager
 def server(project: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from fakes import people
-from fuzzing import as_json, fuzz, mutants, times
+from fuzzing import fuzz, times
+from mutation import as_json, mutants
 from profiles import profile, write_profiles
 from scripted_server import ask, key, parameters
 

@@ -7,7 +7,8 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
-from fuzzing import as_lines, fuzz, mutants, times
+from fuzzing import fuzz, times
+from mutation import as_lines, mutants
 
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.studies.blind.answer_file import AnswerFile

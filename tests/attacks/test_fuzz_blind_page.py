@@ -20,7 +20,8 @@ import uvicorn
 from blind_page import ScriptedPolicy, answer, message, talking
 from blind_server import server
 from blind_study import both, comparing
-from fuzzing import MOST_GROWTH_MIB, as_json, fuzz, mutants
+from fuzzing import MOST_GROWTH_MIB, fuzz
+from mutation import as_json, mutants
 from uvicorn.server import ServerState
 
 from rlver.components.domain.files import write_jsonl

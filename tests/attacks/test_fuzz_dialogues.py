@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from fakes import people
-from fuzzing import as_json, as_lines, fuzz, mutants, times
+from fuzzing import fuzz, times
+from mutation import as_json, as_lines, mutants
 from valid_documents import CHATS, RECORDED, TRANSCRIPTS
 
 from rlver.components.domain.files import BadFile, write_jsonl

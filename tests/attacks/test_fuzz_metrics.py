@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzzing import as_json, as_lines, fuzz, mutants, times
+from fuzzing import fuzz, times
+from mutation import as_json, as_lines, mutants
 from valid_documents import TRANSCRIPTS
 
 from rlver.components.domain.files import write_json, write_jsonl

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import torch
 from broken_models import WEIGHTS, appraise_once, appraiser_in, policy_in
-from fuzzing import Inputs, as_json, fuzz, mutants, times
+from fuzzing import fuzz, times
+from mutation import Inputs, as_json, mutants
 from safetensors.torch import load_file, save_file
 
 from rlver.components.policy import load

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from fuzzing import as_json, fuzz, mutants, times
+from fuzzing import fuzz, times
+from mutation import as_json, mutants
 
 from rlver.components.domain.files import read_yaml
 from rlver.components.personas.library import load_library

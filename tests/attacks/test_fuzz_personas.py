@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from fakes import people
-from fuzzing import MOST_GROWTH_MIB, Memory, as_lines, fuzz, mutants, times
+from fuzzing import MOST_GROWTH_MIB, Memory, fuzz, times
+from mutation import as_lines, mutants
 from profiles import profile
 
 from rlver.components.domain.files import BadFile

@@ -12,7 +12,8 @@ from time import process_time
 from typing import Any
 
 import pytest
-from fuzzing import _IN_BYTES, _IN_VALUES, _SPAN, RAWS, TRIES, as_json, as_lines, changed, fuzz, mutants
+from fuzzing import TRIES, fuzz
+from mutation import _IN_BYTES, _IN_VALUES, _SPAN, RAWS, as_json, as_lines, changed, mutants
 
 LIMIT_S = 0.05
 

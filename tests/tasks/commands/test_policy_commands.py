@@ -124,7 +124,7 @@ def test_a_server_with_one_model_is_named_by_its_address(
 
 
 def test_another_path_of_the_server_that_the_key_was_set_for_gets_it(project: Path) -> None:
-    """Keys that stay where they belong: tests/attacks/test_chat_endpoints.py."""
+    """Keys that stay where they belong: tests/attacks/test_endpoint_keys.py."""
     with serving_beside(lambda number, asked: thinker(number, replace(asked, path=asked.path.replace("/team", "")))) as server:
         (project / ".env").write_text(f"RLVER_POLICY_URL={server.url}\nRLVER_POLICY_KEY={KEY}\n")
         assert main(["converse", "--policy", f"vllm:{server.url.replace('/v1', '/team/v1')}", "-o", "a.jsonl", "--limit", "1"]) == 0
