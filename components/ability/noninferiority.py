@@ -5,7 +5,7 @@ pass: H0 "d <= -margin" is rejected, that is, the one-sided 95% lower bound of d
 fail: H0 "d >= -margin" is rejected, that is, the one-sided 95% upper bound of d lies below -margin;
 inconclusive: neither. The observed difference alone never decides. Both families are Holm-adjusted over the tasks compared.
 
-Did the tuned policy lose general capability? Base and tuned `general.json` paired item by item.
+Did the tuned policy lose general capability? Base and tuned `general.json` paired item by item; the items lie beside it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
+from rlver.components.domain.files import BadFile, read_json, read_jsonl, write_json, write_jsonl
 from rlver.components.scoring.statistics import Paired, detectable, holm, p_above, paired_scores, paired_shares, quantile
 
 ALPHA = 0.05
@@ -70,6 +72,35 @@ def _outcome(paired: Paired, p_not_worse: float, p_worse: float) -> LossOutcome:
     if p_not_worse <= ALPHA:
         return LossOutcome.PASS
     return LossOutcome.FAIL if p_worse <= ALPHA else LossOutcome.INCONCLUSIVE
+
+
+def items_file(general: Path) -> Path:
+    """Where the items of a general.json lie: hashes are no metrics."""
+    return general.with_suffix(".items.jsonl")
+
+
+def write_general(path: Path, results: Mapping[str, Any]) -> None:
+    """Write the result of a benchmark as metrics, and its items beside them."""
+    tasks = results["tasks"].items()
+    write_jsonl(items_file(path), ({"task": name, **item} for name, task in tasks for item in task["items"]))
+    write_json(path, {**results, "tasks": {name: {key: value for key, value in task.items() if key != "items"} for name, task in tasks}})
+
+
+def with_items(general: Any, path: Path) -> Any:
+    """What general.json at `path` holds, each task with its `items`; files of earlier versions have them inside. Raises BadFile."""
+    if not isinstance(general, dict) or not isinstance(tasks := general.get("tasks"), dict) or not items_file(path).is_file():
+        return general
+    items: dict[str, list[Mapping[str, Any]]] = {}
+    for number, row in read_jsonl(items_file(path)):
+        if row.get("task") not in tasks:
+            raise BadFile(f"{items_file(path)}:{number}: it is of another run than {path.name}; run benchmark again")
+        items.setdefault(row["task"], []).append({name: value for name, value in row.items() if name != "task"})
+    return {**general, "tasks": {name: {**task, "items": items.get(name, [])} for name, task in tasks.items()}}
+
+
+def read_general(path: Path) -> Any:
+    """A general.json with its items; None where there is none. Raises BadFile."""
+    return with_items(read_json(path, "run benchmark again"), path) if path.is_file() else None
 
 
 class NotComparable(ValueError):

@@ -21,6 +21,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from rlver.components.ability.noninferiority import with_items
 from rlver.components.domain.files import BadFile, read_json
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.personas.profiles import CLASS_OF
@@ -166,6 +167,8 @@ def load_material(transcripts: Path, metrics: Path, logs: Path, classes: Mapping
 def _load_variant(path: Path, metrics: Path, logs: Path, is_base: bool) -> Variant:
     dialogues = tuple(load_transcripts(path))
     kinds = {file.stem: found for file in sorted(metrics.glob("*.json")) if (found := read_object(file)) is not None}
+    if general := kinds.get("general"):
+        kinds["general"] = with_items(general, metrics / "general.json")
     if (sentient := kinds.get("sentient")) is not None:
         check_belongs(metrics / "sentient.json", sentient, path, dialogues)
     return Variant(

@@ -1,4 +1,4 @@
-"""Stage benchmark: general capability of one model -> metrics/<variant>/general.json, with the score of every item for later pairing."""
+"""Stage benchmark: general capability of one model -> metrics/<variant>/general.json, and beside it the score of every item for later pairing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlver.components.ability.general import run_tasks
-from rlver.components.domain.files import write_json
+from rlver.components.ability.noninferiority import write_general
 from rlver.components.settings.settings import digest_of, load_settings
 from rlver.tasks.runtime.stage import run_stage
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         benchmark.run_model_code,
     )
     results["settings_digest"] = digest_of({"seed": settings.seed, "benchmark": benchmark.model_dump(mode="json")})
-    write_json(args.out, results)
+    write_general(args.out, results)
     return 0
 
 

@@ -90,7 +90,7 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
         return tuple(file for file in files if kind(file.name) == folder)
 
     metrics: dict[str, float] = {}
-    scored = under(written, "metrics")
+    scored = [file for file in under(written, "metrics") if file.path.suffix == ".json"]
     for file in scored:
         prefix = f"{file.path.stem}/" if len(scored) > 1 else ""
         numbers = flat_numbers(read_json(file.path, f"run `rlver run --only {name}` again"))

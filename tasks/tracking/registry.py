@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlver.components.ability.kept import AllowedLoss
+from rlver.components.ability.noninferiority import read_general
 from rlver.components.domain.files import read_json
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.sections import TINY
@@ -239,17 +240,17 @@ def base_evidence(root: Path) -> PromotionEvidence:
 
 
 def _evidence(root: Path, variant: str) -> PromotionEvidence:
-    general, honesty = (_read_json(_metrics_of(root, variant, name)) for name in ("general", "honesty"))
+    general, honesty = read_general(_metrics_of(root, variant, "general")), _read_json(_metrics_of(root, variant, "honesty"))
     return PromotionEvidence(variant, load_transcripts(_transcripts(root, variant)), general, _audit_of(root, variant), honesty)
 
 
 def _texts(root: Path, variant: str) -> dict[str, str]:
     """The same as texts, by the names of EVIDENCE; what there is not is left out."""
-    general, honesty = (_metrics_of(root, variant, name) for name in ("general", "honesty"))
+    general, honesty = read_general(_metrics_of(root, variant, "general")), _metrics_of(root, variant, "honesty")
     audit = _audit_of(root, variant)
     found = (
         _transcripts(root, variant).read_text(encoding="utf-8"),
-        general.read_text(encoding="utf-8") if general.is_file() else None,
+        None if general is None else json.dumps(general),
         None if audit is None else json.dumps(audit),
         honesty.read_text(encoding="utf-8") if honesty.is_file() else None,
     )

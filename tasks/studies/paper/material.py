@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlver.components.ability.noninferiority import with_items
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
@@ -135,7 +136,7 @@ def _load(run: PlannedPolicy, transcripts: Path, metrics: Path, failures: Mappin
     return PaperPolicy(
         run=run,
         tested=tested,
-        general=read_object(metrics / "general.json"),
+        general=with_items(read_object(metrics / "general.json"), metrics / "general.json"),
         training=read_curve(run.logs / "train.csv"),
         held_out=read_curve(run.logs / "evaluation.csv"),
         problem="; ".join([*absent, *([reason] if reason else [])]) if absent else None,

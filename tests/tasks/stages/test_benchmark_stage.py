@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rlver.components.ability.noninferiority import read_general
 from rlver.tasks.runtime.stage import run_stage
 from rlver.tasks.stages import benchmark
 
@@ -31,6 +32,11 @@ def test_the_tasks_of_the_parameters_are_run(project: Path, tiny_model: Path):
     assert set(results["tasks"]) == {"rlver_tiny_likelihood", "rlver_tiny_choice"}
     assert all(task["margin"] == 0.05 for task in results["tasks"].values())
     assert len(results["settings_digest"]) == 12
+    assert not any("items" in task for task in results["tasks"].values()), "hashes are no metrics"
+    together = read_general(project / "general.json")
+    assert all(
+        len(task["items"]) == task["n"] and {"doc", "prompt", "score"} <= set(task["items"][0]) for task in together["tasks"].values()
+    )
     assert run(project, tiny_model) == 0
     assert (project / "general.json").read_bytes() == first
 
