@@ -33,10 +33,10 @@ SILENCE = Move("malformed", "", "")
 
 def talk(persona: Persona, chance: float, seed: int) -> Rollout:
     """One dialogue without its tokens; `seed` is the supporter's, the user is the same in all of a group."""
-    random = Random(f"{seed}|{persona.persona_id}")
+    own = Random(f"{seed}|{persona.persona_id}")
 
-    def supporter(moment: SupportMoment, _: Random) -> Move:
-        return SILENCE if random.random() < chance else SUPPORTER(moment, random)
+    def supporter(moment: SupportMoment, random: Random) -> Move:
+        return SILENCE if own.random() < chance else SUPPORTER(moment, own)
 
     held = hold(persona, supporter, USER, RULES, 0, thinking=False)
     said = [Turn(user=user, assistant=move.reply) for user, move in zip(held.users, held.moves, strict=True)]

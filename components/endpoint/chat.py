@@ -195,8 +195,8 @@ def fault_of(status: int, body: Any, pause_s: float | None, place: Place) -> Hic
         return Hiccup(f"http_{status}", f"HTTP {status}{quoted}", advice, pause_s=pause_s, may_have_cost=status in _GATEWAY)
     if status not in {401, 403} and (refused := _fault_of_request(said, code, place)):
         return refused
-    if refused := _fault_of_all(status, said, code, place):
-        return EndpointRefused(f"{place.url}: {refused}")
+    if why := _fault_of_all(status, said, code, place):
+        return EndpointRefused(f"{place.url}: {why}")
     return RequestRefused(f"{place.url}: the request was refused (HTTP {status}){quoted}; check the parameters of {place.model!r}")
 
 

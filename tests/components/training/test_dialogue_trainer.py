@@ -82,6 +82,6 @@ def test_the_constant_normaliser_is_all_that_the_policy_can_say(tmp_path: Path) 
         )
         run = prepared(tmp_path / str(most_tokens), parameters)
         run.trainer.train()
-        return run.steps.rows()[0]["grad_norm"]
+        return float(run.steps.rows()[0]["grad_norm"])
 
     assert grad_norm(18) == pytest.approx(2 * grad_norm(36), rel=1e-3)
