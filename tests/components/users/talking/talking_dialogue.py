@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import cache
 
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Utterance, now
 from rlver.components.domain.transcript import Appraisal, Evidence
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
 from rlver.components.users.talking.speaker import TalkingSpeaker, TalkingSpeakers
+
+SIGNS = {"welcome": 5, "unwelcome": -5}
 
 
 @dataclass(frozen=True)
@@ -46,3 +52,18 @@ REPLIES = [
     Felt("That sounds exhausting.", {"acknowledge": 0.7}, 0),
     Felt("What happened next, and how did the evening end?", {"invite_telling": 0.6, "ask_fact": 0.55}, 4),
 ]
+
+
+@cache
+def people() -> dict[str, list[Persona]]:
+    train, test = compose_personas(load_library(), seed=11, train=160, test=160)
+    return {"train": train, "test": test}
+
+
+def begins_with(text: str, options: list[str]) -> bool:
+    return any(re.match(re.escape(one).replace(re.escape("{word}"), r"[a-z]{4,14}"), text) for one in options)
+
+
+def plain(persona: Persona) -> Persona:
+    """Of an age and a style that say every wording that does not begin with a small letter."""
+    return persona.model_copy(update={"style": "plain", "age": 50})
