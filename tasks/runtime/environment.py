@@ -33,7 +33,7 @@ QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     # No page of another origin may ask a Prefect server started here, least of all the temporary one of a flow, which has no pages.
     "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "",
-    # Seconds. A run that is silent for several of these counts as crashed (flows/deployments.py).
+    # Seconds. A run that is silent for several of these counts as crashed (flows/watch.py).
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",
     # The first start of Prefect's ephemeral server takes 10 s; on an overloaded machine 80 s were seen, and its default limit is 20 s.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",

@@ -42,7 +42,8 @@ def test_its_steps_make_a_program_that_lays_out_a_project_and_plans_it(repositor
     venv.create(tmp_path / "venv", with_pip=True)
     work = tmp_path / "work"
     work.mkdir()
-    values = {"PATH": f"{tmp_path}/venv/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}  # where packages are, as a build argument says
+    values = {**pip, "PATH": f"{tmp_path}/venv/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
 
     def step(*command: str) -> str:
         done = subprocess.run(command, cwd=work, env=values, capture_output=True, text=True, check=False)
