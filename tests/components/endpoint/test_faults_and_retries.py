@@ -7,35 +7,15 @@ import email.utils
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from one_chat import chat, first, hold
 from scripted_server import KEY, MODEL, Asked, Reply, Script, Server, answer_to, ask, error, good, key, parameters, serving
 
 from rlver.components.endpoint.answers import RecordedEndpoint
-from rlver.components.endpoint.chat import ChatAnswer, ChatRequest, EndpointError, EndpointRefused, EndpointUnavailable, retry_after_s
+from rlver.components.endpoint.chat import ChatAnswer, EndpointError, EndpointRefused, EndpointUnavailable, retry_after_s
 from rlver.components.endpoint.opening import check_endpoint, open_endpoint
-
-SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}, "required": ["change"]}
-
-
-def hold(path: Path, script: Script, work: Callable[[RecordedEndpoint, Server], Awaitable[Any]], **changes: Any) -> tuple[Any, Server]:
-    async def run() -> tuple[Any, Server]:
-        async with serving(script) as server, open_endpoint(parameters(server.url, **changes), key, path / "answers.db", False) as endpoint:
-            return await work(endpoint, server), server
-
-    return asyncio.run(run())
-
-
-def chat(path: Path, script: Script, request: ChatRequest | None = None, **changes: Any) -> tuple[ChatAnswer, Server]:
-    return hold(path, script, lambda endpoint, _: endpoint.chat(request or ask("a")), **changes)
-
-
-def first(*replies: Reply) -> Script:
-    """These replies, then good ones."""
-    return lambda number, asked: replies[number] if number < len(replies) else good(asked)
 
 
 def faulty(share: float, seed: int) -> Script:
@@ -204,73 +184,6 @@ def test_an_error_with_nested_lists_in_it_is_an_error(tmp_path: Path, depth: int
     with pytest.raises(EndpointRefused if status == 400 else EndpointUnavailable, match=f"HTTP {status}") as caught:
         chat(tmp_path, lambda number, asked: Reply(status, body))
     assert len(str(caught.value)) < 600
-
-
-def test_an_answer_cut_off_or_withheld_is_an_answer_that_says_so(tmp_path: Path) -> None:
-    refusal = Reply(body=b'{"choices": [{"message": {"content": null, "refusal": "I cannot"}, "finish_reason": "stop"}]}')
-    script = first(Reply(body=b'{"choices": [{"message": {"content": null}, "finish_reason": "length"}]}'), refusal)
-
-    async def work(endpoint: RecordedEndpoint, server: Server) -> list[ChatAnswer]:
-        return [await endpoint.chat(ask("a")), await endpoint.chat(ask("b"))]
-
-    (cut, withheld), server = hold(tmp_path, script, work)
-    assert (cut.text, cut.finish_reason) == ("", "length") and (withheld.text, withheld.finish_reason) == ("I cannot", "content_filter")
-    assert len(server.asked) == 2
-
-
-@pytest.mark.parametrize("content", [b'""', b"null"])
-def test_an_answer_without_a_word_is_an_answer(tmp_path: Path, content: bytes) -> None:
-    body = b'{"choices": [{"message": {"content": ' + content + b'}, "finish_reason": "stop"}]}'
-    answer, server = chat(tmp_path, first(Reply(body=body)))
-    assert (answer.text, answer.finish_reason, len(server.asked)) == ("", "stop", 1)
-
-
-def test_reasoning_comes_apart_from_the_text(tmp_path: Path) -> None:
-    reply = Reply(body=b'{"choices": [{"message": {"content": "so", "reasoning_content": "hm"}, "finish_reason": "stop"}]}')
-    answer, _ = chat(tmp_path, first(reply))
-    assert (answer.text, answer.reasoning, answer.tokens_in, answer.tokens_out) == ("so", "hm", 0, 0)
-
-
-def test_the_request_says_what_was_asked_and_survives_half_a_character(tmp_path: Path) -> None:
-    answer, server = chat(tmp_path, lambda number, asked: good(asked, text="🙂"), ask("你好 \ud83d", schema=SCHEMA))
-    sent = server.asked[0]
-    assert answer.text == "🙂" and sent.path == "/v1/chat/completions" and sent.headers["authorization"] == f"Bearer {KEY}"
-    assert sent.body == {
-        "model": MODEL,
-        "messages": [{"role": "system", "content": "You are kind."}, {"role": "user", "content": "你好 \ud83d"}],
-        "temperature": 0.5,
-        "top_p": 1.0,
-        "max_tokens": 100,
-        "seed": 7,
-        "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA, "strict": True}},
-    }
-
-
-def test_a_server_without_schemas_is_asked_in_words_and_remembered(tmp_path: Path) -> None:
-    def script(number: int, asked: Asked) -> Reply:
-        if "response_format" in asked.body:
-            return error(400, "This response_format type is unavailable now")
-        return good(asked)
-
-    async def work(endpoint: RecordedEndpoint, server: Server) -> None:
-        await endpoint.chat(ask("a", schema=SCHEMA))
-        await endpoint.chat(ask("b", schema=SCHEMA))
-        await endpoint.chat(ask("c"))
-
-    _, server = hold(tmp_path, script, work, attempts=1)
-    assert ["response_format" in asked.body for asked in server.asked] == [True, False, False, False]
-    assert server.asked[1].content.startswith("a\n\nAnswer with one JSON object") and '"change"' in server.asked[1].content
-    assert server.asked[3].content == "c"
-
-
-def test_a_model_that_renamed_max_tokens_is_asked_its_way(tmp_path: Path) -> None:
-    def script(number: int, asked: Asked) -> Reply:
-        if "max_tokens" in asked.body:
-            return error(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
-        return good(asked)
-
-    _, server = chat(tmp_path, script)
-    assert len(server.asked) == 2 and server.asked[1].body["max_completion_tokens"] == 100
 
 
 @pytest.mark.parametrize(("late_s", "answer_timeout_s"), [(0.005, 30.0), (2.0, 1.0)], ids=["in time", "some too late"])
