@@ -66,10 +66,18 @@ def cluster_bootstrap(clusters: Mapping[str, Sequence[float]], samples: int, see
         return Estimated(value, whole_range, 1)
     error = math.sqrt(n / (n - 1) * float(((sums - value * counts) ** 2).sum())) / float(counts.sum())
     if error == 0:
-        return Estimated(value, Interval(value, value), n)
+        return Estimated(value, _of_equals(value, n, whole_range) if n < _FEW else Interval(value, value), n)
     student = float(stdtrit(n - 1, 0.975))
     half = error * (student if n < _FEW or n > _MANY else _studentised(sums, counts, value, student, samples, seed))
     return Estimated(value, Interval(max(value - half, whole_range.low), min(value + half, whole_range.high)), n)
+
+
+def _of_equals(value: float, n: int, whole_range: Interval) -> Interval:
+    """The interval where a few clusters agree: Wilson's upper end for 0 of n is the share that may have been missed, at either end of the
+    range. Where the range has no end, the value's own size stands for it, and at least 1."""
+    missed, reach = wilson(0.0, n).high, max(1.0, abs(value))
+    low, high = (end if math.isfinite(end) else value + side * reach for end, side in zip(whole_range, (-1, 1), strict=True))
+    return Interval(value - missed * (value - low), value + missed * (high - value))
 
 
 def _studentised(sums: np.ndarray, counts: np.ndarray, value: float, student: float, samples: int, seed: int) -> float:
@@ -172,14 +180,12 @@ def paired_differences(tuned: Mapping[str, Sequence[float]], base: Mapping[str, 
 def pooled_differences(tuned: Mapping[str, Sequence[float]], base: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """A value for every cluster whose mean is the pooled mean of `tuned` minus that of `base`, and whose spread is that of this difference.
 
-    For quantities of turns, of which clusters have unequal numbers: the linearised difference of two ratios (Cochran 1977, section 6).
-    Empty unless both sides have values; clusters that one side has no values of count with the other's.
+    Of turns clusters have unequal numbers: the linearised difference of two ratios (Cochran 1977, section 6).
     """
     if not any(tuned.values()) or not any(base.values()):
         return {}
     names = sorted(name for name in tuned.keys() | base.keys() if tuned.get(name) or base.get(name))
-    sides = [_linearised(side, names) for side in (tuned, base)]
-    return {name: ours - theirs for name, ours, theirs in zip(names, *sides, strict=True)}
+    return {name: ours - theirs for name, ours, theirs in zip(names, _linearised(tuned, names), _linearised(base, names), strict=True)}
 
 
 def _linearised(side: Mapping[str, Sequence[float]], names: Sequence[str]) -> list[float]:
@@ -188,7 +194,7 @@ def _linearised(side: Mapping[str, Sequence[float]], names: Sequence[str]) -> li
 
 
 def pooled_mean(side: Mapping[str, Sequence[float]]) -> float:
-    """Mean over all values, so that a cluster with more of them weighs more. Raises ZeroDivisionError without values."""
+    """Mean over all values, so that a cluster with more of them weighs more."""
     return math.fsum(value for values in side.values() for value in values) / sum(map(len, side.values()))
 
 
@@ -248,16 +254,16 @@ def quantile(share: float, freedom: float) -> float:
 
 
 def p_above(paired: Paired, bound: float) -> float:
-    """One-sided p of H0 "the true difference is at most `bound`"."""
+    """One-sided p of H0 "the true difference is at most `bound`"; of equal differences, which have no error, that of the sign test."""
     if paired.standard_error == 0:
-        return 0.5 if paired.difference == bound else float(paired.difference < bound)
+        return 0.5 if paired.difference == bound else 0.5**paired.n if paired.difference > bound else 1.0
     return _tail((paired.difference - bound) / paired.standard_error, paired.freedom)
 
 
 def p_differs(paired: Paired) -> float:
-    """Two-sided p of H0 "there is no difference"."""
+    """Two-sided p of H0 "there is no difference"; of equal differences, which have no error, that of the sign test."""
     if paired.standard_error == 0:
-        return float(paired.difference == 0)
+        return min(1.0, 2 * 0.5**paired.n) if paired.difference else 1.0
     return min(1.0, 2 * _tail(abs(paired.difference) / paired.standard_error, paired.freedom))
 
 

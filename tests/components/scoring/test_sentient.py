@@ -54,6 +54,11 @@ def test_success_begins_at_100_and_failure_ends_below_10(dialogue):
     assert (metrics["success_rate"], metrics["failure_rate"]) == (0, 0)  # 99 and 10
 
 
+def test_a_full_context_is_scored_and_counted_by_itself(dialogue):
+    full = sentient_metrics([dialogue("a", [5, 5, 5]), dialogue("b", [-8], stop=StopReason.CONTEXT_FULL)], None, 200, 7)
+    assert (full["failed_dialogues"], full["stop_reasons"]["context_full"], full["emotion_mean"]) == (0, 1, 43.5)
+
+
 def test_a_failed_dialogue_is_counted_and_enters_no_mean(four, failed):
     with_failure = sentient_metrics([*four, failed("e")], None, 200, 7)
     without = sentient_metrics(four, None, 200, 7)

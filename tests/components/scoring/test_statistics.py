@@ -34,8 +34,12 @@ def test_two_to_four_clusters_have_student_s_interval_and_five_the_bootstrap_s()
     assert statistics.cluster_bootstrap(values, 4000, 1, wide) != statistics.cluster_bootstrap(values, 4000, 2, wide)
 
 
-def test_equal_values_have_no_spread():
-    assert statistics.cluster_bootstrap({name: [7.0, 7.0] for name in "abc"}, 200, 1, RANGE).ci95 == (7.0, 7.0)
+def test_few_equal_values_still_have_an_interval():
+    """Wilson's upper end for 0 of 3 is z² / (3 + z²) = .5615: so many may lie at either end."""
+    low, high = statistics.cluster_bootstrap({name: [7.0, 7.0] for name in "abc"}, 200, 1, RANGE).ci95
+    assert (low, high) == pytest.approx((7 - 0.5615 * (7 - RANGE.low), 7 + 0.5615 * (RANGE.high - 7)), abs=1e-3)
+    low, high = statistics.cluster_bootstrap({name: [7.0] for name in "abc"}, 200, 1, Interval(0.0, math.inf)).ci95
+    assert high == pytest.approx(7 + 0.5615 * 7, abs=1e-3), "without an end of the range the value's own size"
 
 
 def test_a_skewed_sample_has_a_wider_interval_than_student_s():
@@ -128,7 +132,7 @@ def test_a_few_differences_are_judged_by_student_s_t():
     assert statistics.p_differs(few) == pytest.approx(0.0742, abs=1e-4)
     assert statistics.p_above(few, 0.0) == pytest.approx(0.0371, abs=1e-4)
     assert statistics.p_differs(statistics.Paired(1.96, 1.0, 9)) == pytest.approx(0.05, abs=1e-4)  # without degrees: normal
-    assert [statistics.p_differs(statistics.Paired(d, 0.0, 9)) for d in (0.0, 0.1)] == [1, 0]
+    assert [statistics.p_differs(statistics.Paired(d, 0.0, 3)) for d in (0.0, 0.1)] == [1, 0.25], "the sign test: 2 x 1/8"
 
 
 def test_paired_differences_average_repeats_and_skip_lonely_personas():

@@ -48,7 +48,7 @@ def test_the_arithmetic_of_a_confirmed_gain(dialogue) -> None:  # type: ignore[n
 
 
 def test_where_nothing_was_gained_a_fall_must_not_be_deeper_for_the_second(dialogue) -> None:  # type: ignore[no-untyped-def]
-    base, tuned = [dialogue("a", [10]), dialogue("b", [10])], [dialogue("a", [-10]), dialogue("b", [-10])]  # a fall of 20
+    base, tuned = [dialogue(name, [10]) for name in "abcde"], [dialogue(name, [-10]) for name in "abcde"]  # a fall of 20
     tuned = [one.model_copy(update={"policy": "q"}) for one in tuned]
     for second_final, outcome in ((35, "clean"), (20, "alarm")):  # a fall of 15, one of 30
         seen = Recorded([*base, *(one.model_copy(update={"emotion_final": second_final}) for one in tuned)])
@@ -79,9 +79,9 @@ def test_two_appraisers_stay_together_while_support_gets_better() -> None:
 
 
 def test_the_arithmetic_of_two_trends() -> None:
-    # slopes of 2 and 0.5 points a step over 30 steps: 0.5 x 60 - 15 = 15 points apart, the same for both personas
-    first = {step: {"a": [20 + 2 * step], "b": [30 + 2 * step]} for step in (0, 10, 20, 30)}
-    second = {step: {"a": [20 + 0.5 * step], "b": [10 + 0.5 * step]} for step in (0, 10, 20, 30)}
+    # slopes of 2 and 0.5 points a step over 30 steps: 0.5 x 60 - 15 = 15 points apart, the same for all personas
+    first = {step: {name: [20 + 2 * step] for name in "abcde"} for step in (0, 10, 20, 30)}
+    second = {step: {name: [20 + 0.5 * step] for name in "abcde"} for step in (0, 10, 20, 30)}
     check = reward_overoptimization(first, second, 0.5, 0.0, SAMPLES, SEED)
     assert check.value == pytest.approx(15) and check.outcome == "alarm"
     assert reward_overoptimization(first, second, 0.25, 1.0, SAMPLES, SEED).outcome == "clean", "0 points apart of at most 1"
