@@ -26,9 +26,8 @@ class Taken:
 
 @dataclass(frozen=True)
 class Order:
-    """Of all two replies to one message that the labels put at least `apart` from each other: how the user orders them."""
+    """Of all two replies to one message that the labels put so far from each other: how the user orders them."""
 
-    apart: int
     pairs: int
     better: Estimated | None  # share in which the better-labelled one gets more; clusters are messages
     same: float  # share in which both get the same
@@ -69,7 +68,7 @@ def order(taken: Sequence[Taken], apart: int) -> Order:
                 wins.setdefault(message, []).append(float(better.change > worse.change))
                 ties += better.change == worse.change
     pairs = sum(map(len, wins.values()))
-    return Order(apart, pairs, proportion(wins) if pairs else None, ties / pairs if pairs else 0.0)
+    return Order(pairs, proportion(wins) if pairs else None, ties / pairs if pairs else 0.0)
 
 
 def calibration(claims: Iterable[tuple[float, bool]]) -> list[Bin]:

@@ -44,7 +44,7 @@ def figures_report(groups: dict[str, list[ReplyWithActs]], listening: Listening,
         parts.append(detections(detection(rows, listening.found, samples, seed)))
         parts.append(consequence_table(consequences(rows, listening.change, samples, seed)))
     taken = [Taken(row.user, row.value, listening.change(row), row.trap) for row in apart]
-    parts += ["Of two replies to one message, does the better-labelled one get more?", _orders(taken, samples, seed)]
+    parts += ["Of two replies to one message, does the better-labelled one get more?", _orders(taken)]
     parts += _calibrations(apart, listening)
     parts += ["How replies are taken, by their value", _groups("value", by_value(taken, samples, seed))]
     parts += [
@@ -73,7 +73,7 @@ def _in_short(groups: dict[str, list[ReplyWithActs]], listening: Listening, samp
     return table(lines)
 
 
-def _orders(taken: Sequence[Taken], samples: int, seed: int) -> str:
+def _orders(taken: Sequence[Taken]) -> str:
     lines = [("values apart by", "pairs", "the better one gets more", "both the same")]
     for apart in (1, 2, 3):
         one = order(taken, apart)
