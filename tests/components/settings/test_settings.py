@@ -175,6 +175,7 @@ def test_a_value_of_the_wrong_type_or_range_is_refused_by_name(project: Path, ke
         ({"simulator.kind": "llm"}, "kind is llm, so llm.appraiser.model and llm.speaker.model must name models of the endpoint"),
         ({"simulator.llm.combined": "true"}, "combined is one call to one model, so appraiser and speaker must have the same values"),
         ({"policy.max_reply_tokens": "2000", "policy.max_context_tokens": "1536"}, "max_reply_tokens must be less than max_context_tokens"),
+        ({"train.ratio_cap": "1.2"}, "ratio_cap must be above 1 + epsilon_high"),
     ],
 )
 def test_what_cannot_go_together_is_refused(project: Path, changes: dict[str, str], message: str) -> None:
