@@ -1,7 +1,7 @@
 """How firmly recordings rank their own policy models: `python -m benchmarks.recorded_ranking RECORDINGS...`.
 
-Spearman's rho between the recorded means of two random halves of the personas, and between those of resampled personas and of all. No
-appraiser can be expected to agree with the recorded ranking better than the recordings agree with themselves.
+Spearman's rho between the recorded means of two random halves of the personas, and between those of resampled personas and of all. It
+says how far other personas would move the ranking. It is no ceiling for an appraiser of these same dialogues.
 """
 
 from __future__ import annotations
