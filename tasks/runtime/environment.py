@@ -180,10 +180,8 @@ def gpus() -> int:
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """A chat endpoint as the environment names it. `key` reads the key anew each time it is called, so that nobody keeps it.
-
-    `key_left_out` says in one line that a key is set and goes to another server than this one; None where nothing is left out.
-    """
+    """A chat endpoint as the environment names it. `key` reads the key anew each time it is called, so that nobody keeps it; `key_left_out`
+    says in one line that a key is set and goes to another server than this one (None: nothing is left out)."""
 
     url: str
     url_variable: str
