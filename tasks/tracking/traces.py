@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 TURN, THOUGHT, APPRAISAL = "turn", "thought", "appraisal"
 BETWEEN_TURNS_MS = 1000
-_MARK = "rlver."
+_DIALOGUE = "rlver.dialogue"
+_SEARCHED = ("policy", "persona_id", "hidden_need")  # in the metadata: a row each, with its indexes. The rest of a dialogue is an attribute
 
 
 def log_file(store: Store, path: Path, *, run: str | None, most: int | None) -> list[str]:
@@ -81,25 +82,24 @@ class _Said:
         return Trace(info=info, data=TraceData(spans=list(self._spans(info.trace_id))))
 
     def _metadata(self) -> dict[str, str]:
+        searched = {f"rlver.{name}": str(value) for name in _SEARCHED if (value := getattr(self.dialogue, name)) is not None}
+        return {**searched, "mlflow.trace.session": session_of(self.dialogue, self.origin)}
+
+    def _whole(self) -> dict[str, Any]:
         """What the whole dialogue has in common, as far as it is known, so that one trace says where it comes from."""
-        about = self.dialogue.model_dump(mode="json", exclude={"turns", "original", "failure", "simulator"}) | {"turn": self.number}
-        simulator = {f"simulator.{name}": value for name, value in self.dialogue.simulator.model_dump().items()}
-        known = {f"{_MARK}{name}": str(value) for name, value in {**about, **simulator}.items() if value is not None}
-        failure = {f"{_MARK}failure": self.dialogue.error[:1000]} if self.dialogue.error else {}
-        session = {"mlflow.trace.session": session_of(self.dialogue, self.origin)}
-        previews = {"mlflow.traceInputs": self.turn.user[:1000], "mlflow.traceOutputs": self.turn.assistant[:1000]}
-        return {**known, **failure, **session, **previews, f"{_MARK}transcript_md5": self.origin}
+        about = self.dialogue.model_dump(mode="json", exclude={"turns", "original"}, exclude_none=True)
+        return {_DIALOGUE: {**about, "turn": self.number, "transcript_md5": self.origin}}
 
     def _spans(self, trace: str) -> Iterator[Span]:
         chat = [{"role": "user", "content": self.turn.user}], [{"message": {"role": "assistant", "content": self.turn.assistant}}]
-        yield self._span(trace, 1, TURN, "AGENT", {"messages": chat[0]}, {"choices": chat[1]})
+        yield self._span(trace, 1, TURN, "AGENT", {"messages": chat[0]}, {"choices": chat[1]}, self._whole())
         if self.turn.think:
             yield self._span(trace, 2, THOUGHT, "LLM", None, self.turn.think)
         if self.turn.appraisal:
             felt = {"emotion": self.turn.emotion, "cue": self.turn.cue, **self.turn.appraisal.model_dump(mode="json")}
-            yield self._span(trace, 3, APPRAISAL, "EVALUATOR", {"reply": self.turn.assistant}, felt)
+            yield self._span(trace, 3, APPRAISAL, "EVALUATOR", None, felt)
 
-    def _span(self, trace: str, number: int, name: str, kind: str, inputs: Any, outputs: Any) -> Span:
+    def _span(self, trace: str, number: int, name: str, kind: str, inputs: Any, outputs: Any, others: Mapping[str, Any] = {}) -> Span:
         from mlflow.entities import Span
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
@@ -107,14 +107,15 @@ class _Said:
         def context(span: int) -> SpanContext:
             return SpanContext(self._identity(32), self._identity(15) * 16 + span, is_remote=False, trace_flags=TraceFlags(1))
 
-        values = {"traceRequestId": trace, "spanType": kind, "spanInputs": inputs, "spanOutputs": outputs}
+        own = {"traceRequestId": trace, "spanType": kind, "spanInputs": inputs, "spanOutputs": outputs}
+        values = {**{f"mlflow.{key}": value for key, value in own.items() if value is not None}, **others}
         at_ns = self.at_ms * 1_000_000
         return Span(
             ReadableSpan(
                 name=name,
                 context=context(number),
                 parent=context(1) if number > 1 else None,
-                attributes={f"mlflow.{key}": json.dumps(value, ensure_ascii=False) for key, value in values.items() if value is not None},
+                attributes={key: json.dumps(value, ensure_ascii=False) for key, value in values.items()},
                 start_time=at_ns,
                 end_time=at_ns,
                 status=Status(StatusCode.OK),
@@ -156,14 +157,11 @@ def in_order(session: Sequence[Trace]) -> list[Trace]:
 def dialogue_of(session: Sequence[Trace]) -> Dialogue | None:
     """The dialogue that `log_file` made these traces of; None for the traces of others."""
     ordered = in_order(session)
-    marks = ordered[-1].info.trace_metadata
-    if f"{_MARK}dialogue_id" not in marks:
+    whole = next((found for span in ordered[-1].data.spans if (found := span.get_attribute(_DIALOGUE))), None)
+    if whole is None:
         return None
-    about = {name.removeprefix(_MARK): value for name, value in marks.items() if name.startswith(_MARK)}
-    simulator = {name: about.pop(f"simulator.{name}") for name in ("kind", "difficulty", "version")}
-    for extra in ("turn", "transcript_md5"):
-        about.pop(extra)
-    return Dialogue.model_validate({**about, "simulator": simulator, "turns": [_turn_of(trace) for trace in ordered]})
+    about = {name: value for name, value in whole.items() if name not in ("turn", "transcript_md5")}
+    return Dialogue.model_validate({**about, "turns": [_turn_of(trace) for trace in ordered]})
 
 
 def _turn_of(trace: Trace) -> dict[str, Any]:

@@ -52,6 +52,8 @@ def test_a_dialogue_is_a_session_with_one_trace_a_turn_and_its_appraisal(tmp_pat
     (emotion,) = first.info.assessments
     assert (emotion.name, emotion.value) == ("emotion", 45) and emotion.rationale.startswith("+5: It greets me.")
     assert first.info.trace_metadata["rlver.hidden_need"] == "guidance"
+    assert len(first.info.trace_metadata) <= 8, "each is a row with three indexes"
+    assert not first.data.spans[2].inputs, "the reply stands in the span above it"
     assert dialogue_of(found[names[0]]) == said[0], "the whole dialogue can be read back"
 
 
