@@ -29,7 +29,7 @@ class Served:
         body = {"deployments": {"name": {"any_": [deployment]}}}
         (found,) = wait_for(lambda: self.client.post("/deployments/filter", json=body).json(), 120)
         run = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
-        return str(self.client.post(f"/deployments/{found['id']}/create_flow_run", json=run).raise_for_status().json()["id"])
+        return str(self._post(f"/deployments/{found['id']}/create_flow_run", run)["id"])
 
     def state(self, run: str) -> dict[str, Any]:
         return dict(self.client.get(f"/flow_runs/{run}").json()["state"])
@@ -46,9 +46,18 @@ class Served:
         wait_for(lambda: self.client.get(f"/flow_runs/{run}/input/{key}").is_success, 60)
         return state
 
+    def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """What the server answers, once its SQLite is not busy (503)."""
+
+        def answered() -> httpx.Response | None:
+            answer = self.client.post(path, json=body)
+            return None if answer.status_code == 503 else answer
+
+        return dict(wait_for(answered, 30).raise_for_status().json())
+
     def answer(self, run: str, **fields: Any) -> None:
-        answered = self.client.post(f"/flow_runs/{run}/resume", json={"run_input": fields})
-        assert answered.is_success and answered.json()["status"] == "ACCEPT", answered.text
+        answered = self._post(f"/flow_runs/{run}/resume", {"run_input": fields})
+        assert answered["status"] == "ACCEPT", answered
 
 
 @contextmanager
