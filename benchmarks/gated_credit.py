@@ -23,7 +23,7 @@ from rlver.components.policy.tiny.supporters import Move, SupportMoment, mixed
 from rlver.components.replay.reappraisal import replayed
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.advantages import turn_advantages
-from rlver.components.training.dialogue_trainer import emotions_before
+from rlver.components.training.dialogue_trainer import paid_before
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 
 RULES, USER, SUPPORTER = EmotionRules(), ScriptedSimulator("vanilla"), mixed(0.36)
@@ -49,7 +49,7 @@ def talk(persona: Persona, chance: float, seed: int) -> Rollout:
         emotion_final=held.emotion_final, stop_reason=StopReason.TURN_LIMIT, turns=tuple(asyncio.run(felt())),
     )  # fmt: skip
     broken = next((number for number, move in enumerate(held.moves) if move is SILENCE), None)
-    return Rollout(dialogue, (), (), (), (), (), (), malformed_turn=broken, cut_off=0)
+    return Rollout(dialogue, (), (), (), (), (), (), malformed_turn=broken, cut_off_turns=())
 
 
 def main() -> None:
@@ -62,9 +62,10 @@ def main() -> None:
     for chance in (0.0, 0.01, 0.03, 0.1):
         rollouts = [talk(persona, chance, seed) for persona in personas for seed in range(GROUP)]
         reward = torch.tensor([(one.dialogue.emotion_final or 0) / 100 if one.well_formed else 0.0 for one in rollouts])
-        spoken = ~emotions_before(rollouts, format_gate=False).isnan()
+        spoken = ~paid_before(rollouts, format_gate=False, cut_off_penalty=0.0).isnan()
         before, after = (
-            float(turn_advantages(reward, emotions_before(rollouts, gate), GROUP, "none")[spoken].square().mean()) for gate in (False, True)
+            float(turn_advantages(reward, paid_before(rollouts, gate, 0.0), GROUP, "none")[spoken].square().mean())
+            for gate in (False, True)
         )
         malformed = sum(not one.well_formed for one in rollouts) / len(rollouts)
         print(f"{chance:.0%} | {malformed:.0%} | {before:.4f} | {after:.4f} | {after / before:.2f}")

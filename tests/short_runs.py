@@ -37,7 +37,7 @@ GIVEN: dict[str, Any] = load_settings(Path(__file__).parents[1] / "params.yaml")
     include=set(UpdateParameters.__dataclass_fields__)
 )
 LIMITS = TrainingLimits(0.0, 1.0, 1.0, 0.05)
-PARAMETERS = UpdateParameters(**{**GIVEN, **SMALL, "dense": False, "format_gate": False, "most_tokens": 18})
+PARAMETERS = UpdateParameters(**{**GIVEN, **SMALL, "dense": False, "format_gate": False, "cut_off_penalty": 0.0, "most_tokens": 18})
 PERSONAS = {persona.persona_id: persona for persona in people()[0]}
 ORDER = list(PERSONAS)[:4]
 

@@ -44,11 +44,15 @@ class Rollout:
     logprob_T: tuple[float, ...]
     in_later_context_T: tuple[bool, ...]
     malformed_turn: int | None  # the first policy turn (from 0) without the format that was asked for; None: all have it
-    cut_off: int  # policy turns that ended at the limit of tokens
+    cut_off_turns: tuple[int, ...]  # policy turns (from 0) that ended at the limit of tokens
 
     @property
     def well_formed(self) -> bool:
         return self.malformed_turn is None
+
+    @property
+    def cut_off(self) -> int:
+        return len(self.cut_off_turns)
 
 
 async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy: Policy, rules: EmotionRules) -> Rollout:
@@ -60,7 +64,7 @@ async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy:
     turns: list[Turn] = []
     emotion = rules.start
     malformed_turn: int | None = None
-    cut_off = 0
+    cut_off_turns: list[int] = []
     reason: StopReason | None = None
     failure: str | None = None
     supporter = policy.session(job.dialogue_id, job.seed, job.persona.language)
@@ -68,7 +72,8 @@ async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy:
         user = await session.open()
         while reason is None:
             reply = await supporter.reply(user.text)
-            cut_off += reply.cut_off
+            if reply.cut_off:
+                cut_off_turns.append(len(turns))
             if malformed_turn is None and not reply.said.well_formed:
                 malformed_turn = len(turns)
             appraisal = await session.appraise(reply.said.reply)
@@ -109,7 +114,7 @@ async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy:
         error=failure,
         turns=tuple(turns),
     )
-    return Rollout(dialogue, *supporter.tokens, malformed_turn=malformed_turn, cut_off=cut_off)
+    return Rollout(dialogue, *supporter.tokens, malformed_turn=malformed_turn, cut_off_turns=tuple(cut_off_turns))
 
 
 class TooManyFailures(RuntimeError):

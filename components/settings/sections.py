@@ -148,6 +148,7 @@ class RewardSettings(Section):
     kind: Annotated[str, AfterValidator(REWARDS.check)] = Field(default="emotion", exclude_if=lambda kind: kind == "emotion")
     format_gate: bool
     dense: bool
+    cut_off_penalty: float = Field(ge=0, le=1)
 
 
 class TrainSettings(Section):

@@ -32,6 +32,7 @@ class UpdateParameters:
     gae_level: str  # ppo: token | turn
     dense: bool
     format_gate: bool
+    cut_off_penalty: float
     most_tokens: int  # that the policy can say in a dialogue: the constant of loss_type dr_grpo
     critic: str  # ppo: shared | separate
     critic_learning_rate: float
@@ -86,6 +87,7 @@ def build_trainer(
         **own,
         end_of_turn=tokenizer.eos_token_id,
         format_gate=parameters.format_gate,
+        cut_off_penalty=parameters.cut_off_penalty,
         score=score,
         rollouts=rollouts,
         model=model,

@@ -45,10 +45,18 @@ class DialogueTrainer(GRPOTrainer):
     configuration: type[GRPOConfig] = GRPOConfig  # what TRL's numbers are checked by
 
     def __init__(
-        self, *, end_of_turn: int, format_gate: bool, score: Callable[[Rollout], float | None], rollouts: Rollouts, **arguments: Any
+        self,
+        *,
+        end_of_turn: int,
+        format_gate: bool,
+        cut_off_penalty: float,
+        score: Callable[[Rollout], float | None],
+        rollouts: Rollouts,
+        **arguments: Any,
     ) -> None:
         self.end_of_turn = end_of_turn
         self.format_gate = format_gate  # a dialogue with a malformed turn is worth 0, whatever follows
+        self.cut_off_penalty = cut_off_penalty  # of the reward, for each turn that ended at the limit of tokens
         self.score = score
         self.make_rollouts = rollouts
         self.rollout_rows: list[dict[str, Any]] = []
@@ -118,9 +126,13 @@ class DialogueTrainer(GRPOTrainer):
         raise NotImplementedError
 
     def rewards(self) -> torch.Tensor:
-        """(D,) rewards of the last rollouts of all processes, NaN where a dialogue could not be scored."""
-        rewards = [self.score(rollout) for rollout in self.all_rollouts]
-        return torch.tensor([float("nan") if reward is None else reward for reward in rewards])
+        """(D,) rewards of the last rollouts of all processes, less what their cut-off turns cost; NaN where a dialogue could not be scored."""
+        counted = [(self.score(rollout), counted_cut_off(rollout, self.format_gate)) for rollout in self.all_rollouts]
+        return torch.tensor([float("nan") if reward is None else reward - self.cut_off_penalty * len(turns) for reward, turns in counted])
+
+    def paid_before(self) -> torch.Tensor:
+        """(D, K) what was paid before each turn of the last rollouts of all processes: see `paid_before`."""
+        return paid_before(self.all_rollouts, self.format_gate, self.cut_off_penalty)
 
     def over_processes(self, numbers: torch.Tensor) -> torch.Tensor:
         """The sum of each process's `numbers`."""
@@ -203,8 +215,8 @@ def _scores_by_turn(
     return {name: rows.put_back(score, input_ids.shape) for name, score in scores.items()}
 
 
-def emotions_before(rollouts: Sequence[Rollout], format_gate: bool) -> torch.Tensor:
-    """(D, K) emotion before each turn in 0..1, NaN where a dialogue had no such turn.
+def paid_before(rollouts: Sequence[Rollout], format_gate: bool, cut_off_penalty: float) -> torch.Tensor:
+    """(D, K) emotion in 0..1 before each turn, less what earlier cut-off turns cost; NaN where a dialogue had no such turn.
 
     With `format_gate` a dialogue is decided by its first malformed turn: later ones change nothing, so they count as turns that were not.
     """
@@ -214,9 +226,16 @@ def emotions_before(rollouts: Sequence[Rollout], format_gate: bool) -> torch.Ten
         emotion = rollout.dialogue.emotion_start
         last = rollout.malformed_turn if format_gate else None
         for turn_index, turn in enumerate(rollout.dialogue.turns[: None if last is None else last + 1]):
-            before[row, turn_index] = emotion / 100
+            cut_off = sum(one < turn_index for one in counted_cut_off(rollout, format_gate))
+            before[row, turn_index] = emotion / 100 - cut_off_penalty * cut_off
             emotion = turn.emotion if turn.emotion is not None else emotion
     return before
+
+
+def counted_cut_off(rollout: Rollout, format_gate: bool) -> list[int]:
+    """The turns (from 0) that ended at the limit of tokens; with `format_gate` none after the first malformed turn, which has decided."""
+    last = rollout.malformed_turn if format_gate and rollout.malformed_turn is not None else math.inf
+    return [turn for turn in rollout.cut_off_turns if turn <= last]
 
 
 def _trainable(rollout: Rollout) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlver.components.training.advantages import group_advantages, turn_advantages, zero_advantage_groups
-from rlver.components.training.dialogue_trainer import DialogueTrainer, emotions_before
+from rlver.components.training.dialogue_trainer import DialogueTrainer
 
 
 class DialogueGRPOTrainer(DialogueTrainer):
@@ -22,7 +22,7 @@ class DialogueGRPOTrainer(DialogueTrainer):
         super().__init__(**arguments)
 
     def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
-        reward_D, before_DK = self.rewards(), emotions_before(self.all_rollouts, self.format_gate)
+        reward_D, before_DK = self.rewards(), self.paid_before()
         if self.by_turn:
             turn_DK = turn_advantages(reward_D, before_DK, self.group_size, self.scale_rewards)
         else:

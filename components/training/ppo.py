@@ -18,7 +18,7 @@ from torch import nn
 from trl import GRPOConfig
 
 from rlver.components.training.advantages import gae, turn_rewards, whitened
-from rlver.components.training.dialogue_trainer import DialogueTrainer, TokenMasks, emotions_before
+from rlver.components.training.dialogue_trainer import DialogueTrainer, TokenMasks
 
 
 @dataclass
@@ -75,7 +75,7 @@ class DialoguePPOTrainer(DialogueTrainer):
     def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         ids, mask_DT = batch["completion_ids"], (batch["completion_mask"] * batch["tool_mask"]).cpu()
         value_DT = self._values(batch).cpu()
-        reward_D, before_DK = self.rewards()[self.own], emotions_before(self.all_rollouts[self.own], self.format_gate)
+        reward_D, before_DK = self.rewards()[self.own], self.paid_before()[self.own]
         scored_D = ~reward_D.isnan()
         reward_DK = turn_rewards(reward_D.nan_to_num(), before_DK, self.critic.dense)
         first_DT, last_DT = self._turn_edges(ids.shape[1])

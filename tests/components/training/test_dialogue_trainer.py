@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import FakeSimulator, FakeUser, a_dialogue
@@ -11,17 +12,47 @@ from short_runs import PARAMETERS, Run, prepared
 
 from rlver.components.domain.emotion import emotion_reward
 from rlver.components.rollout.episode import Rollout
-from rlver.components.training.dialogue_trainer import emotions_before
+from rlver.components.training.dialogue_trainer import paid_before
 from rlver.components.training.watch import TrainingLimits
 
 
 @pytest.mark.parametrize(("format_gate", "turns"), [(True, 2), (False, 3)])
 def test_what_follows_a_malformed_turn_is_no_turn_where_the_format_is_gated(format_gate: bool, turns: int) -> None:
     """Malformed in the second of three turns."""
-    rollout = Rollout(a_dialogue("d", [3, -4, 5]), (), (), (), (), (), (), malformed_turn=1, cut_off=0)
-    before = emotions_before([rollout], format_gate)
+    rollout = Rollout(a_dialogue("d", [3, -4, 5]), (), (), (), (), (), (), malformed_turn=1, cut_off_turns=())
+    before = paid_before([rollout], format_gate, 0.0)
     assert before[0, :turns].tolist() == pytest.approx([0.4, 0.43, 0.39][:turns])
     assert before[0, turns:].isnan().all()
+
+
+def _advantage_by_turn(batch: dict[str, Any], row: int) -> list[float]:
+    """That of all policy tokens of each turn; they must agree."""
+    learns = (batch["tool_mask"][row] * batch["completion_mask"][row]).bool()
+    found = []
+    for turn in range(3):
+        of_turn = batch["advantages"][row][learns & (batch["turn"][row] == turn)]
+        assert of_turn.max() - of_turn.min() < 1e-4
+        found.append(float(of_turn[0]))
+    return found
+
+
+@pytest.mark.parametrize("algorithm", ["grpo", "ppo"])
+def test_a_cut_off_turn_costs_the_policy_at_that_turn_and_no_later_one(tmp_path: Path, algorithm: str) -> None:
+    """Two users who rise alike; one of each pair of replies in the second turn is cut off."""
+    parameters = replace(PARAMETERS, steps=1, algorithm=algorithm, scale_rewards="none", cut_off_penalty=0.2, dense=algorithm == "ppo")
+    run = prepared(tmp_path, parameters, FakeSimulator(lambda persona, seed: FakeUser("U", [5, 5, 5])))
+    make = run.trainer.make_rollouts
+    run.trainer.make_rollouts = lambda names, step: [
+        replace(rollout, cut_off_turns=(1,) if index % 2 else ()) for index, rollout in enumerate(make(names, step))
+    ]
+    run.trainer.train()
+    batch = run.batches[0]
+    whole, cut = (_advantage_by_turn(batch, row) for row in (0, 1))
+    if algorithm == "grpo":
+        assert [one - other for one, other in zip(whole, cut, strict=True)] == pytest.approx([0.4, 0.4, 0.0], abs=1e-6)
+    else:
+        assert cut[0] < whole[0] - 0.1 and cut[1] < whole[1] - 0.1 and cut[2] == pytest.approx(whole[2], abs=1e-4)
+    assert run.trainer.rewards().tolist() == pytest.approx([0.55, 0.35, 0.55, 0.35])
 
 
 @pytest.mark.parametrize("credit", ["turn", "dialogue"])
@@ -39,16 +70,12 @@ def test_turns_after_a_malformed_one_earn_nothing_and_are_nobodys_baseline(tmp_p
     run.trainer.train()
     batch = run.batches[0]
 
-    def of_turn(row: int, turn: int) -> set[float]:
-        chosen = (batch["turn"][row] == turn) & batch["tool_mask"][row].bool() & batch["completion_mask"][row].bool()
-        return {round(value, 4) for value in batch["advantages"][row][chosen].tolist()}
-
     if credit == "turn":
         # to go from turn 1: .55 - .4 and 0 - .4; after it the other has nobody to be compared with but the other group's: the same
-        assert [of_turn(0, turn) for turn in range(3)] == [{0.55}, {0.0}, {0.0}]
-        assert [of_turn(1, turn) for turn in range(3)] == [{-0.55}, {0.0}, {0.0}]
+        assert _advantage_by_turn(batch, 0) == pytest.approx([0.55, 0, 0])
+        assert _advantage_by_turn(batch, 1) == pytest.approx([-0.55, 0, 0])
     else:
-        assert [of_turn(1, turn) for turn in range(3)] == [{-0.275}] * 3
+        assert _advantage_by_turn(batch, 1) == pytest.approx([-0.275] * 3, abs=1e-4)
 
 
 def test_what_sampler_and_trainer_differ_by_is_corrected(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.build import UpdateParameters
 from rlver.components.training.curves import CurveFile
-from rlver.components.training.dialogue_trainer import emotions_before
+from rlver.components.training.dialogue_trainer import paid_before
 from rlver.components.training.watch import TrainingDiverged, TrainingLimits, TrainingWatch, measure
 
 
@@ -257,7 +257,7 @@ def test_a_policy_that_says_one_thing_only_stops_the_run(tmp_path: Path) -> None
 
 def test_emotions_before_a_turn_are_those_after_the_one_before(whole: Run) -> None:
     rollouts = whole.rollouts[0]
-    before = emotions_before(rollouts, format_gate=True)
+    before = paid_before(rollouts, format_gate=True, cut_off_penalty=0.0)
     for row, rollout in enumerate(rollouts):
         after = [turn.emotion for turn in rollout.dialogue.turns]
         expected = [0.4, *((emotion or 0) / 100 for emotion in after[:-1])]

@@ -15,7 +15,7 @@ SERVES, MISSES, REPEATS = (Evidence(step="target", what=what) for what in ("serv
 
 
 def rollout(dialogue: Dialogue, well_formed: bool = True) -> Rollout:
-    return Rollout(dialogue, (), (), (), (), (), (), None if well_formed else 0, cut_off=0)
+    return Rollout(dialogue, (), (), (), (), (), (), None if well_formed else 0, cut_off_turns=())
 
 
 def cued(*turns: tuple[bool, Evidence | None]) -> Dialogue:

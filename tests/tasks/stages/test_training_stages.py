@@ -149,7 +149,7 @@ def test_a_dialogue_without_the_format_is_worth_nothing_to_a_thinking_policy(
     monkeypatch.setattr("rlver.components.training.build.build_trainer", build)
     with pytest.raises(Built):
         train.main(train_arguments("gate", "gate"))
-    malformed = Rollout(a_dialogue("d", [5, -3]), (), (), (), (), (), (), malformed_turn=0, cut_off=0)
+    malformed = Rollout(a_dialogue("d", [5, -3]), (), (), (), (), (), (), malformed_turn=0, cut_off_turns=())
     assert given["score"](malformed) == pytest.approx(worth)
 
 
