@@ -127,7 +127,15 @@ def ours(settings: Settings, model: Any, tokenizer: Any, order: list[str], side:
         include=set(UpdateParameters.__dataclass_fields__) - {"dense", "cut_off_penalty", "temperature", "seed", "steps"}
     )
     parameters = UpdateParameters(
-        **numbers, dense=False, format_gate=True, cut_off_penalty=0.0, most_tokens=640, temperature=1.0, seed=settings.seed, steps=steps
+        **numbers,
+        dense=False,
+        format_gate=True,
+        cut_off_penalty=0.0,
+        most_tokens=640,
+        temperature=1.0,
+        precision="float32",
+        seed=settings.seed,
+        steps=steps,
     )
     return build_trainer(model, tokenizer, order, replace(parameters, save_every=10**6), folder, _score, side.roll_out, [])
 

@@ -30,7 +30,7 @@ RULES = EmotionRules(max_turns=3)
 SPEAKING = Speaking("micro", thinking=False, strip_thoughts=False, max_reply_tokens=6, max_context_tokens=900)
 SMALL: dict[str, Any] = {
     "credit": "turn", "steps": 2, "personas_per_step": 2, "group_size": 2, "rows_per_forward": 2, "learning_rate": 1e-2, "warmup_steps": 0,
-    "scale_rewards": "batch", "updates_per_batch": 1, "save_every": 1, "temperature": 1.0, "seed": 3, "beta": 0.0, "loss_type": "grpo",
+    "scale_rewards": "batch", "updates_per_batch": 1, "save_every": 1, "temperature": 1.0, "precision": "float32", "seed": 3, "beta": 0.0, "loss_type": "grpo",
     "learning_rate_schedule": "constant", "max_grad_norm": 1.0,
 }  # fmt: skip
 GIVEN: dict[str, Any] = load_settings(Path(__file__).parents[1] / "params.yaml").train.model_dump(

@@ -20,6 +20,7 @@ import torch
 from rlver.components.domain.thinking import system_prompt
 from rlver.components.policy.attention import attention_for_training
 from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.precision import autocast
 
 WARMUP_STEPS = 50
 USER_WEIGHT = 0.1  # a user's token teaches what users sound like, but the policy never has to say it
@@ -84,6 +85,7 @@ def warm_start(
     max_seconds: float,
     seed: int,
     on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
+    precision: str = "float32",
 ) -> WarmStarted:
     """One pass over the lessons, one after the other, with AdamW and a cosine schedule.
 
@@ -103,7 +105,7 @@ def warm_start(
             continue
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(step, max(step / len(batches), elapsed))
-        with attention_for_training(model):
+        with attention_for_training(model), autocast(precision):
             loss = next_token_loss(model, batch)
             loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -145,6 +147,6 @@ def next_token_loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
     ids = torch.tensor([list(example.ids) + [pad] * (width - len(example.ids)) for example in batch], device=model.device)
     weight = torch.tensor([list(example.weights) + [0.0] * (width - len(example.ids)) for example in batch], device=model.device)[:, 1:]
     wanted = weight > 0  # the padding is on the right, where nothing that counts looks
-    logits = model.lm_head(model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][wanted])
+    logits = model.lm_head(model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][wanted]).float()
     losses = torch.nn.functional.cross_entropy(logits, ids[:, 1:][wanted], reduction="none")
     return (losses * weight[wanted]).sum() / weight.sum()

@@ -19,12 +19,14 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from rlver.components.policy.attention import GROUPED, RowCache, attention
+from rlver.components.policy.precision import Copy, computes_in_bfloat16
 from rlver.components.policy.sampler import Sample, SampleRequest
 
 READ_AT_ONCE = 32_768  # tokens of one forward pass, padding included: bounds its memory, whatever the number of dialogues
 _LARGE = 20_000_000  # parameters from which computing a finished row costs more than moving another to its place
 _MANY = 8192  # tokens of a vocabulary in which a token is searched by blocks
 _BLOCK = 256
+_NEAR = 0.02  # of the largest logit: what two ways to compute it may differ by
 _OTHERWISE = "sample with rollout.sampler: vllm, or serve it and name it openai:MODEL"
 
 
@@ -44,11 +46,18 @@ class TransformersSampler:
     top_p: float
     rows: int  # dialogues that can be open at once
     capacity: int  # tokens of one dialogue
+    precision: str = "float32"  # see precision.py
+    _copy: Copy | None = None
     _cache: RowCache | None = None
     _in_row: list[str | None] = field(default_factory=list)  # the dialogue in each row of the cache
     _read: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tokens of each dialogue that are in the cache
     _waiting: list[_Waiting] = field(default_factory=list)
     _worker: asyncio.Task[None] | None = None
+
+    @property
+    def _reads(self) -> Any:
+        """What is sampled with: the model, or its copy in bfloat16."""
+        return self.model if self._copy is None else self._copy.model
 
     @cached_property
     def _leave_at(self) -> float:
@@ -60,8 +69,12 @@ class TransformersSampler:
 
         Raises ValueError, the first time, for a model whose attention is not plain and full: its replies would be another model's.
         """
+        if self._copy is not None:
+            self._copy.refresh(self.model)
         if self._cache is None:
-            self._cache = RowCache(self.model, self.rows)
+            if computes_in_bfloat16(self.precision):
+                self._copy = Copy(self.model)
+            self._cache = RowCache(self._reads, self.rows)
             self._must_read_as_the_model_does()
         self._in_row = [None] * self.rows
         self._read.clear()
@@ -123,7 +136,7 @@ class TransformersSampler:
         finished = [False] * len(requests)
         live = list(range(len(requests)))  # requests in the forward pass, live[i] in row i; finished ones leave once they are many
         new_B = [list(ids) for ids in unread_B]
-        with attention(self.model, GROUPED), _without_dropout(self.model):
+        with attention(self._reads, GROUPED), _without_dropout(self._reads):
             for step in range(max(request.max_tokens for request in requests)):
                 parts = self._parts([new_B[index] for index in live])
                 logits_LV = torch.cat([self._forward(cache, live[part], part.start, new_B, length_B) for part in parts])
@@ -179,12 +192,12 @@ class TransformersSampler:
             whole_V = self.model(input_ids=torch.tensor([ids], device=self.model.device), use_cache=False).logits[0, -1].float()
             length = [0]
             try:
-                with attention(self.model, GROUPED):
+                with attention(self._reads, GROUPED), _without_dropout(self._reads):
                     self._forward(self._cache, [0], 0, [ids[:read]], length)
                     in_parts_V = self._forward(self._cache, [0], 0, [ids[read:]], length)[0].float()
             except (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
                 raise ValueError(f"{config.model_type}: cannot be sampled in this process ({_first_line(error)}); {_OTHERWISE}") from error
-        if whole_V.isfinite().all() and not torch.allclose(whole_V, in_parts_V, rtol=0.02, atol=0.02 * float(whole_V.abs().max())):
+        if whole_V.isfinite().all() and not torch.allclose(whole_V, in_parts_V, rtol=_NEAR, atol=_NEAR * float(whole_V.abs().max())):
             raise ValueError(f"{config.model_type}: its attention or its logits are not the plain ones this sampler computes; {_OTHERWISE}")
 
     @staticmethod
@@ -215,8 +228,10 @@ class TransformersSampler:
         cache.longest = max(length_B[index] for index in live)
         cache.make_room(cache.longest, self.capacity)
         seen_LQT = torch.arange(cache.longest, device=device)[None, None] <= position_LQ[:, :, None]
-        mask = torch.zeros(seen_LQT.shape, dtype=self.model.dtype, device=device).masked_fill_(~seen_LQT, torch.finfo(self.model.dtype).min)
-        hidden = self.model.model(
+        mask = torch.zeros(seen_LQT.shape, dtype=self._reads.dtype, device=device).masked_fill_(
+            ~seen_LQT, torch.finfo(self._reads.dtype).min
+        )
+        hidden = self._reads.model(
             input_ids=ids,
             attention_mask=mask[:, None],
             position_ids=position_LQ.clamp_max(self.capacity - 1),
@@ -224,7 +239,7 @@ class TransformersSampler:
             use_cache=True,
         ).last_hidden_state
         last = (count - 1).clamp_min(0)
-        logits: torch.Tensor = self.model.lm_head(hidden[torch.arange(len(live), device=device), last])
+        logits: torch.Tensor = self._reads.lm_head(hidden[torch.arange(len(live), device=device), last])
         return logits
 
 

@@ -127,6 +127,7 @@ class PolicySettings(Section):
     thoughts: Literal["keep", "strip"]
     temperature: float = Field(ge=0)
     top_p: float = Field(gt=0, le=1)
+    precision: Literal["float32", "native"]
     max_reply_tokens: int = Field(ge=1)
     max_context_tokens: int = Field(ge=64)
 

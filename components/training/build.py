@@ -15,6 +15,7 @@ from trl import GRPOConfig
 
 from rlver.components.domain.kinds import AlgorithmKind
 from rlver.components.domain.registry import ALGORITHMS
+from rlver.components.policy.precision import computes_in_bfloat16
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training import processes
 from rlver.components.training.dialogue_trainer import DialogueTrainer, Rollouts
@@ -55,6 +56,7 @@ class UpdateParameters:
     lora_rank: int
     gradient_checkpointing: bool
     temperature: float
+    precision: str
     save_every: int
     seed: int
     trained_layers: int = 0
@@ -134,7 +136,7 @@ def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoint
     config = kind(
         output_dir=str(checkpoints),
         use_cpu=not on_gpu,
-        bf16=on_gpu,
+        bf16=on_gpu or computes_in_bfloat16(parameters.precision),
         gradient_checkpointing=parameters.gradient_checkpointing,
         per_device_train_batch_size=parameters.rows_per_forward,
         gradient_accumulation_steps=forwards,

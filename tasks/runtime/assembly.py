@@ -90,7 +90,13 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
         simulator=simulator(settings, endpoint=connection),
         policy=TokenPolicy(
             sampler=TransformersSampler(
-                model, tokenizer.eos_token_id, policy.temperature, policy.top_p, rows=concurrency, capacity=policy.max_context_tokens
+                model,
+                tokenizer.eos_token_id,
+                policy.temperature,
+                policy.top_p,
+                rows=concurrency,
+                capacity=policy.max_context_tokens,
+                precision=policy.precision,
             ),
             chat=ChatFormat(tokenizer, system_prompt(policy.thinking), {"zh": system_prompt(policy.thinking, "zh")}),
             speaking=Speaking(

@@ -201,13 +201,15 @@ def _update_parameters(settings: Settings) -> UpdateParameters:
     turns = min(settings.train.max_turns or settings.simulator.max_turns, settings.simulator.max_turns)
     return UpdateParameters(
         **settings.train.model_dump(
-            include=set(UpdateParameters.__dataclass_fields__) - {"dense", "format_gate", "cut_off_penalty", "temperature", "seed", "own"}
+            include=set(UpdateParameters.__dataclass_fields__)
+            - {"dense", "format_gate", "cut_off_penalty", "temperature", "precision", "seed", "own"}
         ),
         dense=settings.reward.dense,
         format_gate=settings.gates_format,
         cut_off_penalty=settings.reward.cut_off_penalty,
         most_tokens=turns * settings.policy.max_reply_tokens,
         temperature=settings.policy.temperature,
+        precision=settings.policy.precision,
         seed=settings.seed,
         own=own_section(settings.train, settings.train.algorithm),
     )

@@ -47,7 +47,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"warm-up: step {step}/{steps}, loss {loss:.3f}", flush=True)
 
     before = held_out_loss()
-    done = warm_start(model, [lesson] * parameters.rounds, parameters.learning_rate, parameters.batch_tokens, 0.0, settings.seed, show)
+    done = warm_start(
+        model,
+        [lesson] * parameters.rounds,
+        parameters.learning_rate,
+        parameters.batch_tokens,
+        0.0,
+        settings.seed,
+        show,
+        settings.policy.precision,
+    )
     after = held_out_loss()
     print(f"warm-up: {len(lesson)} dialogues, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}", flush=True)
     save_policy(model, tokenizer, arguments.out)
