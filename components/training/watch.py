@@ -76,7 +76,7 @@ class TrainingLimits:
 class TrainingWatch(TrainerCallback):
     """Records every step, calls `check` every `evaluate_every` steps and at the end, stops a policy that is beyond its `limits`.
 
-    `measures` gives the measures of the last batch of rollouts, `check` those of the held-out personas.
+    `measures` gives the measures of the last batch of rollouts, `check` those of the held-out personas, `profile` what its time went into.
     """
 
     def __init__(
@@ -88,12 +88,14 @@ class TrainingWatch(TrainerCallback):
         evaluate_every: int,
         limits: TrainingLimits,
         show: Callable[[str], None],
+        profile: Callable[[], str] = lambda: "",
     ) -> None:
         self.steps, self.checks = steps, checks
         self.measures, self.check = measures, check
         self.evaluate_every = evaluate_every
         self.limits = limits
         self.show = show
+        self.profile = profile
         self._began = self._run_began = time.monotonic()
         self._first_step = 0
 
@@ -121,7 +123,7 @@ class TrainingWatch(TrainerCallback):
         self.show(
             f"step {state.global_step}/{state.max_steps}  emotion {row['emotion_mean']:.1f}  success {row['success_rate']:.0%}  "
             f"failure {row['failure_rate']:.0%}  {'' if math.isnan(right) else f'right act {right:.0%}  '}"
-            f"{row['seconds']:.1f} s  ETA {left / 60:.1f} min"
+            f"{row['seconds']:.1f} s{self.profile()}  ETA {left / 60:.1f} min"
         )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -10,6 +10,7 @@ import argparse
 import os
 import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -86,6 +87,7 @@ class TrainingDialogues:
     watched: Sequence[Persona]
     held_out: Path  # folder of the dialogues of each check, for whoever wants to hear another appraiser on them
     last: list[Rollout] = field(default_factory=list)  # of all processes
+    seconds: tuple[float, float] = (0.0, 0.0)  # of the last rollouts, and of them in the policy
 
     def __post_init__(self) -> None:
         parameters = self.settings.train
@@ -120,10 +122,18 @@ class TrainingDialogues:
             )
             for index, name in enumerate(persona_ids, first)
         ]
+        began, sampler = time.monotonic(), getattr(self.conversation.policy, "sampler", None)
+        busy = getattr(sampler, "busy_seconds", 0.0)
         self.last = processes.gathered(self._learned_from.hold(jobs))
+        self.seconds = (time.monotonic() - began, getattr(sampler, "busy_seconds", 0.0) - busy)
         check_failures(self.last, self.settings.rollout.max_failure_rate)
         self.curriculum.observe([rollout.dialogue for rollout in self.last])
         return list(self.last)
+
+    def profile(self) -> str:
+        """What the last step's rollouts took; the rest of a step is the update. Users talk beside the policy or between its batches."""
+        all_of_it, policy = self.seconds
+        return f" (policy {policy:.0f}, users {all_of_it - policy:.0f})" if policy else f" (rollouts {all_of_it:.0f})"
 
     def check(self, step: int) -> Mapping[str, float]:
         """Measures of one dialogue with each watched persona."""
@@ -231,6 +241,7 @@ def _watch(settings: Settings, dialogues: TrainingDialogues, steps: CurveFile, c
             settings.rollout.max_logprob_gap,
         ),
         show=dialogues.show,
+        profile=dialogues.profile,
     )
 
 

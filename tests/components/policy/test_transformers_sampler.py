@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from rlver.components.policy import transformers_sampler
+from rlver.components.policy.draw import draw
 from rlver.components.policy.sampler import Sample, SampleRequest
-from rlver.components.policy.transformers_sampler import TransformersSampler, draw
+from rlver.components.policy.transformers_sampler import TransformersSampler
 
 USER = (5, 6, 7, 8, 9, 10)
 

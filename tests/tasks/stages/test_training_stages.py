@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -99,7 +100,9 @@ def test_interrupted_training_goes_on_from_its_checkpoint_and_ends_in_the_same_w
         run_train("again")
     capsys.readouterr()
     assert run_train("again") == 0
-    assert "going on from step 1" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "going on from step 1" in said
+    assert re.search(r"^step 2/2 .* \d+\.\d s \(policy \d+, users \d+\)  ETA", said, re.MULTILINE), "what the time of a step went into"
     torch.testing.assert_close(weights(root / "models" / "again"), weights(root / "models" / "whole"), atol=1e-6, rtol=0)
     for name, steps in (("train", [1, 2]), ("evaluation", [0, 1, 2])):
         rows, expected = (CurveFile(root / "logs" / run / name).rows() for run in ("again", "whole"))
