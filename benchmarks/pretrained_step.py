@@ -5,7 +5,8 @@
 
 Rollouts: this project's sampler against transformers' own cached decoding (`generate` on the whole padded context at each turn). The user's words are
 random tokens of usual length, and no reply ends early, so both decode the same number of tokens. Update: forward and backward of the rows of one
-step, this project's log-probabilities of the policy's tokens against stock cross-entropy over all tokens; with all layers and with the upper ten.
+step, this project's log-probabilities of the policy's tokens against stock cross-entropy over all tokens; with all layers and with the upper ten. In
+float32, and in bfloat16 where the processor multiplies it itself (`policy.precision: native`).
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import Any
 import torch
 
 from rlver.components.policy.load import load_policy
+from rlver.components.policy.precision import Copy, autocast, computes_in_bfloat16
 from rlver.components.policy.sampler import SampleRequest
 from rlver.components.policy.transformers_sampler import TransformersSampler
 from rlver.components.training.build import train_upper_layers
 from rlver.components.training.token_scores import add_token_scores
 
 REPLY, USER, PROMPT = 40, 30, 60
+PRECISIONS = ("float32", "native") if computes_in_bfloat16("native") else ("float32",)
 NO_END = 49_151  # a token that is never sampled first: no reply ends before its limit
 
 
@@ -91,28 +94,47 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--dialogues", type=int, default=32)
     parser.add_argument("--turns", type=int, default=8)
     arguments = parser.parse_args(argv)
-    model, _ = load_policy(arguments.model)
-    model.eval()
     dialogues, turns = arguments.dialogues, arguments.turns
-    sampler = TransformersSampler(model, NO_END, 0.8, 1.0, dialogues, PROMPT + turns * (REPLY + USER))
-    sampler.start()
-    tokens = dialogues * turns * REPLY
-    ours = timed(lambda: asyncio.run(our_rollouts(sampler, dialogues, turns)))
-    stock = timed(lambda: stock_rollouts(model, dialogues, turns))
-    print(f"rollouts of {dialogues} dialogues x {turns} turns x {REPLY} tokens, {torch.get_num_threads()} threads, {model.dtype}")
-    print(f"  transformers' generate   {tokens / stock:7.0f} tokens/s  1.0 x")
-    print(f"  this project's sampler   {tokens / ours:7.0f} tokens/s  {stock / ours:.1f} x")
-    ids, mask = rows_of(min(8, dialogues), turns)
+    model, _ = load_policy(arguments.model)
+    rollouts(model, dialogues, turns)
+    updates(model, *rows_of(min(8, dialogues), turns))
+
+
+def rollouts(model: Any, dialogues: int, turns: int) -> None:
+    """The first line is what the others are compared with."""
+    model.eval()
+    tokens, took = dialogues * turns * REPLY, {}
+    for precision in PRECISIONS:
+        own = Copy(model).model if computes_in_bfloat16(precision) else model
+        took["transformers' generate", precision] = timed(lambda own=own: stock_rollouts(own, dialogues, turns))
+        sampler = TransformersSampler(model, NO_END, 0.8, 1.0, dialogues, PROMPT + turns * (REPLY + USER), precision)
+        sampler.start()
+        took["this project's sampler", precision] = timed(lambda sampler=sampler: asyncio.run(our_rollouts(sampler, dialogues, turns)))
+    show(f"rollouts of {dialogues} dialogues x {turns} turns x {REPLY} tokens, {torch.get_num_threads()} threads", tokens, took)
+
+
+def updates(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> None:
     model.train()
-    stock = timed(lambda: stock_update(model, ids, mask))
+    took = {}
+
+    def measure(name: str, update: Callable[[Any, torch.Tensor, torch.Tensor], None]) -> None:
+        for precision in PRECISIONS:
+            with autocast(precision):
+                took[name, precision] = timed(lambda: update(model, ids, mask))
+
+    measure("stock loss over all tokens", stock_update)
     add_token_scores(model, 0.8)
-    ours = timed(lambda: our_update(model, ids, mask))
+    measure("policy's tokens, all layers", our_update)
     train_upper_layers(model, 10)
-    upper = timed(lambda: our_update(model, ids, mask))
-    print(f"update of {len(ids)} dialogues of {ids.shape[1]} tokens")
-    print(f"  stock loss over all tokens    {ids.numel() / stock:7.0f} tokens/s  1.0 x")
-    print(f"  policy's tokens, all layers   {ids.numel() / ours:7.0f} tokens/s  {stock / ours:.1f} x")
-    print(f"  the same, upper ten layers    {ids.numel() / upper:7.0f} tokens/s  {stock / upper:.1f} x")
+    measure("the same, upper ten layers", our_update)
+    show(f"update of {len(ids)} dialogues of {ids.shape[1]} tokens", ids.numel(), took)
+
+
+def show(title: str, tokens: int, took: dict[tuple[str, str], float]) -> None:
+    print(title)
+    first = next(iter(took.values()))
+    for (name, precision), seconds in took.items():
+        print(f"  {name:28} {precision:8} {tokens / seconds:7.0f} tokens/s  {first / seconds:.1f} x")
 
 
 if __name__ == "__main__":
