@@ -1,0 +1,1 @@
+"""Are the replies still the language of the model they come from?"""

@@ -1,0 +1,60 @@
+"""`rlver fluency`: replies read by the model that a policy came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rlver.tasks.runtime.options import PARAMS, FiguresOut, Variant
+from rlver.tasks.runtime.options import ParamsAndOverlays as Params
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(fluency)
+
+
+def fluency(
+    transcripts: Annotated[list[Path], typer.Argument(help="Transcript files; the first is what the others are compared with.")],
+    model: Annotated[
+        str, typer.Option("--model", help="The model that reads them, before any training: a folder, a package or a hub name.")
+    ],
+    variant: Variant = None,
+    out: FiguresOut = None,
+    params: Params = PARAMS,
+) -> None:
+    """Bits a token of replies under an untrained model, what they repeat, and how many are said to several people word for word."""
+    from rlver.components.domain.files import write_json
+    from rlver.components.domain.thinking import system_prompt
+    from rlver.components.policy.load import load_policy
+    from rlver.components.rollout.transcripts import load_transcripts
+    from rlver.components.scoring.behaviour import behaviour, known
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.progress import counted
+    from rlver.tasks.studies.fluency.fluency import bits_of, bits_per_token, more_bits
+
+    settings = load_settings(params, variant)
+    samples, seed = settings.evaluation.bootstrap_samples, settings.seed
+    read_by, tokenizer = load_policy(model)
+    rows: dict[str, dict[str, Any]] = {}
+    base = None
+    for path in transcripts:
+        dialogues = load_transcripts(path)
+        bits = bits_of(read_by, tokenizer, system_prompt(settings.policy.thinking), counted(dialogues, path.name))
+        base = bits if base is None else base
+        measured = behaviour(dialogues, samples, seed)
+        rows[str(path)] = {
+            "bits_per_token": known(bits_per_token(bits, samples, seed)),
+            "more_than_first": known(more_bits(bits, base, samples, seed)),
+            **{name: measured[name] for name in ("repeated_runs", "stock_replies", "different_words")},
+        }
+    if out:
+        write_json(out, {"model": model, "transcripts": rows})
+    for path, row in rows.items():
+        typer.echo(path)
+        for name, value in row.items():
+            ends = value["ci95"]
+            typer.echo(
+                f"  {name:16} " + (f"{value['value']:.3f} [{ends['lo']:.3f}, {ends['hi']:.3f}]" if ends else f"– ({value['reason']})")
+            )

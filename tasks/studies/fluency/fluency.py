@@ -1,0 +1,73 @@
+"""How surprising replies are to a language model that was not trained on the reward, in bits a token.
+
+A policy that is rewarded for what an appraiser hears can drift into fluent nonsense or keywords; the model it came from then finds its replies
+unlikely. Each reply is read where it was said, after the dialogue so far, at temperature 1. Thoughts are left out, and so is the token that ends a
+reply, since replies that were cut off have none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from rlver.components.domain.transcript import Dialogue
+from rlver.components.policy.chat import ChatFormat
+from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, paired_mean, pooled_differences
+
+_BITS, _CHANGES = Interval(0.0, math.inf), Interval(-math.inf, math.inf)
+
+
+@torch.inference_mode()
+def reply_bits(model: Any, chat: ChatFormat, dialogue: Dialogue) -> list[tuple[float, int]]:
+    """(bits, tokens) of each reply, in order; empty replies are left out.
+
+    Raises ValueError for a dialogue that is longer than the model reads.
+    """
+    ids: list[int] = []
+    places: list[range] = []
+    for number, turn in enumerate(dialogue.turns):
+        ids += chat.user_turn(turn.user) if number else chat.start(turn.user)
+        said = chat.tokenizer(turn.assistant, add_special_tokens=False)["input_ids"]
+        places.append(range(len(ids), len(ids) + len(said)))
+        ids += [*said, chat.end_of_turn]
+    most = getattr(model.config, "max_position_embeddings", None)
+    if most is not None and len(ids) > most:
+        raise ValueError(f"dialogue {dialogue.dialogue_id} has {len(ids)} tokens, the model reads {most} at most; name another model")
+    hidden = model.model(input_ids=torch.tensor([ids], device=model.device), use_cache=False).last_hidden_state[0]
+    bits = []
+    for place in (place for place in places if place):
+        logprobs = model.lm_head(hidden[place.start - 1 : place.stop - 1]).float().log_softmax(dim=-1)
+        wanted = torch.tensor(ids[place.start : place.stop], device=model.device)
+        bits.append((-float(logprobs.gather(-1, wanted[:, None]).double().sum()) / math.log(2), len(place)))
+    return bits
+
+
+Bits = Mapping[str, Sequence[tuple[float, int]]]  # by persona: those of its replies
+
+
+def bits_of(model: Any, tokenizer: Any, system: str, dialogues: Sequence[Dialogue]) -> dict[str, list[tuple[float, int]]]:
+    """Those of all dialogues, by persona."""
+    chat = ChatFormat(tokenizer, system)
+    found: dict[str, list[tuple[float, int]]] = {}
+    for dialogue in dialogues:
+        found.setdefault(dialogue.persona_id, []).extend(reply_bits(model, chat, dialogue))
+    return found
+
+
+def bits_per_token(bits: Bits, samples: int, seed: int) -> Estimated:
+    """Mean over replies, intervals over personas. Raises ValueError where nothing was said."""
+    return cluster_bootstrap(_means(bits), samples, seed, _BITS)
+
+
+def more_bits(bits: Bits, base: Bits, samples: int, seed: int) -> Estimated:
+    """How many more than the replies of `base` to the same personas have. Raises ValueError where they share none."""
+    shared = bits.keys() & base.keys()
+    mine, theirs = ({name: values for name, values in _means(all_of).items() if name in shared} for all_of in (bits, base))
+    return paired_mean(pooled_differences(mine, theirs), samples, seed, _CHANGES)
+
+
+def _means(bits: Bits) -> dict[str, list[float]]:
+    return {name: [total / tokens for total, tokens in of] for name, of in bits.items()}
