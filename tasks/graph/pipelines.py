@@ -35,7 +35,8 @@ def ask_for(root: Path, names: Iterable[str]) -> None:
             before = _names(read_yaml(asked_for), offered.parent) if asked_for.is_file() else set()
             text = io.StringIO(_HEAD)
             text.seek(0, io.SEEK_END)
-            writer = YAML()
+            writer = YAML(typ="safe")
+            writer.default_flow_style = False
             writer.width = 10_000
             writer.dump(_part(read_yaml(offered), offered.parent, new | before), text)
             if not asked_for.is_file() or asked_for.read_text(encoding="utf-8") != text.getvalue():
@@ -51,7 +52,7 @@ def whole(repo: Repo) -> Index:
     replaced = {str(path.with_name(ASKED_FOR)) for path in offered}
     stages = [stage for stage in repo.index.stages if stage.path not in replaced]
     for path in offered:
-        stages.extend(ProjectFile(repo, str(path), verify=False).stages.values())
+        stages.extend(ProjectFile(repo, str(path), False).stages.values())
     return Index(repo, stages=stages)
 
 

@@ -71,11 +71,11 @@ def test_habits_of_english_words_are_not_judged_in_another_language(foreign: str
         Turn(user=f"{foreign}第{number}天我还是很难过，不知道该怎么跟她说这件事", assistant=f"我在听，第{number}天怎么样")
         for number in range(4)
     )
-    dialogues = [dialogue(persona, *turns) for persona in "abc"]
+    dialogues = [dialogue(persona, *turns) for persona in "abcde"]
     found = outcomes(dialogues, dialogues)
     assert found["unconfirmed_gain"] == "unknown"
     assert {found[measure.name] for measure in MEASURES if measure.reads_english} == {"unknown"}
-    assert found["stock_phrases"] == found["identical_replies"] == "alarm"  # the same to everybody, in any language
+    assert found["stock_phrases"] == found["identical_replies"] == "alarm"  # the same to all five, in any language
 
 
 def test_the_chance_elsewhere_counts_other_personas_not_other_dialogues() -> None:
