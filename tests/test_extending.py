@@ -48,6 +48,8 @@ def install(place: Path, version: str = "1.2") -> dict[str, Any]:
         name = text.partition("\n")[0].removeprefix("# ")
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text, encoding="utf-8")
+    (markup,) = blocks("html")
+    (place / markup.partition("\n")[0].removeprefix("{# ").removesuffix(" #}")).write_text(markup, encoding="utf-8")
     info = place / f"acme-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['project']['name']}\nVersion: {version}\n")
@@ -116,7 +118,7 @@ def test_a_workspace_depends_on_its_version(acme: Path) -> None:
 
 def test_no_example_is_longer_than_a_screen() -> None:
     examples = blocks("python")
-    assert len(examples) == 7
+    assert len(examples) == 8
     assert {text.partition("\n")[0]: text.count("\n") for text in examples if text.count("\n") > LONGEST} == {}
 
 
@@ -166,6 +168,17 @@ def test_its_appraiser_appraises_recordings_and_verify_follows(project: Path, ca
     assert rlver(["verify", "out.jsonl", "--personas", "train.jsonl"]) == 0
     assert "every emotion follows from its replies" in capsys.readouterr().out
     assert '"polite-1 (acme 1.2)"' in (project / "out.jsonl").read_text()
+
+
+def test_its_panel_stands_in_the_report_where_it_asks_and_only_with_something_to_show(project: Path, acme: Path) -> None:
+    dialogue = held(settings_of(project, "policy: {thinking: false}"))
+    loud = dialogue.model_copy(update={"turns": (dialogue.turns[0].model_copy(update={"assistant": "Oh! No!"}), *dialogue.turns[1:])})
+    for name, said in (("quiet", dialogue), ("loud", loud)):
+        write_jsonl(project / f"{name}.jsonl", [said.model_dump(mode="json")])
+        assert rlver(["report", f"{name}.jsonl", "-o", name]) == 0
+    assert "loud: 2 exclamation marks." in (page := (project / "loud" / "index.html").read_text())
+    assert page.index('id="results"') < page.index('id="loudness"') < page.index('id="needs"')
+    assert 'id="loudness"' not in (project / "quiet" / "index.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -188,9 +188,9 @@ def test_a_model_that_never_gets_it_right_ends_the_run_after_bounded_calls() -> 
     assert len(asyncio.run(run()).asked) == 2 * 4  # both scenarios, 1 + max_repairs times; no persona
 
 
-def test_empty_answers_are_the_endpoints_to_retry() -> None:
+def test_an_empty_answer_is_malformed_and_another_is_asked_for() -> None:
     written, server = write(MoodyAuthor({thing(0): [says("")]}))
-    assert written.report["answers"] == 18 and len(server.asked) == 19
+    assert written.report["answers"] == len(server.asked) == 19 and written.report["rejected"]["scenarios"] == {"malformed": 1}
 
 
 def test_a_longer_order_begins_with_the_shorter_and_pays_for_the_rest_only() -> None:

@@ -170,7 +170,7 @@ def test_the_command_asks_once_and_replays_without_a_server(
         assert main(command) == 0
         assert len([asked for asked in server.asked if asked.body]) == 4
     shown = capsys.readouterr().out
-    assert "| empathic_depth | 4.00 [4.00, 4.00] |" in shown and f"judged by {MODEL}" in shown
+    assert "| empathic_depth | 4.00 [2.32, 4.56] |" in shown and f"judged by {MODEL}" in shown
     written = (project / "judged.json").read_bytes()
     assert KEY.encode() not in written
 
@@ -191,5 +191,5 @@ def test_by_default_acts_are_counted_and_what_is_unknown_is_said(project: Path, 
     assert main(["portrait", "t.jsonl", "t.jsonl", "-o", "portraits.json"]) == 0
     shown = capsys.readouterr().out
     assert "| empathic_depth | – |" in shown and "–: no acts are known" in shown and "(empathic_depth, core_insight" in shown
-    assert "| reply_words | 1.00 [1.00, 1.00] |" in shown
+    assert "| reply_words | 1.00 [0.44, 1.56] |" in shown, "three equal personas are no certainty"
     assert set(json.loads((project / "portraits.json").read_text())) == {"t.jsonl"}
