@@ -73,7 +73,8 @@ def _logged(store: Store, run: str, file: File, record: StageRecord, log_models:
         store.client.log_model_artifacts(model.model_id, str(file.path), "artifacts/policy")
         with tempfile.TemporaryDirectory() as folder:
             save_without_weights(Path(folder) / "model", model.model_id, speaking(record.parameters, file.path.name))
-            _add_transformers(Path(folder) / "model", file.path)
+            if (file.path / "config.json").is_file():  # what transformers reads first; a model of another kind is one file, say
+                _add_transformers(Path(folder) / "model", file.path)
             store.client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
     return store.client.finalize_logged_model(model.model_id, "READY")
 

@@ -85,6 +85,22 @@ def test_the_same_weights_are_a_pipeline_of_transformers(logged: str, finished: 
     assert all(torch.equal(ours[name], value) for name, value in talker.model.state_dict().items() if name in ours) and ours
 
 
+def test_a_model_that_is_one_file_is_logged_without_the_pipeline_of_transformers(finished: Path, tracking_uri: str) -> None:
+    """Its run ends, too: what cannot be logged would leave it RUNNING for ever."""
+    import shutil
+
+    from mlflow import MlflowClient
+
+    shutil.rmtree(finished / "models/v")
+    (finished / "models/v").write_text("weights")
+    with MlflowRecorder(finished, tracking_uri, "full") as recorder:
+        run = recorder.record(records.read(finished, "train@v", LOCK))
+    found = MlflowClient(tracking_uri=tracking_uri).get_run(run).info
+    assert found.status == "FINISHED"
+    (card,) = finished.glob("mlartifacts/**/MLmodel")
+    assert "python_function:" in card.read_text() and "transformers_version" not in card.read_text()
+
+
 def expected(folder: Path, most: int) -> str:
     """The greedy reply of the same weights, by the project's own conversation format."""
     import torch
