@@ -42,6 +42,7 @@ class Store:
 def open_store(root: Path, uri: str) -> Store:
     """The experiment of the environment at `uri`, made if it is not there; of a local database, files lie in the project's mlartifacts/."""
     from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
 
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # every retry is a warning to it
@@ -51,7 +52,12 @@ def open_store(root: Path, uri: str) -> Store:
     found = client.get_experiment_by_name(experiment)
     if found is None:
         place = (root / "mlartifacts").resolve().as_uri() if uri.startswith("sqlite:") else None
-        return Store(client, client.create_experiment(experiment, artifact_location=place), uri)
+        try:
+            return Store(client, client.create_experiment(experiment, artifact_location=place), uri)
+        except MlflowException:
+            found = client.get_experiment_by_name(experiment)
+            if found is None:  # it failed for another reason than that somebody made it meanwhile
+                raise
     return Store(client, found.experiment_id, uri)
 
 

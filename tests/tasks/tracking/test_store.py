@@ -1,0 +1,38 @@
+"""The experiment in MLflow is made once, however many processes look for it at the same time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Experiment
+from mlflow.exceptions import MlflowException
+
+from rlver.tasks.tracking import EXPERIMENT
+from rlver.tasks.tracking.store import open_store
+
+
+def test_an_experiment_that_another_process_makes_meanwhile_is_used(
+    tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = MlflowClient.get_experiment_by_name
+    made: list[str] = []
+
+    def made_after_the_first_look(self: MlflowClient, name: str) -> Experiment | None:
+        found: Experiment | None = look(self, name)
+        if found is None:
+            made.append(str(self.create_experiment(name)))
+        return found
+
+    monkeypatch.setattr(MlflowClient, "get_experiment_by_name", made_after_the_first_look)
+    assert [open_store(tmp_path, tracking_uri).experiment] == made
+
+
+def test_an_experiment_that_cannot_be_made_is_an_error(tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: MlflowClient, name: str, **_: object) -> str:
+        raise MlflowException(f"no room for {name}")
+
+    monkeypatch.setattr(MlflowClient, "create_experiment", refuse)
+    with pytest.raises(MlflowException, match=f"no room for {EXPERIMENT}"):
+        open_store(tmp_path, tracking_uri)
