@@ -1,7 +1,4 @@
-"""The stages of the graph: one module is one DVC stage, run as `python -m rlver.tasks.runtime.stage.<name>`. No Prefect here.
-
-What a stage's calls to chat endpoints came to: a file under answers/, for trackers. No output of the stage, because the same results
-"""
+"""How the main of a stage is run, whichever it is: its errors as one line, its exit status, and what its calls to chat endpoints came to."""
 
 from __future__ import annotations
 

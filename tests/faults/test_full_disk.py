@@ -130,7 +130,7 @@ def whole(trained: Path) -> Path:
     for name, stage in AGAIN.items():
         made = f"made/{name}"
         copied = f"mkdir -p {Path(places[name]).parent} && cp {made}/*.json* {places[name]}" if name in places else "true"
-        done = inside(trained, f"mkdir -p {made} && $python -m rlver.tasks.runtime.stage.{stage.replace('disk/', f'{made}/')} && {copied}")
+        done = inside(trained, f"mkdir -p {made} && $python -m rlver.tasks.stages.{stage.replace('disk/', f'{made}/')} && {copied}")
         assert done.returncode == 0, done.stderr
     return trained
 
@@ -141,7 +141,7 @@ def whole(trained: Path) -> Path:
      ("report", "4k"), ("report", "200k"), ("report", "500k")],
 )  # fmt: skip
 def test_every_other_stage_on_a_full_disk_is_one_line_and_right_when_there_is_room(name: str, size: str, whole: Path) -> None:
-    stage = f"$python -m rlver.tasks.runtime.stage.{AGAIN[name]}"
+    stage = f"$python -m rlver.tasks.stages.{AGAIN[name]}"
     done = inside(
         whole,
         f"rm -rf disk plain && mkdir disk plain && mount -t tmpfs -o size={size} none disk && echo old > disk/old; {stage} >&2; echo status $?;"
