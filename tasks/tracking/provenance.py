@@ -71,6 +71,8 @@ class Provenance:
 
     def begins(self, stage: str) -> str | None:
         """A stage starts to work: it is watched from now on. Its MLflow run; None where the tracker does not answer."""
+        import mlflow  # noqa: F401  # the first time takes seconds, which are not the tracker's
+
         try:
             entry = self._recorder.begin(stage)
             self._watches[stage] = StageWatch(self._root, entry)

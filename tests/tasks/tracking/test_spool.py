@@ -126,7 +126,7 @@ def test_curves_are_followed_while_they_grow_and_are_there_once_in_the_end(tmp_p
 def test_a_tracker_that_hangs_slows_neither_the_training_nor_the_flow(
     toy: Path, impatient: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every request hangs for a minute. The flow's calls return at once, and the training's curve is written meanwhile."""
+    """Every request hangs for a minute. The flow waits once, for the stage's run, and never again; the training's curve is written meanwhile."""
     (toy / "dvc.lock").write_text("schema: '2.0'\nstages:\n  train@v: {cmd: x, outs: [{path: logs/v, md5: a}]}\n")
 
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
@@ -147,8 +147,8 @@ def test_a_tracker_that_hangs_slows_neither_the_training_nor_the_flow(
         assert asked.wait(timeout=60), "the tracker was asked, and hangs"
         entry = provenance._recorder.spool.entries()[-1]
         assert entry.end is not None and entry.end.status == "FINISHED", "it waits in the spool"
-        assert not caplog.messages, "and nobody has waited for it"
-    assert max(begun, written, ended) < 20, "whoever waits for the tracker waits a minute"
+        assert [one.startswith("train@v: MLflow did not answer within 10 s") for one in caplog.messages] == [True], "waited for once"
+    assert max(begun, written, ended) < 40, "whoever waits for the tracker waits a minute"
 
 
 @pytest.mark.slow
