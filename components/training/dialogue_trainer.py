@@ -3,8 +3,6 @@
 This file and its two kinds, grpo.py and ppo.py, are the only ones that touch TRL.
 TRL's `rollout_func` is the only hook that can express a user's turns. What is relied on is held by tests/components/training/test_trl_contract.py:
 prompts arrive already repeated, `env_mask` 1 means policy token, a reward of None is left out, `_compute_loss` takes advantages (B, T).
-
-Every turn of a dialogue as a row of its own, for policies whose earlier thoughts are not in their context any more.
 """
 
 from __future__ import annotations
@@ -24,9 +22,11 @@ from rlver.components.policy.policy_server import refuse_other_checkpoint
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.processes import rank
 from rlver.components.training.token_scores import TokenScores, add_token_scores
+from rlver.components.training.turn_rows import turn_rows
 
 # The persona ids of this process (already repeated per group) and the optimiser step -> the rollouts of all processes, in their order.
 Rollouts = Callable[[Sequence[str], int], list[Rollout]]
+ROUNDING = 1e-4  # nats: sampler and trainer that differ by less say the same
 MEANS_OVER_TOKENS = {"entropy", "kl", "clip_ratio/region_mean"}  # of what TRL logs of every forward pass
 
 
@@ -64,6 +64,7 @@ class DialogueTrainer(GRPOTrainer):
         self.own = slice(0)  # which of them are this process's
         self.token_masks = TokenMasks(*torch.zeros(3, 0, 0))  # of the rows TRL is about to ask the log-probabilities of
         self.log_probs = torch.zeros(0, 0)  # of the rows it asked last
+        self.sampled_log_probs: torch.Tensor | None = None  # of the rows in the loss, while the weights are those sampled from
         self.state_values: torch.Tensor | None = None  # of those rows, where there is a critic
         super().__init__(rollout_func=self._roll_out, reward_funcs=[_reward], **arguments)
         for model in (self.model, self.ref_model):
@@ -158,14 +159,21 @@ class DialogueTrainer(GRPOTrainer):
             tokens[row, : len(turn_T)] = turn_DK[row, turn_T] * torch.tensor(rollout.is_policy_T)
         return tokens
 
+    @property
+    def _is_as_sampled(self) -> bool:
+        """Whether the weights are still those that were sampled from."""
+        return bool(self.state.global_step % self.num_iterations == 0)
+
     def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         self.token_masks = TokenMasks(inputs["completion_mask"] * inputs["tool_mask"], inputs["turn"], inputs["stays"])
+        self.sampled_log_probs = inputs["old_per_token_logps"] if self._is_as_sampled else None
         loss: torch.Tensor = super()._compute_loss(model, inputs)  # type: ignore[no-untyped-call]
+        self.sampled_log_probs = None
         learns = self.token_masks.policy.bool()
         if not self.over_processes(learns.sum()):  # TRL's mean over no token is 0, which would pass for a policy without entropy
             for name in MEANS_OVER_TOKENS & self._metrics["train"].keys():
                 self._metrics["train"][name][-1] = math.nan
-        if self.state.global_step % self.num_iterations == 0:  # the weights are still those that were sampled from
+        if self._is_as_sampled:
             self.log_mean("logprob_gap", (self.log_probs - inputs["sampling_per_token_logps"]).abs()[learns])
         return loss * inputs["row_weight"][0] if self.loss_type == "grpo" else loss
 
@@ -197,6 +205,9 @@ class DialogueTrainer(GRPOTrainer):
                 scores.append(_scores(model, *tokens) if stays[part].all() else _scores_by_turn(model, *tokens, turn[part], stays[part]))
         score = {name: torch.cat([piece[name] for piece in scores])[:, -asked:] for name in scores[0]}
         self.log_probs, self.state_values = score["log_probs"].detach(), score.get("state_values")
+        if self.sampled_log_probs is not None:  # how rounding falls depends on which dialogues shared a batch: nothing is learned from it
+            near = (self.log_probs - self.sampled_log_probs).abs() < ROUNDING
+            self.sampled_log_probs.copy_(torch.where(near, self.log_probs, self.sampled_log_probs))
         return score["log_probs"], score["entropy"], None
 
 
@@ -245,45 +256,3 @@ def _trainable(rollout: Rollout) -> list[int]:
 
 def _reward(prompts: Any, completions: Any, emotion_reward: list[float | None], **_: Any) -> list[float | None]:
     return emotion_reward
-
-
-@dataclass(frozen=True)
-class TurnRows:
-    """input_ids, attention_mask and policy_mask (N, S), right-padded; `place` (N, S) says where in the flattened dialogues a token is."""
-
-    input_ids: torch.Tensor
-    attention_mask: torch.Tensor
-    policy_mask: torch.Tensor
-    place: torch.Tensor
-
-    def put_back(self, score_NS: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-        """Scores of tokens 1..S-1 of the rows, (N, S - 1), as scores (B, T) of the dialogues' tokens 0..T-1, given `shape` (B, T)."""
-        spoken = self.policy_mask[:, 1:].bool()
-        flat = score_NS.new_zeros(shape.numel()).index_put((self.place[:, 1:][spoken],), score_NS[spoken])
-        return flat.view(shape)
-
-
-def turn_rows(
-    input_ids: torch.Tensor, attention_mask: torch.Tensor, policy_mask: torch.Tensor, turn: torch.Tensor, stays: torch.Tensor
-) -> TurnRows:
-    """All arguments (B, T): a row for every turn the policy speaks in, made of that turn and of what stays of those before.
-
-    A dialogue without a policy token keeps a row, so that every process has something to differentiate.
-    """
-    width = input_ids.shape[1]
-    places, owns = [], []
-    for row in range(len(input_ids)):
-        real, spoken = attention_mask[row].bool(), policy_mask[row].bool()
-        for number in sorted(set(turn[row][spoken].tolist())) or [0]:
-            of_turn = real & ((turn[row] == number) | ((turn[row] < number) & stays[row].bool()))
-            place = of_turn.nonzero().flatten()
-            places.append(place + row * width)
-            owns.append((spoken & (turn[row] == number))[place])
-    place = pad_sequence(places, batch_first=True)
-    lengths = torch.tensor([len(one) for one in places], device=place.device)
-    return TurnRows(
-        input_ids=input_ids.flatten()[place],
-        attention_mask=(torch.arange(place.shape[1], device=place.device)[None] < lengths[:, None]).to(attention_mask.dtype),
-        policy_mask=pad_sequence(owns, batch_first=True).to(policy_mask.dtype),
-        place=place,
-    )
