@@ -163,19 +163,26 @@ def test_a_server_that_is_not_there_or_not_set_is_said_in_one_line(
     assert "is the server running, and is the address right?" in complaint(capsys, *command)
 
 
-def test_dialogues_that_do_not_fit_are_failures_and_too_many_leave_no_transcript(
+def test_dialogues_that_fill_the_context_end_there_and_those_that_never_fit_leave_no_transcript(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    taken = 4
+
     def forgetful(number: int, asked: Asked) -> Reply:
-        if asked.body and len(asked.body["messages"]) > 4:
+        if asked.body and len(asked.body["messages"]) > taken:
             return error(400, "This model's maximum context length is 100 tokens", "context_length_exceeded")
         return thinker(number, asked)
 
     monkeypatch.setenv("RLVER_POLICY_KEY", KEY)
     with serving_beside(forgetful) as server:
-        message = complaint(capsys, "converse", "--policy", f"vllm:{server.url}", "-o", "a.jsonl")
-    assert "8 of 8 dialogues failed (allowed: 5%)" in message and "turn 3" in message and "too long for" in message
-    assert not (project / "a.jsonl").exists()
+        assert main(["converse", "--policy", f"vllm:{server.url}", "-o", "full.jsonl"]) == 0
+        full = load_transcripts(project / "full.jsonl")
+        assert {(one.stop_reason, len(one.turns), one.emotion_final is None) for one in full} == {("context_full", 2, False)}
+        taken = 1
+        (project / "answers" / "policy.db").unlink(missing_ok=True)
+        message = complaint(capsys, "converse", "--policy", f"vllm:{server.url}", "-o", "never.jsonl")
+    assert "8 of 8 dialogues failed (allowed: 5%)" in message and "turn 1" in message and "too long for" in message
+    assert not (project / "never.jsonl").exists()
 
 
 def test_replies_that_were_cut_off_are_told(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

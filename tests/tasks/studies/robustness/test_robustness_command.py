@@ -25,12 +25,12 @@ COMMAND = ["robustness", "--policy", f"openai:{MODEL}", "-o", "metrics/v/robustn
 
 
 def knowing(number: int, asked: Asked) -> Reply:
-    """Serves a need that it was told of in the words of training; of a wordy user it hears too much."""
+    """Serves a need that it was told of in the words of training; requests of a wordy user are refused."""
     if not asked.body:
         return Reply(body=json.dumps({"data": [{"id": MODEL}]}).encode())
     heard = [message["content"] for message in asked.body["messages"] if message["role"] == "user"]
     if any("Where was I, right," in text for text in heard):
-        return error(400, "This model's maximum context length is 10 tokens")
+        return error(400, "a filter takes no stories")
     need = next((found for text in heard if (found := understood(text))), None)
     words = SERVING.get(need, [POLITE]) if need else [POLITE]
     return good(asked, text=words[len(heard) % len(words)])
@@ -128,7 +128,7 @@ def test_a_user_that_a_policy_cannot_talk_with_is_told_and_the_others_are_measur
     assert main([*COMMAND, "--shifts", "rambling,terse"]) == 1
     shown = capsys.readouterr().out
     assert re.search(
-        r"^Not measured: rambling-1: [5-8] of 8 dialogues failed \(allowed: 5%\): .*too long for 'org/knowing-1'", shown, re.MULTILINE
+        r"^Not measured: rambling-1: [5-8] of 8 dialogues failed \(allowed: 5%\): .*a filter takes no stories", shown, re.MULTILINE
     )
     assert "| terse-1 |" in shown and set(kept(project)) == {UNSHIFTED, "terse-1"}
     (policy,) = json.loads((project / "metrics" / "v" / "robustness.json").read_text())["policies"]
