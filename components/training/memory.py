@@ -90,8 +90,8 @@ BIASED = {"qwen2": True, "qwen3": False, "llama": False}
 def shape_of(config: Mapping[str, Any]) -> ModelShape:
     """The shape that a model's config.json describes. Raises ValueError for another kind than BIASED has: its sums would be wrong."""
     kind = config.get("model_type")
-    if kind not in BIASED:
-        raise ValueError(f"the memory of a {kind} model is not known, only that of {', '.join(BIASED)}")
+    if not isinstance(kind, str) or kind not in BIASED:
+        raise ValueError(f"the memory of a {str(kind)[:40]} model is not known, only that of {', '.join(BIASED)}")
 
     def size(name: str, otherwise: Any = None) -> int:
         value = config.get(name) or otherwise

@@ -89,9 +89,10 @@ def test_the_known_thinking_models_have_as_many_weights_as_the_library_gives_the
     assert shape_of(model.config.to_dict()) == KNOWN[name]
 
 
-def test_the_shape_of_another_kind_of_model_is_not_guessed() -> None:
-    with pytest.raises(ValueError, match="the memory of a gemma3 model is not known"):
-        shape_of({"model_type": "gemma3"})
+@pytest.mark.parametrize(("kind", "told"), [("gemma3", "gemma3"), ({"a": "qwen2"}, "{'a': 'qwen2'}"), (["qwen2"], r"\['qwen2'\]")])
+def test_the_shape_of_another_kind_of_model_is_not_guessed(kind: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=f"the memory of a {told} model is not known"):
+        shape_of({"model_type": kind})
 
 
 @pytest.mark.parametrize("tied", [True, False])
