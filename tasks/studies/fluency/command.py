@@ -51,8 +51,8 @@ def fluency(
         }
     if out:
         write_json(out, {"model": model, "transcripts": rows})
-    for path, row in rows.items():
-        typer.echo(path)
+    for name_of_file, row in rows.items():
+        typer.echo(name_of_file)
         for name, value in row.items():
             ends = value["ci95"]
             typer.echo(

@@ -8,7 +8,7 @@ reply, since replies that were cut off have none.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -48,7 +48,7 @@ def reply_bits(model: Any, chat: ChatFormat, dialogue: Dialogue) -> list[tuple[f
 Bits = Mapping[str, Sequence[tuple[float, int]]]  # by persona: those of its replies
 
 
-def bits_of(model: Any, tokenizer: Any, system: str, dialogues: Sequence[Dialogue]) -> dict[str, list[tuple[float, int]]]:
+def bits_of(model: Any, tokenizer: Any, system: str, dialogues: Iterable[Dialogue]) -> dict[str, list[tuple[float, int]]]:
     """Those of all dialogues, by persona."""
     chat = ChatFormat(tokenizer, system)
     found: dict[str, list[tuple[float, int]]] = {}
