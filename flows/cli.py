@@ -20,6 +20,7 @@ from rlver.components.domain.printable import one_line
 from rlver.components.domain.registry import STUDIES
 from rlver.flows.commands import (
     dialogues,
+    env,
     licences,
     mlflow,
     personas,
@@ -67,6 +68,7 @@ for commands in (workspace, pipeline, dialogues, scores, promotion, servers, upk
 app.add_typer(personas.app, name="personas")
 app.add_typer(serve.app, name="serve")
 app.add_typer(mlflow.app, name="mlflow")
+app.add_typer(env.app, name="env")
 for room in pkgutil.iter_modules(studies.__path__, f"{studies.__name__}."):
     if find_spec(f"{room.name}.command"):  # a study mounts its commands itself
         import_module(f"{room.name}.command").register(app)

@@ -1,0 +1,103 @@
+"""`rlver env serve`: the simulated users for anybody's trainer, until Ctrl-C.
+
+OpenEnv has an environment of its own (docs/adapters.md): its needs and ours do not fit into one lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Simulator
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.components.users.together import put_together
+from rlver.tasks.runtime import environment
+
+if TYPE_CHECKING:
+    from rlver.tasks.runtime.connections import Connection
+
+SESSIONS = 64
+LOOPBACK = ("127.0.0.1", "localhost")
+REWARDS = ("change", "final")
+TRAIN_PERSONAS = Path("data/personas/train.jsonl")
+
+
+def serve(
+    settings: Settings, personas: Path | None, port: int, sessions: int, reward: str, thinking: bool, web: bool, say: Callable[[str], None]
+) -> None:
+    """Serve OpenEnv on this machine's loopback. Raises ValueError where openenv is not installed."""
+    connection, chosen = _connection(settings), people(personas, settings)
+    served = _application(settings, chosen, connection, sessions, reward, thinking, web)
+
+    async def run() -> None:
+        import uvicorn
+
+        async with connection or nullcontext():
+            await uvicorn.Server(uvicorn.Config(served, host=LOOPBACK[0], port=port, log_level="warning")).serve()
+
+    say(f"{len(chosen)} users at http://{LOOPBACK[0]}:{port}" + (" (page: /web)" if web else "") + "; Ctrl-C stops.")
+    asyncio.run(run())
+
+
+def app() -> Any:
+    """The application as the project's settings have it, for `uvicorn --factory`. Users who are language models need `serve`."""
+    settings = load_settings(environment.project_root() / "params.yaml")
+    if settings.simulator.models:
+        raise ValueError("users who are language models need a connection: start them with `rlver env serve`")
+    return _application(settings, people(None, settings), None, SESSIONS, REWARDS[0], thinking=False, web=False)
+
+
+def _application(
+    settings: Settings, chosen: list[Persona], connection: Connection | None, sessions: int, reward: str, thinking: bool, web: bool
+) -> Any:
+    if reward not in REWARDS:
+        raise ValueError(f"unknown reward {reward!r}: choose {' or '.join(REWARDS)}")
+    try:
+        from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+        from rlver.components.adapters import openenv
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"there is no {error.name}: pip install openenv==0.10.0 into an environment of its own (docs/adapters.md)"
+        ) from error
+    offered = openenv.Offered(
+        personas={one.persona_id: one for one in chosen},
+        simulator_of=lambda difficulty: user(settings, difficulty, connection),
+        rules=settings.simulator.rules,
+        seed=settings.seed,
+        reward="change" if reward == "change" else "final",
+        thinking=thinking,
+    )
+    made: Any = openenv.server(offered, sessions, web)
+    made.add_middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK))  # a page of another name cannot reach it
+    return made
+
+
+def user(settings: Settings, difficulty: str | None = None, connection: Connection | None = None) -> Simulator:
+    """The user of the settings, or one of another difficulty; as in tasks/runtime/assembly.py, which needs the extra train."""
+    return put_together(settings.simulator.parts, lambda name: settings.simulator.wanted(name, difficulty, connection))
+
+
+def _connection(settings: Settings) -> Connection | None:
+    if not settings.simulator.models:
+        return None
+    from rlver.tasks.runtime.assembly import user_connection
+
+    return user_connection(settings)
+
+
+def people(file: Path | None, settings: Settings) -> list[Persona]:
+    """The personas of a file, else of the project's training split, else of the library."""
+    file = TRAIN_PERSONAS if file is None and TRAIN_PERSONAS.is_file() else file
+    if file is not None:
+        from rlver.components.personas.schema import validate_file
+
+        return list(validate_file(file))
+    from rlver.components.personas.generator import compose_personas
+    from rlver.components.personas.library import load_library
+
+    return list(compose_personas(load_library(), settings.seed, settings.personas.train, settings.personas.test)[0])
