@@ -42,6 +42,7 @@ BREAKS_OFF = -4
 _FINISHED = re.compile(r"[.!?\u2026:;)\]\"'\u201d\u2019*~]\s*$|[^\w\s,]\s*$")
 _NEEDS_ANOTHER = frozenset({"a", "an", "the", "and", "or", "but", "of", "as", "i", "your", "my", "i'd", "you'd", "was", "were", "they"})
 _NEW_SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
+_LONG_SENTENCE = 16  # words
 _LEAST = 0.2  # points; what moves less is no reason
 _SOME = 0.15  # probability below which an act is not spoken of
 
@@ -185,7 +186,8 @@ def breaks_off(reply: str) -> bool:
         return False
     if text.endswith(",") or text.split()[-1].lower() in _NEEDS_ANOTHER:
         return True
-    return text[0].isupper() and bool(_NEW_SENTENCE.search(text))
+    one_long_sentence = len(text.split()) >= _LONG_SENTENCE and not re.search(r"[.!?]", text)
+    return text[0].isupper() and (one_long_sentence or bool(_NEW_SENTENCE.search(text)))
 
 
 def _again(before: Sequence[Heard], now: Heard, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:

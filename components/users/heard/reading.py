@@ -66,7 +66,7 @@ class Reader:
         self._nets = int(json.loads(_metadata(heads)["nets"]))
         self._alone, self._paired = Encoder(weights), Encoder(weights, self._tensors)
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
-        self.version = f"heard-2 {MINILM.inside['model.safetensors'][:8]} {hashlib.sha256(content).hexdigest()[:8]}"
+        self.version = f"heard-3 {MINILM.inside['model.safetensors'][:8]} {hashlib.sha256(content).hexdigest()[:8]}"
 
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str = "") -> Heard:

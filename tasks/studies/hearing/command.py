@@ -77,12 +77,16 @@ def fit(
     from rlver.components.domain.packages import MINILM, fetched
     from rlver.tasks.studies.hearing.fit import fit as fit_reader
     from rlver.tasks.studies.hearing.labels import labelled
+    from rlver.tasks.studies.hearing.nonsense import made
 
     rows = labelled()
     used = [row for row in rows if row.is_for_fitting]
-    typer.echo(f"reading {len(used)} replies; {len(rows) - len(used)} are kept for tests", err=True)
-    fit_reader(fetched(MINILM), used, out, seed, lambda line: typer.echo(line, err=True))
-    typer.echo(f"{out}: fitted to {len(used)} replies in {len({row.style for row in used})} styles, seed {seed}")
+    mixed = made(used, seed)
+    typer.echo(f"reading {len(used)} replies and {len(mixed)} made of them; {len(rows) - len(used)} are kept for tests", err=True)
+    fit_reader(fetched(MINILM), [*used, *mixed], out, seed, lambda line: typer.echo(line, err=True))
+    typer.echo(
+        f"{out}: fitted to {len(used)} replies in {len({row.style for row in used})} styles and {len(mixed)} of nonsense, seed {seed}"
+    )
 
 
 def say(

@@ -28,6 +28,7 @@ from rlver.tasks.studies.hearing import labels
 from rlver.tasks.studies.hearing.agreement import Agreement, OfValue, Twice, mean_kappa, of_acts, of_qualities, of_value
 from rlver.tasks.studies.hearing.figures import Group, Taken, by_trap, by_value, calibration, expected_calibration_error, group, order
 from rlver.tasks.studies.hearing.listening import Listening
+from rlver.tasks.studies.hearing.nonsense import made
 from rlver.tasks.studies.hearing.supporters import Earned
 
 _SHOWN = 0.15  # the least probability of an act that `say` shows
@@ -52,6 +53,12 @@ def figures_report(groups: dict[str, list[ReplyWithActs]], listening: Listening,
         _groups("need", list(_served(apart, listening, samples, seed))),
     ]
     parts += ["How the hard cases are taken, by trap", _groups("trap", by_trap(taken, samples, seed))]
+    mixed = [Taken(row.user, row.value, listening.change(row)) for row in made(apart, seed, share=1.0)]
+    if mixed:
+        parts += [
+            "How nonsense is taken that was made of these replies",
+            _groups("replies", [group("their words mixed", mixed, samples, seed)]),
+        ]
     return "\n\n".join(parts)
 
 

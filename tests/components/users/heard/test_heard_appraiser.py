@@ -188,7 +188,8 @@ def test_its_kind_is_found_by_name_without_torch() -> None:
     [
         ("You paid for it. And then you went and", True),
         ("I think that the whole of it was never yours to carry and", True),
-        ("I think that the whole of it, from the first day on to the last one, was never yours to carry", False),
+        ("I think that the whole of it, from the first day on to the last one, was never yours to carry", True),
+        ("i think that the whole of it, from the first day on to the last one, was never yours to carry", False),
         ("u should just text her tbh", False),
         ("ok but who said that", False),
         ("That was hard. I mean it!", False),
