@@ -15,9 +15,9 @@ def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterabl
     """The part of the plan that was asked for, in plan order.
 
     `only` takes stage names (`train@grpo-think`) or the name before the @ (`train`) and selects exactly those. `variants` alone selects
-    the stages of those variants and all that they need; together with `only` it narrows it. A variant that has the name of a pipeline's
-    folder stands for the whole pipeline, its report included; ALL stands for every variant but those of BY_NAME. Raises GraphError for an
-    unknown name.
+    the stages of those variants and all that they need; together with `only` it narrows it to them and what they share. A variant that has
+    the name of a pipeline's folder stands for the whole pipeline, its report included; ALL stands for every variant but those of BY_NAME.
+    Raises GraphError for an unknown name.
     """
     wanted, of_variants = set(only or ()), set(variants or ())
     if ALL in of_variants:
@@ -27,10 +27,12 @@ def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterabl
     chosen = [step for step in steps if not wanted or step.name in wanted or step.group in wanted]
     if of_variants:
         whole = {f"{variant}/{PIPELINE}" for variant in of_variants}
-        chosen = [step for step in chosen if step.variant in of_variants or step.pipeline in whole or (wanted and step.variant is None)]
-        if not wanted:
-            names = {step.name for step in chosen}.union(*(step.needs for step in chosen))
-            chosen = [step for step in steps if step.name in names]
+        theirs = [step for step in steps if step.variant in of_variants or step.pipeline in whole]
+        names, pipelines = set(with_needs(theirs)), {step.pipeline for step in theirs}
+        if wanted:  # what they share in their pipelines, such as a report, needs no mention
+            shared = [step for step in steps if step.variant is None and (step.name in names or step.pipeline in pipelines)]
+            names = {step.name for step in (*theirs, *shared)}
+        chosen = [step for step in chosen if step.name in names]
     if not chosen:
         raise GraphError(f"no stage of {', '.join(sorted(wanted))} belongs to {', '.join(sorted(of_variants))}")
     return chosen

@@ -40,6 +40,11 @@ def test_one_of_those_compared_brings_only_what_it_needs(plan: list[dvc.Stage]) 
     assert own(selection.select(plan, ["train"], ["pretrained"])) == ["train@pretrained"]
 
 
+def test_a_stage_that_other_pipelines_have_too_is_this_ones(plan: list[dvc.Stage]) -> None:
+    assert [step.name for step in selection.select(plan, ["base", "report"], ["pretrained"])] == [f"{PIPELINE}base", f"{PIPELINE}report"]
+    assert [step.name for step in selection.select(plan, ["base", "report"], ["grpo-think"])] == ["base", "report"]
+
+
 def test_it_is_part_of_no_other_run(plan: list[dvc.Stage]) -> None:
     assert not [step for step in dvc.plan(ROOT) if step.pipeline == selection.PRETRAINED], "`rlver run`, `dvc repro`"
     assert not [step for step in selection.select(plan, None, [selection.ALL]) if step.pipeline == selection.PRETRAINED]
