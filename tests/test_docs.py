@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,13 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(repo
 def test_the_tour_is_made_of_commands_with_their_output(repository_root: Path) -> None:
     tour = section(repository_root / "docs" / "tutorial.md", "The five-minute tour")
     assert len(shell_blocks(tour)) == tour.count("```text\n") >= 4
+
+
+def test_the_citation_is_of_this_version_and_the_reference_number_is_the_front_pages(repository_root: Path) -> None:
+    citation = YAML(typ="safe").load(repository_root / "CITATION.cff")
+    project = tomllib.loads((repository_root / "pyproject.toml").read_text())["project"]
+    assert (citation["cff-version"], citation["version"], citation["license"]) == ("1.2.0", project["version"], project["license"])
+    number = re.search(r"> \*\*(\d+\.\d \[\d+\.\d, \d+\.\d\])\*\*", (repository_root / "docs" / "any-model.md").read_text())
+    assert number, "the page to cite from names no reference number"
+    for page in ("README.md", "docs/results.md"):
+        assert number[1] in (repository_root / page).read_text(), page

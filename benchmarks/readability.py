@@ -1,0 +1,74 @@
+"""How hard the pages are to read: mean words a sentence and the share of sentences above 30 words, page by page.
+
+    python -m benchmarks.readability [PAGE…]
+
+Counted is running text: paragraphs, list items and quotations. Left out are code, tables and headings, which are no sentences. A colon or a
+semicolon ends no sentence, so splitting by punctuation alone gains nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+LONG = 30  # words
+MOST_MEAN, MOST_LONG_SHARE = 15.0, 0.03
+# Abbreviations whose full stop ends nothing.
+_NO_END = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|al)\.")
+
+
+class Readability(NamedTuple):
+    sentences: int
+    mean_words: float
+    long_share: float
+
+    @property
+    def is_plain(self) -> bool:
+        return self.mean_words <= MOST_MEAN and self.long_share <= MOST_LONG_SHARE
+
+
+def sentences(markdown: str) -> list[str]:
+    """The sentences of a page's running text, code spans and links read as the words that a reader sees."""
+    text = re.sub(r"^(```|~~~)[^\n]*\n.*?^\1[^\n]*$", "", markdown, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^\$\$.*?\$\$$", "", text, flags=re.DOTALL | re.MULTILINE)
+    kept = [line for line in text.splitlines() if not re.match(r"\s*(\||#|!\[|<)", line)]
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", "\n".join(kept))
+    found = []
+    for block in blocks:
+        words = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", block)
+        words = re.sub(r"`[^`]*`", lambda code: code[0].replace(".", "·").replace("?", ""), words)
+        words = re.sub(r"^\s*(?:[-*]|\d+\.|>) ?", "", words, flags=re.MULTILINE)
+        words = _NO_END.sub(r"\1", re.sub(r"[*_`]", "", words))
+        found += [part.strip() for part in re.split(r"(?<=[.!?])[)\"”]?\s+", " ".join(words.split())) if re.search(r"[A-Za-z]", part)]
+    return found
+
+
+def readability(markdown: str) -> Readability:
+    """Raises ValueError for a page without a sentence."""
+    lengths = [len([word for word in sentence.split() if re.search(r"\w", word)]) for sentence in sentences(markdown)]
+    if not lengths:
+        raise ValueError("expected a page with sentences, got none")
+    return Readability(len(lengths), sum(lengths) / len(lengths), sum(length > LONG for length in lengths) / len(lengths))
+
+
+def pages(root: Path) -> list[Path]:
+    """The pages that this is asked of: the front page, the examples and docs/ without the experiment log."""
+    found = [root / "README.md", root / "examples" / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    return [page for page in found if page.name != "log.md"]
+
+
+def main(arguments: list[str]) -> None:
+    chosen = [Path(name) for name in arguments] or pages(ROOT)
+    print(f"{'page':34} {'words':>6} {'sentences':>9} {'mean':>6} {'above 30':>8}")
+    for page in chosen:
+        text = page.read_text(encoding="utf-8")
+        found = readability(text)
+        mark = "" if found.is_plain else "  hard"
+        print(f"{page.name:34} {len(text.split()):6} {found.sentences:9} {found.mean_words:6.1f} {found.long_share:8.1%}{mark}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
