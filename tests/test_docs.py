@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 import sys
@@ -145,3 +146,16 @@ def test_the_citation_is_of_this_version_and_the_reference_number_is_the_front_p
     assert number, "the page to cite from names no reference number"
     for page in ("README.md", "docs/results.md"):
         assert number[1] in (repository_root / page).read_text(), page
+
+
+def test_every_message_of_the_troubleshooting_page_is_in_the_code(repository_root: Path) -> None:
+    """`…` stands for what the program fills in; each piece between must be part of one text of the code."""
+    sources = [path for layer in ("components", "tasks", "flows") for path in (repository_root / layer).rglob("*.py")]
+    nodes = [node for path in sources for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    texts = "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    texts += (repository_root / ".ci" / "setup").read_text()
+    page = (repository_root / "docs" / "troubleshooting.md").read_text(encoding="utf-8").partition("\n## After a crash")[0]
+    messages = re.findall(r"^\| `([^`]+)` \|", page, flags=re.MULTILINE)
+    assert len(messages) > 50
+    gone = [message for message in messages if not all(piece.strip() in texts for piece in message.split("…"))]
+    assert not gone, "\n".join(gone)
