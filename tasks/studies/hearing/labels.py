@@ -16,7 +16,7 @@ from rlver.components.domain.files import BadFile
 from rlver.components.users.heard.reading import ACTS
 
 FOLDER = Path(__file__).with_name("labels")
-UNFITTED_STYLES = ("elderly", "plain", "careful")  # whole styles that no head has seen
+UNFITTED_STYLES = ("elderly", "sense", "plain", "careful")  # whole styles that no head has seen
 TRAPS = frozenset(
     [
         "parrot",
