@@ -3,7 +3,7 @@
     python -m benchmarks.report_size [--folder DIR]      # bars: under 15 MB, open in under 2 s
 
 Messages, thoughts and replies are as long as in the tiny world, and no two are the same: words are drawn at random, as frequent as words are
-(Zipf), which compresses several times worse than language; the user's reasons repeat, as a scripted user's do. (An LLM's reasons do not: see docs/report.md for recordings.) "Open" is until
+(Zipf), which compresses several times worse than language; the user's reasons repeat, as a scripted user's do. (An LLM's reasons do not: see docs/evaluation.md for recordings.) "Open" is until
 all dialogues are listed and the first one can be read, not just until something is painted; CPU seconds are those of the page's thread.
 """
 
