@@ -116,5 +116,5 @@ def test_plain_chat_traces_of_anybody_are_appraised_anew(tmp_path: Path, store: 
     assert any(name.startswith("strategy/") for name in informed)
     named: dict[str, Any] = {}
     monkeypatch.chdir(PARAMS.parent)
-    exec(re.findall(r"```python\n(.*?)```", (PARAMS.parent / "docs" / "operations.md").read_text(), flags=re.DOTALL)[0], named)
+    exec(re.findall(r"```python\n(.*?)```", (PARAMS.parent / "docs" / "mlflow.md").read_text(), flags=re.DOTALL)[0], named)
     assert 0 <= named["result"].metrics["final_emotion/mean"] <= 100, "and the guide's own lines do it blindly"
