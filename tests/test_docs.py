@@ -182,3 +182,31 @@ def test_readability_counts_what_a_reader_reads() -> None:
     assert not readability("word " * 31 + ".").is_plain
     with pytest.raises(ValueError, match="got none"):
         readability("# Title\n")
+
+
+def test_each_figure_stands_on_one_page(repository_root: Path) -> None:
+    """Figures with their intervals. Only the reference number is told again: on the front page and on the page to cite from.
+
+    Left out are the pages that count a few labelled replies: 3 of 3 is the same share on each of them.
+    """
+    figure = re.compile(r"[−+]?\d*\.\d+ \[[−+-]?\d*\.\d+, [−+-]?\d*\.\d+\]")
+    labelled = {"act-detector.md", "special-users.md", "hearing.md"}
+    told = {
+        page.name if page.parent.name == "docs" else page.relative_to(repository_root).as_posix(): set(
+            figure.findall(page.read_text(encoding="utf-8").replace("*", ""))
+        )
+        for page in measured_pages(repository_root)
+        if page.name not in labelled
+    }
+    reference = told["any-model.md"]
+    assert len(reference) == 3 and reference == told["README.md"] and reference <= told["results.md"]
+    assert sum(map(len, told.values())) > 100
+    twice = [
+        f"{one} is on {page} and on {other}"
+        for page, figures in told.items()
+        for other, others in told.items()
+        if page < other
+        for one in figures & others
+        if one not in reference or not {page, other} <= {"README.md", "any-model.md", "results.md"}
+    ]
+    assert not twice, "\n".join(twice)
