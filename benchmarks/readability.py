@@ -16,6 +16,31 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 LONG = 30  # words
 MOST_MEAN, MOST_LONG_SHARE = 15.0, 0.03
+MOST_WORDS = 25_000  # of the reading path
+# The pages that one reads; all others are details behind them, or the generated reference.
+READING_PATH = (
+    "README.md",
+    "examples/README.md",
+    *(
+        f"docs/{name}.md"
+        for name in (
+            "tutorial",
+            "concepts",
+            "guides/real-models",
+            "serving",
+            "personas",
+            "operations",
+            "troubleshooting",
+            "any-model",
+            "evaluation",
+            "audit",
+            "results",
+            "simulator",
+            "training",
+            "maintain",
+        )
+    ),
+)
 # Abbreviations whose full stop ends nothing.
 _NO_END = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|al)\.")
 
@@ -54,6 +79,11 @@ def readability(markdown: str) -> Readability:
     return Readability(len(lengths), sum(lengths) / len(lengths), sum(length > LONG for length in lengths) / len(lengths))
 
 
+def count_words(markdown: str) -> int:
+    """Of everything on a page, tables and code too; a mark alone is no word."""
+    return sum(1 for word in markdown.split() if re.search(r"\w", word))
+
+
 def pages(root: Path) -> list[Path]:
     """The pages that this is asked of: the front page, the examples and docs/ without the experiment log."""
     found = [root / "README.md", root / "examples" / "README.md", *sorted((root / "docs").rglob("*.md"))]
@@ -67,7 +97,9 @@ def main(arguments: list[str]) -> None:
         text = page.read_text(encoding="utf-8")
         found = readability(text)
         mark = "" if found.is_plain else "  hard"
-        print(f"{page.name:34} {len(text.split()):6} {found.sentences:9} {found.mean_words:6.1f} {found.long_share:8.1%}{mark}")
+        print(f"{page.name:34} {count_words(text):6} {found.sentences:9} {found.mean_words:6.1f} {found.long_share:8.1%}{mark}")
+    total = sum(count_words((ROOT / page).read_text(encoding="utf-8")) for page in READING_PATH)
+    print(f"\nreading path: {len(READING_PATH)} pages, {total:,} words of {MOST_WORDS:,}")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ import typer
 from documents import rlver_commands, section, shell_blocks
 from ruamel.yaml import YAML
 
+from benchmarks.readability import MOST_WORDS, READING_PATH, count_words, readability, sentences
 from benchmarks.readability import pages as measured_pages
-from benchmarks.readability import readability, sentences
 from rlver.flows.cli import app
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "site"))
@@ -173,6 +173,13 @@ def test_pages_are_plain(repository_root: Path) -> None:
     assert len(found) > 20
     hard = {page: one for page, one in found.items() if not one.is_plain}
     assert not hard, "\n".join(f"{page}: mean {one.mean_words:.1f}, above 30 {one.long_share:.1%}" for page, one in hard.items())
+
+
+def test_the_pages_that_one_reads_are_few_and_short(repository_root: Path) -> None:
+    assert len(READING_PATH) <= 16, "fifteen pages and the examples"
+    assert sum(count_words((repository_root / page).read_text(encoding="utf-8")) for page in READING_PATH) <= MOST_WORDS
+    front = (repository_root / "README.md").read_text(encoding="utf-8")
+    assert not [page for page in READING_PATH[1:] if f"({page})" not in front], "the front page leads to each of them"
 
 
 def test_readability_counts_what_a_reader_reads() -> None:
