@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -217,3 +218,12 @@ def test_each_figure_stands_on_one_page(repository_root: Path) -> None:
         if one not in reference or not {page, other} <= {"README.md", "any-model.md", "results.md"}
     ]
     assert not twice, "\n".join(twice)
+
+
+def test_every_shell_block_is_shell(repository_root: Path) -> None:
+    blocks = [block for page in pages(repository_root) for block in shell_blocks(page.read_text(encoding="utf-8"))]
+    assert len(blocks) > 25
+    wrong = [
+        block for block in blocks if subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, check=False).returncode
+    ]
+    assert not wrong, "\n".join(wrong)
