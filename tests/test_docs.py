@@ -23,6 +23,7 @@ from rlver.flows.cli import app
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "site"))
 import command_line
 import links
+import messages
 import parameters
 import python_modules
 
@@ -84,6 +85,7 @@ def test_every_page_is_in_the_navigation(repository_root: Path) -> None:
         "security.md",
         "changelog.md",
         "reference/command-line.md",
+        "reference/messages.md",
         "reference/parameters.md",
     }
     made |= {f"reference/{package}.md" for package in python_modules.pages(repository_root / "components")}
@@ -227,3 +229,17 @@ def test_every_shell_block_is_shell(repository_root: Path) -> None:
         block for block in blocks if subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, check=False).returncode
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_page_of_messages_has_what_is_raised(repository_root: Path) -> None:
+    page = messages.page(repository_root)
+    assert page.count("\n| `") > 300
+    assert "| `the two transcripts have no persona in common that both were scored on; converse with the same personas` | " in page
+    source = """
+def f(x):
+    if x:
+        raise ValueError(f"{x}: expected a number, got {x!r}")
+    raise OSError("no such file here" if x else "no such folder here")
+"""
+    assert sorted(messages.raised(source)) == ["no such file here", "no such folder here", "…: expected a number, got …"]
+    assert list(messages.raised("raise StopIteration")) == [] == list(messages.raised("raise ValueError('short')"))

@@ -12,6 +12,7 @@ from typing import Any
 
 import command_line
 import latex2mathml.converter
+import messages
 import parameters
 import python_modules
 from links import Pages
@@ -35,6 +36,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made = {page: pages.text(page) for page in OUTSIDE}
     made |= {page: text for page in inside if (text := pages.text(page)) != pages.source(page)}
     made["reference/command-line.md"] = command_line.page()
+    made["reference/messages.md"] = messages.page(ROOT)
     made["reference/parameters.md"] = parameters.page(ROOT / "params.yaml")
     made |= {f"reference/{package}.md": text for package, text in python_modules.pages(ROOT / "components").items()}
     made |= pages.shown_files()
