@@ -143,6 +143,6 @@ def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(labels, "labelled", lambda: rows)
     out = tmp_path / "heads.safetensors"
     assert main(["hearing", "fit", "--seed", "3", "-o", str(out)]) == 0
-    assert "fitted to 40 replies in 1 styles, seed 3" in capsys.readouterr().out
+    assert "fitted to 40 replies in 1 styles and 6 of nonsense, seed 3" in capsys.readouterr().out
     made = reading.Reader(packages.fetched(packages.MINILM), out)
     assert set(made.hear("Old boats sink.", "It sank.").acts) == set(reading.ACTS)

@@ -16,9 +16,10 @@ from rlver.tasks.studies.hearing.agreement import DIGITS, reply_hash
 from rlver.tasks.studies.hearing.labels import FOLDER, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
 
 HEAD = "@ work/boat\nU: It sank.\n"
+OF_ONE_SUBJECT = {"sense"}  # replies without sense beside good ones: a test, and short
 AS_THEY_WERE = {"model_raw", "model_warm", "supporter"}  # replies of the real small model and of its warm-up: what they do is what there is
 DOMAINS = 24
-OTHER_SITUATIONS = {"talking", "warmup"}  # messages of the simulated users
+OTHER_SITUATIONS = {"talking", "warmup", "sense"}  # messages of the simulated users, and those of a style that only asks for sense
 
 
 @cache
@@ -84,7 +85,8 @@ def test_a_whole_style_and_a_tenth_of_the_situations_are_kept_apart() -> None:
 def test_every_file_parses_and_has_its_share() -> None:
     styles = Counter(row.style for row in shipped())
     assert set(styles) == {path.stem for path in FOLDER.glob("*.txt")} and len(styles) >= 19
-    assert sum(styles.values()) >= 8_600 and min(styles.values()) >= 200
+    assert sum(styles.values()) >= 8_600 and min(styles[style] for style in styles.keys() - OF_ONE_SUBJECT) >= 200
+    assert min(styles.values()) >= 100
 
 
 def test_every_act_has_300_replies() -> None:
@@ -93,7 +95,7 @@ def test_every_act_has_300_replies() -> None:
 
 
 def test_every_written_style_does_every_act_ten_times_and_sometimes_none() -> None:
-    for style in {row.style for row in shipped()} - AS_THEY_WERE:
+    for style in {row.style for row in shipped()} - AS_THEY_WERE - OF_ONE_SUBJECT:
         counts = Counter(act for row in shipped() if row.style == style for act in row.acts)
         assert min(counts[act] for act in ACTS) >= 10, style
         assert any(not row.acts for row in shipped() if row.style == style)
