@@ -124,7 +124,7 @@ class _Caller:
         """It holds nothing."""
 
     def session(self, dialogue_id: str, seed: int, language: str) -> PolicySession:
-        return _Waiting(self)
+        return _NextReply(self)
 
 
 def said_in(message: str, thinking: bool) -> Said:
@@ -135,7 +135,7 @@ def said_in(message: str, thinking: bool) -> Said:
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class _NextReply:
     """A policy that hands on what the user says, and waits for what is said to it."""
 
     caller: _Caller

@@ -36,7 +36,7 @@ class NotRederivable(ValueError):
 
 
 @dataclass(frozen=True)
-class Difference:
+class Mismatch:
     """The first place where a transcript is not what its replies give. `turn` counts from 1."""
 
     dialogue_id: str
@@ -55,7 +55,7 @@ def first_difference(
     llm: Callable[[str], Simulator] | None = None,
     learned: Path | None = None,
     others: Callable[[SimulatorTag, bool], Any] | None = None,
-) -> Difference | None:
+) -> Mismatch | None:
     """The first difference between `dialogue` and what is re-derived from its replies; None if there is none.
 
     `llm` gives the LLM user of a difficulty, who speaks from stored answers; `learned` is the folder of a distilled appraiser; `others` gives
@@ -67,9 +67,9 @@ def first_difference(
     for number, (expected, found) in enumerate(zip(derived.turns, turns, strict=True), start=1):
         for what, wanted, got in _fields(expected, found):
             if wanted != got:
-                return Difference(dialogue.dialogue_id, number, what, wanted, got)
+                return Mismatch(dialogue.dialogue_id, number, what, wanted, got)
     if dialogue.stop_reason is StopReason.GOODBYE and derived.goes_on is not None:
-        return Difference(dialogue.dialogue_id, len(turns) + 1, "user", derived.goes_on, str(dialogue.stop_reason))
+        return Mismatch(dialogue.dialogue_id, len(turns) + 1, "user", derived.goes_on, str(dialogue.stop_reason))
     return None
 
 

@@ -12,7 +12,7 @@ from mutation import as_lines, mutants
 
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.answers import Choice, PersonSaid, Replied, Row, Spoken, Study, StudyPair, TalkBegun, Verdict
+from rlver.tasks.studies.blind.answers import Choice, PersonSaid, Replied, Row, Spoken, Study, StudyPair, TalkBegun, TalkVerdict
 from rlver.tasks.studies.blind.command import report
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ ROWS: tuple[Row, ...] = (
     TalkBegun(at=AT, rater="ann", talk_id="t", a="one", b="other", left="b"),
     PersonSaid(at=AT, talk_id="t", message_id="m", text="Hello"),
     Replied(at=AT, talk_id="t", message_id="m", a=Spoken(reply="Hi"), b=Spoken(reply=None, error="no answer")),
-    Verdict(at=AT, answer_id="v", rater="ann", preference="tie", confidence=1, talk_id="t"),
+    TalkVerdict(at=AT, answer_id="v", rater="ann", preference="tie", confidence=1, talk_id="t"),
 )
 FILE = [row.model_dump(mode="json") for row in ROWS]
 

@@ -118,14 +118,14 @@ class Replied(_Row):
     b: Spoken
 
 
-class Verdict(_Judged):
+class TalkVerdict(_Judged):
     """A person prefers one of the two models they talked with."""
 
     kind: Literal["verdict"] = "verdict"
     talk_id: str
 
 
-Row = Study | Choice | TalkBegun | PersonSaid | Replied | Verdict
+Row = Study | Choice | TalkBegun | PersonSaid | Replied | TalkVerdict
 _ROW: TypeAdapter[Row] = TypeAdapter(Annotated[Row, Field(discriminator="kind")])
 
 

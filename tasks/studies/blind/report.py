@@ -21,7 +21,7 @@ from scipy.stats import rankdata
 from rlver.components.domain.files import BadFile
 from rlver.components.scoring.statistics import Estimated, Interval, minimum_detectable_difference, pearson, wilson
 from rlver.tasks.studies.blind.agreement import Rated, RaterAgreement, agreement, by_persona, grouped, share
-from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, Verdict
+from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, TalkVerdict
 
 WORTH: dict[Preference, float] = {"a": 0.0, "tie": 0.5, "b": 1.0}
 
@@ -32,7 +32,7 @@ class Judged:
 
     study: Study | None
     choices: tuple[Choice, ...]
-    verdicts: tuple[tuple[TalkBegun, Verdict], ...]
+    verdicts: tuple[tuple[TalkBegun, TalkVerdict], ...]
     revised: int  # answers that a later one replaced
 
 
@@ -42,11 +42,11 @@ def judged(rows: Sequence[Row]) -> Judged:
     known = {pair.pair_id for pair in study.pairs} if study else set()
     talks = {row.talk_id: row for row in rows if isinstance(row, TalkBegun)}
     choices: dict[tuple[str, str], Choice] = {}
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, TalkVerdict] = {}
     seen: set[tuple[object, ...]] = set()
     revised = 0
     for row in rows:
-        if not isinstance(row, Choice | Verdict) or row.content in seen:
+        if not isinstance(row, Choice | TalkVerdict) or row.content in seen:
             continue
         seen.add(row.content)
         if isinstance(row, Choice):
@@ -182,7 +182,7 @@ def human_report(judged: Judged, samples: int, seed: int, emotions: Mapping[str,
         raise ValueError("nobody has answered yet")
     compared = _compared(judged, samples, seed, emotions) if judged.choices else None
     by_policies: dict[tuple[str, str], list[Rated]] = defaultdict(list)
-    verdicts: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
+    verdicts: dict[tuple[str, str], list[TalkVerdict]] = defaultdict(list)
     for talk, verdict in judged.verdicts:
         by_policies[talk.a, talk.b].append(Rated(talk.talk_id, verdict.rater, WORTH[verdict.preference]))
         verdicts[talk.a, talk.b].append(verdict)
@@ -251,7 +251,7 @@ def _as_felt(pair: StudyPair, emotions: Mapping[str, int | None]) -> StudyPair:
     return pair.model_copy(update={"emotion_a": emotions.get(pair.dialogue_a), "emotion_b": emotions.get(pair.dialogue_b)})
 
 
-def _preferred(answers: Sequence[Choice | Verdict], rated: Sequence[Rated], samples: int, seed: int) -> Preferred:
+def _preferred(answers: Sequence[Choice | TalkVerdict], rated: Sequence[Rated], samples: int, seed: int) -> Preferred:
     counts = {side: sum(answer.preference == side for answer in answers) for side in WORTH}
     return Preferred(len(answers), counts["a"], counts["tie"], counts["b"], share(rated, samples, seed))
 

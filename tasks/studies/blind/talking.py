@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from rlver.components.domain.protocols import ContextFull, Policy, PolicySession
 from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.answers import PersonSaid, Replied, Row, Spoken, TalkBegun, Verdict
+from rlver.tasks.studies.blind.answers import PersonSaid, Replied, Row, Spoken, TalkBegun, TalkVerdict
 from rlver.tasks.studies.blind.comparing import preference_of, side_of
 from rlver.tasks.studies.blind.pairs import Side
 
@@ -52,7 +52,7 @@ class _Talk:
     said: dict[str, PersonSaid] = field(default_factory=dict)
     replied: dict[str, Replied] = field(default_factory=dict)
     unsaved: Replied | None = None  # the disk refused it
-    verdict: Verdict | None = None
+    verdict: TalkVerdict | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def take(self, row: Row) -> None:
@@ -61,7 +61,7 @@ class _Talk:
         elif isinstance(row, Replied):
             self.replied[row.message_id] = row
             self.unsaved = None
-        elif isinstance(row, Verdict):
+        elif isinstance(row, TalkVerdict):
             self.verdict = row
 
 
@@ -140,7 +140,7 @@ class Talking:
         self._save_replies(talk)
         if not talk.replied:
             raise NoSuchTalk("nobody has replied in this talk yet")
-        verdict = Verdict(
+        verdict = TalkVerdict(
             at=self._now(),
             answer_id=answer_id,
             rater=rater,
@@ -204,7 +204,7 @@ class Talking:
         if talk.unsaved is not None:
             self._write(talk.unsaved)
 
-    def _write(self, row: TalkBegun | PersonSaid | Replied | Verdict) -> None:
+    def _write(self, row: TalkBegun | PersonSaid | Replied | TalkVerdict) -> None:
         self._answers.add(row)
         self._take(row)
 
@@ -212,12 +212,12 @@ class Talking:
         if isinstance(row, TalkBegun):
             self._talks[row.talk_id] = _Talk(row, None)
             self._last[row.rater] = row.talk_id
-        elif isinstance(row, PersonSaid | Replied | Verdict) and row.talk_id in self._talks:
+        elif isinstance(row, PersonSaid | Replied | TalkVerdict) and row.talk_id in self._talks:
             self._talks[row.talk_id].take(row)
             self._talks[row.talk_id] = self._talks.pop(row.talk_id)  # in the order of the last word
             if isinstance(row, PersonSaid):
                 self._talk_of[row.message_id] = row.talk_id
-            if isinstance(row, Verdict):
+            if isinstance(row, TalkVerdict):
                 self._seen.add(row.content)
 
 

@@ -16,7 +16,7 @@ from blind_browser import FOUND, Browser, browser
 from blind_server import server
 
 from rlver.components.domain.files import read_yaml, write_json
-from rlver.tasks.studies.blind.answers import Choice, Replied, TalkBegun, Verdict, read_answers
+from rlver.tasks.studies.blind.answers import Choice, Replied, TalkBegun, TalkVerdict, read_answers
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(FOUND is None, reason="needs chromium")]
 
@@ -200,5 +200,5 @@ def test_a_talk_with_two_hidden_models(project: Path, phone: Browser) -> None:
     assert sorted(shown[4:]) == sorted([f"{x} x hears sun (3)", f"{y} y hears sun (2)"])
     failed = [row.b.error for row in rows if isinstance(row, Replied) and row.b.error]
     assert len(failed) == 1 and "model-y cannot" in failed[0]
-    (verdict,) = [row for row in rows if isinstance(row, Verdict)]
+    (verdict,) = [row for row in rows if isinstance(row, TalkVerdict)]
     assert (verdict.preference, verdict.confidence) == (begun.left, 3)

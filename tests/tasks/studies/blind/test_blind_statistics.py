@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 
 from rlver.components.scoring.statistics import Interval, paired_share_interval, pearson
 from rlver.tasks.studies.blind.agreement import Rated, agreement, coincidences, krippendorff_alpha, share
-from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, Verdict
+from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, TalkVerdict
 from rlver.tasks.studies.blind.report import HumanReport, PreferencePoint, emotion_agreement, human_report, judged
 from rlver.tasks.studies.blind.wording import markdown
 
@@ -210,7 +210,7 @@ def talk(number: int, rater: str, preference: Preference) -> list[Row]:
     begun = TalkBegun(at="t", rater=rater, talk_id=f"t{number}", a="base", b="tuned", left="a")
     return [
         begun,
-        Verdict(at="t", answer_id=f"v{number}", rater=rater, talk_id=f"t{number}", preference=preference, confidence=2),
+        TalkVerdict(at="t", answer_id=f"v{number}", rater=rater, talk_id=f"t{number}", preference=preference, confidence=2),
     ]
 
 

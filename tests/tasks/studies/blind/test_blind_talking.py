@@ -12,7 +12,7 @@ from blind_page import FIRST, SECOND, ScriptedPolicy, client, message, talking
 
 from rlver.components.domain.protocols import ContextFull, PolicyUnavailable, Reply
 from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.answers import PersonSaid, Replied, TalkBegun, Verdict
+from rlver.tasks.studies.blind.answers import PersonSaid, Replied, TalkBegun, TalkVerdict
 from rlver.tasks.studies.blind.page import Page
 from rlver.tasks.studies.blind.talking import NEVER_CAME, NO_REPLY, TOO_LONG, NoSuchTalk
 
@@ -41,7 +41,7 @@ def test_both_models_hear_the_same_and_neither_thought_is_shown(answers: AnswerF
     assert talk.post("/api/verdict", json=verdict).json()["verdict"] == {"choice": "right", "confidence": 3, "reason": "kind"}
     talk.post("/api/verdict", json=verdict)
     talk.post("/api/verdict", json={**verdict, "answer_id": SECOND, "choice": "tie"})
-    assert [row.preference for row in answers.rows if isinstance(row, Verdict)] == ["b" if begun.left == "a" else "a", "tie"]
+    assert [row.preference for row in answers.rows if isinstance(row, TalkVerdict)] == ["b" if begun.left == "a" else "a", "tie"]
 
 
 def test_a_model_that_fails_is_one_line_and_the_talk_goes_on(answers: AnswerFile) -> None:
