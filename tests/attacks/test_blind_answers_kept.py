@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 from rlver.components.domain.files import BadFile
 from rlver.tasks.runtime.appraisers import read_transcripts
 from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.answers import Choice, PersonSaid, Replied, Verdict, read_answers
+from rlver.tasks.studies.blind.answers import Choice, PersonSaid, Replied, TalkVerdict, read_answers
 from rlver.tasks.studies.blind.comparing import Comparing, study_of
 from rlver.tasks.studies.blind.page import Page
 from rlver.tasks.studies.blind.pairs import pairs_of
@@ -48,7 +48,7 @@ def test_half_a_character_in_a_request_is_replaced(answers: AnswerFile) -> None:
     verdict = {"rater": f"Ann{HALF}", "talk": state["talk"], "answer_id": SECOND, "choice": "tie", "confidence": 1, "reason": HALF}
     assert asked.post("/api/verdict", content=json.dumps(verdict), headers=sent).is_success
     rows = read_answers(answers.path).rows
-    assert [(row.rater, row.reason) for row in rows if isinstance(row, Choice | Verdict)] == [("ann�", "warm�"), ("ann�", "�")]
+    assert [(row.rater, row.reason) for row in rows if isinstance(row, Choice | TalkVerdict)] == [("ann�", "warm�"), ("ann�", "�")]
     assert [row.text for row in rows if isinstance(row, PersonSaid)] == a.heard == ["Hm�"]
 
 

@@ -27,7 +27,7 @@ from uvicorn.server import ServerState
 from rlver.components.domain.files import write_jsonl
 from rlver.tasks.runtime.guard import hosts_of
 from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.answers import Choice, Replied, Verdict, read_answers
+from rlver.tasks.studies.blind.answers import Choice, Replied, TalkVerdict, read_answers
 from rlver.tasks.studies.blind.guard import page_guard
 from rlver.tasks.studies.blind.page import Page
 from rlver.tasks.studies.blind.report import judged
@@ -215,7 +215,7 @@ def test_every_request_of_the_page_is_answered_as_it_is(served: Served) -> None:
     for document in DOCUMENTS:
         if document["method"] != "OPTIONS":
             served.ask(as_request(document))
-    assert {type(row) for row in served.file.rows} >= {Choice, Replied, Verdict}
+    assert {type(row) for row in served.file.rows} >= {Choice, Replied, TalkVerdict}
 
 
 CHUNKED = as_request(DOCUMENTS[9])
