@@ -57,9 +57,8 @@ def _application(
     if reward not in REWARDS:
         raise ValueError(f"unknown reward {reward!r}: choose {' or '.join(REWARDS)}")
     try:
-        from starlette.middleware.trustedhost import TrustedHostMiddleware
-
         from rlver.components.adapters import openenv
+        from rlver.tasks.runtime.guard import OwnPagesOnly
     except ModuleNotFoundError as error:
         raise ValueError(
             f"there is no {error.name}: pip install openenv==0.10.0 into an environment of its own (docs/adapters.md)"
@@ -73,7 +72,7 @@ def _application(
         thinking=thinking,
     )
     made: Any = openenv.server(offered, sessions, web)
-    made.add_middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK))  # a page of another name cannot reach it
+    made.add_middleware(OwnPagesOnly, names=frozenset(LOOPBACK))
     return made
 
 

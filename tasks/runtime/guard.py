@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PATIENCE_S = 10.0  # for the head and for the body of a request, and for reading what was answered
@@ -105,6 +105,31 @@ def _check_origin(method: str, headers: Headers, hosts: frozenset[str]) -> None:
         raise NotLetIn(403, "Requests of other pages are not answered.", "foreign")
     if not asks and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise NotLetIn(415, "JSON is expected.", "foreign")
+
+
+@dataclass(frozen=True)
+class OwnPagesOnly:
+    """Refuses requests and web sockets that name us otherwise, or come from a page that is not ours. Browsers ask no leave for a web socket.
+
+    For servers on loopback that do not know their port. `names`: of the host, without port.
+    """
+
+    app: ASGIApp
+    names: frozenset[str]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket") or self._is_let_in(Headers(scope=scope)):
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})  # before the handshake: the client reads status 403
+        else:
+            await PlainTextResponse("Requests of other pages and host names are not answered.", 403)(scope, receive, send)
+
+    def _is_let_in(self, headers: Headers) -> bool:
+        hosts = [host.lower() for host in headers.getlist("host")]
+        if len(hosts) != 1 or hosts[0].partition(":")[0] not in self.names:
+            return False
+        return all(origin.lower() == f"http://{hosts[0]}" for origin in headers.getlist("origin"))
 
 
 def hosts_of(host: str, port: int) -> frozenset[str]:
