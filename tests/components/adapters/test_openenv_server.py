@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +40,42 @@ def free_port() -> int:
         return port
 
 
+@contextmanager
+def served(root: Path, where: Path, *command: str) -> Iterator[str]:
+    """A server in a process of its own, started in a project at `where`; PORT stands for its port."""
+    for name in ("params.yaml", "dvc.yaml"):
+        (where / name).write_text((root / name).read_text())
+    port = free_port()
+    started = (sys.executable, "-m", *(str(port) if part == "PORT" else part for part in command))
+    surroundings = {**os.environ, "PYTHONPATH": str(root)}
+    with subprocess.Popen(started, cwd=where, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        address = f"http://127.0.0.1:{port}"
+        try:
+            for _ in range(300):
+                try:
+                    urllib.request.urlopen(f"{address}/health", timeout=1).close()
+                    break
+                except OSError:
+                    assert process.poll() is None, process.stdout and process.stdout.read()
+                    time.sleep(0.2)
+            yield address
+        finally:
+            process.terminate()
+
+
+SERVE = ("rlver.flows.cli", "env", "serve", "--port", "PORT", "--sessions", str(SESSIONS))
+
+
 @pytest.fixture(scope="module")
 def url(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    where, port = tmp_path_factory.mktemp("served"), free_port()
-    for name in ("params.yaml", "dvc.yaml"):
-        (where / name).write_text((repository_root / name).read_text())
-    command = (sys.executable, "-m", "rlver.flows.cli", "env", "serve", "--port", str(port), "--sessions", str(SESSIONS))
-    with subprocess.Popen(command, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        address = f"http://127.0.0.1:{port}"
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"{address}/health", timeout=1).close()
-                break
-            except OSError:
-                assert process.poll() is None, process.stdout and process.stdout.read()
-                time.sleep(0.2)
+    with served(repository_root, tmp_path_factory.mktemp("served"), *SERVE) as address:
         yield address
-        process.terminate()
+
+
+@pytest.fixture(scope="module")
+def final_url(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(repository_root, tmp_path_factory.mktemp("final"), *SERVE, "--reward", "final", "--thinking") as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -62,15 +83,20 @@ def personas(repository_root: Path) -> list[Persona]:
     return people(None, load_settings(repository_root / "params.yaml"))
 
 
-def own(repository_root: Path, persona: Persona, seed: int) -> tuple[list[lent.Turned], Rollout]:
-    settings = load_settings(repository_root / "params.yaml")
+Held = tuple[list[lent.Turned], Rollout]
+
+
+def own(
+    root: Path, persona: Persona, seed: int, replies: Sequence[str] = REPLIES, thinking: bool = False, difficulty: str | None = None
+) -> Held:
+    """The same dialogue without a server."""
+    settings = load_settings(root / "params.yaml")
 
     async def talk() -> list[lent.Turned]:
-        job = Job("own", persona, seed)
-        dialogue = lent.LentDialogue(job, user(settings), settings.simulator.rules, thinking=False)
+        dialogue = lent.LentDialogue(Job("own", persona, seed), user(settings, difficulty), settings.simulator.rules, thinking)
         turned = [await dialogue.open()]
         while turned[-1].ended is None:
-            turned.append(await dialogue.say(REPLIES[(len(turned) - 1) % len(REPLIES)]))
+            turned.append(await dialogue.say(replies[(len(turned) - 1) % len(replies)]))
         return turned
 
     turned = asyncio.run(talk())
@@ -78,26 +104,72 @@ def own(repository_root: Path, persona: Persona, seed: int) -> tuple[list[lent.T
     return turned, turned[-1].ended
 
 
-async def over_the_wire(url: str, persona: Persona, seed: int) -> list[Any]:
+async def over_the_wire(url: str, persona: Persona, seed: int, replies: Sequence[str] = REPLIES, **asked: str) -> list[Any]:
     async with GenericEnvClient(base_url=url) as client:
-        seen = [await client.reset(seed=seed, persona_id=persona.persona_id)]
+        seen = [await client.reset(seed=seed, persona_id=persona.persona_id, **asked)]
         while not seen[-1].done:
-            seen.append(await client.step({"message": REPLIES[(len(seen) - 1) % len(REPLIES)]}))
+            seen.append(await client.step({"message": replies[(len(seen) - 1) % len(replies)]}))
         state = await client.state()
         assert state["done"] and state["persona_id"] == persona.persona_id and state["step_count"] == len(seen) - 1
     return seen
+
+
+def words(seen: Sequence[Any]) -> list[str]:
+    return [one.observation["user"] for one in seen]
 
 
 def test_their_client_hears_our_user_to_the_byte(url: str, personas: list[Persona], repository_root: Path) -> None:
     for number, persona in enumerate(personas[:4]):
         turned, rollout = own(repository_root, persona, number)
         seen = asyncio.run(over_the_wire(url, persona, number))
-        assert [one.observation["user"] for one in seen] == [one.words for one in turned]
+        assert words(seen) == [one.words for one in turned]
         assert [one.observation["metadata"]["emotion"] for one in seen] == [one.emotion for one in turned]
         assert [one.reward for one in seen] == [None, *(one.change / 100 for one in turned[1:])]
         assert seen[-1].observation["metadata"]["hidden_need"] == rollout.dialogue.hidden_need
         before = json.dumps([one.observation for one in seen[:-1]])
         assert str(persona.hidden_need) not in before and persona.need_text not in before
+
+
+def test_the_reward_may_come_all_at_the_end(final_url: str, personas: list[Persona], repository_root: Path) -> None:
+    with_thought = [f"<think>What do they need?</think>{reply}" for reply in REPLIES]
+    turned, rollout = own(repository_root, personas[0], 5, with_thought, thinking=True)
+    seen = asyncio.run(over_the_wire(final_url, personas[0], 5, with_thought))
+    assert words(seen) == [one.words for one in turned] == [one.words for one in own(repository_root, personas[0], 5)[0]], (
+        "no thought is heard"
+    )
+    assert rollout.dialogue.emotion_final, "the sum of no change would be 0 as well"
+    assert [one.reward for one in seen] == [None, *[0.0] * (len(seen) - 2), rollout.dialogue.emotion_final / 100]
+    assert seen[-1].observation["metadata"]["well_formed"] is True
+
+
+def test_a_dialogue_without_the_thoughts_that_are_asked_for_is_worth_nothing(final_url: str, personas: list[Persona]) -> None:
+    seen = asyncio.run(over_the_wire(final_url, personas[0], 5))
+    assert seen[-1].observation["metadata"]["emotion"] > 0 and seen[-1].observation["metadata"]["well_formed"] is False
+    assert seen[-1].reward == 0.0
+
+
+def test_a_reset_chooses_the_difficulty(url: str, personas: list[Persona], repository_root: Path) -> None:
+    held = {name: own(repository_root, personas[1], 3, difficulty=name)[0] for name in ("vanilla", "challenging")}
+    heard = {name: words(asyncio.run(over_the_wire(url, personas[1], 3, difficulty=name))) for name in held}
+    assert heard == {name: [one.words for one in turned] for name, turned in held.items()}
+    assert heard["vanilla"] != heard["challenging"]
+
+    async def unknown() -> None:
+        async with GenericEnvClient(base_url=url) as client:
+            await client.reset(seed=1)
+            with pytest.raises(RuntimeError, match="impossible"):
+                await client.reset(seed=2, difficulty="impossible")
+            assert not (await client.step({"message": "I am here."})).done, "the dialogue before goes on"
+
+    asyncio.run(unknown())
+
+
+def test_uvicorn_serves_the_application_of_a_project(tmp_path: Path, personas: list[Persona], repository_root: Path) -> None:
+    command = ("uvicorn", "--factory", "rlver.tasks.commands.env:app", "--port", "PORT", "--log-level", "warning")
+    with served(repository_root, tmp_path, *command) as address:
+        assert words(asyncio.run(over_the_wire(address, personas[2], 4))) == [one.words for one in own(repository_root, personas[2], 4)[0]]
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(urllib.request.Request(f"{address}/health", headers={"Origin": "http://evil.example"}))
 
 
 def test_sessions_at_once_do_not_mix(url: str, personas: list[Persona]) -> None:
@@ -107,7 +179,7 @@ def test_sessions_at_once_do_not_mix(url: str, personas: list[Persona]) -> None:
     together = asyncio.run(all_at_once())
     for number, seen in enumerate(together):
         alone = asyncio.run(over_the_wire(url, personas[number], number))
-        assert [one.observation["user"] for one in seen] == [one.observation["user"] for one in alone]
+        assert words(seen) == words(alone)
 
 
 def test_bad_input_is_an_error_and_the_session_goes_on(url: str, personas: list[Persona]) -> None:
@@ -167,7 +239,18 @@ def test_their_validation_passes(url: str) -> None:
     assert report["passed"], report["summary"]
 
 
-def test_another_host_is_not_answered(url: str) -> None:
-    asked = urllib.request.Request(f"{url}/health", headers={"Host": "evil.example"})
-    with pytest.raises(urllib.error.HTTPError, match="400"):
-        urllib.request.urlopen(asked)
+@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}])
+def test_another_host_or_page_is_not_answered(url: str, headers: dict[str, str]) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(urllib.request.Request(f"{url}/health", headers=headers))
+
+
+@pytest.mark.parametrize("path", ["/ws", "/mcp"])
+def test_a_page_of_another_site_opens_no_web_socket(url: str, path: str) -> None:
+    async def opened(origin: str) -> None:
+        async with websockets.connect(url.replace("http", "ws") + path, origin=websockets.Origin(origin)):
+            pass
+
+    asyncio.run(opened(url))
+    with pytest.raises(websockets.InvalidStatus, match="403"):
+        asyncio.run(opened("http://evil.example"))
