@@ -61,7 +61,7 @@ def _application(
         from rlver.tasks.runtime.guard import OwnPagesOnly
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"there is no {error.name}: pip install openenv==0.10.0 into an environment of its own (docs/adapters.md)"
+            f"there is no {error.name}: pip install 'rlver[openenv]' into an environment of its own (docs/adapters.md)"
         ) from error
     offered = openenv.Offered(
         personas={one.persona_id: one for one in chosen},

@@ -25,6 +25,7 @@ CODE = Path("code.json")
 # The extra with which everything loads that a room loads at once. The longest name that fits counts.
 EXTRAS = {
     "rlver.components.ability": "eval",
+    "rlver.components.adapters.openenv": "openenv",
     "rlver.components.endpoint": "llm",
     "rlver.components.personas.schema": "personas",
     "rlver.components.policy": "train",
