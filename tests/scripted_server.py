@@ -156,6 +156,7 @@ def parameters(url: str, **changes: Any) -> EndpointParameters:
         "breaker_failures": 100,
         "breaker_cool_down_s": 30.0,
         "jitter_seed": 1,
+        "currency": "EUR",
         "prices": PRICES,
         "budget": None,
     }

@@ -136,10 +136,11 @@ _RESERVE = """UPDATE spending SET money_at_most = money_at_most + :worst
 class Ledger:
     """Totals over the whole life of the file, or over those calls that were made under the name `run`."""
 
-    def __init__(self, database: Database, prices: Mapping[str, Price], budget: float | None, run: str) -> None:
+    def __init__(self, database: Database, prices: Mapping[str, Price], budget: float | None, run: str, currency: str) -> None:
         self._database = database
         self._prices = prices
         self._budget = budget
+        self._currency = currency
         self._run = run
 
     def check(self, request: ChatRequest) -> None:
@@ -190,7 +191,11 @@ class Ledger:
         parts.append(f"{now['tokens_in']:,.0f}+{now['tokens_out']:,.0f} tokens")
         spent = self._spent_at_most()
         if self._budget is not None or spent:
-            parts.append(f"cost {spent:.4f}" + ("" if self._budget is None else f" of {self._budget:.4f}"))
+            parts.append(
+                f"cost {spent:.4f}"
+                + ("" if self._budget is None else f" of {self._budget:.4f}")
+                + (self._currency and f" {self._currency}")
+            )
         if seconds := sorted(value for model in self._seconds_of("run = ?", (self._run,)).values() for value in model):
             parts.append(f"p50 {percentile(seconds, 50):.1f} s, p95 {percentile(seconds, 95):.1f} s")
         return ", ".join(parts)
@@ -218,7 +223,7 @@ class Ledger:
 
     def _exceeded(self, request: ChatRequest, at_most: float) -> BudgetExceeded:
         return BudgetExceeded(
-            f"the budget is {self._budget:.4f}, up to {self._spent_at_most():.4f} is spent, and the next call of {request.model!r} may cost "
+            f"the budget is {self._budget:.4f} {self._currency}, up to {self._spent_at_most():.4f} is spent, and the next call of {request.model!r} may cost "
             f"{at_most:.4f}; raise the budget and run again: answered calls are kept"
         )
 

@@ -51,7 +51,7 @@ async def open_endpoint(
         return
     secret = Key(key, parameters.key_variable)
     with closing(open_database(cache_path)) as database:
-        ledger = Ledger(database, parameters.prices, parameters.budget, run.name)
+        ledger = Ledger(database, parameters.prices, parameters.budget, run.name, parameters.currency)
         async with open_http(parameters, secret, unix_time, run.dialects) as http:
             endpoint = RecordedEndpoint(Answers(database), ledger, RetryingEndpoint(http, parameters, ledger))
             try:
@@ -67,17 +67,17 @@ async def open_endpoint(
 def stored_answers(cache_path: Path, run: EndpointRun) -> Generator[RecordedEndpoint, None, None]:
     """Answers what is stored and raises NotRecorded for all else. Raises BadFile when there is no such file."""
     with closing(open_for_replay(cache_path)) as recorded:
-        yield RecordedEndpoint(Answers(recorded), Ledger(run.replayed, {}, None, run.name), upstream=None)
+        yield RecordedEndpoint(Answers(recorded), Ledger(run.replayed, {}, None, run.name, ""), upstream=None)
 
 
 @contextmanager
 def open_ledger(parameters: EndpointParameters, cache_path: Path, replay: bool, run: EndpointRun) -> Generator[Ledger, None, None]:
     """What `run` has cost so far, while no endpoint is open."""
     if replay:
-        yield Ledger(run.replayed, {}, None, run.name)
+        yield Ledger(run.replayed, {}, None, run.name, "")
         return
     with closing(open_database(cache_path)) as database:
-        yield Ledger(database, parameters.prices, parameters.budget, run.name)
+        yield Ledger(database, parameters.prices, parameters.budget, run.name, parameters.currency)
 
 
 async def check_endpoint(

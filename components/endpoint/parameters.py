@@ -70,6 +70,7 @@ class EndpointParameters:
     breaker_cool_down_s: float  # until one call may try again
     jitter_seed: int
     prices: Mapping[str, Price]  # by model
+    currency: str  # of the prices and the budget
     budget: float | None  # money, over all that the answers' file has recorded
 
     def __post_init__(self) -> None:

@@ -270,6 +270,7 @@ class EndpointSettings(Section):
     retry_after_most_s: float = Field(ge=0)
     breaker_failures: int = Field(ge=1)
     breaker_cool_down_s: float = Field(ge=0)
+    currency: str = Field(pattern="^[A-Z]{3}$")
     prices: dict[str, PriceSettings]
     budget: float | None = Field(ge=0)
 

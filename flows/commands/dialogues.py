@@ -23,10 +23,9 @@ class Side(StrEnum):
 
 
 class Source(StrEnum):
-    """Formats of others: recorded dialogues, persona profiles."""
+    """Formats of others for recorded dialogues; for persona profiles there is `rlver personas import`."""
 
     SAGE = "sage"
-    RLVER = "rlver"
 
 
 def register(app: typer.Typer) -> None:
@@ -106,20 +105,14 @@ def verify(
 
 def import_(
     kind: Annotated[Source, typer.Argument(help="Where the file comes from.")],
-    file: Annotated[Path, typer.Argument(help="sage: recorded dialogues, rlver: persona profiles (JSONL, also .gz).")],
-    out: Annotated[Path, options.out("The transcript or persona file to write (JSONL).", options.FILE_OR_STREAM)],
-    policy: Annotated[str | None, typer.Option("--policy", help="sage: who replied (default: the file's name).")] = None,
-    split: Annotated[str, typer.Option("--split", help="rlver: the split the personas belong to, train or test.")] = "train",
+    file: Annotated[Path, typer.Argument(help="sage: recorded dialogues of the SAGE paper (JSONL, also .gz).")],
+    out: Out,
+    policy: Annotated[str | None, typer.Option("--policy", help="Who replied (default: the file's name).")] = None,
 ) -> None:
-    """Bring dialogues or profiles of another project into this project's formats; nothing is written when any row is bad."""
-    if kind is Source.RLVER:
-        from rlver.flows.commands import personas
+    """Bring dialogues of another project into this project's format; nothing is written when any row is bad."""
+    from rlver.tasks.commands import dialogues as dialogue_commands
 
-        personas.import_(file, out, split)
-    else:
-        from rlver.tasks.commands import dialogues as dialogue_commands
-
-        typer.echo(dialogue_commands.import_sage(file, out, policy))
+    typer.echo({Source.SAGE: dialogue_commands.import_sage}[kind](file, out, policy))
 
 
 def chat(

@@ -44,7 +44,8 @@ class DryRun:
 
     lines: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    money: float | None = 0.0
+    money: dict[str, float] = field(default_factory=dict)  # by currency
+    is_priced: bool = True
     disk: int = 0
 
     def lacks(self, what: str) -> None:
@@ -88,9 +89,8 @@ def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequ
     if told.disk > machine.disk_free:
         told.lacks(f"disk: up to {_size(told.disk)} are needed, {_size(machine.disk_free)} are free")
     told.lines.append("\nTogether")
-    told.lines.append(
-        f"  money   {'unknown: a model has no price in endpoint.prices' if told.money is None else f'at most {told.money:,.2f}'}"
-    )
+    sums = " and ".join(f"{amount:,.2f} {currency}" for currency, amount in sorted(told.money.items())) or "nothing"
+    told.lines.append(f"  money   {f'at most {sums}' if told.is_priced else 'unknown: a model has no price in endpoint.prices'}")
     told.lines.append(f"  disk    up to {_size(told.disk)} of models and checkpoints, {_size(machine.disk_free)} free")
     told.lines.append(f"\nMissing: {len(told.missing) or 'nothing'}")
     told.lines += [f"  - {what}" for what in told.missing]
@@ -192,8 +192,13 @@ def _describe_user(root: Path, one: PlannedStage, settings: Settings, talk: esti
             f"  user       {model}: at most {usage.calls:,} calls, {usage.tokens_in / MILLION:,.0f} million tokens in, "
             f"{usage.tokens_out / MILLION:,.1f} out ({_language(root, one, settings)})"
         )
-    told.lines.append(f"  money      {'unknown: no price in endpoint.prices' if talk.money is None else f'at most {talk.money:,.2f}'}")
-    told.money = None if talk.money is None or told.money is None else told.money + talk.money
+    if talk.money is None:
+        told.lines.append("  money      unknown: no price in endpoint.prices")
+        told.is_priced = False
+    else:
+        currency = settings.endpoint.currency
+        told.lines.append(f"  money      at most {talk.money:,.2f} {currency}")
+        told.money[currency] = told.money.get(currency, 0.0) + talk.money
     try:
         server = environment.chat_server("user", root)
     except environment.NoServer as error:

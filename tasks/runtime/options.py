@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from rlver.components.domain.files import STANDARD_OUTPUT, BadFile, target_of
 from rlver.tasks.runtime import environment
@@ -61,9 +63,21 @@ def simulator_commands(app: typer.Typer) -> typer.Typer:
     return made
 
 
+class OnceCommand(TyperCommand):
+    """An option of one value stands once: of two, the second would silently replace the first."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option, times in Counter(one for one in given if isinstance(one, TyperOption)).items():
+            if times > 1 and not (option.multiple or option.is_flag):
+                raise typer.BadParameter("stands more than once, and takes one value", ctx=ctx, param=option)
+        return super().parse_args(ctx, args)
+
+
 def check_all(group: typer.Typer) -> None:
-    """Let every command of `group`, however deep, look at its --out first."""
+    """Let every command of `group`, however deep, look at its --out first, and refuse an option that stands twice."""
     for command in group.registered_commands:
+        command.cls = OnceCommand
         if command.callback is not None and "out" in command.callback.__annotations__:
             command.callback = _checked(command.callback)
     for inner in group.registered_groups:

@@ -22,6 +22,16 @@ def commands(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[s
         yield from commands((*words, name), inner)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["converse", "--policy", "x", "-o", "y", "--policy", "z"], ["personas", "import", "x", "-o", "y", "-o", "z"]],
+    ids=["a command", "of a group"],
+)
+def test_an_option_of_one_value_stands_once(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert "stands more than once" in capsys.readouterr().err
+
+
 def test_help_imports_nothing_heavy() -> None:
     script = (
         "import sys\nfrom rlver.flows.cli import main\nstatus = main(['--help'])\n"

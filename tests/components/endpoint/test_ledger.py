@@ -53,14 +53,14 @@ def test_calls_retries_hits_tokens_and_money_are_counted(tmp_path: Path) -> None
     assert numbers["money"] == numbers["money_at_most"] == pytest.approx(2 * ANSWER)
     assert 0 < numbers["model-a/seconds_p50"] <= numbers["model-a/seconds_p95"] <= numbers["model-a/seconds_max"] < 1
     assert all(isinstance(value, float) for value in numbers.values())
-    assert line.startswith("3 calls, 1 retries, 1 cached, 200+20 tokens, cost 0.0002, p50 0.0 s, p95 ")
+    assert line.startswith("3 calls, 1 retries, 1 cached, 200+20 tokens, cost 0.0002 EUR, p50 0.0 s, p95 ")
 
 
 def test_totals_survive_a_restart_and_what_is_new_can_be_told_apart(tmp_path: Path) -> None:
     spend(tmp_path / "a.db", always, "a", "b")
     numbers, line, _, _ = spend(tmp_path / "a.db", always, "a", "c", "d", "e")
     assert numbers["calls"] == 5 and numbers["cache_hits"] == 1 and numbers["money"] == pytest.approx(5 * ANSWER)
-    assert line.startswith("3 calls, 0 retries, 1 cached, 300+30 tokens, cost 0.0006")
+    assert line.startswith("3 calls, 0 retries, 1 cached, 300+30 tokens, cost 0.0006 EUR")
 
 
 def test_a_replay_counts_for_itself_and_costs_nothing(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_the_budget_stops_before_the_call_that_could_pass_it(tmp_path: Path) -> 
     refused = outcomes.pop(3)
     assert isinstance(refused, BudgetExceeded) and "raise the budget and run again: answered calls are kept" in str(refused)
     assert outcomes == ["the answer to 1", "the answer to 2", "the answer to 3", "the answer to 1"], "a stored answer is free"
-    assert f"cost 0.0004 of {2.5 * ANSWER + worst:.4f}" in line
+    assert f"cost 0.0004 of {2.5 * ANSWER + worst:.4f} EUR" in line
 
     numbers, _, server, outcomes = spend(tmp_path / "a.db", always, "4", budget=2.5 * ANSWER + worst)
     assert isinstance(outcomes[0], BudgetExceeded) and not server.asked, "a restart does not forget what was spent"

@@ -26,7 +26,9 @@ def test_converse_holds_a_dialogue_with_everybody_and_verify_derives_them_again(
     dialogues = load_transcripts(project / "a.jsonl")
     assert [dialogue.persona_id for dialogue in dialogues] == [persona.persona_id for persona in people()[1]]
     assert all(dialogue.policy == "micro" and len(dialogue.turns) == 3 for dialogue in dialogues)
+    assert "must not rank" not in shown.err
     assert main(["converse", "--policy", f"hf:{micro_policy}", "-o", "b.jsonl", "--limit", "5"]) == 0
+    assert "the scripted user misses most acts in free English" in capsys.readouterr().err
     assert (project / "b.jsonl").read_text().splitlines() == (project / "a.jsonl").read_text().splitlines()[:5]
     assert main(["verify", "a.jsonl"]) == 0
     assert "8 dialogues, 24 appraisals" in capsys.readouterr().out

@@ -63,7 +63,7 @@ def test_nothing_is_missing_where_everything_is_there(project: Path, chosen: lis
 
 def test_what_is_up_to_date_costs_nothing(project: Path, chosen: list[dvc.Stage]) -> None:
     found = told(project, chosen, fresh=False)
-    assert found.lines[0] == "0 of 7 stages would run" and found.money == 0.0 and found.disk == 0 and found.missing == []
+    assert found.lines[0] == "0 of 7 stages would run" and found.money == {} and found.disk == 0 and found.missing == []
 
 
 def test_what_needs_a_stage_that_runs_may_run_too(project: Path, chosen: list[dvc.Stage]) -> None:
@@ -111,11 +111,11 @@ def test_money_is_calls_times_prices_or_unknown(project: Path, chosen: list[dvc.
     tokens_in, tokens_out = 10 * 1950 + 200 * 55 + 9 * 2250 + 200 * 45, 10 * 230 + 9 * 260
     dialogues = 210 * 32 * 4 + 10 * 32 + 2 * 3 * 100  # training, held-out personas, two benchmarks
     expected = dialogues * (tokens_in * 0.27 + tokens_out * 1.10) / 1e6
-    assert math.isclose(told(project, chosen).money or 0, expected, rel_tol=1e-9)
+    assert math.isclose(told(project, chosen).money["USD"], expected, rel_tol=1e-9)
     common = project / "params" / "recipes" / "common.yaml"
     common.write_text(common.read_text().replace("deepseek-chat: {million_in", "another-model: {million_in"))
     found = told(project, chosen)
-    assert found.money is None and "  money   unknown: a model has no price in endpoint.prices" in found.lines
+    assert not found.is_priced and "  money   unknown: a model has no price in endpoint.prices" in found.lines
 
 
 def test_hours_come_from_steps_that_were_measured(project: Path, chosen: list[dvc.Stage]) -> None:
