@@ -46,6 +46,7 @@ class LentDialogue:
         self.job = job
         self.turns = 0  # messages that were appraised
         self.emotion = rules.start
+        self.over = False
         self._rules, self._tag = rules, simulator.tag
         self._user = _Overheard(simulator.session(job.persona, job.seed))
         self._caller = _Caller(thinking)
@@ -92,7 +93,7 @@ class LentDialogue:
         return self._turned(ended)
 
     def _turned(self, ended: Rollout | None) -> Turned:
-        before, heard = self.emotion, self._user
+        before, heard, self.over = self.emotion, self._user, ended is not None
         if ended is not None and ended.dialogue.turns:
             self.turns, self.emotion = len(ended.dialogue.turns), ended.dialogue.turns[-1].emotion or 0
         elif ended is None and heard.emotion is not None:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from fastapi import FastAPI
 from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+from openenv.core.env_server.types import Action, ConcurrencyConfig, EnvironmentMetadata, Observation, State
 
 from rlver.components.adapters.lent import LentDialogue, NoReply, Turned, final_reward
 from rlver.components.domain.emotion import EmotionRules
@@ -26,8 +26,8 @@ from rlver.components.domain.protocols import Simulator
 from rlver.components.rollout.episode import Job
 
 NAME = "rlver"
-RewardAt = Literal["change", "final"]
-_SHOWN = 80  # characters of a name that a client chose
+_LONGEST = 200  # characters of a name that a client chose
+IDLE_S = 3600.0  # after which a session that is silent is freed
 
 
 class SupportAction(Action):
@@ -38,9 +38,7 @@ class SupportObservation(Observation):
     user: str  # what the user says; empty at the end, unless it is a goodbye
 
 
-class SupportState(State):
-    """Where the dialogue is; nothing of it is secret."""
-
+class SupportState(State):  # where the dialogue is; nothing of it is secret
     persona_id: str | None = None
     seed: int | None = None
     emotion: int | None = None
@@ -59,7 +57,7 @@ class Offered:
     simulator_of: Callable[[str | None], Simulator]
     rules: EmotionRules
     seed: int
-    reward: RewardAt = "change"
+    reward: Literal["change", "final"] = "change"
     thinking: bool = False
 
 
@@ -72,7 +70,6 @@ class SupportEnvironment(Environment[SupportAction, SupportObservation, SupportS
         super().__init__()
         self._offered = offered
         self._dialogue: LentDialogue | None = None
-        self._done = False
 
     async def reset_async(
         self,
@@ -84,18 +81,21 @@ class SupportEnvironment(Environment[SupportAction, SupportObservation, SupportS
     ) -> SupportObservation:
         """The first words of a user. Without `persona_id` the seed chooses. Raises ValueError; the dialogue before then goes on."""
         if unknown:
-            raise ValueError(f"reset knows seed, episode_id, persona_id and difficulty, got {sorted(unknown)[0][:_SHOWN]!r}")
+            raise ValueError(f"reset knows seed, episode_id, persona_id and difficulty, got {sorted(unknown)[0][:_LONGEST]!r}")
+        for name, given in (("episode_id", episode_id), ("persona_id", persona_id), ("difficulty", difficulty)):
+            if given is not None and (type(given) is not str or len(given) > _LONGEST):
+                raise ValueError(f"{name} must be text of at most {_LONGEST} characters, got {str(given)[:_LONGEST]!r}")
         offered = self._offered
         known, seed = [*offered.personas], offered.seed if seed is None else seed
         if type(seed) is not int or seed < 0:
-            raise ValueError(f"seed must be a whole number from 0, got {str(seed)[:_SHOWN]!r}")
+            raise ValueError(f"seed must be a whole number from 0, got {str(seed)[:_LONGEST]!r}")
         chosen = known[seed % len(known)] if persona_id is None else persona_id
         if chosen not in known:
-            raise ValueError(f"there is no persona {str(chosen)[:_SHOWN]!r}; the first of {len(known)} is {known[0]}")
+            raise ValueError(f"there is no persona {chosen!r}; the first of {len(known)} is {known[0]}")
         job = Job(episode_id or f"{chosen}/{seed}", offered.personas[chosen], seed)
         dialogue = LentDialogue(job, offered.simulator_of(difficulty), offered.rules, offered.thinking)
         self.close()
-        self._dialogue, self._done = dialogue, False
+        self._dialogue = dialogue
         return self._seen(dialogue, await dialogue.open())
 
     async def step_async(self, action: SupportAction, timeout_s: float | None = None, **_: Any) -> SupportObservation:
@@ -114,7 +114,7 @@ class SupportEnvironment(Environment[SupportAction, SupportObservation, SupportS
         if (now := self._dialogue) is None:
             return SupportState()
         who = {"persona_id": now.job.persona.persona_id, "seed": now.job.seed}
-        return SupportState(episode_id=now.job.dialogue_id, step_count=now.turns, emotion=now.emotion, done=self._done, **who)
+        return SupportState(episode_id=now.job.dialogue_id, step_count=now.turns, emotion=now.emotion, done=now.over, **who)
 
     def get_metadata(self) -> EnvironmentMetadata:
         told = "A simulated user with a hidden need: support them. The reward is how their emotion (0 to 100) moves."
@@ -129,7 +129,6 @@ class SupportEnvironment(Environment[SupportAction, SupportObservation, SupportS
         metadata["appraisal"] = turned.appraisal.model_dump(mode="json") if turned.appraisal else None
         reward = None if dialogue.turns == 0 else turned.change / 100 if self._offered.reward == "change" else 0.0
         if (ended := turned.ended) is not None:
-            self._done = True
             persona, held = dialogue.job.persona, ended.dialogue
             metadata |= {"hidden_need": held.hidden_need, "need": persona.need_text, "stop_reason": str(held.stop_reason)}
             metadata |= {"well_formed": ended.well_formed, "error": held.error}
@@ -140,7 +139,8 @@ class SupportEnvironment(Environment[SupportAction, SupportObservation, SupportS
 
 def server(offered: Offered, sessions: int, web: bool) -> FastAPI:
     """The application, for `sessions` clients at once; with `web` their page is at /web."""
-    shape = {"env_name": NAME, "max_concurrent_envs": sessions, "state_cls": SupportState}
+    room = ConcurrencyConfig(max_concurrent_envs=sessions, session_timeout=IDLE_S)
+    shape = {"env_name": NAME, "concurrency_config": room, "state_cls": SupportState}
     if web:
         from openenv.core.env_server.web_interface import create_web_interface_app as create
     else:

@@ -57,8 +57,10 @@ def _application(
     if reward not in REWARDS:
         raise ValueError(f"unknown reward {reward!r}: choose {' or '.join(REWARDS)}")
     try:
+        from starlette.responses import JSONResponse
+
         from rlver.components.adapters import openenv
-        from rlver.tasks.runtime.guard import OwnPagesOnly
+        from rlver.tasks.runtime.guard import OwnPagesOnly, TextFrames
     except ModuleNotFoundError as error:
         raise ValueError(
             f"there is no {error.name}: pip install 'rlver[openenv]' into an environment of its own (docs/adapters.md)"
@@ -72,7 +74,9 @@ def _application(
         thinking=thinking,
     )
     made: Any = openenv.server(offered, sessions, web)
+    made.add_middleware(TextFrames)
     made.add_middleware(OwnPagesOnly, names=frozenset(LOOPBACK))
+    made.add_exception_handler(ValueError, lambda _, error: JSONResponse({"detail": str(error)}, 400))  # over HTTP; a web socket has words
     return made
 
 

@@ -132,6 +132,22 @@ class OwnPagesOnly:
         return all(origin.lower() == f"http://{hosts[0]}" for origin in headers.getlist("origin"))
 
 
+@dataclass(frozen=True)
+class TextFrames:
+    """Hands on what comes over a web socket as text, to a server that reads no bytes. What is no UTF-8 becomes �."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def as_text() -> Message:
+            message = await receive()
+            if message["type"] == "websocket.receive" and message.get("bytes") is not None:
+                return {"type": message["type"], "text": message["bytes"].decode(errors="replace")}
+            return message
+
+        await self.app(scope, as_text if scope["type"] == "websocket" else receive, send)
+
+
 def hosts_of(host: str, port: int) -> frozenset[str]:
     """How a client may name a server that listens at `host`."""
     own = f"[{host}]" if ":" in host else host

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlver.tasks.runtime.guard import OwnPagesOnly
+from rlver.tasks.runtime.guard import OwnPagesOnly, TextFrames
 
 Headers = tuple[tuple[str, str], ...]
 OURS = (("Host", "127.0.0.1:7700"),)
@@ -69,3 +69,25 @@ def test_others_never_reach_the_server(headers: Headers) -> None:
 
 def test_the_start_of_the_server_is_nobody_s_request() -> None:
     assert answered("lifespan", ()) == [REACHED]
+
+
+@pytest.mark.parametrize(
+    ("came", "read"),
+    [
+        ({"type": "websocket.receive", "bytes": b'{"type": "state"}'}, {"type": "websocket.receive", "text": '{"type": "state"}'}),
+        ({"type": "websocket.receive", "bytes": b"\xff{", "text": None}, {"type": "websocket.receive", "text": "\ufffd{"}),
+        ({"type": "websocket.receive", "bytes": None, "text": "words"}, {"type": "websocket.receive", "bytes": None, "text": "words"}),
+        ({"type": "websocket.disconnect", "code": 1001}, {"type": "websocket.disconnect", "code": 1001}),
+    ],
+)
+def test_a_server_that_reads_text_is_given_text(came: dict[str, Any], read: dict[str, Any]) -> None:
+    seen: list[Any] = []
+
+    async def server(_: Any, receive: Any, __: Any) -> None:
+        seen.append(await receive())
+
+    async def receive() -> Any:
+        return came
+
+    asyncio.run(TextFrames(server)({"type": "websocket"}, receive, receive))  # type: ignore[arg-type]
+    assert seen == [read]

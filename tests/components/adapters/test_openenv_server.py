@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
-import subprocess
-import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,50 +16,18 @@ import pytest
 
 pytest.importorskip("openenv", reason="openenv is not installed: it has an environment of its own (docs/adapters.md)")
 
+import uvicorn
 import websockets
 from openenv.core.generic_client import GenericEnvClient
+from served_users import CREATE, SERVE, SESSIONS, free_port, posted, served
 
-from rlver.components.adapters import lent
+from rlver.components.adapters import lent, openenv
 from rlver.components.domain.persona import Persona
 from rlver.components.rollout.episode import Job, Rollout
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.commands.env import people, user
 
 REPLIES = ("That sounds heavy. What hurts most about it?", "You tried so hard, and nobody noticed.", "Just calm down.", "I am here.")
-SESSIONS = 8
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
-@contextmanager
-def served(root: Path, where: Path, *command: str) -> Iterator[str]:
-    """A server in a process of its own, started in a project at `where`; PORT stands for its port."""
-    for name in ("params.yaml", "dvc.yaml"):
-        (where / name).write_text((root / name).read_text())
-    port = free_port()
-    started = (sys.executable, "-m", *(str(port) if part == "PORT" else part for part in command))
-    surroundings = {**os.environ, "PYTHONPATH": str(root)}
-    with subprocess.Popen(started, cwd=where, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        address = f"http://127.0.0.1:{port}"
-        try:
-            for _ in range(300):
-                try:
-                    urllib.request.urlopen(f"{address}/health", timeout=1).close()
-                    break
-                except OSError:
-                    assert process.poll() is None, process.stdout and process.stdout.read()
-                    time.sleep(0.2)
-            yield address
-        finally:
-            process.terminate()
-
-
-SERVE = ("rlver.flows.cli", "env", "serve", "--port", "PORT", "--sessions", str(SESSIONS))
 
 
 @pytest.fixture(scope="module")
@@ -182,42 +146,6 @@ def test_sessions_at_once_do_not_mix(url: str, personas: list[Persona]) -> None:
         assert words(seen) == words(alone)
 
 
-def test_bad_input_is_an_error_and_the_session_goes_on(url: str, personas: list[Persona]) -> None:
-    async def talk() -> None:
-        async with GenericEnvClient(base_url=url) as client:
-            with pytest.raises(RuntimeError, match="reset before the first step"):
-                await client.step({"message": "too early"})
-            with pytest.raises(RuntimeError, match="no persona 'nobody'"):
-                await client.reset(persona_id="nobody")
-            await client.reset(seed=1)
-            with pytest.raises(RuntimeError, match="at most 65,536"):
-                await client.step({"message": "x" * 10_000_000})
-            with pytest.raises(RuntimeError):
-                await client.step({"wrong": "field"})
-            result = await client.step({"message": "I am here."})
-            while not result.done:
-                result = await client.step({"message": "I am here."})
-            with pytest.raises(RuntimeError, match="over"):
-                await client.step({"message": "too late"})
-            assert not (await client.reset(seed=2)).done
-
-    asyncio.run(talk())
-
-
-def test_bytes_that_are_no_text_close_one_session_alone(url: str) -> None:
-    async def talk() -> None:
-        async with GenericEnvClient(base_url=url) as other:
-            await other.reset(seed=1)
-            async with websockets.connect(url.replace("http", "ws") + "/ws") as raw:
-                await raw.send(b"\xff\xfe{", text=True)
-                with pytest.raises(websockets.ConnectionClosed) as closed:
-                    await raw.recv()
-                assert closed.value.rcvd is not None and closed.value.rcvd.code == 1007
-            assert not (await other.step({"message": "I am here."})).done
-
-    asyncio.run(talk())
-
-
 def test_clients_that_vanish_free_their_sessions(url: str) -> None:
     async def talk() -> None:
         for _ in range(3):
@@ -230,6 +158,31 @@ def test_clients_that_vanish_free_their_sessions(url: str) -> None:
             await asyncio.sleep(0.5)
 
     asyncio.run(talk())
+
+
+def test_a_session_that_is_left_is_freed(repository_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "params.yaml").write_text((repository_root / "params.yaml").read_text())
+    monkeypatch.setattr(openenv, "IDLE_S", 0.1)  # they look every five seconds
+    settings = load_settings(tmp_path / "params.yaml")
+    offered = openenv.Offered(
+        {one.persona_id: one for one in people(None, settings)}, lambda _: user(settings), settings.simulator.rules, 7
+    )
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(openenv.server(offered, 1, web=False), port=port, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.05)
+    address = f"http://127.0.0.1:{port}"
+    assert "result" in posted(address, "/mcp", CREATE)[1]
+    assert "capacity" in posted(address, "/mcp", CREATE)[1]["error"]["message"]
+    end = time.monotonic() + 20
+    while posted(address, "/mcp", CREATE)[1].get("error"):
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    server.should_exit = True
+    thread.join(20)
 
 
 def test_their_validation_passes(url: str) -> None:
