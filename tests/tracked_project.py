@@ -21,7 +21,7 @@ def write(path: Path, text: str) -> None:
 
 def dialogue(name: str, **other: Any) -> Dialogue:
     """Two turns, +5 each, from 40 to 50."""
-    evidence = Evidence(step="target", what="serves_need", span="hello", points=5)
+    evidence = Evidence(step="target", what="serves_need", span="hello", points=4.5)
     seen = Appraisal(
         content="It greets me.", target="It is what I came for.", activity="Go on.", feeling="seen", change=5, evidence=(evidence,)
     )

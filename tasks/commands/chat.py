@@ -136,7 +136,7 @@ def reasons(appraisal: Appraisal) -> list[str]:
     """The change, what went through the user's mind, and the evidence with its points."""
     lines = [f"{appraisal.change:+d}, {appraisal.feeling}: {appraisal.activity}", f"{appraisal.content} {appraisal.target}"]
     counted = [item for item in appraisal.evidence if item.points]
-    lines += [f"{item.points:+3d} {item.what}" + (f" ({item.span!r})" if item.span else "") for item in counted]
+    lines += [f"{item.points:+3g} {item.what}" + (f" ({item.span!r})" if item.span else "") for item in counted]
     return lines
 
 

@@ -32,7 +32,7 @@ def deep_links(where: Addresses, started: Mapping[str, str]) -> list[tuple[str, 
     last = {"limit": 1, "sort": "START_TIME_DESC", "flow_runs": {"start_time": {"is_null_": False}}}
     headers = {} if auth else environment.prefect_headers()
     if runs := _ask("POST", f"{prefect}/api/flow_runs/filter", json=last, auth=auth, headers=headers):
-        links.append(("last run", f"{environment.shown(prefect)}/runs/flow-run/{runs[0]['id']}"))
+        links.append(("last run", f"{environment.shown(prefect)}/v2/runs/flow-run/{runs[0]['id']}"))
     return links
 
 

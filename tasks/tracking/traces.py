@@ -145,7 +145,7 @@ class _Said:
 
 
 def _reasons(appraisal: Appraisal) -> str:
-    evidence = [f"{one.what} ({one.points:+d}){f': “{one.span}”' if one.span else ''}" for one in appraisal.evidence]
+    evidence = [f"{one.what} ({one.points:+g}){f': “{one.span}”' if one.span else ''}" for one in appraisal.evidence]
     return "\n".join([f"{appraisal.change:+d}: {appraisal.content} {appraisal.target} Feels {appraisal.feeling}.", *evidence])
 
 

@@ -151,7 +151,7 @@ def test_an_unchanged_graph_runs_nothing_again_and_ui_serves_what_ran(
         with asked_with_key(toy, urls["Prefect"]) as client:
             runs = client.post("/flow_runs/filter", json={"sort": "START_TIME_DESC"}).json()
         assert len(runs) == 2 and all(run["tags"] == ["rlver"] for run in runs)
-        assert links["last"] == f"{urls['Prefect']}/runs/flow-run/{runs[0]['id']}"
+        assert links["last"] == f"{urls['Prefect']}/v2/runs/flow-run/{runs[0]['id']}"
         assert links["comparison"].startswith(f"{urls['MLflow']}/#/experiments/1/runs") and "chat-sessions" in links["dialogues"]
     assert not servers.answers(f"{urls['MLflow']}/health")
 

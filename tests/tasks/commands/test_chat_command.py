@@ -15,8 +15,10 @@ from micro import micro_model, micro_tokenizer
 from ruamel.yaml import YAML
 
 from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.transcript import Appraisal, Evidence
 from rlver.components.policy.load import save_policy
 from rlver.flows.cli import main
+from rlver.tasks.commands.chat import reasons
 
 
 @pytest.fixture
@@ -47,6 +49,12 @@ def test_a_supporter_sees_the_emotion_its_reasons_and_at_the_end_the_need(
     assert any("platitude" in line and "'Everything happens for a reason'" in line for line in lines)
     assert lines[-2] == f"you left after 2 turns, final emotion {bars[-1]}."
     assert lines[-1] == f"The hidden need was {persona.hidden_need}: {persona.need_text}"
+
+
+def test_evidence_may_count_in_fractions() -> None:
+    said = {"content": "It greets me.", "target": "That helps.", "activity": "Somebody is there.", "feeling": "seen"}
+    felt = Appraisal(change=5, evidence=(Evidence(step="target", what="serves_need", span="hello", points=4.5),), **said)
+    assert reasons(felt)[-1] == "+4.5 serves_need ('hello')"
 
 
 def test_a_user_who_has_had_enough_ends_the_talk(

@@ -45,7 +45,7 @@ def test_links_lead_to_the_comparison_the_dialogues_and_the_last_run(server: str
     assert deep_links(where, {}) == [
         ("comparison", f"{server}/#/experiments/7/runs?compareRunsMode=CHART"),
         ("dialogues", f"{server}/#/experiments/7/chat-sessions"),
-        ("last run", f"{server}/runs/flow-run/f00"),
+        ("last run", f"{server}/v2/runs/flow-run/f00"),
     ]
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
     assert "/experiments/8/" in deep_links(where, {})[0][1]
