@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import httpx
 
@@ -12,6 +14,7 @@ from rlver.tasks.runtime.environment import Addresses
 from rlver.tasks.runtime.kept_secrets import find_key
 
 TIMEOUT_S = 20.0
+MOST_RUNS = 1000
 
 
 def deep_links(where: Addresses, started: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -24,8 +27,10 @@ def deep_links(where: Addresses, started: Mapping[str, str]) -> list[tuple[str, 
     mlflow = started.get("mlflow") or where.tracking_uri.rstrip("/")
     found = _ask("GET", f"{mlflow}/api/2.0/mlflow/experiments/get-by-name", params={"experiment_name": environment.experiment()})
     if found:
-        experiment = f"{environment.shown(mlflow)}/#/experiments/{found['experiment']['experiment_id']}"
-        links += [("comparison", f"{experiment}/runs?compareRunsMode=CHART"), ("dialogues", f"{experiment}/chat-sessions")]
+        number = found["experiment"]["experiment_id"]
+        experiment = f"{environment.shown(mlflow)}/#/experiments/{number}"
+        links += [("comparison", _comparison(mlflow, number) or f"{experiment}/runs?compareRunsMode=CHART")]
+        links += [("dialogues", f"{experiment}/traces?groupBy=session")]
     prefect = started.get("prefect") or (where.prefect_api_url or "").removesuffix("/api")
     key = find_key(where.prefect_home, prefect) if "prefect" in started else None
     auth = httpx.BasicAuth(*key.split(":", 1)) if key else None
@@ -34,6 +39,22 @@ def deep_links(where: Addresses, started: Mapping[str, str]) -> list[tuple[str, 
     if runs := _ask("POST", f"{prefect}/api/flow_runs/filter", json=last, auth=auth, headers=headers):
         links.append(("last run", f"{environment.shown(prefect)}/v2/runs/flow-run/{runs[0]['id']}"))
     return links
+
+
+def _comparison(mlflow: str, experiment: str) -> str | None:
+    """The page that sets the newest scores of each variant side by side; None where there are fewer than two."""
+    scored = {
+        "experiment_ids": [experiment],
+        "filter": "tags.stage_group = 'score'",
+        "order_by": ["start_time ASC"],
+        "max_results": MOST_RUNS,
+    }
+    runs = (_ask("POST", f"{mlflow}/api/2.0/mlflow/runs/search", json=scored) or {}).get("runs", [])
+    newest = {tag["value"]: run["info"]["run_id"] for run in runs for tag in run["data"].get("tags", []) if tag["key"] == "variant"}
+    if len(newest) < 2:
+        return None
+    wanted = urlencode({"runs": json.dumps([*newest.values()]), "experiments": json.dumps([experiment])}, quote_via=quote)
+    return f"{environment.shown(mlflow)}/#/compare-runs?{wanted}"
 
 
 def _ask(method: str, url: str, **options: Any) -> Any:

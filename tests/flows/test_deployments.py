@@ -152,7 +152,7 @@ def test_an_unchanged_graph_runs_nothing_again_and_ui_serves_what_ran(
             runs = client.post("/flow_runs/filter", json={"sort": "START_TIME_DESC"}).json()
         assert len(runs) == 2 and all(run["tags"] == ["rlver"] for run in runs)
         assert links["last"] == f"{urls['Prefect']}/v2/runs/flow-run/{runs[0]['id']}"
-        assert links["comparison"].startswith(f"{urls['MLflow']}/#/experiments/1/runs") and "chat-sessions" in links["dialogues"]
+        assert links["comparison"].startswith(f"{urls['MLflow']}/#/") and "groupBy=session" in links["dialogues"]
     assert not servers.answers(f"{urls['MLflow']}/health")
 
 

@@ -13,6 +13,8 @@ import pytest
 from rlver.tasks.commands.pages import deep_links
 from rlver.tasks.runtime.environment import Addresses
 
+SCORED = [("a", "a1"), ("a", "a2"), ("b", "b1")]  # variant and run, the oldest first
+
 
 @pytest.fixture
 def server() -> Iterator[str]:
@@ -29,8 +31,11 @@ def server() -> Iterator[str]:
             self._say({"experiment": {"experiment_id": {"rlver": "7", "mine": "8"}[name]}})
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self._say([{"id": "f00"}])
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            scored = [{"info": {"run_id": run}, "data": {"tags": [{"key": "variant", "value": name}]}} for name, run in SCORED]
+            self._say(
+                {"runs": scored if asked["experiment_ids"] == ["7"] else scored[:2]} if "runs/search" in self.path else [{"id": "f00"}]
+            )
 
         def log_message(self, *_: object) -> None: ...
 
@@ -43,12 +48,12 @@ def server() -> Iterator[str]:
 def test_links_lead_to_the_comparison_the_dialogues_and_the_last_run(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = Addresses(server, f"{server}/api", tmp_path)
     assert deep_links(where, {}) == [
-        ("comparison", f"{server}/#/experiments/7/runs?compareRunsMode=CHART"),
-        ("dialogues", f"{server}/#/experiments/7/chat-sessions"),
+        ("comparison", f"{server}/#/compare-runs?runs=%5B%22a2%22%2C%20%22b1%22%5D&experiments=%5B%227%22%5D"),
+        ("dialogues", f"{server}/#/experiments/7/traces?groupBy=session"),
         ("last run", f"{server}/v2/runs/flow-run/f00"),
     ]
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
-    assert "/experiments/8/" in deep_links(where, {})[0][1]
+    assert deep_links(where, {})[0][1] == f"{server}/#/experiments/8/runs?compareRunsMode=CHART", "one variant has nothing beside it"
 
 
 def test_servers_that_do_not_answer_give_no_links(tmp_path: Path) -> None:
