@@ -50,7 +50,11 @@ def test_a_dialogue_is_a_session_with_one_trace_a_turn_and_its_appraisal(tmp_pat
     felt = first.data.spans[2].outputs
     assert (felt["emotion"], felt["change"], felt["feeling"], felt["evidence"][0]["span"]) == (45, 5, "seen", "hello")
     (emotion,) = first.info.assessments
-    assert (emotion.name, emotion.value) == ("emotion", 45) and emotion.rationale.startswith("+5: It greets me.") and "(+4.5): “hello”" in emotion.rationale
+    assert (
+        (emotion.name, emotion.value) == ("emotion", 45)
+        and emotion.rationale.startswith("+5: It greets me.")
+        and "(+4.5): “hello”" in emotion.rationale
+    )
     assert first.info.trace_metadata["rlver.hidden_need"] == "guidance"
     assert len(first.info.trace_metadata) <= 8, "each is a row with three indexes"
     assert not first.data.spans[2].inputs, "the reply stands in the span above it"
