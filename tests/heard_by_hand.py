@@ -9,12 +9,13 @@ from typing import Any, cast
 import pytest
 import torch
 
+from rlver.components.domain.acts import ACTS
 from rlver.components.domain.packages import MINILM, is_fetched
 from rlver.components.domain.protocols import Exchange, now
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.users.heard.appraiser import Hearing
 from rlver.components.users.heard.encoder import HIDDEN
-from rlver.components.users.heard.reading import ACTS, QUALITIES, Heard, Reader
+from rlver.components.users.heard.reading import QUALITIES, Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import DIFFICULTIES
 

@@ -45,16 +45,24 @@ class WarmStarted:
 
 
 def encode_dialogue(
-    tokenizer: Any, users: Sequence[str], replies: Sequence[str], thinking: bool, user_weight: float = USER_WEIGHT
+    tokenizer: Any,
+    users: Sequence[str],
+    replies: Sequence[str],
+    thinking: bool,
+    user_weight: float = USER_WEIGHT,
+    taught: Sequence[bool] | None = None,
 ) -> Example:
-    """The dialogue as the policy will see and say it: what it will sample weighs 1, the user's later messages `user_weight`."""
+    """The dialogue as the policy will see and say it: what it will sample weighs 1, the user's later messages `user_weight`.
+
+    `taught`: for each reply whether it weighs anything (default: all do); the others are only read.
+    """
     chat = ChatFormat(tokenizer, system_prompt(thinking))
     ids = chat.start(users[0])
     weights = [0.0] * len(ids)
     for number, reply in enumerate(replies):
         spoken = [*tokenizer(reply, add_special_tokens=False)["input_ids"], chat.end_of_turn]
         ids += spoken
-        weights += [1.0] * len(spoken)
+        weights += [1.0 if taught is None or taught[number] else 0.0] * len(spoken)
         if number + 1 < len(users):
             heard = chat.user_turn(users[number + 1])
             ids += heard

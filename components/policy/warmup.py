@@ -1,24 +1,32 @@
-"""The dialogues that a pretrained model is warmed up on: short replies in many voices of free English, good and mediocre ones mixed.
+"""What a pretrained model is warmed up on: short replies in many voices of free English, written for this project.
 
-They were written for this project, to messages of simulated users of the train scenarios: so that what reinforcement learning adds afterwards is
-seen apart from what being shown a way of talking adds. In the file, `#` begins a dialogue, `U:` is the user, `A: [good|mediocre|bad]` the supporter.
+Dialogues with simulated users of the train scenarios, whose replies are marked good, mediocre or bad; and labelled replies that serve a single
+message. In the file of dialogues, `#` begins one, `U:` is the user, `A: [good|mediocre|bad]` the supporter.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlver.components.domain.files import BadFile
+from rlver.components.labels.labelled import Labelled
 
+GOOD = "good"
 DIALOGUES = Path(__file__).with_name("warmup.txt")
+_NOT_SHOWN = frozenset(
+    ("half_sense", "model_raw", "model_warm", "non_native", "small_model", "supporter")
+)  # the last one stands in DIALOGUES
+_WANTED = frozenset(("coherent", "picks_up", "specific"))
+_TRICKS = frozenset(("nonsense", "stacked"))
 _REPLY = re.compile(r"A: \[(good|mediocre|bad)\] (\S.*)")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A dialogue that the model is shown. `marks` say how good each reply is, which nothing is trained on."""
+    """A dialogue that the model is shown. `marks` say how good each reply is."""
 
     users: tuple[str, ...]
     replies: tuple[str, ...]
@@ -52,3 +60,12 @@ def shown(path: Path = DIALOGUES) -> list[Shown]:
             raise BadFile(f"{where}: expected U: and A: [good|mediocre|bad] in turns, or # before a new dialogue")
     finish(f"{path.name}: the end")
     return dialogues
+
+
+def serving(rows: Sequence[Labelled]) -> list[Shown]:
+    """Of the labelled replies those that serve, each with its message: coherent, about this user, in ordinary English, and not kept for tests."""
+    return [
+        Shown((row.user,), (row.reply,), (GOOD,))
+        for row in rows
+        if row.is_for_fitting and row.style not in _NOT_SHOWN and row.value > 0 and row.quality >= _WANTED and row.trap not in _TRICKS
+    ]

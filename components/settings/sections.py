@@ -2,13 +2,13 @@
 
 No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth. Some choices
 came later and have one (`simulator.speaker`, `reward.kind`, `train.trained_layers`,
-`train.max_turns`, `train.ratio_cap`): with it they are not in the digest, which is that of before.
+`train.max_turns`, `train.ratio_cap`): with it they are not in the digest, which is that of before. `benchmark.backend` has one too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
@@ -16,6 +16,7 @@ from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.kinds import Section as Section
 from rlver.components.domain.kinds import Wanted
 from rlver.components.domain.registry import ALGORITHMS, APPRAISERS, MODELS, REWARDS, SIMULATORS, SPEAKERS, Registry
+from rlver.components.endpoint.parameters import check_base_url
 from rlver.components.users.llm.section import LLMUserSection
 from rlver.components.users.together import Part, parts
 
@@ -219,9 +220,11 @@ class TrainSettings(Section):
 
 
 class WarmupSettings(Section):
-    """How a pretrained model is shown dialogues before reinforcement learning."""
+    """What a pretrained model is shown before reinforcement learning."""
 
     rounds: int = Field(ge=1)
+    good_only: bool
+    labelled: bool
     learning_rate: float = Field(gt=0)
     batch_tokens: int = Field(ge=256)
 
@@ -234,11 +237,25 @@ class EvaluationSettings(Section):
 
 
 class BenchmarkSettings(Section):
+    """`base_url` (null: RLVER_POLICY_URL) and `served_model` (null: the folder's path, as vLLM names it) are of local-completions."""
+
+    backend: Literal["hf", "local-completions", "vllm"] = "hf"
+    base_url: str | None = None
+    served_model: str | None = None
     tasks: list[str] = Field(min_length=1)
     limit: int | None
     margin: float = Field(gt=0)
     batch_size: int = Field(ge=1)
     run_model_code: bool
+
+    @model_validator(mode="after")
+    def _server_is_one(self) -> Self:
+        named = [name for name in ("base_url", "served_model") if getattr(self, name) is not None]
+        if named and self.backend != "local-completions":
+            raise ValueError(f"benchmark.{named[0]} is for benchmark.backend: local-completions, not {self.backend}")
+        if self.base_url is not None:
+            check_base_url(self.base_url)
+        return self
 
 
 class PromotionSettings(Section):

@@ -1,4 +1,4 @@
-"""Stage `warmup`: a pretrained model is shown short dialogues before reinforcement learning, so that it says things a user can take up.
+"""Stage `warmup`: a pretrained model is shown short dialogues and replies before reinforcement learning, so that it says things a user can take up.
 
 It stands alone so that the tables can tell what the raw model does, what being shown dialogues adds, and what reinforcement learning adds.
 """
@@ -27,16 +27,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = load_settings(Path("params.yaml"), arguments.variant)
     import torch
 
+    from rlver.components.labels.labelled import labelled
     from rlver.components.policy.load import load_policy, save_policy
-    from rlver.components.policy.supervised import encode_dialogue, next_token_loss, warm_start
-    from rlver.components.policy.warmup import shown
+    from rlver.components.policy.supervised import Example, encode_dialogue, next_token_loss, warm_start
+    from rlver.components.policy.warmup import GOOD, Shown, serving, shown
 
     parameters, thinking = settings.warmup, settings.policy.thinking
     if thinking:
         raise ValueError(f"variant {arguments.variant}: the warm-up dialogues have no thoughts: set policy.thinking: false")
     model, tokenizer = load_policy(arguments.base)
-    examples = [encode_dialogue(tokenizer, one.users, one.replies, thinking, user_weight=0.0) for one in shown()]
-    held, lesson = examples[::HELD_OUT], [example for number, example in enumerate(examples) if number % HELD_OUT]
+
+    def encoded(dialogues: Sequence[Shown]) -> list[Example]:
+        """Those that teach something."""
+        taught = [[mark == GOOD or not parameters.good_only for mark in one.marks] for one in dialogues]
+        examples = [
+            encode_dialogue(tokenizer, one.users, one.replies, thinking, 0.0, which) for one, which in zip(dialogues, taught, strict=True)
+        ]
+        return [example for example, which in zip(examples, taught, strict=True) if any(which)]
+
+    dialogues = shown()
+    held, lesson = encoded(dialogues[::HELD_OUT]), encoded([one for number, one in enumerate(dialogues) if number % HELD_OUT])
+    replies = encoded(serving(labelled())) if parameters.labelled else []
+    replies = [one for one in replies if sum(one.weights) <= settings.policy.max_reply_tokens]
 
     def held_out_loss() -> float:
         with torch.no_grad():
@@ -49,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     before = held_out_loss()
     done = warm_start(
         model,
-        [lesson] * parameters.rounds,
+        [[*lesson, *replies], *[lesson] * (parameters.rounds - 1)],
         parameters.learning_rate,
         parameters.batch_tokens,
         0.0,
@@ -58,13 +70,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings.policy.precision,
     )
     after = held_out_loss()
-    print(f"warm-up: {len(lesson)} dialogues, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}", flush=True)
+    print(
+        f"warm-up: {len(lesson)} dialogues and {len(replies)} replies, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}",
+        flush=True,
+    )
     save_policy(model, tokenizer, arguments.out)
     write_json(
         arguments.metrics,
         {
             "dialogues": len(lesson),
-            "replies": sum(len(one.replies) for one in shown()),
+            "replies": len(replies),
             "steps": done.steps,
             "tokens": done.tokens,
             "seconds": round(done.seconds, 1),

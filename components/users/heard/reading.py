@@ -21,13 +21,10 @@ from safetensors import safe_open
 from safetensors.torch import load
 from torch.nn.functional import gelu, linear
 
+from rlver.components.domain.acts import ACTS
 from rlver.components.domain.packages import MINILM, fetched
 from rlver.components.users.heard.encoder import HIDDEN, WIDTH, Answer, Encoded, Encoder
 
-ACTS = (
-    "absolve", "invite_reflection", "weigh_sides", "deep_empathy", "invite_telling", "explain_other", "advise", "praise",
-    "acknowledge", "comfort", "ask_fact", "self_disclose", "platitude", "dismiss", "lecture", "blame", "flattery",
-)  # fmt: skip
 QUALITIES = ("specific", "picks_up", "coherent", "sincere")
 VALUES = (-2, -1, 0, 1, 2)  # how most people would take it who do not say what they need: hurt, let down, nothing, helped, reached
 OUTPUTS = (*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1]))

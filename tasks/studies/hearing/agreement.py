@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
+from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
+from rlver.components.labels.labelled import LETTERS, Labelled
 from rlver.components.scoring.statistics import Estimated, Interval, middle, times_drawn
-from rlver.components.users.heard.reading import ACTS, QUALITIES, VALUES
-from rlver.tasks.studies.hearing.labels import LETTERS, Labelled
+from rlver.components.users.heard.reading import QUALITIES, VALUES
 
 SECOND = Path(__file__).with_name("second_pass.tsv")
 HEADER = "style\tsha256 of the reply\tlabels"

@@ -23,11 +23,11 @@ def register(app: typer.Typer) -> None:
 
 def measure(params: Params = PARAMS) -> None:
     """Measure it on labelled replies of styles and situations that were never fitted: acts, order, calibration, hard cases."""
+    from rlver.components.labels.labelled import labelled
     from rlver.components.settings.settings import load_settings
     from rlver.components.users.heard.reading import reader
     from rlver.components.users.scripted.effects import DIFFICULTIES
     from rlver.tasks.studies.acts.detection import labelled as old_test_set
-    from rlver.tasks.studies.hearing.labels import labelled
     from rlver.tasks.studies.hearing.listening import Listening, groups
     from rlver.tasks.studies.hearing.tables import figures_report
 
@@ -40,9 +40,9 @@ def measure(params: Params = PARAMS) -> None:
 
 def agreement(params: Params = PARAMS) -> None:
     """How far a second labelling of some of the replies agrees with the first."""
+    from rlver.components.labels.labelled import labelled
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.studies.hearing.agreement import read_second
-    from rlver.tasks.studies.hearing.labels import labelled
     from rlver.tasks.studies.hearing.tables import agreement_report
 
     settings = load_settings(params)
@@ -75,8 +75,8 @@ def fit(
 ) -> None:
     """Fit the reader to all labelled replies but those kept for tests (about half an hour on two cores)."""
     from rlver.components.domain.packages import MINILM, fetched
+    from rlver.components.labels.labelled import labelled
     from rlver.tasks.studies.hearing.fit import fit as fit_reader
-    from rlver.tasks.studies.hearing.labels import labelled
     from rlver.tasks.studies.hearing.nonsense import made
 
     rows = labelled()

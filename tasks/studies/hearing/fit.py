@@ -1,7 +1,7 @@
 """Fitting the reader of the hearing appraiser to labelled replies, the same on every run of a machine: small nets on the features of the reply alone,
 and a changed encoder with a net of its own for the reply as an answer (adapt.py).
 
-Styles and situations that are kept apart (labels.py) are never looked at here.
+Styles and situations that are kept apart (components/labels) are never looked at here.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from torch import nn
 
+from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import write_bytes_atomically
+from rlver.components.labels.labelled import Labelled
 from rlver.components.users.heard.encoder import Encoder, number_of
-from rlver.components.users.heard.reading import ACTS, CIRCUMSTANCES, FEATURES, OUTPUTS, QUALITIES, VALUES, context_features
+from rlver.components.users.heard.reading import CIRCUMSTANCES, FEATURES, OUTPUTS, QUALITIES, VALUES, context_features
 from rlver.tasks.studies.hearing.adapt import AnswerNet, adapted, pairs
-from rlver.tasks.studies.hearing.labels import Labelled
 
 NETS, INNER, EPOCHS, BATCH = 3, 192, 50, 64
 LEARNING_RATE, WEIGHT_DECAY, DROP_FEATURES, DROP_INNER = 2e-3, 1e-2, 0.3, 0.5

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from rlver.components.domain.protocols import Exchange, now
 from rlver.components.domain.transcript import Appraisal
+from rlver.components.labels.labelled import Labelled
 from rlver.components.users.heard.appraiser import Hearing
 from rlver.components.users.heard.reading import Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import Difficulty
 from rlver.tasks.studies.acts.detection import ReplyWithActs as Answer
-from rlver.tasks.studies.hearing.labels import Labelled
 
 STYLE, SITUATIONS = "a style never fitted: {style}", "situations never fitted, in fitted styles"
 OLD = "the old test set: {style}"

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
+from rlver.components.labels.labelled import Labelled
 from rlver.components.users.scripted.reading import COMMON_WORDS
-from rlver.tasks.studies.hearing.labels import Labelled
 
 SHARE = 0.15  # of the replies that are fitted
 LEAST_WORDS, MOST_WORDS = 8, 50

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from rlver.components.domain.acts import ACTS
 from rlver.components.domain.transcript import Appraisal
+from rlver.components.labels import labelled as labels
 from rlver.components.scoring.statistics import Estimated
-from rlver.components.users.heard.reading import ACTS, QUALITIES, SURE, Heard
+from rlver.components.users.heard.reading import QUALITIES, SURE, Heard
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import SERVES as SERVES_NEED
 from rlver.tasks.studies.acts.detection import EVERY as MICRO
@@ -24,7 +26,6 @@ from rlver.tasks.studies.acts.detection import (
     wrongly_read,
 )
 from rlver.tasks.studies.acts.tables import consequence_table, detections, shown, table
-from rlver.tasks.studies.hearing import labels
 from rlver.tasks.studies.hearing.agreement import Agreement, OfValue, Twice, mean_kappa, of_acts, of_qualities, of_value
 from rlver.tasks.studies.hearing.figures import Group, Taken, by_trap, by_value, calibration, expected_calibration_error, group, order
 from rlver.tasks.studies.hearing.listening import Listening

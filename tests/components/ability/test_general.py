@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlver.components.ability import general
+from rlver.components.ability import backends, general
 from rlver.components.ability import tasks as packs
 from rlver.components.ability.general import BenchmarkError, run_tasks
 from rlver.components.ability.noninferiority import compare_general
@@ -108,7 +108,7 @@ def test_thoughts_are_not_the_answer(tiny_model: Path, tmp_path: Path, monkeypat
         reply = self.tokenizer(r"<think>\boxed{41}</think>\boxed{42}<|im_end|>", add_special_tokens=False, return_tensors="pt").input_ids
         return torch.cat([context, reply.repeat(len(context), 1)], dim=1)
 
-    monkeypatch.setattr(general.HFLM, "_model_generate", thinks_41_says_42)
+    monkeypatch.setattr(backends.HFLM, "_model_generate", thinks_41_says_42)
     task = run_tasks(str(tiny_model), [f"rlver_math500:{tmp_path / 'm.jsonl'}"], None, 4, 0.05, 7)["tasks"][
         f"rlver_math500:{tmp_path / 'm.jsonl'}"
     ]
@@ -185,9 +185,8 @@ def test_one_filter_is_scored():
 
 def test_an_unknown_task_of_the_harness_is_one_line(tiny_model: Path, monkeypatch: pytest.MonkeyPatch):
     class NoDefaults(general.TaskManager):  # reading the harness' index of 14,000 tasks takes 10 s
-        def __init__(self, include_defaults: bool) -> None:
-            assert include_defaults
-            super().__init__(include_defaults=False)
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**{**given, "include_defaults": False})
 
     monkeypatch.setattr(general, "TaskManager", NoDefaults)
     with pytest.raises(BenchmarkError, match="task no_such_task could not be loaded"):
@@ -209,7 +208,7 @@ def test_a_group_of_harness_tasks_is_one_task_over_all_their_items(tiny_model: P
     )
 
     class OnlyThese(general.TaskManager):
-        def __init__(self, include_defaults: bool) -> None:
+        def __init__(self, **_: Any) -> None:
             super().__init__(include_path=str(tmp_path), include_defaults=False)
 
     monkeypatch.setattr(general, "TaskManager", OnlyThese)

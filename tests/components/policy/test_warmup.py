@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlver.components.domain.files import BadFile
-from rlver.components.policy.warmup import Shown, shown
+from rlver.components.labels.labelled import Labelled, labelled
+from rlver.components.policy.warmup import Shown, serving, shown
 
 GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [bad] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
 
@@ -60,8 +62,25 @@ def test_the_shipped_replies_fit_into_a_turn_of_the_small_model() -> None:
     assert odd == []
 
 
-def test_good_and_mediocre_replies_are_mixed() -> None:
-    """Else the warm-up would teach what reinforcement learning is to find."""
+def labelled_reply(**changes: Any) -> Labelled:
+    values: dict[str, Any] = {"value": 1, "quality": frozenset(("coherent", "picks_up", "specific")), "trap": None, "style": "chatty"}
+    return Labelled(situation="work/b", user="It sank.", before="", reply="That hurts.", acts=frozenset(), **values | changes)
+
+
+def test_of_the_labelled_replies_those_that_serve_are_shown() -> None:
+    assert serving([labelled_reply()]) == [Shown(("It sank.",), ("That hurts.",), ("good",))]
+    others = [
+        {"value": 0},
+        {"quality": frozenset(("coherent", "picks_up"))},
+        {"trap": "stacked"},
+        {"style": "small_model"},
+        {"style": "elderly"},
+    ]
+    assert serving([labelled_reply(**other) for other in others]) == []
+    assert 2000 < len(serving(labelled())) < 4000
+
+
+def test_the_shipped_dialogues_hold_good_and_other_replies() -> None:
     marks = Counter(mark for one in shown() for mark in one.marks)
     total = sum(marks.values())
     assert set(marks) == {"good", "mediocre", "bad"}

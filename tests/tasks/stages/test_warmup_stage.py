@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from micro import SENTENCES, micro_model, micro_tokenizer
 from ruamel.yaml import YAML
 from small_project import make_project, weights
 
+from rlver.components.labels import labelled
+from rlver.components.labels.labelled import Labelled
 from rlver.components.policy import warmup as dialogues
 from rlver.components.policy.load import save_policy
 from rlver.tasks.stages import warmup
@@ -24,7 +27,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a model and a few dialogues in place of the shipped ones."""
     make_project(tmp_path)
     values = YAML(typ="safe").load((tmp_path / "params.yaml").read_text())
-    values["warmup"] |= {"rounds": 3, "learning_rate": 0.02, "batch_tokens": 300}
+    values["warmup"] |= {"rounds": 3, "good_only": False, "labelled": False, "learning_rate": 0.02, "batch_tokens": 300}
     YAML(typ="safe").dump(values, tmp_path / "params.yaml")
     save_policy(micro_model(), micro_tokenizer(), tmp_path / "models" / "base")
     lines = [f"# {n}\nU: {SENTENCES[n % 6]}\nA: [good] {SENTENCES[0]}\nU: {SENTENCES[3]}\nA: [bad] {SENTENCES[2]}\n" for n in range(COUNT)]
@@ -44,32 +47,52 @@ def run(out: str = "models/warm", variant: str = "v", base: str = "models/base")
 
 def test_it_is_learned_what_is_shown_and_the_same_weights_come_of_it_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = run()
-    assert found["dialogues"] == COUNT - 3 and found["replies"] == 2 * COUNT and found["steps"] > 0 and found["tokens"] > 0
+    assert found["dialogues"] == COUNT - 3 and found["replies"] == 0 and found["steps"] > 0 and found["tokens"] > 0
     assert found["held_out_loss_after"] < found["held_out_loss_before"] - 0.1
     assert not torch.equal(weights(root / "models" / "warm"), weights(root / "models" / "base"))
-    assert f"{COUNT - 3} dialogues, loss on 3 that were not shown" in capsys.readouterr().out
+    assert f"{COUNT - 3} dialogues and 0 replies, loss on 3 that were not shown" in capsys.readouterr().out
     again = run("models/again")
     assert torch.equal(weights(root / "models" / "warm"), weights(root / "models" / "again"))
     assert {**again, "seconds": 0} == {**found, "seconds": 0}
 
 
-def test_the_users_words_are_not_taught(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def taught(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What weighs anything, of each lesson; nothing is learned."""
     from rlver.components.policy import supervised
 
-    taught: list[str] = []
+    found: list[list[str]] = []
 
     def listen(model: Any, lessons: Any, *others: Any) -> Any:
         tokenizer = micro_tokenizer()
         for lesson in lessons:
-            for example in lesson:
-                ids = [token for token, weight in zip(example.ids, example.weights, strict=True) if weight]
-                taught.append(tokenizer.decode(ids, skip_special_tokens=True))
+            weighed = [[token for token, weight in zip(one.ids, one.weights, strict=True) if weight] for one in lesson]
+            found.append([tokenizer.decode(ids, skip_special_tokens=True) for ids in weighed])
         return supervised.WarmStarted(1, 1, 0.0, 1.0, 1.0, False)
 
     monkeypatch.setattr(supervised, "warm_start", listen)
+    return found
+
+
+def test_the_users_words_are_not_taught(root: Path, taught: list[list[str]]) -> None:
     run()
-    assert len(taught) == 3 * (COUNT - 3), "every round is a lesson"
-    assert set(taught) == {SENTENCES[0] + SENTENCES[2]}
+    assert [len(lesson) for lesson in taught] == 3 * [COUNT - 3], "every round is a lesson"
+    assert {text for lesson in taught for text in lesson} == {SENTENCES[0] + SENTENCES[2]}
+
+
+def test_only_good_replies_are_taught_and_in_the_first_round_the_labelled_ones_that_serve(
+    root: Path, taught: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serves = Labelled("chatty", "work/b", "U", "", SENTENCES[4], frozenset(), 1, frozenset(("coherent", "picks_up", "specific")), None)
+    fails = replace(serves, reply=SENTENCES[5], value=-1)
+    monkeypatch.setattr(labelled, "labelled", lambda: [serves, fails])
+    values = YAML(typ="safe").load(Path("params.yaml").read_text())
+    values["warmup"] |= {"good_only": True, "labelled": True}
+    values["policy"]["max_reply_tokens"] = 100
+    YAML(typ="safe").dump(values, Path("params.yaml"))
+    assert run()["replies"] == 1
+    good = (COUNT - 3) * [SENTENCES[0]]
+    assert taught == [[*good, SENTENCES[4]], good, good]
 
 
 def test_a_variant_that_thinks_is_refused(root: Path) -> None:

@@ -10,11 +10,12 @@ from typing import cast
 import pytest
 from heard_by_hand import ByHand, appraised, heard, points
 
+from rlver.components.domain.acts import ACTS
 from rlver.components.domain.persona import HiddenNeed, PersonaClass, PersonaKind
 from rlver.components.domain.protocols import Exchange, now
 from rlver.components.domain.transcript import Turn
 from rlver.components.users.heard.appraiser import HeardAppraiser, Hearing, breaks_off
-from rlver.components.users.heard.reading import ACTS, QUALITIES, SURE, VALUES, Heard, Reader
+from rlver.components.users.heard.reading import QUALITIES, SURE, VALUES, Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import CLASS_EFFECT, DIFFICULTIES, HARM, NEEDS_HEARING_FIRST, SERVES, TRAIT_EFFECT
 from rlver.tasks.studies.audit.cheats import INJECTIONS

@@ -13,11 +13,12 @@ from random import Random
 import pytest
 from heard_by_hand import NEEDS_ENCODER, appraised
 
+from rlver.components.domain.acts import ACTS
 from rlver.components.domain.persona import HiddenNeed
-from rlver.components.users.heard.reading import ACTS, GRID, QUALITIES, SURE, Heard, reader
+from rlver.components.labels.labelled import Labelled, labelled
+from rlver.components.users.heard.reading import GRID, QUALITIES, SURE, Heard, reader
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.tasks.studies.audit.cheats import INJECTIONS
-from rlver.tasks.studies.hearing.labels import Labelled, labelled
 
 pytestmark = [NEEDS_ENCODER, pytest.mark.no_cover]
 

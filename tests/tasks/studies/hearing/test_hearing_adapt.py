@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from rlver.components.domain.packages import MINILM, fetched
+from rlver.components.labels.labelled import labelled
 from rlver.components.users.heard.encoder import Encoder, number_of
 from rlver.components.users.heard.reading import CIRCUMSTANCES, OUTPUTS, Reader
 from rlver.tasks.studies.hearing.adapt import AnswerNet, adapted, pairs
 from rlver.tasks.studies.hearing.fit import fit
-from rlver.tasks.studies.hearing.labels import labelled
 
 pytestmark = [NEEDS_ENCODER, pytest.mark.no_cover]
 MESSAGES = [("I let my boat sink.", "Old boats sink. It was not you."), ("Hm.", "What happened?"), ("My neighbour " * 60, "word " * 300)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rlver.components.domain.files import BadFile
+from rlver.components.labels.labelled import Labelled, labelled
 from rlver.tasks.studies.hearing.agreement import (
     HEADER,
     Twice,
@@ -20,7 +21,6 @@ from rlver.tasks.studies.hearing.agreement import (
     reply_hash,
     spearman,
 )
-from rlver.tasks.studies.hearing.labels import Labelled, labelled
 
 
 def row(reply: str, acts: str = "", value: int = 0, quality: str = "", user: str = "It sank.") -> Labelled:

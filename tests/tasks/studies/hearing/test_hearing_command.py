@@ -9,11 +9,12 @@ import pytest
 from heard_by_hand import NEEDS_ENCODER, ByHand, heard
 
 from rlver.components.domain import packages
+from rlver.components.domain.acts import ACTS
+from rlver.components.labels import labelled as labels
+from rlver.components.labels.labelled import Labelled
 from rlver.components.users.heard import appraiser, reading
 from rlver.flows.cli import main
 from rlver.tasks.studies.acts.detection import LabelledReply
-from rlver.tasks.studies.hearing import labels
-from rlver.tasks.studies.hearing.labels import Labelled
 from rlver.tasks.studies.hearing.listening import EVERY, groups
 
 SAY = ["hearing", "say", "Old boats sink.", "--user", "I let my boat sink."]
@@ -145,4 +146,4 @@ def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytes
     assert main(["hearing", "fit", "--seed", "3", "-o", str(out)]) == 0
     assert "fitted to 40 replies in 1 styles and 6 of nonsense, seed 3" in capsys.readouterr().out
     made = reading.Reader(packages.fetched(packages.MINILM), out)
-    assert set(made.hear("Old boats sink.", "It sank.").acts) == set(reading.ACTS)
+    assert set(made.hear("Old boats sink.", "It sank.").acts) == set(ACTS)

@@ -9,12 +9,12 @@ import pytest
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import BadFile
+from rlver.components.labels.labelled import labelled
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.supporters import SupportMoment
 from rlver.components.users.scripted.effects import NEEDS_HEARING_FIRST, SERVES
 from rlver.components.users.scripted.simulator import ScriptedSimulator
-from rlver.tasks.studies.hearing.labels import labelled
 from rlver.tasks.studies.hearing.supporters import HEARS_FIRST, at_random, bank, earned, planned, plans_to_try, story_of, told
 
 EACH = 8

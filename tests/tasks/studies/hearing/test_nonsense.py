@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rlver.tasks.studies.hearing.labels import labelled
+from rlver.components.labels.labelled import labelled
 from rlver.tasks.studies.hearing.nonsense import LEAST_WORDS, SHARE, made
 
 ROWS = [row for row in labelled() if row.is_for_fitting][:1500]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
-from rlver.components.users.heard.reading import ACTS
+from rlver.components.labels.labelled import FOLDER, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
 from rlver.tasks.studies.acts.detection import labelled as old_test_set
 from rlver.tasks.studies.hearing.agreement import DIGITS, reply_hash
-from rlver.tasks.studies.hearing.labels import FOLDER, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
 
 HEAD = "@ work/boat\nU: It sank.\n"
 OF_ONE_SUBJECT = {"sense"}  # replies without sense beside good ones: a test, and short

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
-from rlver.components.users.heard.reading import ACTS
 
-FOLDER = Path(__file__).with_name("labels")
+FOLDER = Path(__file__).with_name("replies")
 UNFITTED_STYLES = ("elderly", "sense", "plain", "careful")  # whole styles that no head has seen
 TRAPS = frozenset(
     [
