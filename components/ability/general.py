@@ -1,16 +1,15 @@
-"""General capability through the lm-eval harness; the only file that touches it.
+"""General capability through the lm-eval harness.
 
-Our packs are given to the harness as task objects, so no path, no data-set cache and no network is involved, and the harness' index of
-14,000 tasks is read only when a task of its own is named. Sentences and choices are scored as plain text; every task in which the model
-writes is asked through the chat template, with a system message, and its thoughts are cut off before scoring. All of that is the same
-for base and tuned, and the hash of the whole request is stored with each item so that a comparison can insist on it.
+Our tasks are a task folder of the harness (`harness/`), which plain `lm_eval` reads too; its index of 14,000 tasks is read only when one
+of its own is named. Sentences and choices are scored as plain text; every task in which the model writes is asked through the chat
+template, with a system message, and its thoughts are cut off before scoring. All of that is the same for base and tuned, and the hash of
+the whole request is stored with each item so that a comparison can insist on it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,22 +17,18 @@ from typing import Any, NamedTuple
 
 import lm_eval
 import nltk
-import torch
-from datasets import Dataset
-from lm_eval.api.task import ConfigurableTask
+from lm_eval.api.model import TemplateLM
 from lm_eval.evaluator import evaluate
-from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
-from transformers import LogitsProcessorList
 
-from rlver.components.ability.tasks import PACKS, Pack, is_pack, load_pack, runs_code
-from rlver.components.policy.load import load_model
+from rlver.components.ability.backends import BenchmarkError, Served, check_backend, load_backend
+from rlver.components.ability.records import BOOTSTRAP_SAMPLES, HARNESS_BOOTSTRAP, Finished, every_metric, write_layout
+from rlver.components.ability.tasks import FOLDER, OURS, is_ours, runs_code
+from rlver.components.domain.files import BadFile
 from rlver.components.scoring import intervals, statistics
 
-BOOTSTRAP_SAMPLES = 10_000
 MOST_NEW_TOKENS = 2048  # of a written answer, thoughts included; never more than half of the model's context
 SYSTEM_MESSAGE = "You are a helpful assistant."  # some templates insert one of their own when none is given
-THINK_END = "</think>"
 _FEWSHOT_SEED = 1234
 _PRIMARY = {"gsm8k": ("exact_match", "flexible-extract"), "ifeval": ("prompt_level_strict_acc", "none")}
 _REFUSED = {
@@ -42,10 +37,6 @@ _REFUSED = {
     "humaneval": "it runs code that the model wrote with no bounds; use rlver_humaneval",
     "mbpp": "it runs code that the model wrote with no bounds; use rlver_mbpp",
 }
-
-
-class BenchmarkError(ValueError):
-    """A benchmark that cannot be run as asked; one readable line."""
 
 
 class Item(NamedTuple):
@@ -58,103 +49,107 @@ class Item(NamedTuple):
     cluster: str
 
 
-class _PackTask(ConfigurableTask):  # type: ignore[misc]
-    """A harness task whose documents are in memory."""
-
-    def __init__(self, name: str, pack: Pack) -> None:
-        self._rows = pack.rows
-        super().__init__(config={"task": name, "test_split": "test", "num_fewshot": 0, **pack.config})
-
-    def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
-        self.dataset = {"test": Dataset.from_list(self._rows)}
-
-
 def run_tasks(
-    model: str, tasks: Sequence[str], limit: int | None, batch_size: int, margin: float, seed: int, run_model_code: bool = False
+    model: str,
+    tasks: Sequence[str],
+    limit: int | None,
+    batch_size: int,
+    margin: float,
+    seed: int,
+    run_model_code: bool = False,
+    backend: str = "hf",
+    served: Served | None = None,
+    layout: Path | None = None,
 ) -> dict[str, Any]:
     """Score the local model folder `model` on each task; the value of a task is the mean over its items.
 
-    `limit` keeps the first items of each (sub)task: a smoke test, marked as one. Code the model wrote runs only with `run_model_code`. Raises BenchmarkError for a missing model, an unknown
-    or refused task, data that cannot be had, items that are not unique or scores that are not numbers.
+    `limit` keeps the first items of each (sub)task: a smoke test, marked as one. Code the model wrote runs only with `run_model_code`.
+    `backend`: hf, vllm or local-completions, which asks `served`. `layout`: a folder for lm-eval's own files, replaced as a whole.
+    Raises BenchmarkError for a missing model, an unknown or refused task, data that cannot be had, items that are not unique or scores
+    that are not numbers; EndpointError for a server that cannot be asked.
     """
     if not (Path(model) / "config.json").is_file():
         raise BenchmarkError(f"{model}: no model there (config.json is missing)")
     for name in tasks:
         _refuse_unusable(name, run_model_code)
-    language_model = _load_model(model, batch_size)
-    own = {name: _PackTask(name, load_pack(name)) for name in tasks if is_pack(name)}
-    manager = TaskManager(include_defaults=any(name not in own for name in tasks))
-    return {
-        "tasks": {name: _run_task(language_model, manager, name, own.get(name), limit, margin, seed) for name in tasks},
+    check_backend(backend, served)
+    loaded = _load_tasks(tasks)
+    language_model = load_backend(backend, model, batch_size, served, seed)
+    finished = {name: _run_task(language_model, loaded[name], limit, run_model_code) for name in tasks}
+    results = {
+        "tasks": {name: _measured(name, one, margin, seed) for name, one in finished.items()},
         "smoke_test": limit is not None,
         "harness": f"lm_eval {lm_eval.__version__}",
+        "backend": backend,
     }
+    if layout is not None:
+        write_layout(layout, list(finished.values()), backend, model, limit, batch_size)
+    return results
 
 
-class _FiniteLM(HFLM):  # type: ignore[misc]
-    """The harness' model, which never lets logits that are no numbers become a choice or an answer."""
-
-    def _model_call(self, *inputs: Any, **options: Any) -> torch.Tensor:
-        return _finite(super()._model_call(*inputs, **options))
-
-    def _model_generate(self, *inputs: Any, **options: Any) -> torch.Tensor:
-        checked = LogitsProcessorList([lambda _, logits_BV: _finite(logits_BV)])
-        answer: torch.Tensor = super()._model_generate(*inputs, logits_processor=checked, **options)
-        return answer
-
-
-def _finite(logits: torch.Tensor) -> torch.Tensor:
-    if not torch.isfinite(logits.amax(dim=-1)).all():  # a NaN is the greatest; a single -inf only rules a token out
-        raise BenchmarkError("the model's logits are not finite; its weights are broken, or its training diverged: take another copy")
-    return logits
-
-
-def _load_model(model: str, batch_size: int) -> HFLM:
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    loaded, tokenizer = load_model(model, "auto" if torch.cuda.is_available() else torch.float32)  # the harness itself would unpickle
-    language_model = _FiniteLM(pretrained=loaded, tokenizer=tokenizer, batch_size=batch_size)
-    # A special token vanishes when the reply is decoded, so it must be cut off by its id; ordinary text must be cut off as text.
-    is_special = THINK_END in tokenizer.all_special_tokens
-    language_model.think_end_token = tokenizer.convert_tokens_to_ids(THINK_END) if is_special else THINK_END
-    return language_model
+def _load_tasks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What the harness' loader gives for each name: ours from their folder, with their source as metadata."""
+    foreign = TaskManager(include_defaults=True) if any(not is_ours(name) for name in names) else None
+    loaded = {}
+    for name in names:
+        task, _, source = name.partition(":")
+        try:
+            if foreign is not None and not is_ours(name):
+                loaded[name] = foreign.load([name])
+            else:
+                metadata = {"source": source} if source else None
+                loaded[name] = TaskManager(include_path=str(FOLDER), include_defaults=False, metadata=metadata).load([task])
+        except BadFile:
+            raise
+        except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise BenchmarkError(
+                f"task {name} could not be loaded ({reason}); tasks of the harness need the network or a filled cache"
+            ) from error
+        for one in loaded[name]["tasks"].values():
+            if one.get_config("num_fewshot") is None:
+                one.set_config(key="num_fewshot", value=0)
+            one.set_fewshot_seed(seed=_FEWSHOT_SEED)
+    return loaded
 
 
-def _run_task(
-    language_model: HFLM, manager: TaskManager, name: str, own: _PackTask | None, limit: int | None, margin: float, seed: int
-) -> dict[str, Any]:
-    try:
-        loaded = manager.load([own if own is not None else name])
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise BenchmarkError(
-            f"task {name} could not be loaded ({reason}); tasks of the harness need the network or a filled cache"
-        ) from error
-    writes = [task.OUTPUT_TYPE == "generate_until" for task in loaded["tasks"].values()]
-    for task in loaded["tasks"].values():
-        if task.get_config("num_fewshot") is None:
-            task.set_config(key="num_fewshot", value=0)
-        task.set_fewshot_seed(seed=_FEWSHOT_SEED)
-    if any(writes):
-        _bound_answers(loaded["tasks"].values(), language_model.max_length)
-    as_chat = any(writes) and language_model.tokenizer.chat_template is not None
+def _run_task(language_model: TemplateLM, loaded: dict[str, Any], limit: int | None, run_model_code: bool) -> Finished:
+    tasks = loaded["tasks"]
+    writes = any(task.OUTPUT_TYPE == "generate_until" for task in tasks.values())
+    if writes:
+        _bound_answers(tasks.values(), language_model.max_length)
+    as_chat = writes and language_model.tokenizer.chat_template is not None
     results = evaluate(
         lm=language_model,
         task_dict=loaded,
         limit=limit,
-        bootstrap_iters=0,
+        bootstrap_iters=HARNESS_BOOTSTRAP,
         log_samples=True,
         apply_chat_template=as_chat,
         fewshot_as_multiturn=as_chat,
         system_instruction=SYSTEM_MESSAGE if as_chat else None,
+        confirm_run_unsafe_code=run_model_code,
     )
-    first = next(iter(loaded["tasks"]))
+    template = language_model.tokenizer.chat_template if as_chat else None
+    return Finished(results, tasks, SYSTEM_MESSAGE if as_chat else None, template)
+
+
+def _measured(name: str, finished: Finished, margin: float, seed: int) -> dict[str, Any]:
+    results = finished.results
+    first = next(iter(finished.tasks))
     metric, chosen_filter = _PRIMARY.get(name, (next(iter(results["higher_is_better"][first])), None))
     items = [item for subtask in sorted(results["samples"]) for item in _items(subtask, results["samples"][subtask], metric, chosen_filter)]
     return _summary(name, metric, items, bool(results["higher_is_better"][first][metric]), margin, seed) | {
-        "chance": _chance(loaded["tasks"], results["samples"]),
+        "chance": _chance(finished.tasks, results["samples"]),
         "version": str(results["versions"].get(first)),
-        "as_chat": as_chat,
+        "as_chat": finished.chat_template is not None,
+        "metrics": every_metric(finished, _cluster, seed),
     }
+
+
+def _cluster(subtask: str, sample: Mapping[str, Any]) -> str:
+    """The relation of the sample's fact, or the document itself."""
+    return str(sample.get("doc", {}).get("relation", _short_hash([subtask, sample["doc_hash"]])))
 
 
 def _chance(loaded: Mapping[str, Any], samples: Mapping[str, list[dict[str, Any]]]) -> float | None:
@@ -177,8 +172,7 @@ def _items(subtask: str, samples: list[dict[str, Any]], metric: str, chosen_filt
         if sample["filter"] != wanted:
             continue
         document = _short_hash([subtask, sample["doc_hash"]])
-        cluster = str(sample.get("doc", {}).get("relation", document))
-        item = Item(document, _short_hash(sample["arguments"]), round(float(sample[metric]), 6), cluster)
+        item = Item(document, _short_hash(sample["arguments"]), round(float(sample[metric]), 6), _cluster(subtask, sample))
         if not math.isfinite(item.score):
             raise BenchmarkError(f"task {subtask}: the score of document {sample['doc_id']} is {item.score}; is the model broken?")
         if items.setdefault(document, item) != item:
@@ -224,8 +218,8 @@ def _refuse_unusable(name: str, run_model_code: bool) -> None:
         )
     if name in _REFUSED:
         raise BenchmarkError(f"task {name} is not offered: {_REFUSED[name]}")
-    if name.startswith("rlver_") and not is_pack(name):
-        raise BenchmarkError(f"unknown task {name}; ours are {', '.join(sorted(PACKS))}")
+    if name.startswith("rlver_") and not is_ours(name):
+        raise BenchmarkError(f"unknown task {name}; ours are {', '.join(sorted(OURS))}")
     if name == "ifeval":
         try:
             nltk.data.find("tokenizers/punkt_tab")

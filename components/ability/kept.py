@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlver.components.ability.noninferiority import FEWEST_ITEMS, LossOutcome, NotComparable, gained, paired_items
+from rlver.components.ability.noninferiority import FEWEST_ITEMS, LossOutcome, NotComparable, gained, paired_items, same_backend
 from rlver.components.scoring.statistics import Interval, by_cluster, cluster_bootstrap, paired_share_interval
 
 
@@ -50,6 +50,7 @@ def ability_kept(base: Mapping[str, Any], tuned: Mapping[str, Any], allowed: All
     """Every task of the base. Raises NotComparable when the tasks, their items or requests differ, or a task has no margin."""
     if alone := sorted(base["tasks"].keys() ^ tuned["tasks"].keys()):
         raise NotComparable(f"measured on one side only: {', '.join(alone)}; benchmark both with the same tasks")
+    same_backend(base, tuned)
     if not base["tasks"]:
         raise NotComparable("no task was measured")
     is_smoke_test = bool(base.get("smoke_test") or tuned.get("smoke_test"))

@@ -79,6 +79,11 @@ def items_file(general: Path) -> Path:
     return general.with_suffix(".items.jsonl")
 
 
+def layout_folder(general: Path) -> Path:
+    """Where lm-eval's own files of a general.json lie."""
+    return general.with_suffix(".lm_eval")
+
+
 def write_general(path: Path, results: Mapping[str, Any]) -> None:
     """Write the result of a benchmark as metrics, and its items beside them."""
     tasks = results["tasks"].items()
@@ -114,6 +119,7 @@ def compare_general(base: Mapping[str, Any], tuned: Mapping[str, Any], margin: f
     `outcome` is fail if any task fails, pass if all pass, else inconclusive; a smoke test (benchmark.limit) is always inconclusive.
     `not_compared` names tasks that only one side ran. Raises NotComparable when items or requests differ, or no task is shared.
     """
+    same_backend(base, tuned)
     shared = [name for name in base["tasks"] if name in tuned["tasks"]]
     if not shared:
         raise NotComparable("base and tuned have no benchmark task in common")
@@ -127,6 +133,13 @@ def compare_general(base: Mapping[str, Any], tuned: Mapping[str, Any], margin: f
         "smoke_test": is_smoke_test,
         "not_compared": sorted(base["tasks"].keys() ^ tuned["tasks"].keys()),
     }
+
+
+def same_backend(base: Mapping[str, Any], tuned: Mapping[str, Any]) -> None:
+    """Raise NotComparable for sides that different programs computed: they round differently, and that is no effect of training."""
+    sides = [side.get("backend", "hf") for side in (base, tuned)]
+    if sides[0] != sides[1]:
+        raise NotComparable(f"base was measured with backend {sides[0]}, tuned with {sides[1]}; benchmark both with the same")
 
 
 def _paired(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -> Paired:

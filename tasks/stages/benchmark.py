@@ -1,4 +1,7 @@
-"""Stage benchmark: general capability of one model -> metrics/<variant>/general.json, and beside it the score of every item for later pairing."""
+"""Stage benchmark: general capability of one model -> metrics/<variant>/general.json.
+
+Beside it: the score of every item for later pairing (general.items.jsonl), and lm-eval's own files (general.lm_eval/).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlver.components.ability.backends import BenchmarkError, Served
 from rlver.components.ability.general import run_tasks
-from rlver.components.ability.noninferiority import write_general
-from rlver.components.settings.settings import digest_of, load_settings
+from rlver.components.ability.noninferiority import layout_folder, write_general
+from rlver.components.settings.settings import Settings, digest_of, load_settings
+from rlver.tasks.runtime import connections
 from rlver.tasks.runtime.stage import run_stage
 
 
@@ -32,10 +37,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         benchmark.margin,
         settings.seed,
         benchmark.run_model_code,
+        benchmark.backend,
+        _served(settings, args.model),
+        layout_folder(args.out),
     )
     results["settings_digest"] = digest_of({"seed": settings.seed, "benchmark": benchmark.model_dump(mode="json")})
     write_general(args.out, results)
     return 0
+
+
+def _served(settings: Settings, model: Path) -> Served | None:
+    """The server of the parameters; None where the model is computed here. Raises NoServer, or BenchmarkError for what it cannot keep to."""
+    if settings.benchmark.backend != "local-completions":
+        return None
+    name = settings.benchmark.served_model or str(model)
+    connection = connections.to_policy(settings, [name], settings.benchmark.base_url)
+    if connection.replay:
+        raise BenchmarkError("a benchmark of a served model is not recorded, so it cannot be replayed: leave --replay out")
+    if connection.parameters.budget is not None:
+        raise BenchmarkError(
+            "the calls of a benchmark are not counted, so the budget cannot be kept: set none, or another benchmark.backend"
+        )
+    return Served(name, connection.parameters, connection.server.key)
 
 
 if __name__ == "__main__":

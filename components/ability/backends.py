@@ -1,0 +1,200 @@
+"""What computes a benchmark: transformers in this process, vLLM in this process, or a server with OpenAI's /completions.
+
+lm-eval's own client follows the address that a server names, sends OPENAI_API_KEY to whatever is asked and logs what it answers. So here
+the harness keeps the requests and the scores, and the project's endpoint asks: its key goes to its own origin only, and is never logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from lm_eval.api.model import TemplateLM
+from lm_eval.models.huggingface import HFLM
+from lm_eval.models.openai_completions import LocalCompletionsAPI
+from lm_eval.models.utils import postprocess_generated_text
+from transformers import AutoConfig, LogitsProcessorList
+
+from rlver.components.endpoint.bodies import UnusableBody, parse_json
+from rlver.components.endpoint.chat import EndpointUnavailable, Hiccup, Key
+from rlver.components.endpoint.client import open_http
+from rlver.components.endpoint.opening import check_endpoint
+from rlver.components.endpoint.parameters import EndpointParameters
+from rlver.components.policy.load import load_model
+
+THINK_END = "</think>"
+_PROBE = [1, 2, 3]  # tokens that every vocabulary has
+_USUAL_LENGTH = 2048  # of a context that config.json does not say
+
+
+class BenchmarkError(ValueError):
+    """A benchmark that cannot be run as asked; one readable line."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model behind /completions. `name` is the server's name for it; `key` returns the API key, or None where the server needs none."""
+
+    name: str
+    parameters: EndpointParameters
+    key: Callable[[], str | None]
+
+
+def check_backend(backend: str, served: Served | None) -> None:
+    """What can be known before anything is loaded. Raises BenchmarkError, or EndpointError for a server that cannot be asked.
+
+    The server is asked for its models, and once for the log-probabilities of three tokens: servers that leave out `echo` would be scored
+    on tokens that they made up.
+    """
+    if backend == "vllm" and find_spec("vllm") is None:
+        raise BenchmarkError(
+            "benchmark.backend is vllm, and vLLM is not installed here: install it, or serve the model and set benchmark.backend: "
+            "local-completions"
+        )
+    if backend != "local-completions":
+        return
+    if served is None:
+        raise BenchmarkError("benchmark.backend is local-completions, and no server is named: set benchmark.base_url")
+    asyncio.run(check_endpoint(served.parameters, served.key, [served.name]))
+    body = {"model": served.name, "prompt": [_PROBE], "temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": 0, "echo": True}
+    log_likelihood(_choices(ask(served, body), 1)[0], _PROBE, 1)
+
+
+def load_backend(backend: str, model: str, batch_size: int, served: Served | None, seed: int) -> TemplateLM:
+    """The harness' language model, ready to be asked. `model` is a local folder: of a served model it gives the tokenizer."""
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    if backend == "local-completions" and served is not None:
+        return ServedLM(served, model, batch_size)
+    if backend == "vllm":
+        from lm_eval.models.vllm_causallms import VLLM  # it loads vLLM
+
+        return VLLM(pretrained=model, dtype="auto", batch_size="auto", seed=seed, think_end_token=THINK_END)
+    loaded, tokenizer = load_model(model, "auto" if torch.cuda.is_available() else torch.float32)  # the harness itself would unpickle
+    language_model = _FiniteLM(pretrained=loaded, tokenizer=tokenizer, batch_size=batch_size)
+    # A special token vanishes when the reply is decoded, so it must be cut off by its id; ordinary text must be cut off as text.
+    is_special = THINK_END in tokenizer.all_special_tokens
+    language_model.think_end_token = tokenizer.convert_tokens_to_ids(THINK_END) if is_special else THINK_END
+    return language_model
+
+
+class _FiniteLM(HFLM):  # type: ignore[misc]
+    """The harness' model, which never lets logits that are no numbers become a choice or an answer."""
+
+    def _model_call(self, *inputs: Any, **options: Any) -> torch.Tensor:
+        return _finite(super()._model_call(*inputs, **options))
+
+    def _model_generate(self, *inputs: Any, **options: Any) -> torch.Tensor:
+        checked = LogitsProcessorList([lambda _, logits_BV: _finite(logits_BV)])
+        answer: torch.Tensor = super()._model_generate(*inputs, logits_processor=checked, **options)
+        return answer
+
+
+def _finite(logits: torch.Tensor) -> torch.Tensor:
+    if not torch.isfinite(logits.amax(dim=-1)).all():  # a NaN is the greatest; a single -inf only rules a token out
+        raise BenchmarkError("the model's logits are not finite; its weights are broken, or its training diverged: take another copy")
+    return logits
+
+
+class ServedLM(LocalCompletionsAPI):  # type: ignore[misc]
+    """The harness' client of /completions, with requests as tokens, whose questions go through the project's endpoint."""
+
+    def __init__(self, served: Served, model: str, batch_size: int) -> None:
+        config = AutoConfig.from_pretrained(Path(model), trust_remote_code=False)
+        super().__init__(
+            model=served.name,
+            tokenizer=model,
+            tokenizer_backend="huggingface",
+            base_url=served.parameters.base_url,
+            header={},
+            batch_size=batch_size,
+            max_retries=1,  # `ask` has its own
+            max_length=getattr(config, "max_position_embeddings", _USUAL_LENGTH),
+            revision=None,
+        )
+        self._served = served
+        self._hides_thoughts = THINK_END in self.tokenizer.all_special_tokens
+
+    def model_call(
+        self, messages: Any, *, generate: bool = True, gen_kwargs: dict[str, Any] | None = None, **_: Any
+    ) -> dict[str, list[dict[str, Any]]]:
+        body = self._create_payload(
+            self.create_message(messages), generate=generate, gen_kwargs=copy.deepcopy(gen_kwargs), seed=self._seed, eos=self.eos_string
+        )
+        if generate and self._hides_thoughts:
+            body["skip_special_tokens"] = False  # vLLM's; else </think> vanishes and the thoughts stay
+        return {"choices": _choices(ask(self._served, body), len(messages))}
+
+    def parse_generations(self, outputs: Any, **_: Any) -> list[str]:
+        answers = outputs if isinstance(outputs, list) else [outputs]
+        texts = [choice.get("text") for answer in answers for choice in answer["choices"]]
+        if not all(isinstance(text, str) for text in texts):
+            raise BenchmarkError("the server's /completions gives no text")
+        return [postprocess_generated_text(text, stop=[self.eos_string], think_end_token=THINK_END) for text in texts]
+
+    def parse_logprobs(
+        self, outputs: Any, tokens: Sequence[Sequence[int]] | None = None, ctxlens: Sequence[int] | None = None, **_: Any
+    ) -> list[tuple[float, bool]]:
+        answers = outputs if isinstance(outputs, list) else [outputs]
+        choices = [choice for answer in answers for choice in answer["choices"]]
+        return [log_likelihood(*one) for one in zip(choices, tokens or (), ctxlens or (), strict=True)]
+
+
+def log_likelihood(choice: Mapping[str, Any], tokens: Sequence[int], context: int) -> tuple[float, bool]:
+    """The log-probability of all tokens after the first `context`, and whether each was the likeliest. Raises BenchmarkError."""
+    said = choice.get("logprobs")
+    chosen, likeliest = ((said or {}).get(name) or [] for name in ("token_logprobs", "top_logprobs"))
+    if len(chosen) <= len(tokens) or len(likeliest) != len(chosen):  # the prompt's, and that of the token asked for
+        raise BenchmarkError(
+            f"the server's /completions gives {len(chosen)} log-probabilities for {len(tokens)} tokens of a prompt and one more: it must "
+            "know echo, logprobs and prompts as tokens, as vLLM does"
+        )
+    values, tops = chosen[context : len(tokens)], likeliest[context : len(tokens)]
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
+        raise BenchmarkError("the server's log-probabilities are not finite numbers: is the model broken?")
+    return math.fsum(values), all(value >= max(top.values()) for value, top in zip(values, tops, strict=True) if top)
+
+
+def ask(served: Served, body: Mapping[str, Any]) -> Any:
+    """The JSON that /completions answers, after the bounded attempts of the endpoint's parameters. Raises EndpointError."""
+    numbers = served.parameters
+    wait_s = numbers.backoff_first_s
+    for attempt in range(1, numbers.attempts + 1):
+        try:
+            return asyncio.run(_ask_once(served, json.dumps(body).encode()))
+        except Hiccup as hiccup:
+            if attempt == numbers.attempts or (hiccup.pause_s or 0) > numbers.retry_after_most_s:
+                raise EndpointUnavailable(f"{numbers.base_url.rstrip('/')}: {hiccup.what}; {hiccup.advice}") from None
+            time.sleep(hiccup.pause_s or wait_s)
+            wait_s = min(2 * wait_s, numbers.backoff_most_s)
+    raise AssertionError("attempts is 1 or more")
+
+
+async def _ask_once(served: Served, body: bytes) -> Any:
+    secret = Key(served.key, served.parameters.key_variable)
+    async with open_http(served.parameters, secret, time.time, {}) as http:
+        response = await http.send("POST", "completions", body)
+        if response.status_code != 200:
+            raise http.fault(response, served.name)
+    try:
+        return parse_json(response.content)
+    except UnusableBody as error:
+        raise Hiccup("malformed", f"a malformed answer ({error})", "is it an OpenAI-compatible endpoint?") from None
+
+
+def _choices(answer: Any, count: int) -> list[dict[str, Any]]:
+    """The answer's choices in the order of the prompts. Raises BenchmarkError unless there is one for each."""
+    listed = answer.get("choices") if isinstance(answer, dict) else None
+    choices = [choice for choice in listed or () if isinstance(choice, dict) and isinstance(choice.get("index"), int)]
+    if sorted(choice["index"] for choice in choices) != list(range(count)):
+        raise BenchmarkError(f"the server's /completions gives {len(choices)} choices for {count} prompts; set benchmark.batch_size: 1")
+    return sorted(choices, key=lambda choice: int(choice["index"]))
