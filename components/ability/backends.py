@@ -1,29 +1,29 @@
 """What computes a benchmark: transformers in this process, vLLM in this process, or a server with OpenAI's /completions.
 
 lm-eval's own client follows the address that a server names, sends OPENAI_API_KEY to whatever is asked and logs what it answers. So here
-the harness keeps the requests and the scores, and the project's endpoint asks: its key goes to its own origin only, and is never logged.
+the harness makes the requests and the scores, and the project's endpoint asks: its key goes to its own origin only, and is never logged.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from lm_eval.api.model import TemplateLM
 from lm_eval.models.huggingface import HFLM
-from lm_eval.models.openai_completions import LocalCompletionsAPI
 from lm_eval.models.utils import postprocess_generated_text
-from transformers import AutoConfig, LogitsProcessorList
+from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+from transformers import AutoConfig, AutoTokenizer, LogitsProcessorList
 
 from rlver.components.endpoint.bodies import UnusableBody, parse_json
 from rlver.components.endpoint.chat import EndpointUnavailable, Hiccup, Key
@@ -34,6 +34,7 @@ from rlver.components.policy.load import load_model
 
 THINK_END = "</think>"
 _PROBE = [1, 2, 3]  # tokens that every vocabulary has
+_SEED = 1234
 _USUAL_LENGTH = 2048  # of a context that config.json does not say
 
 
@@ -105,48 +106,96 @@ def _finite(logits: torch.Tensor) -> torch.Tensor:
     return logits
 
 
-class ServedLM(LocalCompletionsAPI):  # type: ignore[misc]
-    """The harness' client of /completions, with requests as tokens, whose questions go through the project's endpoint."""
+class ServedLM(TemplateLM):  # type: ignore[misc]
+    """A language model of the harness behind /completions, asked in batches, with prompts as tokens."""
 
     def __init__(self, served: Served, model: str, batch_size: int) -> None:
-        config = AutoConfig.from_pretrained(Path(model), trust_remote_code=False)
-        super().__init__(
-            model=served.name,
-            tokenizer=model,
-            tokenizer_backend="huggingface",
-            base_url=served.parameters.base_url,
-            header={},
-            batch_size=batch_size,
-            max_retries=1,  # `ask` has its own
-            max_length=getattr(config, "max_position_embeddings", _USUAL_LENGTH),
-            revision=None,
-        )
+        super().__init__()
         self._served = served
+        self._batch_size = batch_size
+        self.tokenizer = AutoTokenizer.from_pretrained(Path(model), trust_remote_code=False)
+        config = AutoConfig.from_pretrained(Path(model), trust_remote_code=False)
+        self.max_length = int(getattr(config, "max_position_embeddings", _USUAL_LENGTH)) - 1  # one token is always asked for
         self._hides_thoughts = THINK_END in self.tokenizer.all_special_tokens
 
-    def model_call(
-        self, messages: Any, *, generate: bool = True, gen_kwargs: dict[str, Any] | None = None, **_: Any
-    ) -> dict[str, list[dict[str, Any]]]:
-        body = self._create_payload(
-            self.create_message(messages), generate=generate, gen_kwargs=copy.deepcopy(gen_kwargs), seed=self._seed, eos=self.eos_string
+    @property
+    def eot_token_id(self) -> int:
+        return int(self.tokenizer.eos_token_id)
+
+    @property
+    def prefix_token_id(self) -> int:
+        return int(self.tokenizer.bos_token_id if self.tokenizer.bos_token_id is not None else self.tokenizer.eos_token_id)
+
+    @property
+    def tokenizer_name(self) -> str:
+        return str(self.tokenizer.name_or_path).replace("/", "__")
+
+    def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_: Any) -> list[int]:
+        ids: list[int] = self.tokenizer(string, add_special_tokens=bool(add_special_tokens)).input_ids
+        return ids
+
+    def chat_template(self, chat_template: bool | str = False) -> str | None:
+        return str(self.tokenizer.chat_template) if chat_template else None
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        return str(
+            self.tokenizer.apply_chat_template(
+                chat_history,
+                tokenize=False,
+                add_generation_prompt=add_generation_prompt,
+                continue_final_message=not add_generation_prompt,
+            )
         )
-        if generate and self._hides_thoughts:
-            body["skip_special_tokens"] = False  # vLLM's; else </think> vanishes and the thoughts stay
-        return {"choices": _choices(ask(self._served, body), len(messages))}
 
-    def parse_generations(self, outputs: Any, **_: Any) -> list[str]:
-        answers = outputs if isinstance(outputs, list) else [outputs]
-        texts = [choice.get("text") for answer in answers for choice in answer["choices"]]
-        if not all(isinstance(text, str) for text in texts):
-            raise BenchmarkError("the server's /completions gives no text")
-        return [postprocess_generated_text(text, stop=[self.eos_string], think_end_token=THINK_END) for text in texts]
+    def _loglikelihood_tokens(self, requests: Any, **_: Any) -> list[tuple[float, bool]]:
+        """Of each (texts, context, continuation), the likelihood of the continuation; what is too long loses its beginning."""
+        found = []
+        for batch in batched(requests, self._batch_size):
+            prompts = [(before + after)[-self.max_length :] for _, before, after in batch]
+            contexts = [max(1, len(prompt) - len(after)) for prompt, (_, _, after) in zip(prompts, batch, strict=True)]
+            body = {"prompt": prompts, "max_tokens": 1, "logprobs": 1, "echo": True}
+            found += [log_likelihood(*one) for one in zip(self._asked(body), prompts, contexts, strict=True)]
+        return found
 
-    def parse_logprobs(
-        self, outputs: Any, tokens: Sequence[Sequence[int]] | None = None, ctxlens: Sequence[int] | None = None, **_: Any
-    ) -> list[tuple[float, bool]]:
-        answers = outputs if isinstance(outputs, list) else [outputs]
-        choices = [choice for answer in answers for choice in answer["choices"]]
-        return [log_likelihood(*one) for one in zip(choices, tokens or (), ctxlens or (), strict=True)]
+    def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> list[float]:
+        """Of each whole text, every token once, in windows as long as the context."""
+        found = []
+        for request in requests:
+            (text,) = request.args
+            windows = get_rolling_token_windows(self.tok_encode(text), self.prefix_token_id, self.max_length, 1)
+            pairs = [(None, *make_disjoint_window(window)) for window in windows]
+            found.append(math.fsum(value for value, _ in self._loglikelihood_tokens(pairs)))
+        return found
+
+    def generate_until(self, requests: Any, disable_tqdm: bool = False) -> list[str]:
+        """Each on its own options, one question at a time where they differ."""
+        return [
+            text
+            for options, group in groupby((one.args for one in requests), key=lambda args: args[1])
+            for text in self._written(options, group)
+        ]
+
+    def _written(self, options: Mapping[str, Any], group: Any) -> Generator[str, None, None]:
+        sampling = {name: value for name, value in options.items() if name not in {"until", "do_sample", "max_gen_toks"}}
+        stops = [*([until] if isinstance(until := options.get("until") or [], str) else until), self.tokenizer.eos_token]
+        most = int(options.get("max_gen_toks", self.max_length // 2))
+        shown = {"skip_special_tokens": False} if self._hides_thoughts else {}  # vLLM's; else </think> vanishes and the thoughts stay
+        for batch in batched(group, self._batch_size):
+            prompts = [self.tok_encode(text)[most - self.max_length :] for text, _ in batch]
+            for choice in self._asked({"prompt": prompts, "max_tokens": most, "stop": stops, **shown, **sampling}):
+                if not isinstance(choice.get("text"), str):
+                    raise BenchmarkError("the server's /completions gives no text")
+                yield postprocess_generated_text(choice["text"], stop=stops, think_end_token=THINK_END)
+
+    def _asked(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return _choices(ask(self._served, {"model": self._served.name, "temperature": 0, "seed": _SEED, **body}), len(body["prompt"]))
+
+
+def batched(values: Iterable[Any], size: int) -> Generator[list[Any], None, None]:
+    """Lists of `size` values, the last one shorter."""
+    rest = iter(values)
+    while batch := list(islice(rest, size)):
+        yield batch
 
 
 def log_likelihood(choice: Mapping[str, Any], tokens: Sequence[int], context: int) -> tuple[float, bool]:
