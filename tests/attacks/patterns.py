@@ -33,10 +33,11 @@ USES = {"match", "fullmatch", "search", "finditer", "findall", "split", "sub", "
 BUILT = {
     "components/endpoint/chat.py": [r"sk\-secret"],
     "components/personas/profiles.py": [rf"{profile_text._DECORATED}年龄\W*?[:：]\**[ \t]*(?P<value>\S[^\n]*)$"],
-    "tasks/tracking/watch.py": [r"vanilla\-grpo-[0-9a-f]{12}"],
+    "tasks/tracking/provenance.py": [r"vanilla\-grpo-[0-9a-f]{12}"],
 }
 # Files whose patterns read our own text only, and why that is so.
 OURS = {
+    "components/domain/registry.py": "the text of modules that this process could import as well",
     "components/report/ink.py": "SVG that matplotlib wrote; foreign names in it are escaped, and short",
 }
 # Patterns that are given the beginning of a text only: (file, name or function), and how many characters.
