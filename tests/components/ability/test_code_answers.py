@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rlver.components.ability import general, sandbox
+from rlver.components.ability import backends, sandbox
 from rlver.components.ability.answers import code_of, humaneval_program, mbpp_program
 from rlver.components.ability.general import BenchmarkError, run_tasks
 from rlver.components.ability.sandbox import ends_well
@@ -135,7 +135,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, reply: str) -> None:
         ids = self.tokenizer(f"{reply}<|im_end|>", add_special_tokens=False, return_tensors="pt").input_ids
         return torch.cat([context, ids.repeat(len(context), 1)], dim=1)
 
-    monkeypatch.setattr(general.HFLM, "_model_generate", write)
+    monkeypatch.setattr(backends.HFLM, "_model_generate", write)
 
 
 def test_the_harness_scores_written_code(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
