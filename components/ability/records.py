@@ -9,10 +9,10 @@ import json
 import math
 import shutil
 import statistics as python_statistics
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ def write_layout(folder: Path, finished: Sequence[Finished], backend: str, model
             "limit": limit,
             "bootstrap_iters": HARNESS_BOOTSTRAP,
         }
-        results["date"] = time.time()
+        results["date"] = datetime.now(UTC).timestamp()
         tracker.save_results_aggregated(results=results, samples=one.results["samples"])
         for name, samples in one.results["samples"].items():
             tracker.save_results_samples(task_name=name, samples=samples)

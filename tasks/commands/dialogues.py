@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -25,7 +25,6 @@ from rlver.components.settings.settings import Settings, load_settings, with_sim
 from rlver.components.users.distilled.folder import fidelity_of, folder_of
 from rlver.tasks.runtime.appraisers import appraiser_of, recorded_user
 
-logger = logging.getLogger(__name__)
 FOREIGN = ("openai:", "vllm:", "hf:")  # models that were not made here
 CAUTION = (
     "the scripted user misses most acts in free English: this score must not rank real models or stand beside published ones (docs/act-detector.md); "
@@ -68,7 +67,7 @@ def converse(
         shown = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, progress, costs=talk.costs)
         dialogues = hold_and_write(talk, jobs, out, identity, settings.rollout.max_failure_rate, shown)
     if policy.startswith(FOREIGN) and any(part.name == SCRIPTED for part in settings.simulator.parts):
-        logger.warning("%s", CAUTION)
+        print(f"warning: {CAUTION}", file=sys.stderr)
     return f"{out}: {summary(dialogues, settings.simulator.rules)}"
 
 
