@@ -89,8 +89,10 @@ def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequ
     if told.disk > machine.disk_free:
         told.lacks(f"disk: up to {_size(told.disk)} are needed, {_size(machine.disk_free)} are free")
     told.lines.append("\nTogether")
-    sums = " and ".join(f"{amount:,.2f} {currency}" for currency, amount in sorted(told.money.items())) or "nothing"
-    told.lines.append(f"  money   {f'at most {sums}' if told.is_priced else 'unknown: a model has no price in endpoint.prices'}")
+    sums = " and ".join(f"{amount:,.2f} {currency}" for currency, amount in sorted(told.money.items()))
+    told.lines.append(
+        f"  money   {'unknown: a model has no price in endpoint.prices' if not told.is_priced else f'at most {sums}' if sums else 'none'}"
+    )
     told.lines.append(f"  disk    up to {_size(told.disk)} of models and checkpoints, {_size(machine.disk_free)} free")
     told.lines.append(f"\nMissing: {len(told.missing) or 'nothing'}")
     told.lines += [f"  - {what}" for what in told.missing]
@@ -185,7 +187,7 @@ def _describe_memory(one: PlannedStage, settings: Settings, shape: ModelShape, m
 def _describe_user(root: Path, one: PlannedStage, settings: Settings, talk: estimates.Talk, told: DryRun, remark: str) -> None:
     told.lines.append(f"  dialogues  {talk.dialogues:,}{remark}")
     if not talk.usage:
-        told.lines.append(f"  user       {settings.simulator.kind}: no calls, no money")
+        told.lines.append(f"  user       {' + '.join(part.name for part in settings.simulator.parts)}: no calls, no money")
         return
     for model, usage in talk.usage.items():
         told.lines.append(
