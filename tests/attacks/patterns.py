@@ -24,6 +24,7 @@ from re import _constants, _parser  # type: ignore[attr-defined]  # isort: skip
 from rlver.components.endpoint import chat as faults
 from rlver.components.personas import profiles as profile_text
 from rlver.components.users.scripted import reading
+from rlver.components.users.special import signs
 
 SIZE = 100_000
 SECONDS = 1.0
@@ -45,6 +46,7 @@ BOUNDED = {
     ("components/endpoint/chat.py", "_fault_of_all"): 2 * faults._QUOTED_CHARACTERS + 3,
     ("components/users/scripted/reading.py", "of"): reading._READ_CHARACTERS,
     ("components/users/scripted/reading.py", "_REPORTED"): reading._READ_CHARACTERS,
+    ("components/users/special/signs.py", "_any"): signs._READ_CHARACTERS,
 }
 
 
