@@ -100,7 +100,7 @@ def _make_sure(folder: Path, finished: Sequence[Finished]) -> None:
     written = sorted(len(path.read_text("utf-8").splitlines()) for path in folder.glob("*/samples_*.jsonl"))
     results = list(folder.glob("*/results_*.json"))
     if written != wanted or len(results) != len(finished):
-        raise OSError(f"{folder}: lm-eval could not write its results; is the disk full?")
+        raise OSError(f"{folder}: lm-eval could not write its results; is the disk full? make room, then run the same command again")
     for path in results:
         json.loads(path.read_text("utf-8"))
 
