@@ -210,8 +210,6 @@ class TrainSettings(Section):
             raise ValueError("algorithm: grpo compares dialogues of one persona, so group_size must be at least 2")
         if self.trained_layers and (self.lora_rank or self.algorithm == "ppo"):
             raise ValueError("trained_layers goes with algorithm: grpo and lora_rank: 0")
-        if self.algorithm == "ppo" and self.lora_rank:
-            raise ValueError("lora_rank goes with algorithm: grpo; a checkpoint of adapters does not hold ppo's critic")
         if self.algorithm == "ppo" and self.personas_per_step * self.group_size % 2:
             raise ValueError("personas_per_step x group_size must be even")
         if self.algorithm == "grpo" and self.credit == "turn" and self.scale_rewards == "group":

@@ -134,7 +134,8 @@ def training_bytes(
     cache. `trained_layers`: only so many uppermost layers train; 0: all. `with_reference`: there is a KL term (adapters need no second model for it). A GPU computes in bfloat16 with float32 weights.
     """
     weights = shape.parameters + (shape.trunk if separate_critic else 0)
-    trained = shape.adapters(lora_rank) if lora_rank else shape.upper(trained_layers) if trained_layers else weights
+    adapters = shape.adapters(lora_rank) * (2 if separate_critic else 1)
+    trained = adapters if lora_rank else shape.upper(trained_layers) if trained_layers else weights
     learning = replace(shape, layers=trained_layers) if trained_layers else shape  # the layers below keep nothing for a backward pass
     held = {
         "weights": FLOAT32 * (weights + (trained if lora_rank else 0)),

@@ -11,14 +11,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import nn
 from trl import GRPOConfig
 
 from rlver.components.training.advantages import gae, turn_rewards, whitened
 from rlver.components.training.dialogue_trainer import DialogueTrainer, TokenMasks
+from rlver.components.training.token_scores import inner
 
 
 @dataclass
@@ -55,7 +59,21 @@ class DialoguePPOTrainer(DialogueTrainer):
         self.critic = critic
         super().__init__(**arguments)
         policy = self.accelerator.unwrap_model(self.model)
-        policy.critic = Critic(policy, critic.separate)
+        policy.critic = Critic(inner(policy), critic.separate)
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """A checkpoint of adapters holds adapters only, a separate critic's too: its value head goes beside them."""
+        super()._save(output_dir, state_dict)  # type: ignore[no-untyped-call]
+        policy = self.accelerator.unwrap_model(self.model)
+        if inner(policy) is not policy and self.args.should_save:
+            save_file(policy.critic.head(), Path(output_dir or self.args.output_dir) / HEAD_FILE)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """Raises ValueError also for a checkpoint of adapters without this critic's value head."""
+        policy = self.accelerator.unwrap_model(self.model)
+        if inner(policy) is not policy:
+            policy.critic.load_head(Path(resume_from_checkpoint) / HEAD_FILE)
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """AdamW with a learning rate of its own for the critic."""
@@ -139,11 +157,13 @@ class DialoguePPOTrainer(DialogueTrainer):
         return advantage_DT.gather(1, place)
 
 
+HEAD_FILE = "critic.safetensors"
 _NONE = 1e-12  # a variance of returns in 0..1 that is rounding
 
 
 class Critic(nn.Module):
-    """A linear value head, zero at first: on the policy's own hidden states, or on those of a trunk of its own.
+    """A linear value head, zero at first: on the policy's own hidden states, or on those of a trunk of its own. The trunk of a policy with
+    adapters has its own adapters, and only they train.
 
     A value is `value_offset`, the mean return of the last batch, plus what the head says. An offset that the weights had to carry would be
     noise on every token while the policy improves (value normalisation, after van Hasselt et al. 2016, "Learning values across many
@@ -166,6 +186,20 @@ class Critic(nn.Module):
             hidden_BTH = self.trunk(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
         value_BT: torch.Tensor = self.value_offset + self.value_head(hidden_BTH.float()).squeeze(-1)
         return value_BT
+
+    def head(self) -> dict[str, torch.Tensor]:
+        """What the critic has beside its trunk, by name."""
+        return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("trunk.")}
+
+    def load_head(self, file: Path) -> None:
+        """Take over what `head` gave. Raises ValueError when `file` holds anything else."""
+        try:
+            tensors = load_file(file)
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"{file}: {error}; delete this checkpoint to go on from an earlier one") from error
+        if {name: tensor.shape for name, tensor in tensors.items()} != {name: tensor.shape for name, tensor in self.head().items()}:
+            raise ValueError(f"{file}: not the value head of this training; delete this checkpoint to go on from an earlier one")
+        self.load_state_dict(tensors, strict=False)
 
     def move_value_offset(self, to: torch.Tensor) -> torch.Tensor:
         """Put the offset at `to` (a mean return); returns by how much every value has moved."""

@@ -125,7 +125,7 @@ def training_disk(settings: Settings, shape: ModelShape) -> int:
     own = shape.parameters + (shape.trunk if _has_own_critic(settings) else 0)
     train = settings.train
     # A checkpoint of a model whose upper layers train holds all its weights.
-    kept = shape.adapters(train.lora_rank) if train.lora_rank else own
+    kept = shape.adapters(train.lora_rank) * (2 if _has_own_critic(settings) else 1) if train.lora_rank else own
     trained = shape.upper(min(train.trained_layers, shape.layers)) if train.trained_layers else kept
     return CHECKPOINTS * (FLOAT32 * kept + ADAMW * trained) + base_disk(shape)
 

@@ -273,6 +273,7 @@ def test_a_server_whose_log_probabilities_are_no_numbers_gives_no_reply() -> Non
         ({}, "model.norm.weight"),
         ({"algorithm": "ppo", "critic": "shared"}, "critic.value_head.weight"),
         ({"lora_rank": 2}, "base_model.model.model.layers.0.mlp.up_proj.lora_B.weight"),
+        ({"lora_rank": 2, "algorithm": "ppo", "critic": "separate"}, "critic.trunk.layers.0.mlp.up_proj.lora_B.weight"),
     ],
 )
 @pytest.mark.parametrize("how", ["missing", "not finite"])

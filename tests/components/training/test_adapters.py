@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 from micro import micro_model
+from safetensors.torch import save_file
 from short_runs import PARAMETERS, StopAtSave, prepared
 
+from rlver.components.training.build import UpdateParameters
 from rlver.components.training.token_scores import inner, merged
 
 LORA = replace(PARAMETERS, lora_rank=4, beta=0.1)
+WITH_CRITIC = {
+    critic: replace(LORA, algorithm="ppo", critic=critic, group_size=1, critic_learning_rate=0.05) for critic in ("shared", "separate")
+}
 
 
 def test_only_adapters_train_and_merge_into_a_policy_that_says_the_same(tmp_path: Path) -> None:
@@ -33,14 +38,45 @@ def test_only_adapters_train_and_merge_into_a_policy_that_says_the_same(tmp_path
     assert not torch.allclose(adapted, micro_model(scale=2.0)(ids).logits, atol=1e-4)
 
 
-def test_an_interrupted_run_goes_on_with_its_adapters(tmp_path: Path) -> None:
-    whole = prepared(tmp_path / "whole", LORA)
+@pytest.mark.parametrize("parameters", [LORA, *WITH_CRITIC.values()], ids=["grpo", "ppo shared", "ppo separate"])
+def test_an_interrupted_run_goes_on_with_its_adapters(parameters: UpdateParameters, tmp_path: Path) -> None:
+    whole = prepared(tmp_path / "whole", parameters)
     whole.trainer.train()
     with pytest.raises(KeyboardInterrupt):
-        prepared(tmp_path / "cut", LORA, callbacks=[StopAtSave(1)]).trainer.train()
-    again = prepared(tmp_path / "cut", LORA)
+        prepared(tmp_path / "cut", parameters, callbacks=[StopAtSave(1)]).trainer.train()
+    again = prepared(tmp_path / "cut", parameters)
     again.trainer.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoints" / "checkpoint-1"))
-    torch.testing.assert_close(again.weights, whole.weights, atol=1e-6, rtol=0)
+    trained = {name: weight for name, weight in whole.trainer.model.state_dict().items() if "base_layer" not in name}
+    assert parameters is LORA or (trained["critic.value_head.weight"].any() and trained["critic.value_offset"])
+    torch.testing.assert_close({name: again.trainer.model.state_dict()[name] for name in trained}, trained, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("critic", WITH_CRITIC)
+def test_of_policy_and_critic_only_adapters_and_the_value_head_train(critic: str, tmp_path: Path) -> None:
+    run = prepared(tmp_path, WITH_CRITIC[critic])
+    before = {name: weight.clone() for name, weight in run.trainer.model.named_parameters()}
+    run.trainer.train()
+    moved = {name for name, weight in run.trainer.model.named_parameters() if not torch.equal(weight, before[name])}
+    assert {"critic.value_head.weight", "critic.value_head.bias"} < moved
+    assert all("lora_" in name for name in moved if not name.startswith("critic.value_head."))
+    assert any(name.startswith("critic.trunk.") for name in moved) is (critic == "separate")
+    assert merged(run.trainer.model).state_dict().keys() == micro_model().state_dict().keys()
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged", "of another training"])
+def test_a_checkpoint_without_its_critic_is_not_gone_on_with(how: str, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        prepared(tmp_path, WITH_CRITIC["shared"], callbacks=[StopAtSave(1)]).trainer.train()
+    checkpoint = tmp_path / "checkpoints" / "checkpoint-1"
+    file = checkpoint / "critic.safetensors"
+    if how == "missing":
+        file.unlink()
+    elif how == "damaged":
+        file.write_bytes(b"not a tensor")
+    else:
+        save_file({"value_head.weight": torch.zeros(1, 2)}, file)
+    with pytest.raises(ValueError, match=r"critic\.safetensors.*; delete this checkpoint"):
+        prepared(tmp_path, WITH_CRITIC["shared"]).trainer.train(resume_from_checkpoint=str(checkpoint))
 
 
 def test_activations_made_again_change_nothing(tmp_path: Path) -> None:

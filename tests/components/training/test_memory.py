@@ -127,6 +127,16 @@ def test_a_separate_critic_is_a_second_trunk() -> None:
     assert with_critic["activations"] == 2 * without["activations"]
 
 
+def test_a_separate_critic_beside_adapters_has_adapters_of_its_own() -> None:
+    from peft import get_peft_model
+
+    adapted = get_peft_model(Qwen2ForCausalLM(config(SMALL)), lora(8))
+    critic = Critic(adapted.get_base_model(), separate=True)
+    held = needs(SMALL, lora_rank=8, separate_critic=True)
+    assert held["weights"] == 4 * (count(adapted) + count(critic) - (SMALL.hidden + 1))
+    assert held["gradients"] == 4 * (count(adapted, trained_only=True) + count(critic, trained_only=True) - (SMALL.hidden + 1))
+
+
 def test_of_the_upper_layers_alone_there_are_gradients_moments_and_activations() -> None:
     model = Qwen2ForCausalLM(config(SMALL)).train()
     train_upper_layers(model, 1)
