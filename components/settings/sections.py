@@ -2,7 +2,7 @@
 
 No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth. Some choices
 came later and have one (`simulator.speaker`, `reward.kind`, `train.trained_layers`,
-`train.max_turns`, `train.ratio_cap`): with it they are not in the digest, which is that of before. `benchmark.backend` has one too.
+`train.max_turns`, `train.ratio_cap`, `train.critic_sees_emotion`): with it they are not in the digest, which is that of before. `benchmark.backend` has one too.
 """
 
 from __future__ import annotations
@@ -160,6 +160,7 @@ class TrainSettings(Section):
     gae_lambda: float = Field(ge=0, le=1)
     gae_level: Literal["token", "turn"]
     critic: Literal["shared", "separate"]
+    critic_sees_emotion: bool = Field(default=False, exclude_if=lambda sees: not sees)
     critic_learning_rate: float = Field(gt=0)
     value_weight: float = Field(ge=0)
     value_clip: float = Field(ge=0)

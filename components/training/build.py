@@ -61,6 +61,7 @@ class UpdateParameters:
     seed: int
     trained_layers: int = 0
     ratio_cap: float = 4.0
+    critic_sees_emotion: bool = False
     own: Any = None  # the section that the algorithm brought, as its class has read it
 
 

@@ -45,6 +45,7 @@ class CriticParameters:
     gae_level: str  # token | turn
     dense: bool
     separate: bool
+    sees_emotion: bool
     learning_rate: float
     value_weight: float
     value_clip: float
@@ -63,10 +64,10 @@ class DialoguePPOTrainer(DialogueTrainer):
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """A checkpoint of adapters holds adapters only, a separate critic's too: its value head goes beside them."""
-        super()._save(output_dir, state_dict)  # type: ignore[no-untyped-call]
+        super()._save(output_dir, state_dict)
         policy = self.accelerator.unwrap_model(self.model)
         if inner(policy) is not policy and self.args.should_save:
-            save_file(policy.critic.head(), Path(output_dir or self.args.output_dir) / HEAD_FILE)
+            save_file(policy.critic.head(), Path(output_dir or str(self.args.output_dir)) / HEAD_FILE)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """Raises ValueError also for a checkpoint of adapters without this critic's value head."""
@@ -92,8 +93,10 @@ class DialoguePPOTrainer(DialogueTrainer):
 
     def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         ids, mask_DT = batch["completion_ids"], (batch["completion_mask"] * batch["tool_mask"]).cpu()
-        value_DT = self._values(batch).cpu()
         reward_D, before_DK = self.rewards()[self.own], self.paid_before()[self.own]
+        emotion_DT = self.by_token(before_DK.nan_to_num() * self.critic.sees_emotion, ids.shape[1])
+        batch["emotion"] = emotion_DT.to(ids.device)
+        value_DT = self._values(batch).cpu()
         scored_D = ~reward_D.isnan()
         reward_DK = turn_rewards(reward_D.nan_to_num(), before_DK, self.critic.dense)
         first_DT, last_DT = self._turn_edges(ids.shape[1])
@@ -106,12 +109,13 @@ class DialoguePPOTrainer(DialogueTrainer):
         value_N, return_N = (tensor[acts_DT].to(ids.device) for tensor in (value_DT, return_DT))
         self.log_number("explained_variance", explained_variance(value_N, return_N, self.over_processes))
         self.log_mean("value_mean", value_N)
-        count, total = self.over_processes(torch.stack([torch.ones_like(return_N).sum(), return_N.sum()]))
         critic = self.accelerator.unwrap_model(self.model).critic
-        moved = critic.move_value_offset(total / count if count else critic.value_offset).cpu()
+        level_DT = critic.level(batch["emotion"])
+        critic.fit_level(emotion_DT[acts_DT].to(ids.device), return_N, self.over_processes)
         return {
+            "emotion": batch["emotion"],
             "advantages": whitened(advantage_DT.to(ids.device), learns_DT.to(ids.device), self.over_processes),
-            "old_values": (value_DT + moved).to(ids.device),
+            "old_values": value_DT.to(ids.device) + critic.level(batch["emotion"]) - level_DT,
             "returns": return_DT.to(ids.device),
             "value_mask": acts_DT.float().to(ids.device),
         }
@@ -119,7 +123,8 @@ class DialoguePPOTrainer(DialogueTrainer):
     def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         policy_loss = super()._compute_loss(model, inputs)
         assert self.state_values is not None
-        losses = value_losses(self.state_values, inputs["old_values"], inputs["returns"], self.critic.value_clip)
+        values = self.state_values + self.accelerator.unwrap_model(self.model).critic.level(inputs["emotion"])
+        losses = value_losses(values, inputs["old_values"], inputs["returns"], self.critic.value_clip)
         mask = inputs["value_mask"]
         loss_D = (losses * mask).sum(-1) / mask.sum(-1).clamp_min(1)
         self.log_mean("value_loss", loss_D.detach()[mask.any(-1)])
@@ -138,7 +143,8 @@ class DialoguePPOTrainer(DialogueTrainer):
             self.args.per_device_train_batch_size,
         )
         assert self.state_values is not None
-        return self.state_values
+        level_DT: torch.Tensor = self.accelerator.unwrap_model(self.model).critic.level(batch["emotion"])
+        return self.state_values + level_DT
 
     def _turn_edges(self, width: int) -> tuple[torch.Tensor, torch.Tensor]:
         """(D, width) twice: the first and the last policy token of every turn."""
@@ -165,12 +171,14 @@ class Critic(nn.Module):
     """A linear value head, zero at first: on the policy's own hidden states, or on those of a trunk of its own. The trunk of a policy with
     adapters has its own adapters, and only they train.
 
-    A value is `value_offset`, the mean return of the last batch, plus what the head says. An offset that the weights had to carry would be
-    noise on every token while the policy improves (value normalisation, after van Hasselt et al. 2016, "Learning values across many
-    orders of magnitude", without its scale).
+    A value is a level, plus what the head says. The level is the mean return of the last batch, or with the emotion before the turn, which
+    the policy never sees (an asymmetric critic, after Pinto et al. 2017, "Asymmetric actor critic for image-based robot learning"), the
+    line of least squares through it. A level that the weights had to carry would be noise on every token while the policy improves (value
+    normalisation, after van Hasselt et al. 2016, "Learning values across many orders of magnitude", without its scale).
     """
 
     value_offset: torch.Tensor
+    emotion_slope: torch.Tensor
 
     def __init__(self, policy: Any, separate: bool) -> None:
         super().__init__()
@@ -178,13 +186,14 @@ class Critic(nn.Module):
         self.value_head = nn.Linear(policy.config.hidden_size, 1).to(policy.device, torch.float32)
         nn.init.zeros_(self.value_head.weight)
         nn.init.zeros_(self.value_head.bias)
-        self.register_buffer("value_offset", torch.zeros((), device=policy.device))  # in checkpoints, like the weights
+        for name in ("value_offset", "emotion_slope"):  # in checkpoints, like the weights
+            self.register_buffer(name, torch.zeros((), device=policy.device))
 
     def forward(self, hidden_BTH: torch.Tensor, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Values (B, T); `hidden_BTH` are the policy's hidden states, not used by a critic with its own trunk."""
+        """Values (B, T) above the level; `hidden_BTH` are the policy's hidden states, not used by a critic with its own trunk."""
         if self.trunk is not None:
             hidden_BTH = self.trunk(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
-        value_BT: torch.Tensor = self.value_offset + self.value_head(hidden_BTH.float()).squeeze(-1)
+        value_BT: torch.Tensor = self.value_head(hidden_BTH.float()).squeeze(-1)
         return value_BT
 
     def head(self) -> dict[str, torch.Tensor]:
@@ -201,11 +210,21 @@ class Critic(nn.Module):
             raise ValueError(f"{file}: not the value head of this training; delete this checkpoint to go on from an earlier one")
         self.load_state_dict(tensors, strict=False)
 
-    def move_value_offset(self, to: torch.Tensor) -> torch.Tensor:
-        """Put the offset at `to` (a mean return); returns by how much every value has moved."""
-        moved = to.to(self.value_offset) - self.value_offset
-        self.value_offset += moved
-        return moved
+    def level(self, emotion: torch.Tensor) -> torch.Tensor:
+        """The level where the emotion before the turn, in 0..1, was `emotion`; the same shape."""
+        return self.value_offset + self.emotion_slope * emotion
+
+    def fit_level(self, emotion_N: torch.Tensor, return_N: torch.Tensor, over_processes: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        """Put the level through the returns of a batch; without any it stays. `over_processes` adds up sums, as in `explained_variance`."""
+        one_N = torch.ones_like(return_N)
+        count, emotion, total = over_processes(torch.stack([one_N.sum(), emotion_N.sum(), return_N.sum()])).tolist()
+        if not count:
+            return
+        centred_N = emotion_N - emotion / count
+        spread, common = over_processes(torch.stack([centred_N.square().sum(), (centred_N * return_N).sum()])).tolist()
+        slope = common / spread if spread > _NONE * count else 0.0
+        self.emotion_slope.fill_(slope)
+        self.value_offset.fill_((total - slope * emotion) / count)
 
 
 def value_losses(value: torch.Tensor, old_value: torch.Tensor, returned: torch.Tensor, clip: float) -> torch.Tensor:

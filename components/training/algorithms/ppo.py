@@ -21,6 +21,7 @@ def _trainer(parameters: UpdateParameters) -> tuple[type[DialoguePPOTrainer], Ma
         gae_level=parameters.gae_level,
         dense=parameters.dense,
         separate=parameters.critic == "separate",
+        sees_emotion=parameters.critic_sees_emotion,
         learning_rate=parameters.critic_learning_rate,
         value_weight=parameters.value_weight,
         value_clip=parameters.value_clip,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from fakes import FakeSimulator, FakeUser
@@ -62,6 +63,47 @@ def test_the_critics_level_is_the_mean_return_of_the_last_batch_and_old_values_m
     assert whole.batches[0]["old_values"][whole.batches[0]["value_mask"].bool()].tolist() == pytest.approx(
         [float(first)] * int(whole.batches[0]["value_mask"].sum())
     )
+
+
+def test_a_critic_that_sees_the_emotion_starts_from_the_line_through_the_last_returns(tmp_path: Path) -> None:
+    run = prepared(tmp_path, replace(PPO, critic_sees_emotion=True))
+    run.trainer.train()
+    first, last = run.batches
+    for batch, rollouts in zip(run.batches, run.rollouts, strict=True):
+        felt = torch.tensor(
+            [[rollout.dialogue.emotion_start, *(turn.emotion or 0 for turn in rollout.dialogue.turns)] for rollout in rollouts]
+        )
+        for row, rollout in enumerate(rollouts):
+            policy = torch.tensor(rollout.is_policy_T)
+            expected = felt[row, torch.tensor(rollout.turn_T)][policy] / 100
+            torch.testing.assert_close(batch["emotion"][row, : len(policy)][policy], expected)
+    acts = first["value_mask"].bool()
+    line = np.polynomial.Polynomial.fit(first["emotion"][acts], first["returns"][acts], 1).convert().coef
+    torch.testing.assert_close(first["old_values"][acts], torch.tensor(line[0] + line[1] * first["emotion"][acts].numpy()).float())
+    acts = last["value_mask"].bool()
+    line = np.polynomial.Polynomial.fit(last["emotion"][acts], last["returns"][acts], 1).convert().coef
+    assert [float(run.model.critic.value_offset), float(run.model.critic.emotion_slope)] == pytest.approx(list(line), rel=1e-3)
+    assert line[1] != 0
+
+
+def test_the_level_is_the_same_however_the_batch_is_divided_over_processes() -> None:
+    emotion, returned = torch.rand(2, 20)
+    whole, part = (Critic(micro_model(), separate=False) for _ in range(2))
+    whole.fit_level(emotion, returned, lambda sums: sums)
+    others = iter([(emotion[12:], returned[12:])] * 2)
+
+    def with_the_other(sums: torch.Tensor) -> torch.Tensor:
+        there, back = next(others)
+        if len(sums) == 3:
+            return sums + torch.stack([torch.tensor(float(len(there))), there.sum(), back.sum()])
+        centred = there - emotion.mean()
+        return sums + torch.stack([centred.square().sum(), (centred * back).sum()])
+
+    part.fit_level(emotion[:12], returned[:12], with_the_other)
+    torch.testing.assert_close(part.level(emotion), whole.level(emotion))
+    before = part.level(emotion)
+    part.fit_level(emotion[:0], returned[:0], lambda sums: sums)
+    torch.testing.assert_close(part.level(emotion), before)
 
 
 def test_advantages_are_whitened_over_the_policys_tokens(whole: Run) -> None:
