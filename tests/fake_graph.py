@@ -38,6 +38,8 @@ def copy_graph(repository: Path, root: Path, others: Mapping[str, str] = PAPER) 
     (root / "fake.sh").write_text(FAKE)
     shutil.copy(repository / "params.yaml", root)
     shutil.copytree(repository / "params", root / "params")
+    (root / "imported").mkdir()
+    shutil.copy(repository / "imported" / "README.md", root / "imported")
     for command in (("git", "init", "-q", "."), (sys.executable, "-m", "dvc", "init", "-q")):
         subprocess.run(command, cwd=root, check=True)
 

@@ -120,8 +120,8 @@ def test_every_recipe_can_be_dry_run(recipe: str, plan: list[dvc.Stage], monkeyp
     assert "hours      unknown" in text and "at most" in text
     missing = " ".join(told.missing)
     assert f"Qwen/Qwen2.5-{model.removeprefix('qwen').upper()}-Instruct: no config.json" in missing and "RLVER_USER_KEY" in missing
-    assert ("data/rlver/train.jsonl, which personas.imported_train names" in missing) is (
-        personas == "chinese" and not (ROOT / "data/rlver").exists()
+    assert ("imported/rlver/train.jsonl, which personas.imported_train names" in missing) is (
+        personas == "chinese" and not (ROOT / "imported/rlver").exists()
     )
     assert ("memory: " in missing) is (model == "qwen7b" and algorithm != "grpo_lora"), "all weights of 7B do not fit into 80 GB"
 

@@ -27,6 +27,7 @@ FILES = {
     "recipes_pipeline.yaml": "recipes/pipeline.yaml",
     "pretrained_pipeline.yaml": "pretrained/pipeline.yaml",
     "bigger_pipeline.yaml": "bigger/pipeline.yaml",
+    "imported_readme": "imported/README.md",
     "prefect.yaml": "prefect.yaml",
     "dvc_config": ".dvc/config",
     "dvcignore": ".dvcignore",

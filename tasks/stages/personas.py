@@ -14,6 +14,8 @@ from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.personas import load_split, write_split
 from rlver.tasks.runtime.stage import run_stage
 
+IMPORTED = Path("imported")  # a dependency of the stage
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write both splits or neither; an imported file takes the place of the generated split."""
@@ -26,6 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     settings = load_settings(args.params, args.variant)
     wanted = settings.personas
+    for name in (wanted.imported_train, wanted.imported_test):
+        if name is not None and not Path(name).resolve().is_relative_to(IMPORTED.resolve()):
+            raise ValueError(f"{name}: move it into {IMPORTED}/, which DVC watches, and name it there in {args.params}")
     train, test = compose_personas(load_library(), settings.seed, wanted.train, wanted.test)
     if wanted.imported_train is not None:
         train = load_split(Path(wanted.imported_train), "train")

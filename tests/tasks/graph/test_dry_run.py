@@ -30,7 +30,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("components", "tasks"):
         (tmp_path / name).symlink_to(ROOT / name)
     for split in ("train", "test"):
-        path = tmp_path / "data" / "rlver" / f"{split}.jsonl"
+        path = tmp_path / "imported" / "rlver" / f"{split}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"language": "zh"}) + "\n")
     model = tmp_path / "Qwen" / "Qwen2.5-1.5B-Instruct"
@@ -76,7 +76,7 @@ def test_what_needs_a_stage_that_runs_may_run_too(project: Path, chosen: list[dv
 @pytest.mark.parametrize(
     ("gone", "message"),
     [
-        ("data/rlver/test.jsonl", "rlver personas import PROFILES -o data/rlver/test.jsonl --split test"),
+        ("imported/rlver/test.jsonl", "rlver personas import PROFILES -o imported/rlver/test.jsonl --split test"),
         ("Qwen/Qwen2.5-1.5B-Instruct/model.safetensors", "hf download Qwen/Qwen2.5-1.5B-Instruct"),
         ("Qwen/Qwen2.5-1.5B-Instruct/config.json", "hf download Qwen/Qwen2.5-1.5B-Instruct"),
     ],

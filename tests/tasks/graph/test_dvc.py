@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +164,21 @@ def own_graph(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -
     repro(root)
     assert dvc.changed(root) == {}
     return root
+
+
+def test_an_imported_file_that_changes_concerns_the_personas(own_graph: Path, tmp_path: Path) -> None:
+    source = tmp_path / "profiles.jsonl"
+    source.write_text("{}\n")
+    for command, changed in (("import-url", {"personas"}), ("update", set()), ("update", {"personas"})):
+        if command == "update" and changed:
+            source.write_text("{}\n{}\n")
+        what = ("imported/profiles.jsonl.dvc",) if command == "update" else (str(source), "imported/")
+        subprocess.run((sys.executable, "-m", "dvc", command, "-q", *what), cwd=own_graph, check=True)
+        assert dvc.changed(own_graph).keys() == changed
+        repro(own_graph)
+    subprocess.run((sys.executable, "-m", "dvc", "remove", "--outs", "-q", "imported/profiles.jsonl.dvc"), cwd=own_graph, check=True)
+    repro(own_graph)
+    assert dvc.changed(own_graph) == {}
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,20 @@ def test_two_runs_give_identical_files(params: Path, tmp_path: Path) -> None:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+@pytest.fixture(autouse=True)
+def _in_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "imported").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_file_that_dvc_does_not_watch_is_refused(tmp_path: Path) -> None:
+    import_rows(write_profiles(tmp_path / "p.jsonl", profile()), tmp_path / "rows.jsonl", "test")
+    for name in ("rows.jsonl", "imported/../rows.jsonl", str(tmp_path / "rows.jsonl")):
+        with pytest.raises(ValueError, match=r"rows\.jsonl: move it into imported/, which DVC watches"):
+            run(write_params(tmp_path, imported_test=name), tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
 def test_imported_sets_take_the_place_of_generated_ones(tmp_path: Path) -> None:
     people = {"train": [("a", "画画", "上海"), ("b", "爬山", "北京")], "test": [("c", "画画", "广州"), ("d", "唱歌", "杭州")]}
     for split, rows in people.items():
@@ -75,8 +89,8 @@ def test_imported_sets_take_the_place_of_generated_ones(tmp_path: Path) -> None:
             tmp_path / f"{split}_profile.jsonl.gz",
             *(profile(id=name, player=profile()["player"] + hobby, scene=STORY + place) for name, hobby, place in rows),
         )
-        import_rows(source, tmp_path / f"{split}_rows.jsonl", split)
-    params = write_params(tmp_path, imported_train=str(tmp_path / "train_rows.jsonl"), imported_test=str(tmp_path / "test_rows.jsonl"))
+        import_rows(source, tmp_path / "imported" / f"{split}_rows.jsonl", split)
+    params = write_params(tmp_path, imported_train="imported/train_rows.jsonl", imported_test="imported/test_rows.jsonl")
 
     assert run(params, tmp_path / "data") == 0
     assert [one.leaked for one in validate_file(tmp_path / "data" / "test.jsonl")] == [True, False]
@@ -85,10 +99,10 @@ def test_imported_sets_take_the_place_of_generated_ones(tmp_path: Path) -> None:
 
 
 def test_a_variant_says_which_personas(tmp_path: Path) -> None:
-    import_rows(write_profiles(tmp_path / "profiles.jsonl", profile(id="a")), tmp_path / "rows.jsonl", "train")
+    import_rows(write_profiles(tmp_path / "profiles.jsonl", profile(id="a")), tmp_path / "imported" / "rows.jsonl", "train")
     params = write_params(tmp_path, train=8, test=8)
     (tmp_path / "params").mkdir()
-    (tmp_path / "params" / "chinese.yaml").write_text(f"personas: {{imported_train: {tmp_path / 'rows.jsonl'}}}\n")
+    (tmp_path / "params" / "chinese.yaml").write_text("personas: {imported_train: imported/rows.jsonl}\n")
     arguments = ["--out", str(tmp_path / "data"), "--metrics", str(tmp_path / "m.json"), "--params", str(params)]
     assert stage.main([*arguments, "--variant", "chinese"]) == 0
     assert [one.language for one in validate_file(tmp_path / "data" / "train.jsonl")] == ["zh"]
@@ -97,13 +111,13 @@ def test_a_variant_says_which_personas(tmp_path: Path) -> None:
 def test_a_leaking_test_set_ends_with_one_line_and_nothing_written(params: Path, tmp_path: Path) -> None:
     run(params, tmp_path / "data")
     stolen = [one.model_copy(update={"split": "test"}) for one in validate_file(tmp_path / "data" / "train.jsonl")[:8]]
-    write_jsonl(tmp_path / "stolen.jsonl", [one.model_dump(mode="json") for one in stolen])
-    leaking = write_params(tmp_path, imported_test=str(tmp_path / "stolen.jsonl"), train=48)
+    write_jsonl(tmp_path / "imported" / "stolen.jsonl", [one.model_dump(mode="json") for one in stolen])
+    leaking = write_params(tmp_path, imported_test="imported/stolen.jsonl", train=48)
     before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
 
     ended = subprocess.run(
         [sys.executable, "-m", "rlver.tasks.stages.personas", "--out", str(tmp_path / "data"), "--metrics", str(tmp_path / "new.json"), "--params", str(leaking)],
-        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
     assert ended.returncode == 1
@@ -114,16 +128,18 @@ def test_a_leaking_test_set_ends_with_one_line_and_nothing_written(params: Path,
 
 
 def test_a_file_imported_as_the_other_split_is_refused(tmp_path: Path) -> None:
-    import_rows(write_profiles(tmp_path / "p.jsonl", profile()), tmp_path / "rows.jsonl", "train")
+    import_rows(write_profiles(tmp_path / "p.jsonl", profile()), tmp_path / "imported" / "rows.jsonl", "train")
 
     with pytest.raises(InvalidPersonas, match=r"1 row\(s\) are not of split 'test'"):
-        run(write_params(tmp_path, imported_test=str(tmp_path / "rows.jsonl")), tmp_path / "data")
+        run(write_params(tmp_path, imported_test="imported/rows.jsonl"), tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
 def test_no_disk_space_for_the_second_file_keeps_both_old_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    generate(tmp_path, seed=3)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    folder = tmp_path / "personas"
+    folder.mkdir()
+    generate(folder, seed=3)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
     replace, moved = os.replace, []
 
     def failing(source: Path | str, target: Path | str) -> None:
@@ -134,10 +150,10 @@ def test_no_disk_space_for_the_second_file_keeps_both_old_ones(tmp_path: Path, m
 
     monkeypatch.setattr(os, "replace", failing)
     with pytest.raises(OSError, match="No space left"):
-        generate(tmp_path, seed=4)
+        generate(folder, seed=4)
 
     assert "train.jsonl" in moved
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_a_first_write_that_fails_halfway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
