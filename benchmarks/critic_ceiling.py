@@ -14,6 +14,7 @@ from random import Random
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
@@ -27,7 +28,9 @@ from rlver.components.users.scripted.simulator import ScriptedSimulator
 RULES, USER = EmotionRules(), ScriptedSimulator("vanilla")
 NEEDS = list(HiddenNeed)
 SUPPORTERS = {"like the base (36% of turns follow the cues)": mixed(0.36), "half trained (60%)": mixed(0.6), "trained (85%)": mixed(0.85)}
+PLANE = "turn, emotion, as a plane (train.critic_sees_emotion)"
 TOLD: Mapping[str, slice] = {  # columns of a state
+    PLANE: slice(0, 2),
     "turn": slice(0, 1),
     "turn, emotion": slice(0, 2),
     "what was seen: and cues, the last change, right acts so far": slice(0, 6),
@@ -68,9 +71,10 @@ def table(supporter: Supporter, personas: list[Persona], dialogues: int) -> tupl
     return np.array(rows), np.array(before), np.array(final), np.array(who)
 
 
-def explained(state: np.ndarray, returned: np.ndarray, who: np.ndarray) -> float:
+def explained(state: np.ndarray, returned: np.ndarray, who: np.ndarray, plane: bool) -> float:
     """1 - Var(return - prediction) / Var(return), each persona predicted by a regression that never saw it."""
-    model = HistGradientBoostingRegressor(learning_rate=0.05, max_iter=150, min_samples_leaf=40, random_state=0)
+    boosted = HistGradientBoostingRegressor(learning_rate=0.05, max_iter=150, min_samples_leaf=40, random_state=0)
+    model = LinearRegression() if plane else boosted
     predicted = cross_val_predict(model, state, returned, groups=who, cv=GroupKFold(5))
     return float(1 - np.var(returned - predicted) / np.var(returned))
 
@@ -84,7 +88,7 @@ def main() -> None:
     for name, supporter in SUPPORTERS.items():
         state, before, final, who = table(supporter, personas, dialogues)
         for told, columns in TOLD.items():
-            shares = [explained(state[:, columns], returned, who) for returned in (final, final - before)]
+            shares = [explained(state[:, columns], returned, who, told == PLANE) for returned in (final, final - before)]
             print(f"{name} | {told} | {shares[0]:.2f} | {shares[1]:.2f} | {np.var(final - before) / np.var(final):.2f}")
 
 

@@ -60,7 +60,7 @@ class DialoguePPOTrainer(DialogueTrainer):
         self.critic = critic
         super().__init__(**arguments)
         policy = self.accelerator.unwrap_model(self.model)
-        policy.critic = Critic(inner(policy), critic.separate)
+        policy.critic = Critic(inner(policy), critic.separate, told=3 if critic.sees_emotion else 1)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """A checkpoint of adapters holds adapters only, a separate critic's too: its value head goes beside them."""
@@ -94,8 +94,7 @@ class DialoguePPOTrainer(DialogueTrainer):
     def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         ids, mask_DT = batch["completion_ids"], (batch["completion_mask"] * batch["tool_mask"]).cpu()
         reward_D, before_DK = self.rewards()[self.own], self.paid_before()[self.own]
-        emotion_DT = self.by_token(before_DK.nan_to_num() * self.critic.sees_emotion, ids.shape[1])
-        batch["emotion"] = emotion_DT.to(ids.device)
+        batch["told"] = self._told(before_DK, ids.shape[1]).to(ids.device)
         value_DT = self._values(batch).cpu()
         scored_D = ~reward_D.isnan()
         reward_DK = turn_rewards(reward_D.nan_to_num(), before_DK, self.critic.dense)
@@ -110,12 +109,12 @@ class DialoguePPOTrainer(DialogueTrainer):
         self.log_number("explained_variance", explained_variance(value_N, return_N, self.over_processes))
         self.log_mean("value_mean", value_N)
         critic = self.accelerator.unwrap_model(self.model).critic
-        level_DT = critic.level(batch["emotion"])
-        critic.fit_level(emotion_DT[acts_DT].to(ids.device), return_N, self.over_processes)
+        level_DT = critic.level(batch["told"])
+        critic.fit_level(batch["told"][acts_DT.to(ids.device)], return_N, self.over_processes)
         return {
-            "emotion": batch["emotion"],
+            "told": batch["told"],
             "advantages": whitened(advantage_DT.to(ids.device), learns_DT.to(ids.device), self.over_processes),
-            "old_values": value_DT.to(ids.device) + critic.level(batch["emotion"]) - level_DT,
+            "old_values": value_DT.to(ids.device) + critic.level(batch["told"]) - level_DT,
             "returns": return_DT.to(ids.device),
             "value_mask": acts_DT.float().to(ids.device),
         }
@@ -123,7 +122,7 @@ class DialoguePPOTrainer(DialogueTrainer):
     def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         policy_loss = super()._compute_loss(model, inputs)
         assert self.state_values is not None
-        values = self.state_values + self.accelerator.unwrap_model(self.model).critic.level(inputs["emotion"])
+        values = self.state_values + self.accelerator.unwrap_model(self.model).critic.level(inputs["told"])
         losses = value_losses(values, inputs["old_values"], inputs["returns"], self.critic.value_clip)
         mask = inputs["value_mask"]
         loss_D = (losses * mask).sum(-1) / mask.sum(-1).clamp_min(1)
@@ -143,8 +142,15 @@ class DialoguePPOTrainer(DialogueTrainer):
             self.args.per_device_train_batch_size,
         )
         assert self.state_values is not None
-        level_DT: torch.Tensor = self.accelerator.unwrap_model(self.model).critic.level(batch["emotion"])
+        level_DT: torch.Tensor = self.accelerator.unwrap_model(self.model).critic.level(batch["told"])
         return self.state_values + level_DT
+
+    def _told(self, before_DK: torch.Tensor, width: int) -> torch.Tensor:
+        """(D, width, 1): 1, or with `sees_emotion` (D, width, 3): 1, the emotion before the token's turn (0..1), the turn (from 0)."""
+        one_DK = torch.ones_like(before_DK)
+        turn_DK = torch.arange(before_DK.shape[1]) * one_DK
+        told = (one_DK, before_DK.nan_to_num(), turn_DK) if self.critic.sees_emotion else (one_DK,)
+        return torch.stack([self.by_token(each_DK, width) for each_DK in told], dim=-1)
 
     def _turn_edges(self, width: int) -> tuple[torch.Tensor, torch.Tensor]:
         """(D, width) twice: the first and the last policy token of every turn."""
@@ -171,23 +177,22 @@ class Critic(nn.Module):
     """A linear value head, zero at first: on the policy's own hidden states, or on those of a trunk of its own. The trunk of a policy with
     adapters has its own adapters, and only they train.
 
-    A value is a level, plus what the head says. The level is the mean return of the last batch, or with the emotion before the turn, which
-    the policy never sees (an asymmetric critic, after Pinto et al. 2017, "Asymmetric actor critic for image-based robot learning"), the
-    line of least squares through it. A level that the weights had to carry would be noise on every token while the policy improves (value
-    normalisation, after van Hasselt et al. 2016, "Learning values across many orders of magnitude", without its scale).
+    A value is a level, plus what the head says. The level is the plane of least squares through the returns of the last batch over what the
+    critic is told: nothing (then it is their mean), or the emotion before the turn, which the policy never sees, and the turn (an asymmetric
+    critic, after Pinto et al. 2017, "Asymmetric actor critic for image-based robot learning"). A level that the weights had to carry would
+    be noise on every token while the policy improves (value normalisation, after van Hasselt et al. 2016, "Learning values across many
+    orders of magnitude", without its scale).
     """
 
-    value_offset: torch.Tensor
-    emotion_slope: torch.Tensor
+    plane: torch.Tensor
 
-    def __init__(self, policy: Any, separate: bool) -> None:
+    def __init__(self, policy: Any, separate: bool, told: int = 1) -> None:
         super().__init__()
         self.trunk = copy.deepcopy(policy.base_model) if separate else None
         self.value_head = nn.Linear(policy.config.hidden_size, 1).to(policy.device, torch.float32)
         nn.init.zeros_(self.value_head.weight)
         nn.init.zeros_(self.value_head.bias)
-        for name in ("value_offset", "emotion_slope"):  # in checkpoints, like the weights
-            self.register_buffer(name, torch.zeros((), device=policy.device))
+        self.register_buffer("plane", torch.zeros(told, device=policy.device))  # in checkpoints, like the weights
 
     def forward(self, hidden_BTH: torch.Tensor, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Values (B, T) above the level; `hidden_BTH` are the policy's hidden states, not used by a critic with its own trunk."""
@@ -210,21 +215,16 @@ class Critic(nn.Module):
             raise ValueError(f"{file}: not the value head of this training; delete this checkpoint to go on from an earlier one")
         self.load_state_dict(tensors, strict=False)
 
-    def level(self, emotion: torch.Tensor) -> torch.Tensor:
-        """The level where the emotion before the turn, in 0..1, was `emotion`; the same shape."""
-        return self.value_offset + self.emotion_slope * emotion
+    def level(self, told: torch.Tensor) -> torch.Tensor:
+        """(..., F) what the critic is told, the first of it 1 -> (...)."""
+        return told @ self.plane
 
-    def fit_level(self, emotion_N: torch.Tensor, return_N: torch.Tensor, over_processes: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        """Put the level through the returns of a batch; without any it stays. `over_processes` adds up sums, as in `explained_variance`."""
-        one_N = torch.ones_like(return_N)
-        count, emotion, total = over_processes(torch.stack([one_N.sum(), emotion_N.sum(), return_N.sum()])).tolist()
-        if not count:
-            return
-        centred_N = emotion_N - emotion / count
-        spread, common = over_processes(torch.stack([centred_N.square().sum(), (centred_N * return_N).sum()])).tolist()
-        slope = common / spread if spread > _NONE * count else 0.0
-        self.emotion_slope.fill_(slope)
-        self.value_offset.fill_((total - slope * emotion) / count)
+    def fit_level(self, told_NF: torch.Tensor, return_N: torch.Tensor, over_processes: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        """Lay the plane through the returns of a batch; without any it stays. `over_processes` adds up each process's sums."""
+        told_NF, return_N = told_NF.double(), return_N.double()
+        gram_FF, moment_F = over_processes(told_NF.T @ told_NF), over_processes(told_NF.T @ return_N)
+        if gram_FF.any():
+            self.plane.copy_(torch.linalg.pinv(gram_FF, hermitian=True) @ moment_F)
 
 
 def value_losses(value: torch.Tensor, old_value: torch.Tensor, returned: torch.Tensor, clip: float) -> torch.Tensor:

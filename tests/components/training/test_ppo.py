@@ -59,51 +59,46 @@ def test_values_are_fitted_where_the_policy_acts_with_the_reward_as_target(whole
 
 def test_the_critics_level_is_the_mean_return_of_the_last_batch_and_old_values_move_with_it(whole: Run) -> None:
     first, last = (batch["returns"][batch["value_mask"].bool()].mean() for batch in whole.batches)
-    assert float(whole.model.critic.value_offset) == pytest.approx(float(last))
+    assert float(whole.model.critic.plane) == pytest.approx(float(last))
     assert whole.batches[0]["old_values"][whole.batches[0]["value_mask"].bool()].tolist() == pytest.approx(
         [float(first)] * int(whole.batches[0]["value_mask"].sum())
     )
 
 
-def test_a_critic_that_sees_the_emotion_starts_from_the_line_through_the_last_returns(tmp_path: Path) -> None:
+def test_a_critic_that_sees_the_emotion_starts_from_the_plane_through_the_last_returns(tmp_path: Path) -> None:
     run = prepared(tmp_path, replace(PPO, critic_sees_emotion=True))
     run.trainer.train()
-    first, last = run.batches
     for batch, rollouts in zip(run.batches, run.rollouts, strict=True):
-        felt = torch.tensor(
-            [[rollout.dialogue.emotion_start, *(turn.emotion or 0 for turn in rollout.dialogue.turns)] for rollout in rollouts]
-        )
         for row, rollout in enumerate(rollouts):
-            policy = torch.tensor(rollout.is_policy_T)
-            expected = felt[row, torch.tensor(rollout.turn_T)][policy] / 100
-            torch.testing.assert_close(batch["emotion"][row, : len(policy)][policy], expected)
-    acts = first["value_mask"].bool()
-    line = np.polynomial.Polynomial.fit(first["emotion"][acts], first["returns"][acts], 1).convert().coef
-    torch.testing.assert_close(first["old_values"][acts], torch.tensor(line[0] + line[1] * first["emotion"][acts].numpy()).float())
-    acts = last["value_mask"].bool()
-    line = np.polynomial.Polynomial.fit(last["emotion"][acts], last["returns"][acts], 1).convert().coef
-    assert [float(run.model.critic.value_offset), float(run.model.critic.emotion_slope)] == pytest.approx(list(line), rel=1e-3)
-    assert line[1] != 0
+            felt = torch.tensor([rollout.dialogue.emotion_start, *(turn.emotion or 0 for turn in rollout.dialogue.turns)])
+            spoken = torch.tensor(rollout.is_policy_T)
+            turn = torch.tensor(rollout.turn_T)[spoken]
+            expected = torch.stack([torch.ones_like(turn), felt[turn] / 100, turn], dim=-1).float()
+            torch.testing.assert_close(batch["told"][row, : len(spoken)][spoken], expected)
+    for batch, level in ((run.batches[0], run.batches[0]["old_values"]), (run.batches[1], run.model.critic.level(run.batches[1]["told"]))):
+        acts = batch["value_mask"].bool()
+        left = batch["returns"][acts] - level[acts]
+        assert batch["told"][acts].T @ left == pytest.approx(np.zeros(3), abs=1e-3), "nothing that a plane could explain is left"
+    assert run.model.critic.plane.all() and left.abs().sum() > 0
 
 
 def test_the_level_is_the_same_however_the_batch_is_divided_over_processes() -> None:
-    emotion, returned = torch.rand(2, 20)
-    whole, part = (Critic(micro_model(), separate=False) for _ in range(2))
-    whole.fit_level(emotion, returned, lambda sums: sums)
-    others = iter([(emotion[12:], returned[12:])] * 2)
+    told, returned = torch.cat([torch.ones(20, 1), torch.rand(20, 2)], dim=1), torch.rand(20)
+    whole, part = (Critic(micro_model(), separate=False, told=3) for _ in range(2))
+    whole.fit_level(told, returned, lambda sums: sums)
+    others = iter([told[12:].T.double() @ told[12:].double(), told[12:].T.double() @ returned[12:].double()])
+    part.fit_level(told[:12], returned[:12], lambda sums: sums + next(others))
+    torch.testing.assert_close(part.level(told), whole.level(told))
+    before = part.level(told)
+    part.fit_level(told[:0], returned[:0], lambda sums: sums)
+    torch.testing.assert_close(part.level(told), before)
 
-    def with_the_other(sums: torch.Tensor) -> torch.Tensor:
-        there, back = next(others)
-        if len(sums) == 3:
-            return sums + torch.stack([torch.tensor(float(len(there))), there.sum(), back.sum()])
-        centred = there - emotion.mean()
-        return sums + torch.stack([centred.square().sum(), (centred * back).sum()])
 
-    part.fit_level(emotion[:12], returned[:12], with_the_other)
-    torch.testing.assert_close(part.level(emotion), whole.level(emotion))
-    before = part.level(emotion)
-    part.fit_level(emotion[:0], returned[:0], lambda sums: sums)
-    torch.testing.assert_close(part.level(emotion), before)
+def test_a_level_over_states_that_are_all_alike_is_their_mean() -> None:
+    critic = Critic(micro_model(), separate=False, told=3)
+    told, returned = torch.tensor([[1.0, 0.5, 0.0]]).repeat(9, 1), torch.rand(9)
+    critic.fit_level(told, returned, lambda sums: sums)
+    torch.testing.assert_close(critic.level(told), returned.mean().expand(9))
 
 
 def test_advantages_are_whitened_over_the_policys_tokens(whole: Run) -> None:
