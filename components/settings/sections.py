@@ -155,7 +155,7 @@ class RewardSettings(Section):
 
 class TrainSettings(Section):
     algorithm: Annotated[str, AfterValidator(ALGORITHMS.check)]
-    credit: Literal["dialogue", "turn"]
+    credit: Literal["dialogue", "turn", "mica"]
     gamma: float = Field(ge=0, le=1)
     gae_lambda: float = Field(ge=0, le=1)
     gae_level: Literal["token", "turn"]
@@ -215,6 +215,8 @@ class TrainSettings(Section):
             raise ValueError("personas_per_step x group_size must be even")
         if self.algorithm == "grpo" and self.credit == "turn" and self.scale_rewards == "group":
             raise ValueError("credit: turn needs scale_rewards: batch or none")
+        if self.algorithm == "grpo" and self.credit == "mica" and self.scale_rewards != "group":
+            raise ValueError("credit: mica scales by the group: it needs scale_rewards: group")
         return self
 
 

@@ -53,6 +53,22 @@ def turn_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, gro
     return _scaled(advantage_DK, scale)
 
 
+def mica_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, group_size: int, delayed_share: float = 0.5) -> torch.Tensor:
+    """Advantages (D, K) as in MICA (Zhang et al. 2026, arXiv 2603.06194), with the emotion (0..1) as the potential.
+
+    `delayed_share` of a turn's credit is its return to go, in deviations from the group's at the same turn; the rest is its own change of
+    emotion, in deviations from those of all turns of the group. A turn without another to compare with gets 0 for that part, as do the
+    turns of unscorable dialogues (NaN reward), which count in nothing.
+    """
+    _check_groups(reward_D.shape[0], group_size)
+    return_DK = reward_D[:, None] - emotion_before_DK
+    change_DK = turn_rewards(reward_D, emotion_before_DK, dense=True).masked_fill(return_DK.isnan(), torch.nan)
+    width = return_DK.shape[1]
+    delayed_DK = _standardised(return_DK.view(-1, group_size, width), dim=1).view(-1, width)
+    immediate_DK = _standardised(change_DK.view(-1, group_size * width), dim=1).view(-1, width)
+    return (delayed_share * delayed_DK + (1 - delayed_share) * immediate_DK).nan_to_num()
+
+
 def zero_advantage_groups(advantage_DK: torch.Tensor, group_size: int) -> torch.Tensor:
     """(D,) True for the dialogues of groups in which no turn has an advantage."""
     moved_G = (advantage_DK.reshape(-1, group_size * advantage_DK.shape[1]).abs() > _NONE).any(dim=1)
@@ -105,6 +121,14 @@ def whitened(
     mean = total / count.clamp_min(1)
     deviation = (squares / count.clamp_min(1) - mean.square()).clamp_min(0).sqrt()
     return torch.where(mask, (advantage - mean) / (deviation + _SMALL), 0.0)
+
+
+def _standardised(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """In deviations from the mean along `dim`, NaN left out; 0 where there is but one number."""
+    centred = x - x.nanmean(dim=dim, keepdim=True)
+    count = (~x.isnan()).sum(dim=dim, keepdim=True)
+    deviation = (centred.nan_to_num().square().sum(dim=dim, keepdim=True) / (count - 1).clamp_min(1)).sqrt()
+    return centred / (deviation + _SMALL)
 
 
 def _per_group(x_DK: torch.Tensor, group_size: int) -> torch.Tensor:

@@ -27,7 +27,7 @@ class UpdateParameters:
     """The numbers of the update; see `train` in params.yaml."""
 
     algorithm: str  # grpo | ppo | one of another package
-    credit: str  # grpo: dialogue | turn
+    credit: str  # grpo: dialogue | turn | mica
     gamma: float
     gae_lambda: float
     gae_level: str  # ppo: token | turn

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlver.components.training.advantages import group_advantages, turn_advantages, zero_advantage_groups
+from rlver.components.training.advantages import group_advantages, mica_advantages, turn_advantages, zero_advantage_groups
 from rlver.components.training.dialogue_trainer import DialogueTrainer
 
 
@@ -16,14 +16,16 @@ class DialogueGRPOTrainer(DialogueTrainer):
     A group whose dialogues all went equally well says nothing; it leaves the loss, KL included, and the others weigh more for it.
     """
 
-    def __init__(self, *, by_turn: bool, group_size: int, **arguments: Any) -> None:
-        self.by_turn = by_turn
+    def __init__(self, *, credit: str, group_size: int, **arguments: Any) -> None:
+        self.credit = credit  # dialogue | turn | mica
         self.group_size = group_size
         super().__init__(**arguments)
 
     def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         reward_D, before_DK = self.rewards(), self.paid_before()
-        if self.by_turn:
+        if self.credit == "mica":
+            turn_DK = mica_advantages(reward_D, before_DK, self.group_size)
+        elif self.credit == "turn":
             turn_DK = turn_advantages(reward_D, before_DK, self.group_size, self.scale_rewards)
         else:
             turn_DK = group_advantages(reward_D, self.group_size, self.scale_rewards)[:, None].expand(-1, before_DK.shape[1])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _trainer(parameters: UpdateParameters) -> tuple[type[DialogueGRPOTrainer], Mapping[str, Any]]:
     from rlver.components.training.grpo import DialogueGRPOTrainer
 
-    return DialogueGRPOTrainer, {"by_turn": parameters.credit == "turn", "group_size": parameters.group_size}
+    return DialogueGRPOTrainer, {"credit": parameters.credit, "group_size": parameters.group_size}
 
 
 ALGORITHM = AlgorithmKind(_trainer)

@@ -9,7 +9,15 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from rlver.components.training.advantages import gae, group_advantages, turn_advantages, turn_rewards, whitened, zero_advantage_groups
+from rlver.components.training.advantages import (
+    gae,
+    group_advantages,
+    mica_advantages,
+    turn_advantages,
+    turn_rewards,
+    whitened,
+    zero_advantage_groups,
+)
 
 NAN = float("nan")
 
@@ -49,6 +57,22 @@ def test_an_unscorable_dialogue_counts_in_nothing_and_gets_nothing() -> None:
     close(group_advantages(tensor(NAN, NAN, 0.2, 0.4), 2, "none"), 0.0, 0.0, -0.1, 0.1)
     close(group_advantages(tensor(NAN, 0.7), 2, "group"), 0.0, 0.0)
     close(group_advantages(tensor(NAN, NAN), 2, "batch"), 0.0, 0.0)
+
+
+def test_mica_mixes_the_return_to_go_at_the_same_turn_with_the_change_among_all_turns_of_the_group() -> None:
+    reward = tensor(0.8, 0.4)
+    before = torch.stack([tensor(0.4, 0.5), tensor(0.4, NAN)])
+    # returns to go .4 .3 | 0: at turn 0 mean .2, deviation .2828 -> +-.7071; at turn 1 there is one. Changes .1 .3 | 0: mean .1333, deviation .1528
+    delayed, immediate = tensor(0.7071, 0.0, -0.7071, 0.0), tensor(-0.2182, 1.0911, -0.8729, 0.0)
+    for share in (0.0, 0.5, 1.0):
+        close(mica_advantages(reward, before, 2, share), *(share * delayed + (1 - share) * immediate).tolist(), abs=3e-3)
+
+
+def test_mica_leaves_unscorable_dialogues_and_other_groups_out() -> None:
+    before = tensor(0.4, 0.4, 0.4, 0.4, 0.4, 0.4)[:, None]
+    both = mica_advantages(tensor(0.2, 0.6, NAN, 0.9, 0.9, 0.9), before, 3)
+    close(both, -0.7071, 0.7071, 0.0, 0.0, 0.0, 0.0, abs=2e-3)
+    close(mica_advantages(tensor(NAN, 0.6), before[:2], 2), 0.0, 0.0)
 
 
 def test_batch_scaling_divides_by_one_number_for_all() -> None:

@@ -15,6 +15,7 @@ from short_runs import ORDER, PARAMETERS, Run, StopAtSave, prepared
 
 from rlver.components.domain.persona import Persona
 from rlver.components.rollout.episode import Rollout
+from rlver.components.training.advantages import group_advantages, mica_advantages, turn_advantages
 from rlver.components.training.build import UpdateParameters
 from rlver.components.training.curves import CurveFile
 from rlver.components.training.dialogue_trainer import paid_before
@@ -27,6 +28,25 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     run.before = run.weights  # type: ignore[attr-defined]
     run.trainer.train()
     return run
+
+
+@pytest.mark.parametrize("credit", ["dialogue", "turn", "mica"])
+def test_credit_is_what_params_say(credit: str, tmp_path: Path) -> None:
+    run = prepared(tmp_path, replace(PARAMETERS, credit=credit, steps=1, scale_rewards="group" if credit == "mica" else "none"))
+    run.trainer.train()
+    (batch,), (rollouts,) = run.batches, run.rollouts
+    reward = torch.tensor([(rollout.dialogue.emotion_final or 0) / 100 for rollout in rollouts])
+    before = paid_before(rollouts, format_gate=False, cut_off_penalty=0.0)
+    expected = {
+        "dialogue": group_advantages(reward, 2, "none")[:, None].expand_as(before),
+        "turn": turn_advantages(reward, before, 2, "none"),
+        "mica": mica_advantages(reward, before, 2),
+    }[credit]
+    assert expected.any()
+    for row, rollout in enumerate(rollouts):
+        spoken = torch.tensor(rollout.is_policy_T)
+        found = batch["advantages"][row, : len(spoken)][spoken]
+        torch.testing.assert_close(found, expected[row, torch.tensor(rollout.turn_T)[spoken]].float())
 
 
 def test_two_steps_are_two_steps_and_move_the_weights(whole: Run) -> None:
