@@ -16,7 +16,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pandera.pandas as pa
+from pandera.typing import Series
+
 from rlver.components.domain.files import BadFile, read_json, read_jsonl, write_json, write_jsonl
+from rlver.components.domain.tables import listed, table_faults
 from rlver.components.scoring.statistics import Paired, detectable, holm, p_above, paired_scores, paired_shares, quantile
 
 ALPHA = 0.05
@@ -74,6 +79,15 @@ def _outcome(paired: Paired, p_not_worse: float, p_worse: float) -> LossOutcome:
     return LossOutcome.FAIL if p_worse <= ALPHA else LossOutcome.INCONCLUSIVE
 
 
+class ItemTable(pa.DataFrameModel):
+    """The scores of a benchmark, an item a row; an item may say more, as its cluster."""
+
+    task: Series[pd.StringDtype]
+    doc: Series[pd.StringDtype]
+    prompt: Series[pd.StringDtype]  # its hash
+    score: Series[pd.Float64Dtype]
+
+
 def items_file(general: Path) -> Path:
     """Where the items of a general.json lie: hashes are no metrics."""
     return general.with_suffix(".items.jsonl")
@@ -95,8 +109,11 @@ def with_items(general: Any, path: Path) -> Any:
     """What general.json at `path` holds, each task with its `items`; files of earlier versions have them inside. Raises BadFile."""
     if not isinstance(general, dict) or not isinstance(tasks := general.get("tasks"), dict) or not items_file(path).is_file():
         return general
+    rows = list(read_jsonl(items_file(path)))
+    if faults := table_faults(ItemTable, [row for _, row in rows]):
+        raise BadFile(f"{listed(items_file(path), [line for line, _ in rows], faults)}; run benchmark again")
     items: dict[str, list[Mapping[str, Any]]] = {}
-    for number, row in read_jsonl(items_file(path)):
+    for number, row in rows:
         if row.get("task") not in tasks:
             raise BadFile(f"{items_file(path)}:{number}: it is of another run than {path.name}; run benchmark again")
         items.setdefault(row["task"], []).append({name: value for name, value in row.items() if name != "task"})

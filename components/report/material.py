@@ -19,13 +19,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pandera.pandas as pa
 from jinja2 import TemplateError
+from pandera.typing import Series
 
 from rlver.components.ability.noninferiority import with_items
 from rlver.components.domain.files import BadFile, read_json
+from rlver.components.domain.tables import listed, number, table_faults
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.personas.profiles import CLASS_OF
-from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.scoring.dialogue_table import load_scored
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
 
@@ -40,7 +44,7 @@ def material_of(paths: Sequence[Path], base: str | None, classes: Mapping[str, s
     repeated = [name for name, count in Counter(path.stem for path in paths).items() if count > 1]
     if repeated:
         raise BadFile(f"two transcript files are called {', '.join(repeated)}: a policy is named after its file, so rename one")
-    dialogues = {path.stem: tuple(load_transcripts(path)) for path in paths}
+    dialogues = {path.stem: tuple(load_scored(path)) for path in paths}
     if base is not None and base not in dialogues:
         raise BadFile(f"--base {base}: no such policy here; there are {', '.join(sorted(dialogues))}")
     base = base or (BASE if BASE in dialogues else None)
@@ -81,13 +85,28 @@ def load_checkpoints(folder: Path) -> Checkpoints:
     wrong = next((file for file in files if not file.stem.isdecimal()), None)
     if wrong is not None:
         raise BadFile(f"{wrong}: held-out dialogues are kept in <step>.jsonl")
-    return {int(file.stem): load_transcripts(file) for file in sorted(files, key=lambda file: int(file.stem))}
+    return {int(file.stem): load_scored(file) for file in sorted(files, key=lambda file: int(file.stem))}
 
 
 BASE = "base"
-COLUMNS = (
-    "emotion_mean", "success_rate", "failure_rate", "right_act_rate", "reply_tokens", "entropy", "kl", "grad_norm", "seconds",
-)  # fmt: skip
+
+
+class CurveTable(pa.DataFrameModel):
+    """The known columns of logs/<variant>/train.csv and evaluation.csv."""
+
+    step: Series[pd.Float64Dtype] = number(0)
+    emotion_mean: Series[pd.Float64Dtype] = number(0, 100, nullable=True)
+    success_rate: Series[pd.Float64Dtype] = number(0, 1, nullable=True)
+    failure_rate: Series[pd.Float64Dtype] = number(0, 1, nullable=True)
+    right_act_rate: Series[pd.Float64Dtype] = number(0, 1, nullable=True)
+    reply_tokens: Series[pd.Float64Dtype] = number(0, nullable=True)
+    entropy: Series[pd.Float64Dtype] = pa.Field(nullable=True)
+    kl: Series[pd.Float64Dtype] = pa.Field(nullable=True)
+    grad_norm: Series[pd.Float64Dtype] = number(0, nullable=True)
+    seconds: Series[pd.Float64Dtype] = number(0, nullable=True)
+
+
+STEP, *COLUMNS = CurveTable.to_schema().columns
 
 
 @dataclass(frozen=True)
@@ -165,7 +184,7 @@ def load_material(transcripts: Path, metrics: Path, logs: Path, classes: Mapping
 
 
 def _load_variant(path: Path, metrics: Path, logs: Path, is_base: bool) -> Variant:
-    dialogues = tuple(load_transcripts(path))
+    dialogues = tuple(load_scored(path))
     kinds = {file.stem: found for file in sorted(metrics.glob("*.json")) if (found := read_object(file)) is not None}
     if general := kinds.get("general"):
         kinds["general"] = with_items(general, metrics / "general.json")
@@ -239,9 +258,10 @@ def read_curve(path: Path) -> Curve | None:
     """The known columns of a training log; None without the file or without rows. Of a step logged twice (resume) the later row counts."""
     if not path.is_file():
         return None
-    rows: dict[float, dict[str, float]] = {}
-    for step, values in _curve_rows(path):
-        rows[step] = values
+    read = _curve_rows(path)
+    if faults := table_faults(CurveTable, [row for _, row in read]):
+        raise BadFile(listed(path, [line for line, _ in read], faults))
+    rows = {row[STEP]: {name: value for name, value in row.items() if value is not None} for _, row in read}
     if not rows:
         return None
     steps = tuple(sorted(rows))
@@ -249,11 +269,21 @@ def read_curve(path: Path) -> Curve | None:
     return Curve(steps, {name: values for name, values in columns.items() if not all(math.isnan(value) for value in values)})
 
 
-def _curve_rows(path: Path) -> Iterator[tuple[float, dict[str, float]]]:
+def _curve_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Line and known cells of each row: numbers where they are some, else the text itself, None where nothing was logged."""
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         try:
-            for row in reader:
-                yield float(row["step"]), {name: float(row[name]) for name in COLUMNS if row.get(name)}
-        except (KeyError, TypeError, ValueError, csv.Error) as error:
-            raise BadFile(f"{path}:{reader.line_num}: expected a step and numbers ({error})") from error
+            return [(reader.line_num, {name: _cell(row.get(name)) for name in (STEP, *COLUMNS)}) for row in reader]
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise BadFile(f"{path}:{reader.line_num}: not a table in UTF-8 ({error})") from error
+
+
+def _cell(cell: str | None) -> float | str | None:
+    if not cell:
+        return None
+    try:
+        value = float(cell)
+    except ValueError:
+        return cell
+    return None if math.isnan(value) else value

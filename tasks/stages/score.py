@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlver.components.domain.files import BadFile, read_jsonl, write_json
-from rlver.components.rollout.transcripts import load_transcripts, uncollected
+from rlver.components.rollout.transcripts import uncollected
+from rlver.components.scoring.dialogue_table import load_scored
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.settings.settings import digest_of, load_settings
@@ -30,11 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     settings = load_settings(args.params, args.variant, difficulty=args.difficulty)
     rules = settings.simulator.rules
-    dialogues = load_transcripts(args.transcripts, rules)
+    dialogues = load_scored(args.transcripts, rules)
     is_base = args.transcripts.resolve() == args.base.resolve()
     metrics = sentient_metrics(
         dialogues,
-        None if is_base else load_transcripts(args.base, rules),
+        None if is_base else load_scored(args.base, rules),
         settings.evaluation.bootstrap_samples,
         settings.seed,
         classes=_classes(args.personas),

@@ -13,9 +13,8 @@ import pytest
 from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.personas.schema import (
-    COLUMNS,
-    TABLE,
     InvalidPersonas,
+    PersonaTable,
     SourceRow,
     table_problems,
     validate_file,
@@ -197,13 +196,16 @@ def test_personas_are_checked_before_they_are_written(persona: Persona) -> None:
 
 
 def test_the_table_has_every_flat_field_and_refuses_others(persona: Persona) -> None:
+    columns = PersonaTable.to_schema().columns
     nested = {"reactions", "story", "original", "leaked", "kind"}
-    assert set(COLUMNS) == set(Persona.model_fields) - nested
+    assert set(columns) == set(Persona.model_fields) - nested
     assert list(table_problems("x.jsonl", [SourceRow(1, persona.model_dump(mode="json"))])) == []
 
-    frame = pd.DataFrame([{name: persona.model_dump(mode="json")[name] for name in COLUMNS} | {"mood": "bad"}]).astype(object)
+    frame = pd.DataFrame([{name: persona.model_dump(mode="json")[name] for name in columns}])
+    frame = frame.astype({name: column.dtype.type for name, column in columns.items()})
+    PersonaTable.validate(frame)
     with pytest.raises(pa.errors.SchemaErrors, match="mood"):
-        TABLE.validate(frame, lazy=True)
+        PersonaTable.validate(frame.assign(mood="bad"), lazy=True)
 
 
 def test_a_persona_of_a_kind_presses_and_no_other_does(persona: Persona) -> None:

@@ -1,0 +1,113 @@
+"""Tables that enter from files: typed columns, and every bad cell at once, with line, column and value."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandera.pandas as pa
+import pytest
+
+from rlver.components.ability.noninferiority import ItemTable, items_file, read_general, write_general
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.domain.tables import BLANK, MISSING, table_faults
+from rlver.components.personas.schema import PersonaTable
+from rlver.components.report.material import CurveTable, read_curve
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.scoring.dialogue_table import DialogueTable, load_scored
+
+
+@pytest.mark.parametrize(
+    ("model", "types"),
+    [
+        (PersonaTable, {"age": "Int64", "seed": "Int64", "persona_id": "string", "traits": "object"}),
+        (CurveTable, {"step": "Float64", "kl": "Float64"}),
+        (ItemTable, {"doc": "string", "score": "Float64"}),
+        (DialogueTable, {"emotion_final": "Int64", "stop_reason": "string"}),
+    ],
+)
+def test_columns_have_the_types_of_what_they_hold(model: type[pa.DataFrameModel], types: dict[str, str]) -> None:
+    columns = {name: str(column.dtype).split("[")[0] for name, column in model.to_schema().columns.items()}
+    assert types.items() <= columns.items()
+    assert {name for name, dtype in columns.items() if dtype == "object"} <= {"traits"}
+
+
+def test_blank_is_what_python_calls_blank() -> None:
+    characters = "".join(map(chr, range(0x10000)))
+    assert re.findall(f"[{BLANK}]", characters) == [one for one in characters if one.isspace()]
+    blank = [fault for fault in table_faults(PersonaTable, [{"need_text": "\u3000" * 8}]) if fault.column == "need_text"]
+    assert blank == [(0, "need_text", f"must be text of 8..400 characters, got {chr(0x3000) * 8!r}")]
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 30.0, True, "half \ud800 of a character"])
+def test_a_value_that_its_column_cannot_hold_is_a_fault_and_no_crash(value: object) -> None:
+    faults = table_faults(PersonaTable, [{"seed": value, "topic": "work"}, {"seed": 1, "topic": value}])
+    assert {(row, column) for row, column, reason in faults if reason != MISSING} == {(0, "seed"), (1, "topic")}
+
+
+@pytest.mark.parametrize("name", ["train.csv", "evaluation.csv"])
+def test_every_bad_cell_of_a_curve_is_named(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("step,emotion_mean,success_rate,kl,note\n1,40,0.5,,x\n2,ten,1.5,,x\n,50,0.5,inf,x\n")
+    with pytest.raises(BadFile) as caught:
+        read_curve(path)
+    assert str(caught.value) == (
+        f"{path}:3: emotion_mean: must be a number of 0..100, got 'ten'; {path}:3: success_rate: must be a number of 0..1, got 1.5; "
+        f"{path}:4: kl: must be a number, got inf; and 1 more"
+    )
+
+
+def test_a_curve_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    path.write_bytes(b"step,kl\n1,\xff\n")
+    with pytest.raises(BadFile, match=r"train\.csv:\d+: not a table in UTF-8"):
+        read_curve(path)
+
+
+def test_every_bad_score_of_a_benchmark_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "general.json"
+    write_general(path, {"tasks": {"t": {"items": []}}})
+    good = {"task": "t", "doc": "d", "prompt": "p", "score": 1.0}
+    items = [good, {**good, "score": "1.0"}, {**good, "score": True}, {**good, "score": float("nan")}, {**good, "doc": None}]
+    write_jsonl(items_file(path), items)
+    with pytest.raises(BadFile) as caught:
+        read_general(path)
+    at = items_file(path)
+    assert str(caught.value) == (
+        f"{at}:2: score: must be a number, got '1.0'; {at}:3: score: must be a number, got True; "
+        f"{at}:4: score: must be a number, got nan; and 1 more; run benchmark again"
+    )
+
+
+def test_a_transcript_file_that_is_refused_has_all_its_bad_cells_named(tmp_path: Path, dialogue) -> None:
+    good = [dialogue(name, [1] * 10).model_dump(mode="json") for name in "abcd"]
+    bad = [good[0], {**good[1], "emotion_final": 101}, {**good[2], "seed": "7"}, {**good[3], "stop_reason": "tired"}]
+    path = tmp_path / "t.jsonl"
+    write_jsonl(path, bad)
+    with pytest.raises(BadFile) as caught:
+        load_scored(path, EmotionRules())
+    first, rest = str(caught.value).split("; in all: ")
+    assert first.startswith(f"{path}:2: not a dialogue: emotion_final: ")
+    assert rest.startswith(f"{path}:2: emotion_final: must be a whole number of 0..100, got 101; {path}:3: seed: ")
+    assert "got '7'" in rest and f"{path}:4: stop_reason: must be one of " in rest and rest.endswith("got 'tired'") and "\n" not in rest
+
+
+def test_what_is_no_matter_of_cells_is_said_as_before(tmp_path: Path, dialogue) -> None:
+    path = tmp_path / "t.jsonl"
+    (row,) = [dialogue("a", [1] * 10).model_dump(mode="json")]
+    row["turns"][3]["emotion"] = 77
+    for content in ("{oops\n", None):
+        write_jsonl(path, [row]) if content is None else path.write_text(content)
+        with pytest.raises(BadFile) as before:
+            load_transcripts(path)
+        with pytest.raises(BadFile) as now:
+            load_scored(path)
+        assert str(now.value) == str(before.value)
+
+
+def test_reading_dialogues_needs_no_pandera() -> None:
+    code = "import sys, rlver.components.rollout.transcripts as _; print({'pandas', 'pandera', 'numpy'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
