@@ -60,7 +60,7 @@ class ChatFormat:
 
         Raises whatever a template raises that takes no such order of roles.
         """
-        if messages[0]["role"] == "system" and len(messages) > 1 and not self._takes_system:
+        if messages[0]["role"] == "system" and len(messages) > 1 and not self.takes_system:
             system, first, *rest = messages
             messages = [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *rest]
         ids = self.tokenizer.apply_chat_template(list(messages), tokenize=True, add_generation_prompt=generation_prompt, return_dict=False)
@@ -71,7 +71,7 @@ class ChatFormat:
         return self.of_messages([{"role": "system", "content": system}, *messages], generation_prompt)
 
     @cached_property
-    def _takes_system(self) -> bool:
+    def takes_system(self) -> bool:
         """Whether the template renders a system message: some raise an error at one, some leave it out."""
         messages = [{"role": "system", "content": self.system}, {"role": "user", "content": "a"}]
         try:

@@ -91,9 +91,12 @@ def check_context(model: Any, max_context_tokens: int) -> None:
         raise ValueError(f"policy.max_context_tokens is {max_context_tokens}, but the model reads {positions} tokens at most; lower it")
 
 
-def save_policy(model: Any, tokenizer: Any, path: Path) -> None:
+def save_policy(model: Any, tokenizer: Any, path: Path, like: Path | None = None) -> None:
     """Write weights (safetensors), configuration, tokenizer and chat template; `path` holds a whole policy, or none for a moment where
-    there was one before."""
+    there was one before. `like`: the folder that the model came from, whose number format is kept; without it the model's own is.
+    """
+    if like is not None:
+        model.to(_dtype_of(like))
     part = path.with_name(f".{path.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
@@ -104,6 +107,13 @@ def save_policy(model: Any, tokenizer: Any, path: Path) -> None:
         part.replace(path)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _dtype_of(folder: Path) -> torch.dtype:
+    """The number format that config.json names; float32 where it names none."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    named = config.get("dtype") or config.get("torch_dtype")
+    return {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(str(named), torch.float32)
 
 
 def located(path: Path | str) -> Path:

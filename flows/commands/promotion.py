@@ -1,7 +1,8 @@
-"""`rlver promote`, `rlver rollback`: which policy is the champion."""
+"""`rlver promote`, `rlver rollback`: which policy is the champion. `rlver publish`: a policy for others."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from rlver.tasks.runtime import environment
 
 
 def register(app: typer.Typer) -> None:
-    for command in (promote, rollback):
+    for command in (promote, rollback, publish):
         app.command()(command)
 
 
@@ -48,3 +49,27 @@ def rollback() -> None:
 
     withdrawn, champion = ModelRegistry(environment.prepare(root).tracking_uri).roll_back()
     typer.echo(f"{champion} is the champion again; {withdrawn} no longer is")
+
+
+def publish(
+    variant: Annotated[str, typer.Argument(help="A trained variant of any pipeline, e.g. grpo-think.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A new folder.", show_default="published/VARIANT")] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="OWNER/NAME", help="Its name on the Hugging Face hub.")] = None,
+    push: Annotated[bool, typer.Option("--push", help="Send it there. Without, nothing leaves this machine.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="Make new repositories public.")] = False,
+) -> None:
+    """Write a policy as a folder that others can use, with its card, its dialogues and personas, and send it to the hub if asked."""
+    if push and to is None:
+        raise ValueError("--push needs --to OWNER/NAME")
+    root = environment.project_root()
+
+    from rlver.tasks.tracking import publishing
+
+    folder = out or root / "published" / variant
+    for path in publishing.write(publishing.publication(root, variant), folder, to or variant):
+        typer.echo(f"{path.stat().st_size:>13,}  {path.relative_to(folder)}")
+    if push and to:
+        for address in publishing.push(folder, to, public):
+            typer.echo(address)
+    else:
+        typer.echo(f"{folder} is ready; nothing was sent: --push --to OWNER/NAME would" + (f" send it to {to}" if to else ""))

@@ -49,14 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _take_over(base: BaseSettings, out: Path) -> dict[str, Any]:
     """From the source base.kind, or the one before the colon of base.model. The metrics name the package of another's source."""
-    from rlver.components.policy.load import load_policy, origin_of, save_policy
+    from rlver.components.policy.load import load_policy, located, origin_of, save_policy
 
     name = place = str(base.model)
     if base.kind != HUB:
         source: ModelSource = MODELS.load(base.kind)
         name, place = f"{base.kind}:{name}", str(source.folder(name, own_section(base, base.kind)))
     model, tokenizer = load_policy(place)
-    save_policy(model, tokenizer, out)
+    save_policy(model, tokenizer, out, like=located(place))
     origin = origin_of(name)
     return {"model": name} | ({"source": origin} if origin else {}) | {"parameters": sum(weight.numel() for weight in model.parameters())}
 

@@ -202,7 +202,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         if processes.rank() == 0:
             write_costs(out, {"user": speaking.connection})
     _check_finished(trainer.state.global_step, parameters.steps * parameters.updates_per_batch, stops.asked)
-    _save(trainer.model, model, tokenizer, out)
+    _save(trainer.model, model, tokenizer, out, base)
 
 
 def _update_parameters(settings: Settings) -> UpdateParameters:
@@ -272,7 +272,7 @@ def _check_finished(done: int, wanted: int, asked_to_stop: bool) -> None:
         raise RuntimeError(f"training stopped at step {done} of {wanted}")
 
 
-def _save(trained: Any, policy: Any, tokenizer: Any, out: Path) -> None:
+def _save(trained: Any, policy: Any, tokenizer: Any, out: Path, base: Path) -> None:
     """`trained` is `policy`, or wraps it in adapters. Only the leading process writes."""
     from rlver.components.policy.load import save_policy
     from rlver.components.training.token_scores import merged
@@ -281,7 +281,7 @@ def _save(trained: Any, policy: Any, tokenizer: Any, out: Path) -> None:
     if hasattr(policy, "critic"):
         del policy.critic  # of no use to who talks to the policy
     if processes.rank() == 0:
-        save_policy(merged(trained), tokenizer, out)
+        save_policy(merged(trained), tokenizer, out, like=base)
 
 
 if __name__ == "__main__":

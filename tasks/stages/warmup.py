@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"warm-up: {len(lesson)} dialogues and {len(replies)} replies, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}",
         flush=True,
     )
-    save_policy(model, tokenizer, arguments.out)
+    save_policy(model, tokenizer, arguments.out, like=arguments.base)
     write_json(
         arguments.metrics,
         {

@@ -147,23 +147,12 @@ class Facts:
 
 def model_card(facts: Facts, found: Sequence[Condition]) -> str:
     """The card in Markdown."""
-    licence = "Apache-2.0, as the project" if facts.own_base else f"that of {facts.base}, from which it was trained, and of its personas"
-    shown = [name for name in _SHOWN if name in facts.parameters]
     return "\n".join(
         [
-            f"# {facts.variant}",
-            "",
-            "A dialogue policy trained by reinforcement learning from verifiable emotion rewards (RLVER, arXiv 2507.03112).",
-            "",
-            f"- base: {facts.base}",
-            f"- data: {', '.join(f'{path} (MD5 {md5})' for path, md5 in sorted(facts.data.items()))}",
-            f"- parameters: {', '.join(f'{name} {facts.parameters[name]}' for name in shown)}",
-            f"- code: commit {facts.commit}; model MD5 {facts.md5}",
-            f"- licence: {licence}",
-            "",
+            *described(facts),
             "## Measured",
             "",
-            *_measured(facts.sentient),
+            *measured(facts.sentient),
             "",
             "## Why it was promoted",
             "",
@@ -178,7 +167,26 @@ def model_card(facts: Facts, found: Sequence[Condition]) -> str:
     )
 
 
-def _measured(sentient: Mapping[str, Any]) -> list[str]:
+def described(facts: Facts) -> list[str]:
+    """How every card begins: what it is and where it comes from."""
+    licence = "Apache-2.0, as the project" if facts.own_base else f"that of {facts.base}, from which it was trained, and of its personas"
+    shown = [name for name in _SHOWN if name in facts.parameters]
+    return [
+        f"# {facts.variant}",
+        "",
+        "A dialogue policy trained by reinforcement learning from verifiable emotion rewards (RLVER, arXiv 2507.03112).",
+        "",
+        f"- base: {facts.base}",
+        f"- data: {', '.join(f'{path} (MD5 {md5})' for path, md5 in sorted(facts.data.items()))}",
+        f"- parameters: {', '.join(f'{name} {facts.parameters[name]}' for name in shown)}",
+        f"- code: commit {facts.commit}; model MD5 {facts.md5}",
+        f"- licence: {licence}",
+        "",
+    ]
+
+
+def measured(sentient: Mapping[str, Any]) -> list[str]:
+    """The scores as a list, with their intervals."""
     paired = sentient.get("paired_to_base")
     rows = [
         f"- final emotion {sentient['emotion_mean']:.1f} {_ends(sentient['emotion_ci95'], '.1f')}, 95% interval, {sentient['n']} dialogues, "

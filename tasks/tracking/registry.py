@@ -23,6 +23,7 @@ from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.graph import dvc
+from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime import environment
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.promotion import Condition, Facts, GateRules, PromotionEvidence, model_card
@@ -208,29 +209,34 @@ def candidate(root: Path, variant: str) -> Candidate:
         raise NotReady(
             f"the stage {REPORT} of dvc.yaml does not read transcripts/{variant}.jsonl, so its audit may be old: add it to its deps"
         )
-    lock = dvc.locked(root)
-    md5 = next(md5 for path, md5 in lock[f"train@{variant}"].outputs.items() if records.kind(path) == "models")
     settings = load_settings(root / "params.yaml", variant)
     texts = _texts(root, variant)
+    facts = facts_of(root, variant, dvc.locked(root)[f"train@{variant}"], root / "metrics" / variant / "sentient.json", settings)
     revision = records.revision(root)
     tags = {"git_commit": revision.commit, "git_dirty": str(revision.dirty).lower()} if revision else {}
     return Candidate(
         variant=variant,
-        md5=md5,
+        md5=facts.md5,
         evidence=_evidence(root, variant),
         texts=texts,
-        facts=Facts(
-            variant=variant,
-            base="a tiny model trained from nothing by this project" if settings.base.kind == TINY else str(settings.base.model),
-            own_base=settings.base.kind == TINY,
-            parameters=records.effective_parameters(lock[f"train@{variant}"].parameters),
-            data={path: md5 for path, md5 in lock[f"train@{variant}"].dependencies.items() if records.kind(path) == "data"},
-            sentient=_read_json(root / "metrics" / variant / "sentient.json"),
-            md5=md5,
-            commit=f"{revision.commit[:12]}{' with changes' if revision.dirty else ''}" if revision else "none",
-        ),
+        facts=facts,
         settings=settings,
         tags=tags,
+    )
+
+
+def facts_of(root: Path, variant: str, trained: LockedStage, sentient: Path, settings: Settings) -> Facts:
+    """What a card says of a policy that this stage trained and that scored what is in `sentient`."""
+    revision = records.revision(root)
+    return Facts(
+        variant=variant,
+        base="a tiny model trained from nothing by this project" if settings.base.kind == TINY else str(settings.base.model),
+        own_base=settings.base.kind == TINY,
+        parameters=records.effective_parameters(trained.parameters),
+        data={path: md5 for path, md5 in trained.dependencies.items() if records.kind(path) == "data"},
+        sentient=_read_json(sentient),
+        md5=next(md5 for path, md5 in trained.outputs.items() if records.kind(path) == "models"),
+        commit=f"{revision.commit[:12]}{' with changes' if revision.dirty else ''}" if revision else "none",
     )
 
 
