@@ -30,6 +30,7 @@ from rlver.components.report.over_training_figures import (
     changes_over_training,
     habits_over_training,
 )
+from rlver.components.report.panels.course import course_curves
 from rlver.components.report.panels.listing import with_panels
 from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.tables import Table, as_csv, as_markdown
@@ -202,6 +203,7 @@ FIGURES: dict[str, Callable[[Material], Drawn | None]] = {
     "need-map": need_map,
     "need-bars": need_bars,
     "trajectories": trajectories,
+    "success-and-failure": course_curves,
     "learning-curve": learning_curve,
     "training-health": training_health,
     "acts-over-training": acts_over_training,

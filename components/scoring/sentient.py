@@ -8,6 +8,7 @@ the time a stage took is in MLflow and in the flow's artifacts.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ SUCCESS = 100  # final emotion at or above: success (SAGE paper, section 3)
 FAILURE = 10  # final emotion below: failure
 EMOTIONS = Interval(0.0, 100.0)
 _DIFFERENCES = Interval(-100.0, 100.0)
+_SPLIT = re.compile(r"-(train|test|sealed)-\d{4}-")
 SERVES_NEED = "serves_need"
 UNKNOWN = "unknown"
 
@@ -46,6 +48,7 @@ def sentient_metrics(
     by_need = _grouped(scorable, lambda d: d.hidden_need or UNKNOWN, bootstrap_samples, seed)
     return {
         "n": len(dialogues),
+        "persona_splits": _splits(dialogues),
         "failed_dialogues": failed,
         "unscorable_share": _rounded(failed / len(dialogues)),
         **_summary(scorable, bootstrap_samples, seed),
@@ -60,6 +63,12 @@ def sentient_metrics(
         "paired_to_base": None if base_dialogues is None else _paired(scorable, _scorable(base_dialogues), bootstrap_samples, seed),
         "settings_digest": settings_digest,
     }
+
+
+def _splits(dialogues: Sequence[Dialogue]) -> dict[str, int]:
+    """Personas by the split that their id names; `imported` are those whose id names none."""
+    ids = {one.persona_id for one in dialogues}
+    return dict(sorted(Counter(found[1] if (found := _SPLIT.search(one)) else "imported" for one in ids).items()))
 
 
 def by_persona(dialogues: Iterable[Dialogue], quantity: Callable[[Dialogue, int], float]) -> dict[str, list[float]]:

@@ -108,6 +108,7 @@ def _score_text(metrics: dict[str, Any]) -> str:
         f"failure        {metrics['failure_rate']:.0%}  [{_percents(metrics['failure_ci95'])}]",
         f"turns          {metrics['turns_mean']:.1f}"
         + ("  [{:.1f}, {:.1f}]".format(*intervals.from_json(ends)) if (ends := metrics["turns_ci95"]) else ""),
+        f"personas       {', '.join(f'{count} {split}' for split, count in metrics['persona_splits'].items())}",
         f"dialogues      {metrics['n']}" + (f", of which {metrics['failed_dialogues']} failed" if metrics["failed_dialogues"] else ""),
     ]
     if pair := metrics.get("paired_to_base"):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from rlver.components.report.panels import (
     ability,
     appraiser,
+    course,
     dialogues,
     emotion,
     learning,
@@ -23,6 +24,7 @@ PANELS: tuple[Panel, ...] = (
     results.PANEL,
     needs.PANEL,
     emotion.PANEL,
+    course.PANEL,
     portrait.PANEL,
     strategies.PANEL,
     learning.PANEL,

@@ -13,8 +13,10 @@ from report_run import make_dialogues, make_failed, write_run, write_transcripts
 
 from rlver.components.report import curves, ink
 from rlver.components.report import curves as trajectories
-from rlver.components.report.material import Material, load_material
+from rlver.components.report.material import Material, Variant, load_material
 from rlver.components.report.page import FIGURES, asset
+from rlver.components.report.panels.course import course_table
+from rlver.components.scoring.sentient import sentient_metrics
 
 DICHROMATS = tuple(
     np.array(rows)
@@ -129,3 +131,14 @@ def test_a_variant_name_is_text_even_if_it_looks_like_a_formula(tmp_path: Path):
 def test_the_png_is_a_png(finished_run: Path):
     drawn = FIGURES["trajectories"](load(finished_run))
     assert drawn is not None and ink.png(drawn.figure).startswith(b"\x89PNG")
+
+
+def test_how_soon_is_told_of_all_dialogues_and_a_cap_after_the_last_turn_has_the_last_share(dialogue) -> None:
+    done = [dialogue("a", [10] * 6), dialogue("b", [1] * 7), dialogue("c", [-10] * 4), dialogue("d", [10] * 6)]
+    variant = Variant("fast", False, tuple(done), {"sentient": sentient_metrics(done, None, 200, 7)}, None, None)
+    table = course_table(Material((variant,), {}))
+    assert table is not None
+    cells = {column.key: cell.value for column, cell in zip(table.columns, table.rows[0], strict=True)}
+    assert (cells["succeeded_by_6"], cells["failed_by_6"], cells["succeeded_by_10"]) == (0.5, 0.25, 0.5)
+    assert cells["emotion_by_6"] == pytest.approx((100 + 46 + 0 + 100) / 4) and cells["emotion_gated"] is None, "no policy thinks here"
+    assert course_table(Material((Variant("old", False, (), {"sentient": {}}, None, None),), {})) is None

@@ -107,13 +107,14 @@ def with_words(dialogue: Dialogue, words: str) -> Dialogue:
 
 def test_all_files_are_written(written: Path):
     names = sorted(str(path.relative_to(written)) for path in written.rglob("*") if path.is_file())
-    figures = ("learning-curve", "need-bars", "need-map", "training-health", "trajectories")
+    figures = ("learning-curve", "need-bars", "need-map", "success-and-failure", "training-health", "trajectories")
     tables = (
         "ability",
         "acts",
         "audit",
         "audit-verdicts",
         "classes",
+        "course",
         "endings",
         "extremes",
         "learning",

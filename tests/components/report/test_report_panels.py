@@ -54,7 +54,7 @@ def test_a_panel_without_facts_is_left_out_of_page_and_navigation(tmp_path: Path
     write_transcripts(tmp_path, "base", make_dialogues("base", 8, 0.5, 1), None)
     text = page(load(tmp_path), RUN, {})
     sections = re.findall(r'<section id="(\w+)">', text)
-    assert sections == ["results", "needs", "emotion", "strategies", "ability", "dialogues", "notes"]
+    assert sections == ["results", "needs", "emotion", "course", "strategies", "ability", "dialogues", "notes"]
     assert re.findall(r'<a href="#(\w+)">', text) == sections
 
 

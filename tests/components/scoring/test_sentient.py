@@ -13,7 +13,7 @@ NAMES = {
     "n", "emotion_mean", "emotion_ci95", "success_rate", "success_ci95", "failure_rate", "failure_ci95", "turns_mean", "failed_dialogues",
     "unscorable_share", "by_need", "by_class", "paired_to_base", "settings_digest", "reply_tokens_mean", "think_tokens_mean",
     "stop_reasons", "right_act_rate", "right_act_ci95", "right_act_rate_by_need", "turns_ci95", "reply_tokens_ci95", "think_tokens_ci95",
-    "detectable", "course",
+    "detectable", "course", "persona_splits",
 }  # fmt: skip
 
 

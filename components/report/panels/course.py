@@ -1,0 +1,93 @@
+"""How soon dialogues succeed or fail, what the score would be with another cap on the turns, and with the format gate.
+
+The final emotion also measures speed: a policy that is quick to help has more dialogues that end at the ceiling before the cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlver.components.report import ink
+from rlver.components.report.material import Material, Variant
+from rlver.components.report.panels.panel import Panel, ReportRun
+from rlver.components.report.tables import NUMBER, PERCENT, Cell, Column, Table
+from rlver.components.scoring import intervals
+from rlver.components.scoring.course import CAPS
+
+_DRAWN = (("succeeded_by_turn", "Succeeded so far"), ("failed_by_turn", "Failed so far"))
+_COLUMNS = (
+    Column("policy", "Policy"),
+    *(Column(f"succeeded_by_{cap}", f"Succeeded by turn {cap}", PERCENT, f"succeeded_by_{cap}") for cap in CAPS),
+    *(Column(f"failed_by_{cap}", f"Failed by turn {cap}", PERCENT, f"failed_by_{cap}") for cap in CAPS),
+    *(Column(f"emotion_by_{cap}", f"Emotion with {cap} turns", NUMBER, f"emotion_by_{cap}") for cap in CAPS),
+    Column("emotion_gated", "Emotion, with format gate", NUMBER, "emotion_gated"),
+)
+
+
+def course_table(material: Material) -> Table | None:
+    """None where no metrics have a course, as those of older runs."""
+    rows = tuple(_row(variant.name, course) for variant in material.variants if (course := _course(variant)))
+    return Table("course", "How soon, and at which cap", _COLUMNS, rows) if rows else None
+
+
+def _row(name: str, course: Mapping[str, Any]) -> tuple[Cell, ...]:
+    return (
+        Cell(name),
+        *(_cell(_by_turn(course[quantity], cap)) for quantity, _ in _DRAWN for cap in CAPS),
+        *(_cell(course["emotion_by_cap"][str(cap)]) for cap in CAPS),
+        _cell(course["emotion_gated"]),
+    )
+
+
+def _cell(quantity: Mapping[str, Any] | None) -> Cell:
+    if quantity is None or quantity["value"] is None:
+        return Cell(None)
+    ends = quantity["ci95"]
+    return Cell(quantity["value"], intervals.from_json(ends) if ends is not None else None)
+
+
+def _by_turn(shares: Mapping[str, Any], cap: int) -> Mapping[str, Any] | None:
+    """The share at the cap; where every dialogue was over before it, the last one."""
+    last = max(map(int, shares), default=0)
+    found: Mapping[str, Any] | None = shares.get(str(min(cap, last)))
+    return found
+
+
+def course_curves(material: Material) -> ink.Drawn | None:
+    """Shares of all dialogues over turns, a line a policy: success on the left, failure on the right."""
+    drawn = [(number, course) for number, variant in material.numbered if (course := _course(variant))]
+    turns = max((int(turn) for _, course in drawn for turn in course["succeeded_by_turn"]), default=0)
+    if turns < 2:
+        return None
+    with ink.drawing(ink.WIDTH, 2.6) as figure:
+        cells, _ = ink.grid(figure, 2, 2, shared=True)
+        for axes, (quantity, title) in zip(cells, _DRAWN, strict=True):
+            for number, course in drawn:
+                reached = [_by_turn(course[quantity], turn) for turn in range(1, turns + 1)]
+                shares = [0.0, *(one["value"] if one else 0.0 for one in reached)]
+                axes.step(range(turns + 1), shares, where="post", **ink.series_style(number), linewidth=1.8)
+            axes.set_title(title)
+            axes.set_xlabel("Turn")
+            axes.set_ylim(0, 1.02)
+            axes.set_yticks([0, 0.5, 1], ["0", "50%", "100%"])
+            ink.without_grid(axes, "x")
+    return ink.Drawn("success-and-failure", figure, "Share of all dialogues that have succeeded, and that have failed, over turns, per policy")
+
+
+def _course(variant: Variant) -> Mapping[str, Any] | None:
+    found: Mapping[str, Any] | None = (variant.sentient or {}).get("course")
+    return found
+
+
+def tables(material: Material, _: ReportRun) -> Sequence[Table]:
+    found = course_table(material)
+    return [found] if found else []
+
+
+def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
+    found = course_table(material)
+    return {"table": found} if found else None
+
+
+PANEL = Panel("course", "How soon", values, tables)
