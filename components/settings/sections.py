@@ -1,8 +1,7 @@
 """The sections of params.yaml, each with what must hold inside it. `Settings` joins them (components/settings/settings.py).
 
-No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth. Some choices
-came later and have one (`simulator.speaker`, `reward.kind`, `train.trained_layers`,
-`train.max_turns`, `train.ratio_cap`, `train.critic_sees_emotion`): with it they are not in the digest, which is that of before. `benchmark.backend` has one too.
+No number has a Python default: a parameter that is missing from the files is an error, so params.yaml is always the whole truth. Choices that came
+later have one, such as `simulator.speaker`: with it they are not in the digest, which is that of before.
 """
 
 from __future__ import annotations
@@ -266,11 +265,6 @@ class PromotionSettings(Section):
     margins: dict[str, Annotated[float, Field(gt=0)]]
 
 
-class BlindSettings(Section):
-    pairs: int = Field(ge=1)
-    overlap: float = Field(ge=0, le=1)
-
-
 class PriceSettings(Section):
     million_in: float = Field(ge=0)
     million_out: float = Field(ge=0)
@@ -291,18 +285,6 @@ class EndpointSettings(Section):
     currency: str = Field(pattern="^[A-Z]{3}$")
     prices: dict[str, PriceSettings]
     budget: float | None = Field(ge=0)
-
-
-class AuthoringSettings(Section):
-    model: str | None
-    temperature: float = Field(ge=0)
-    top_p: float = Field(gt=0, le=1)
-    scenario_max_tokens: int = Field(ge=1)
-    persona_max_tokens: int = Field(ge=1)
-    max_repairs: int = Field(ge=0)
-    personas_per_scenario: Literal[1, 2, 4, 8]
-    run_words: int = Field(ge=1)
-    max_overlap: float = Field(ge=0, le=1)
 
 
 class JudgeSettings(Section):

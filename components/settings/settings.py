@@ -17,10 +17,8 @@ from rlver.components.domain.registry import ALGORITHMS, APPRAISERS, MODELS, REW
 from rlver.components.settings.overlays import SettingsError as SettingsError
 from rlver.components.settings.overlays import overlaid, overlays_of, read_parameters, with_overlays
 from rlver.components.settings.sections import (
-    AuthoringSettings,
     BaseSettings,
     BenchmarkSettings,
-    BlindSettings,
     EndpointSettings,
     EvaluationSettings,
     JudgeSettings,
@@ -35,7 +33,7 @@ from rlver.components.settings.sections import (
     TrainSettings,
     WarmupSettings,
 )
-from rlver.components.settings.study_sections import AuditParameters, DistilParameters
+from rlver.components.settings.study_sections import AuditParameters, AuthoringSettings, BlindSettings, DistilParameters
 
 
 class Settings(Section):

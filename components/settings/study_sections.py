@@ -5,6 +5,8 @@ The numbers that decide what is learned and how it is measured; their values liv
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from rlver.components.domain.kinds import Section
@@ -65,3 +67,20 @@ class DistilParameters(Section):
     locked_share: float = Field(gt=0, lt=1)
     rare_grid_share: float = Field(ge=0, lt=0.5)
     odd_share: float = Field(gt=0, lt=0.1)
+
+
+class BlindSettings(Section):
+    pairs: int = Field(ge=1)
+    overlap: float = Field(ge=0, le=1)
+
+
+class AuthoringSettings(Section):
+    model: str | None
+    temperature: float = Field(ge=0)
+    top_p: float = Field(gt=0, le=1)
+    scenario_max_tokens: int = Field(ge=1)
+    persona_max_tokens: int = Field(ge=1)
+    max_repairs: int = Field(ge=0)
+    personas_per_scenario: Literal[1, 2, 4, 8]
+    run_words: int = Field(ge=1)
+    max_overlap: float = Field(ge=0, le=1)

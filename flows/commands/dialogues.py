@@ -15,7 +15,7 @@ from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 Out = Annotated[Path, options.out("The transcript file to write (JSONL).", options.FILE_OR_STREAM)]
 
 
-class Side(StrEnum):
+class Seat(StrEnum):
     """Which side of the dialogue the person at the terminal takes."""
 
     USER = "user"
@@ -121,8 +121,8 @@ def chat(
         typer.Option("--policy", help="The model: a folder, hf:NAME, openai:MODEL or vllm:URL (default: the newest trained one)."),
     ] = None,
     side: Annotated[
-        Side, typer.Option("--as", help="Be the user of a model, or the supporter of a simulated user and watch the emotion change.")
-    ] = Side.USER,
+        Seat, typer.Option("--as", help="Be the user of a model, or the supporter of a simulated user and watch the emotion change.")
+    ] = Seat.USER,
     persona: Annotated[str | None, typer.Option("--persona", help="Id of the simulated user, as supporter.")] = None,
     personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, as supporter.")] = None,
     variant: Variant = None,
