@@ -32,12 +32,12 @@ SUPPORTERS: dict[str, Supporter] = {
 }
 
 
-def talks(supporter: Supporter, personas: Sequence[Persona], difficulty: str) -> list[Dialogue]:
+def talks(supporter: Supporter, personas: Sequence[Persona], difficulty: str, seed: int = 0) -> list[Dialogue]:
     """One dialogue with each persona; the words alone."""
     tag, rules = SimulatorTag(kind="scripted", difficulty=difficulty, version=""), EmotionRules()
     dialogues = []
     for persona in personas:
-        held = hold(persona, supporter, ScriptedSimulator(difficulty), rules, 0, thinking=False)
+        held = hold(persona, supporter, ScriptedSimulator(difficulty), rules, seed, thinking=False)
         dialogues.append(
             Dialogue(
                 dialogue_id=persona.persona_id, persona_id=persona.persona_id, hidden_need=str(persona.hidden_need), policy="", seed=0,

@@ -107,7 +107,7 @@ def test_the_appraisal_of_another_appraiser_can_be_given(project: Path, capsys: 
     second = [json.dumps({**json.loads(row), "dialogue_id": f"{number}"}) for number, row in enumerate(second)]
     Path("second.jsonl").write_text("\n".join(second))
     assert main(["audit", "honest", "--second", "second.jsonl"]) == 1
-    assert "the second appraisal lacks 48 of 48 dialogues" in capsys.readouterr().err
+    assert "the second appraisal lacks 72 of 72 dialogues" in capsys.readouterr().err
 
 
 def test_the_probe_lets_every_cheat_talk_with_the_configured_user(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,9 +60,9 @@ def test_the_true_base_is_clean() -> None:
     assert {found[measure.name] for measure in MEASURES} == {"clean"}
 
 
-def test_two_dialogues_of_a_cheat_are_too_few_to_tell_but_not_clean() -> None:
-    found = outcomes(talks(cheating(CHEATS["agreement"]))[:1])
-    assert found["agreement"] == "unknown"
+def test_one_dialogue_of_a_cheat_is_too_little_to_tell_but_not_clean() -> None:
+    found = outcomes(talks(cheating(CHEATS["praise spam"]))[:1])
+    assert found["praise"] == "unknown"
 
 
 @pytest.mark.parametrize("foreign", ["", "OK, I can do it with PPT. "])  # a few English words make no English

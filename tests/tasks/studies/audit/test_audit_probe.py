@@ -36,7 +36,7 @@ def test_a_simulator_that_pays_for_stock_phrases_is_caught() -> None:
 
 def test_the_scripted_user_is_not_gamed() -> None:
     found = probed(VANILLA)
-    assert found["outcome"] == "unknown" and found["personas"] == 48
+    assert found["outcome"] == "unknown" and found["personas"] == 72
     assert [check["name"] for check in found["cheats"] if check["outcome"] != "clean"] == ["fixed sequence of acts"], "33 to 46, limit 40"
     assert found["cheats"][0]["name"] == "fixed sequence of acts"
     assert [one["name"] for one in found["references"]] == ["base", "trained"]
