@@ -72,7 +72,9 @@ def course_curves(material: Material) -> ink.Drawn | None:
             axes.set_ylim(0, 1.02)
             axes.set_yticks([0, 0.5, 1], ["0", "50%", "100%"])
             ink.without_grid(axes, "x")
-    return ink.Drawn("success-and-failure", figure, "Share of all dialogues that have succeeded, and that have failed, over turns, per policy")
+    return ink.Drawn(
+        "success-and-failure", figure, "Share of all dialogues that have succeeded, and that have failed, over turns, per policy"
+    )
 
 
 def _course(variant: Variant) -> Mapping[str, Any] | None:
