@@ -56,6 +56,8 @@ def thinker(number: int, asked: Asked) -> Reply:
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line of a command that fails."""
+    capsys.readouterr()  # what commands before it have said
     assert main(list(arguments)) == 1
     lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith(("█", "░"))]
     assert len(lines) == 1 and lines[0].startswith("error: "), lines

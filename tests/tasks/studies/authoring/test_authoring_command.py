@@ -56,7 +56,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with params.yaml in which the model has a price, and no address yet."""
     values = YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     values["endpoint"] |= {"prices": {MODEL: {"million_in": 1.0, "million_out": 2.0}}, "concurrency": 4, "attempts": 2}
-    values["personas"] |= {"train": 8, "test": 8, "imported_train": "new.jsonl"}
+    values["personas"] |= {"train": 8, "test": 8, "imported_train": "imported/new.jsonl"}
     values["authoring"]["model"] = MODEL
     with (tmp_path / "params.yaml").open("w", encoding="utf-8") as file:
         YAML().dump(values, file)
@@ -103,6 +103,8 @@ def test_a_file_is_written_replayed_and_imported_for_training(
     assert main([*GENERATE, "--replay", "--seed", "8"]) == 1
     assert "run without replay to ask the endpoint" in capsys.readouterr().err
 
+    (project / "imported").mkdir()
+    (project / "new.jsonl").rename(project / "imported" / "new.jsonl")
     assert stage.main(["--out", "data", "--metrics", "metrics.json", "--params", "params.yaml"]) == 0
     metrics = json.loads((project / "metrics.json").read_text())
     assert metrics["train"]["personas"] == 10 and set(metrics["overlap"].values()) == {0}
