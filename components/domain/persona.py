@@ -99,7 +99,7 @@ class Story(_PersonaRecord):
     hurts: tuple[str, ...]  # noun phrases: the deeper hurt
     presses: tuple[str, ...] = Field(
         default=(), exclude_if=lambda lines: not lines
-    )  # how a user of a kind presses, derails or asks for secrecy
+    )  # how a user of a kind presses, derails or asks for secrecy; how a user of the sealed test hints at the need
 
 
 class Persona(_PersonaRecord):
@@ -108,7 +108,7 @@ class Persona(_PersonaRecord):
     persona_id: str
     language: str  # en | zh
     source: str  # generated | rlver
-    split: str  # train | test
+    split: str  # train | test | sealed
     hidden_need: HiddenNeed
     need_text: str  # the need as one sentence, in the persona's language
     persona_class: PersonaClass

@@ -48,7 +48,7 @@ def compose_personas(library: Library, seed: int, train: int, test: int) -> tupl
     Raises ValueError if the library is too small to give each split a scenario of its own.
     """
     train_scenarios, test_scenarios = split_scenarios(library)
-    return _compose("train", train_scenarios, seed, train), _compose("test", test_scenarios, seed, test)
+    return compose_split("train", train_scenarios, seed, train), compose_split("test", test_scenarios, seed, test)
 
 
 def split_scenarios(library: Library) -> tuple[list[Scenario], list[Scenario]]:
@@ -65,7 +65,7 @@ def split_scenarios(library: Library) -> tuple[list[Scenario], list[Scenario]]:
     return sorted(train, key=lambda one: one.id), sorted(test, key=lambda one: one.id)
 
 
-def _compose(split: str, scenarios: list[Scenario], seed: int, count: int) -> list[Persona]:
+def compose_split(split: str, scenarios: list[Scenario], seed: int, count: int) -> list[Persona]:
     slots = _slots(scenarios, random.Random(f"{GENERATOR}|{seed}|{split}|slots"), count)
     names = names_of(split, len(slots), random.Random(f"{GENERATOR}|{seed}|{split}|names"))
     return [

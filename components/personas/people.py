@@ -84,7 +84,7 @@ class People(NamedTuple):
 
 @cache
 def people_of(split: str) -> People:
-    """The pools of a split, `train` or `test`."""
+    """The pools of a split: `train`, `test`, or `sealed`, which shares them with test."""
     raw = _read("people.yaml")
     return People(
         first_names={gender: dealt(names.split(), split) for gender, names in raw["first_names"].items()},
@@ -113,10 +113,10 @@ def stable_hash(*parts: object) -> str:
 
 
 def dealt(names: Sequence[str], split: str) -> tuple[str, ...]:
-    """Those of the names that belong to the split: a quarter of them, chosen by hash, is for test."""
+    """Those of the names that belong to the split: a quarter of them, chosen by hash, is for the tests."""
     ranked = sorted(set(names), key=lambda name: stable_hash("name", name))
     cut = round(len(ranked) * TEST_SHARE)
-    return tuple(sorted(ranked[:cut] if split == "test" else ranked[cut:]))
+    return tuple(sorted(ranked[cut:] if split == "train" else ranked[:cut]))
 
 
 @cache

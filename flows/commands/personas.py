@@ -81,6 +81,22 @@ def _write_by_model(
         typer.echo(f"rejected {what}: {', '.join(f'{kind} {number}' for kind, number in kinds.items()) or 'none'}")
 
 
+@app.command()
+def unseal(
+    out: Annotated[Path, options.out("The persona file to write.")],
+    why: Annotated[str, typer.Option(help="What the sealed test is opened for; stands in sealed-openings.csv.")],
+    count: Annotated[int, typer.Option(min=1, help="Personas.")] = 100,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same file.")] = 7,
+) -> None:
+    """Open the sealed test: scenarios and hints that no other command reads. Each opening is a numbered, dated line for git."""
+    from rlver.tasks.commands.unsealing import OPENINGS
+    from rlver.tasks.commands.unsealing import unseal as open_seal
+
+    number = open_seal(out, count, seed, why)
+    typer.echo(f"{out}: {count} personas of the sealed test")
+    typer.echo(f"opening {number} stands in {OPENINGS}: git add {OPENINGS} && git commit")
+
+
 @app.command("import")
 def import_(
     source: Annotated[Path, typer.Argument(help="RLVER/SAGE profiles (JSONL, also .gz) or personas in this project's schema.")],

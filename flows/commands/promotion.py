@@ -53,7 +53,9 @@ def rollback() -> None:
 
 def publish(
     variant: Annotated[str, typer.Argument(help="A trained variant of any pipeline, e.g. grpo-think.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="A new folder.", show_default="published/VARIANT")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="A new folder.", show_default="published/VARIANT")
+    ] = None,
     to: Annotated[str | None, typer.Option("--to", metavar="OWNER/NAME", help="Its name on the Hugging Face hub.")] = None,
     push: Annotated[bool, typer.Option("--push", help="Send it there. Without, nothing leaves this machine.")] = False,
     public: Annotated[bool, typer.Option("--public", help="Make new repositories public.")] = False,

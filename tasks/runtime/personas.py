@@ -14,12 +14,14 @@ from rlver.components.personas.schema import InvalidPersonas, Problem, validate_
 from rlver.components.personas.split import labelled_split, split_metrics
 
 
-def load_split(path: Path, split: str) -> list[Persona]:
-    """Validated personas that are all of the given split. Raises InvalidPersonas otherwise."""
+def load_split(path: Path, *splits: str) -> list[Persona]:
+    """Validated personas that are all of one of the given splits. Raises InvalidPersonas otherwise."""
     personas = validate_file(path)
-    strangers = [one for one in personas if one.split != split]
+    strangers = [one for one in personas if one.split not in splits]
     if strangers:
-        reason = f"{len(strangers)} row(s) are not of split {split!r}, first {strangers[0].persona_id}: import the profiles with that split"
+        reason = (
+            f"{len(strangers)} row(s) are not of split {splits[0]!r}, first {strangers[0].persona_id}: import the profiles with that split"
+        )
         raise InvalidPersonas([Problem(path.name, 0, "split", reason)])
     return personas
 

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if wanted.imported_train is not None:
         train = load_split(Path(wanted.imported_train), "train")
     if wanted.imported_test is not None:
-        test = load_split(Path(wanted.imported_test), "test")
+        test = load_split(Path(wanted.imported_test), "test", "sealed")
     write_json(args.metrics, write_split(args.out, train, test))
     return 0
 

@@ -44,8 +44,8 @@ def cues(need: HiddenNeed, split: str) -> Sequence[str]:
 
 
 def hints(persona: Persona) -> Sequence[str]:
-    """What shows through: cues to the need; of a user of a kind how it presses, which its story brings, and how it derails."""
-    if persona.kind is None or persona.story is None:
+    """What shows through: cues to the need; what the story itself brings, of a user of a kind how it presses; and how it derails."""
+    if persona.story is None or not persona.story.presses:
         return cues(persona.hidden_need, persona.split)
     derails = dealt(wordings()["boundary"]["derail"], persona.split) if persona.kind is PersonaKind.ADVERSARIAL else ()
     return [*persona.story.presses, *derails]
