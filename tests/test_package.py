@@ -42,7 +42,7 @@ FOR_OTHERS = {
     "ruamel-yaml-clib": "the fast parser of ruamel.yaml",
 }
 # Imported where it is installed, and by one module: its needs do not fit into our lock (docs/adapters.md).
-ELSEWHERE = {"openenv": "rlver.components.adapters.openenv"}  # the extra has the library's name
+ELSEWHERE = {name: f"rlver.components.adapters.{name}" for name in ("openenv", "verifiers")}  # the extras have the libraries' names
 DIALOGUE = """
 import time
 began = time.process_time()
