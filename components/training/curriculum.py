@@ -9,7 +9,7 @@ Which personas are rolled out at which step: stratified over the hidden needs, e
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -68,12 +68,45 @@ class Curriculum:
 
 
 def hold_out(personas: Sequence[Persona], count: int, seed: int) -> tuple[list[Persona], list[Persona]]:
-    """(personas to learn from, `count` personas to watch): the watched ones are never rolled out for an update, needs balanced."""
-    if count >= len(personas):
-        raise ValueError(f"train.evaluation_personas = {count} leaves nobody of {len(personas)} personas to train on")
-    watched = {persona.persona_id for persona in _by_need(personas, Random(f"{seed}|hold out"))[:count]}
-    learning = [persona for persona in personas if persona.persona_id not in watched]
+    """(personas to learn from, `count` personas to watch), which share no scenario; the watched are never rolled out for an update.
+
+    Whole scenarios are held out, as few as hold the watched with needs balanced; those of their personas that are too many are in
+    neither list. A persona without a story is a scenario of its own. Raises ValueError where nobody is left to learn from.
+    """
+    random = Random(f"{seed}|hold out")
+    drawn = _by_need(personas, random)
+    wanted = Counter(persona.hidden_need for persona in drawn[:count])
+    scenarios: dict[str, list[Persona]] = {}
+    for persona in drawn:
+        scenarios.setdefault(_scenario(persona), []).append(persona)
+    held, watched = set[str](), set[str]()
+    while wanted.total():
+        name = max((one for one in scenarios if one not in held), key=lambda one: len(_wanted(scenarios[one], wanted)))
+        found = _wanted(scenarios[name], wanted)
+        held.add(name)
+        watched |= {persona.persona_id for persona in found}
+        wanted -= Counter(persona.hidden_need for persona in found)
+    learning = [persona for persona in personas if _scenario(persona) not in held]
+    if count > len(personas) or not learning:
+        raise ValueError(
+            f"train.evaluation_personas = {count} leaves nobody of {len(personas)} personas to train on: {len(held)} of {len(scenarios)} "
+            "scenarios are held out whole; lower it, or take personas of more scenarios"
+        )
     return learning, [persona for persona in personas if persona.persona_id in watched]
+
+
+def _scenario(persona: Persona) -> str:
+    return persona.story.scenario_id if persona.story else persona.persona_id
+
+
+def _wanted(personas: Sequence[Persona], wanted: Counter[HiddenNeed]) -> list[Persona]:
+    """Those of the personas that are wanted, no more of a need than that."""
+    left, found = wanted.copy(), list[Persona]()
+    for persona in personas:
+        if left[persona.hidden_need] > 0:
+            left[persona.hidden_need] -= 1
+            found.append(persona)
+    return found
 
 
 def persona_order(personas: Sequence[Persona], steps: int, per_step: int, seed: int) -> list[str]:

@@ -7,6 +7,8 @@ from collections import Counter
 import pytest
 from fakes import people
 
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
 from rlver.components.training.curriculum import hold_out, persona_order
 
 PERSONAS = list(people()[0])
@@ -18,6 +20,30 @@ def test_the_watched_are_never_learned_from_and_cover_the_needs() -> None:
     assert len(watched) == 8 and len(learning) == 8
     assert {persona.persona_id for persona in learning} | {persona.persona_id for persona in watched} == set(NEED_OF)
     assert len({persona.hidden_need for persona in watched}) == 8
+
+
+@pytest.mark.parametrize(("count", "each"), [(8, {1}), (32, {4}), (100, {12, 13})])
+def test_a_watched_scenario_is_wholly_held_out(count: int, each: set[int]) -> None:
+    """500 personas have 48 scenarios, so 10 or 11 personas share one."""
+    many = compose_personas(load_library(), 1, 500, 1)[0]
+    learning, watched = hold_out(many, count, seed=1)
+    known, held = ({persona.story.scenario_id for persona in side if persona.story} for side in (learning, watched))
+    assert len(watched) == count and not known & held
+    assert len(known) + len(held) == 48 and len(learning) >= 500 - 11 * len(held)
+    assert len(held) <= -(-count // 8), "no more scenarios than these personas need"
+    assert set(Counter(persona.hidden_need for persona in watched).values()) == each
+
+
+def test_personas_without_a_scenario_are_held_out_one_by_one() -> None:
+    imported = [persona.model_copy(update={"story": None}) for persona in PERSONAS]
+    learning, watched = hold_out(imported, 5, seed=1)
+    assert len(watched) == 5 and len(learning) == 11
+
+
+def test_one_scenario_cannot_be_split() -> None:
+    one = PERSONAS[0].story
+    with pytest.raises(ValueError, match="1 of 1 scenarios are held out whole"):
+        hold_out([persona.model_copy(update={"story": one}) for persona in PERSONAS], 2, seed=1)
 
 
 def test_who_is_watched_depends_on_the_seed_alone() -> None:
