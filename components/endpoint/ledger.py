@@ -223,9 +223,12 @@ class Ledger:
 
     def _exceeded(self, request: ChatRequest, at_most: float) -> BudgetExceeded:
         return BudgetExceeded(
-            f"the budget is {self._budget:.4f} {self._currency}, up to {self._spent_at_most():.4f} is spent, and the next call of {request.model!r} may cost "
-            f"{at_most:.4f}; raise the budget and run again: answered calls are kept"
+            f"the budget is {self._money(self._budget or 0.0)}, up to {self._money(self._spent_at_most())} is spent, and the next call of "
+            f"{request.model!r} may cost {self._money(at_most)}; raise the budget and run again: answered calls are kept"
         )
+
+    def _money(self, amount: float) -> str:
+        return f"{amount:.4f}" + (self._currency and f" {self._currency}")
 
     def _spent_at_most(self) -> float:
         with self._database.reading() as connection:

@@ -63,11 +63,11 @@ def converse(
     who = candidate(policy, settings, variant)
     jobs = jobs_of(people, who.name, settings.seed, repeats or settings.evaluation.repeats)
     identity = fingerprint(settings, personas, who.location)
+    if policy.startswith(FOREIGN) and any(part.name == SCRIPTED for part in settings.simulator.parts):
+        print(f"warning: {CAUTION}", file=sys.stderr)
     with who.open_conversation(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
         shown = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, progress, costs=talk.costs)
         dialogues = hold_and_write(talk, jobs, out, identity, settings.rollout.max_failure_rate, shown)
-    if policy.startswith(FOREIGN) and any(part.name == SCRIPTED for part in settings.simulator.parts):
-        print(f"warning: {CAUTION}", file=sys.stderr)
     return f"{out}: {summary(dialogues, settings.simulator.rules)}"
 
 

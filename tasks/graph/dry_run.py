@@ -18,6 +18,7 @@ from rlver.components.policy.sources.model import without_revision
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings
 from rlver.components.training.memory import ModelShape
+from rlver.components.training.rates import warning_of_rate
 from rlver.tasks.graph import dvc, estimates, selection
 from rlver.tasks.graph.estimates import PlannedStage, planned
 from rlver.tasks.runtime import environment
@@ -81,11 +82,14 @@ def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequ
         told.lines.append(f"  {'run       ' if step.name in will_run else 'up to date'}  {step.name}{why and f'  ({why})'}")
     running = [planned(step) for step in chosen if step.name in will_run]
     made = {path for one in running for path in one.stage.writes}
-    for one in running:
+    bases = {path for one in map(planned, chosen) if one.module == "base" for path in one.stage.writes}
+    for place, one in enumerate(running):
         for path in () if one.module == "personas" else one.stage.reads:
             if not (root / path).exists() and not any(f"{path}/".startswith(f"{out}/") or out.startswith(f"{path}/") for out in made):
                 told.lacks(f"{path}, which {one.stage.name} reads")
-        _describe(root, one, machine, told)
+        trains_later = any(later.module == "train" for later in running[place:])
+        base = f", with the base{', before training' if trains_later else ''}" if one.options.get("model") in bases else ""
+        _describe(root, one, machine, told, base)
     if told.disk > machine.disk_free:
         told.lacks(f"disk: up to {_size(told.disk)} are needed, {_size(machine.disk_free)} are free")
     told.lines.append("\nTogether")
@@ -104,7 +108,8 @@ def _why(reasons: Sequence[str]) -> str:
     return f"{'; '.join(reasons[:SHOWN_REASONS])}{more}" if reasons else "if what it needs changes"
 
 
-def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun) -> None:
+def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun, base: str) -> None:
+    """`base` is what to say of dialogues with a model that nobody has trained yet, empty for others."""
     if one.module not in ("personas", "base", "train", "converse", "benchmark"):
         return
     settings = one.settings(root)
@@ -133,7 +138,7 @@ def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun) -> 
         _describe_training(root, one, settings, shape, machine, told)
     elif one.module == "converse":
         count = settings.evaluation.repeats * settings.personas.test * len(one.stage.command.split("\n"))
-        _describe_user(root, one, settings, estimates.talk(settings, count, _language(root, one, settings)), told, "")
+        _describe_user(root, one, settings, estimates.talk(settings, count, _language(root, one, settings)), told, base)
 
 
 def _trains_here(settings: Settings, shape: ModelShape | None, machine: Machine) -> bool:
@@ -148,11 +153,8 @@ def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape:
         f"  training   {train.algorithm}{f', adapters of rank {train.lora_rank}' if train.lora_rank else ''}: {train.steps} steps of "
         f"{train.personas_per_step} x {train.group_size} dialogues, learning rate {train.learning_rate:g}"
     )
-    if shape and (most := estimates.usual_rate(shape, train.lora_rank)) < train.learning_rate:
-        told.lines.append(
-            f"  warning    train.learning_rate {train.learning_rate:g} is for a smaller model: of {_count(shape.parameters)} weights "
-            f"at most {most:g} is usual; set it in the variant's overlay"
-        )
+    if shape and (warning := warning_of_rate(train.learning_rate, shape.parameters, train.lora_rank)):
+        told.lines.append(f"  warning    {warning}")
     talk = estimates.talk(settings, learned + watched, _language(root, one, settings))
     _describe_user(root, one, settings, talk, told, f", {watched:,} of them with held-out personas")
     if shape:

@@ -21,8 +21,6 @@ from rlver.components.users.llm.parameters import Usage
 from rlver.tasks.graph import dvc
 
 CHECKPOINTS = 3  # two are kept, and a third is there while it is being written
-USUAL_RATES = ((20 * 10**6, 3e-3), (200 * 10**6, 3e-4), (700 * 10**6, 1e-4), (2_500 * 10**6, 2e-5))  # (weights up to, at most)
-LARGEST_MODELS_RATE = 1e-5
 MEASURED_STEP_S, MEASURED_WEIGHTS, MEASURED_TOKENS = 70.0, 134_515_008, 48 * 4 * 40  # of SmolLM2-135M, on two cores: docs/log.md
 
 
@@ -93,12 +91,6 @@ def guessed_seconds(settings: Settings, shape: ModelShape) -> float | None:
     turns = train.max_turns or settings.simulator.max_turns
     tokens = train.personas_per_step * train.group_size * turns * settings.policy.max_reply_tokens
     return MEASURED_STEP_S * shape.parameters / MEASURED_WEIGHTS * tokens / MEASURED_TOKENS
-
-
-def usual_rate(shape: ModelShape, lora_rank: int) -> float:
-    """The highest usual learning rate for a model of this size, a rule of thumb: the tiny one learns at 8e-4, RLVER's 7B at 1e-6."""
-    most = next((rate for weights, rate in USUAL_RATES if shape.parameters <= weights), LARGEST_MODELS_RATE)
-    return most * (10 if lora_rank else 1)
 
 
 def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int]:

@@ -29,6 +29,7 @@ from rlver.components.settings.settings import Settings, digest_of, load_setting
 from rlver.components.training import processes
 from rlver.components.training.curriculum import Curriculum, hold_out, persona_order
 from rlver.components.training.curves import CurveFile
+from rlver.components.training.rates import warning_of_rate
 from rlver.components.training.watch import TrainingLimits, TrainingWatch, measure
 from rlver.tasks.runtime.assembly import Conversation, conversation, over_http, policy_server
 from rlver.tasks.runtime.fingerprints import check_identity, half_done, training_identity
@@ -177,6 +178,9 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     order = persona_order(learning, parameters.steps, parameters.personas_per_step, settings.seed)
     model, tokenizer = load_policy(base)
     check_context(model, settings.policy.max_context_tokens)
+    warning = warning_of_rate(parameters.learning_rate, model.num_parameters(), parameters.lora_rank)
+    if warning and processes.rank() == 0:
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
     own = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency)
     speaking = over_http(own, settings, server, lambda: write_weights(model, work / "weights"))
     curves = work / (f"curves-{processes.rank()}" if processes.rank() else "curves")  # one writer a file

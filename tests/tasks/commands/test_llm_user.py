@@ -156,7 +156,8 @@ def test_the_budget_stops_in_one_line_and_nothing_is_paid_for_twice(
         monkeypatch.setenv("RLVER_USER_URL", url)
         stopped = complaint(capsys, *CONVERSE, "-o", "a.jsonl", "--budget", "0.03")
         assert re.search(
-            r"the budget is 0\.0300 USD, up to 0\.0\d+ is spent, .*raise the budget and run again: answered calls are kept", stopped
+            r"the budget is 0\.0300 USD, up to 0\.0\d+ USD is spent, .* may cost 0\.0\d+ USD; raise the budget and run again: answered calls are kept",
+            stopped,
         )
         first = counts(url)
         assert 0 < first["calls"] < 40 and not (llm_user_project / "a.jsonl").exists()

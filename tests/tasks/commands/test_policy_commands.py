@@ -18,6 +18,7 @@ from rlver.components.domain.files import write_jsonl
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.flows.cli import main
+from rlver.tasks.commands.dialogues import CAUTION
 
 MODEL = "org/thinker-1"
 QUICK = {"attempts": 2, "answer_timeout_s": 20.0, "backoff_first_s": 0.01, "backoff_most_s": 0.02}
@@ -56,10 +57,12 @@ def thinker(number: int, asked: Asked) -> Reply:
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line of a command that fails."""
+    """The one line of a command that fails, but for the caution that stands before anything is asked."""
     capsys.readouterr()  # what commands before it have said
     assert main(list(arguments)) == 1
     lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith(("█", "░"))]
+    if lines[0] == f"warning: {CAUTION}":
+        lines = lines[1:]
     assert len(lines) == 1 and lines[0].startswith("error: "), lines
     return lines[0]
 
@@ -185,6 +188,23 @@ def test_dialogues_that_fill_the_context_end_there_and_those_that_never_fit_leav
         message = complaint(capsys, "converse", "--policy", f"vllm:{server.url}", "-o", "never.jsonl")
     assert "8 of 8 dialogues failed (allowed: 5%)" in message and "turn 1" in message and "too long for" in message
     assert not (project / "never.jsonl").exists()
+
+
+def test_who_would_score_a_real_model_with_the_scripted_user_is_warned_before_anything_is_asked(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said_before = []
+
+    def script(number: int, asked: Asked) -> Reply:
+        if asked.body and not said_before:
+            said_before.append(capsys.readouterr().err)
+        return thinker(number, asked)
+
+    monkeypatch.setenv("RLVER_POLICY_KEY", KEY)
+    with serving_beside(script) as server:
+        assert main(["converse", "--policy", f"vllm:{server.url}", "-o", "a.jsonl", "--limit", "1"]) == 0
+    assert said_before[0].splitlines()[0] == f"warning: {CAUTION}"
+    assert "warning:" not in capsys.readouterr().err, "once is enough"
 
 
 def test_replies_that_were_cut_off_are_told(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

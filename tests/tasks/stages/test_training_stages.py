@@ -162,6 +162,25 @@ def test_a_context_that_the_model_cannot_read_is_refused_before_training(root: P
         train.main(train_arguments("long", "long"))
 
 
+def test_a_rate_that_is_too_high_for_the_model_is_warned_of_when_training_begins(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Built(Exception):
+        """The trainer would be made now."""
+
+    def build(*_: Any, **__: Any) -> Any:
+        raise Built
+
+    monkeypatch.setattr("rlver.components.training.build.build_trainer", build)
+    for rate, told in ((0.005, True), (0.003, False)):
+        (root / "params" / "fast.yaml").write_text(f"train: {{learning_rate: {rate}}}\n")
+        with pytest.raises(Built):
+            train.main(train_arguments("fast", "fast"))
+        said = capsys.readouterr().err
+        assert ("warning: train.learning_rate 0.005 is for a smaller model: of 0." in said) is told
+        assert ("at most 0.003 is usual; set it in the variant's overlay\n" in said) is told
+
+
 def identity(settings: Settings, personas: str = "train.jsonl", model: str = "base", processes: int = 1) -> dict[str, Any]:
     return training_identity(settings, Path(personas), Path("models") / model, processes)
 
