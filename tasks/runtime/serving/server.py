@@ -25,10 +25,11 @@ PORT = 7400  # of `rlver serve start`; Prefect's own servers take 8000 to 8999
 START_S = 900.0
 STOP_S = 60.0
 RECORD = environment.VLLM / "server.json"
-# The kernel ends the server when the process that started it is gone, even by `kill -9`.
+# The kernel ends the server when the process that started it is gone, even by `kill -9`; only Linux offers that.
 _WITH_ITS_PARENT = """
 import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 if os.getppid() == int(sys.argv[1]):
     os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 """

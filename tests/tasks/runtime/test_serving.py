@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -77,6 +78,13 @@ def test_a_server_whose_parent_is_gone_already_does_not_begin() -> None:
     program = "print('began')"
     ended = subprocess.run([sys.executable, "-c", server._WITH_ITS_PARENT, "1", "-c", program], capture_output=True, text=True)
     assert ended.stdout == "" and ended.returncode == 0
+
+
+def test_without_prctl_a_server_begins_all_the_same() -> None:
+    """As on macOS, whose C library has no such function."""
+    macos = "import ctypes, sys; sys.platform, ctypes.CDLL = 'darwin', lambda name: object()"
+    command = [sys.executable, "-c", macos + server._WITH_ITS_PARENT, str(os.getpid()), "-c", "print('began')"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "began\n"
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
