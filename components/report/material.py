@@ -29,7 +29,7 @@ from rlver.components.domain.files import BadFile, read_json
 from rlver.components.domain.tables import listed, number, table_faults
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.personas.profiles import CLASS_OF
-from rlver.components.scoring.dialogue_table import load_scored
+from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
 
@@ -44,7 +44,7 @@ def material_of(paths: Sequence[Path], base: str | None, classes: Mapping[str, s
     repeated = [name for name, count in Counter(path.stem for path in paths).items() if count > 1]
     if repeated:
         raise BadFile(f"two transcript files are called {', '.join(repeated)}: a policy is named after its file, so rename one")
-    dialogues = {path.stem: tuple(load_scored(path)) for path in paths}
+    dialogues = {path.stem: tuple(load_transcripts(path)) for path in paths}
     if base is not None and base not in dialogues:
         raise BadFile(f"--base {base}: no such policy here; there are {', '.join(sorted(dialogues))}")
     base = base or (BASE if BASE in dialogues else None)
@@ -85,7 +85,7 @@ def load_checkpoints(folder: Path) -> Checkpoints:
     wrong = next((file for file in files if not file.stem.isdecimal()), None)
     if wrong is not None:
         raise BadFile(f"{wrong}: held-out dialogues are kept in <step>.jsonl")
-    return {int(file.stem): load_scored(file) for file in sorted(files, key=lambda file: int(file.stem))}
+    return {int(file.stem): load_transcripts(file) for file in sorted(files, key=lambda file: int(file.stem))}
 
 
 BASE = "base"
@@ -184,7 +184,7 @@ def load_material(transcripts: Path, metrics: Path, logs: Path, classes: Mapping
 
 
 def _load_variant(path: Path, metrics: Path, logs: Path, is_base: bool) -> Variant:
-    dialogues = tuple(load_scored(path))
+    dialogues = tuple(load_transcripts(path))
     kinds = {file.stem: found for file in sorted(metrics.glob("*.json")) if (found := read_object(file)) is not None}
     if general := kinds.get("general"):
         kinds["general"] = with_items(general, metrics / "general.json")

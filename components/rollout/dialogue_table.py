@@ -1,26 +1,23 @@
-"""Transcripts as a table, one row a dialogue: what is told of a file that scoring refuses.
-
-Dialogues are checked one by one as they are read, and the first bad one stops. Only then is the file read once more as a table, so that all its
-bad cells are named at once; a good file costs nothing more.
+"""The flat part of dialogues as a typed table: how a bad cell of a transcript file is named. Read only when a file is refused, as pandera
+takes half a second to load and is not in every installation.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 import pandera.pandas as pa
 from pandera.typing import Series
 
-from rlver.components.domain.emotion import HIGHEST, LOWEST, EmotionRules
-from rlver.components.domain.files import BadFile, read_jsonl
-from rlver.components.domain.tables import listed, one_of, table_faults, whole
-from rlver.components.domain.transcript import Dialogue, StopReason
-from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.domain.emotion import HIGHEST, LOWEST
+from rlver.components.domain.tables import one_of, table_faults, whole
+from rlver.components.domain.transcript import StopReason
 
 
 class DialogueTable(pa.DataFrameModel):
-    """The flat part of a dialogue; its turns and their arithmetic are checked where they are read."""
+    """One row a dialogue; turns and their arithmetic are checked where they are read."""
 
     dialogue_id: Series[pd.StringDtype] = pa.Field(unique=True)
     persona_id: Series[pd.StringDtype]
@@ -32,22 +29,6 @@ class DialogueTable(pa.DataFrameModel):
     stop_reason: Series[pd.StringDtype] = one_of(list(StopReason))
 
 
-def load_scored(path: Path, rules: EmotionRules | None = None) -> list[Dialogue]:
-    """As `load_transcripts`; its BadFile names, after the first bad line, the bad cells of all lines."""
-    try:
-        return load_transcripts(path, rules)
-    except BadFile as first:
-        found = _bad_cells(path)
-        if not found:
-            raise
-        raise BadFile(f"{first}; in all: {found}") from first
-
-
-def _bad_cells(path: Path) -> str:
-    """Empty where the cells are not what is wrong, or where the file is no table at all."""
-    try:
-        rows = list(read_jsonl(path))
-    except BadFile:
-        return ""  # the first message says so
-    faults = table_faults(DialogueTable, [row for _, row in rows])
-    return listed(path, [line for line, _ in rows], faults) if faults else ""
+def bad_cells(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str, str]]:
+    """(row from 0, column, what is wrong with the value) of every failing cell."""
+    yield from table_faults(DialogueTable, rows)

@@ -1,4 +1,4 @@
-"""Reading transcript files for scoring: every line is checked, and the first bad one stops with file and line.
+"""The door for transcript files: every line is checked, and a file that is refused has all its bad lines named at once.
 
 Dialogues that are finished while others are still being held: kept on disk as they end, so that an interruption loses only the rest.
 """
@@ -11,22 +11,53 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from rlver.components.domain.emotion import EmotionRules, ImpossibleDialogue, check_arithmetic, check_stops
-from rlver.components.domain.files import BadFile, read_jsonl, write_text_atomically
+from rlver.components.domain.files import BadFile, parse_json, read_jsonl, write_text_atomically
 from rlver.components.domain.transcript import Dialogue
+
+SHOWN = 3  # problems told in full; of the rest the lines
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with one column of one line; `column` is empty where it is the line as a whole."""
+
+    line: int
+    column: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.column}: {self.reason}" if self.column else self.reason
+
+
+class BadTranscripts(BadFile):
+    """A transcript file that must not be used: one line with the first problems; `problems` has all of them, by line."""
+
+    def __init__(self, path: Path, first: str, problems: Sequence[Problem]) -> None:
+        self.problems = problems
+        told = "; ".join(f"{path}:{one.line}: {one}" for one in problems[:SHOWN])
+        rest = sorted({one.line for one in problems[SHOWN:]})
+        more = f"; and {len(problems) - SHOWN} more on {_lines(rest)}" if rest else ""
+        super().__init__(first if len(problems) < 2 else f"{first}; in all: {told}{more}")
 
 
 def load_transcripts(path: Path, rules: EmotionRules | None = None) -> list[Dialogue]:
     """The dialogues of a JSONL file, their arithmetic checked, and their stops too if `rules` are given.
 
-    Raises BadFile (one line, with file and line number) for a missing or empty file, a line that is no dialogue, a repeated
-    dialogue_id, or numbers that contradict each other.
+    Raises BadFile for a missing or empty file, and BadTranscripts with every line that is no dialogue, repeats a dialogue_id, or has numbers
+    that contradict each other. A good file is read once; only a bad one is read again for the rest of its problems.
     """
     with uncollected():
-        return _load(path, rules)
+        try:
+            return _load(path, rules)
+        except BadFile as first:
+            problems = _problems(path, rules) if path.is_file() else []
+            if not problems:
+                raise
+            raise BadTranscripts(path, str(first), problems) from first
 
 
 @contextmanager
@@ -46,23 +77,90 @@ def _load(path: Path, rules: EmotionRules | None) -> list[Dialogue]:
     line_of: dict[str, int] = {}
     for number, row in read_jsonl(path):
         try:
-            dialogue = Dialogue.model_validate(row)
-            check_arithmetic(dialogue)
-            if rules is not None:
-                check_stops(dialogue, rules)
+            dialogue = _checked(row, rules)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise BadFile(f"{path}:{number}: not a dialogue: {where}: {first['msg']}") from error
+            raise BadFile(f"{path}:{number}: not a dialogue: {next(_cells(number, error))}") from error
         except ImpossibleDialogue as error:
             raise BadFile(f"{path}:{number}: {error}") from error
         if dialogue.dialogue_id in line_of:
-            raise BadFile(f"{path}:{number}: dialogue_id {dialogue.dialogue_id} was on line {line_of[dialogue.dialogue_id]} already")
+            raise BadFile(f"{path}:{number}: {_repeated(dialogue, line_of)}")
         line_of[dialogue.dialogue_id] = number
         dialogues.append(dialogue)
     if not dialogues:
         raise BadFile(f"{path}: no dialogues in the file")
     return dialogues
+
+
+def _checked(row: dict[str, Any], rules: EmotionRules | None) -> Dialogue:
+    """Raises ValidationError and ImpossibleDialogue."""
+    dialogue = Dialogue.model_validate(row)
+    check_arithmetic(dialogue)
+    if rules is not None:
+        check_stops(dialogue, rules)
+    return dialogue
+
+
+def _problems(path: Path, rules: EmotionRules | None) -> list[Problem]:
+    """Everything that is wrong with a file, by line; of a cell what the table says of it, where pandera is installed."""
+    found: list[Problem] = []
+    refused: list[tuple[int, dict[str, Any]]] = []
+    line_of: dict[str, int] = {}
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = parse_json(line, "")
+            if not isinstance(row, dict):
+                raise BadFile(f": expected a JSON object, got {type(row).__name__}")
+            dialogue = _checked(row, rules)
+        except BadFile as error:
+            found.append(Problem(number, "", str(error).removeprefix(": ")))
+        except ValidationError as error:
+            refused.append((number, row))
+            found += _cells(number, error)
+        except ImpossibleDialogue as error:
+            found.append(Problem(number, "", str(error)))
+        else:
+            if dialogue.dialogue_id in line_of:
+                found.append(Problem(number, "", _repeated(dialogue, line_of)))
+            line_of.setdefault(dialogue.dialogue_id, number)
+    told = {(one.line, one.column): one for one in found} | {(one.line, one.column): one for one in _cells_of_table(refused)}
+    return sorted(told.values())
+
+
+def _cells_of_table(rows: Sequence[tuple[int, dict[str, Any]]]) -> Iterator[Problem]:
+    try:
+        from rlver.components.rollout.dialogue_table import bad_cells
+    except ModuleNotFoundError as error:
+        if error.name not in {"pandas", "pandera"}:
+            raise
+        return  # a small installation: pydantic's own words stand
+    for index, column, reason in bad_cells([row for _, row in rows]):
+        yield Problem(rows[index][0], column, reason)
+
+
+def _cells(line: int, error: ValidationError) -> Iterator[Problem]:
+    for one in error.errors():
+        value, what = one["input"], one["msg"]
+        is_plain = value is None or isinstance(value, str | int | float)
+        got = f", got {value!r:.60}" if is_plain and one["type"] != "missing" else ""
+        yield Problem(line, ".".join(map(str, one["loc"])), f"{what}{got}")
+
+
+def _repeated(dialogue: Dialogue, line_of: dict[str, int]) -> str:
+    return f"dialogue_id {dialogue.dialogue_id} was on line {line_of[dialogue.dialogue_id]} already"
+
+
+def _lines(numbers: Sequence[int]) -> str:
+    """`line 7`, `lines 2, 4-6`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    said = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return f"line{'s' if len(numbers) > 1 else ''} {said}"
 
 
 @dataclass(frozen=True)

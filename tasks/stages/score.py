@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlver.components.domain.files import BadFile, read_jsonl, write_json
-from rlver.components.rollout.transcripts import uncollected
-from rlver.components.scoring.dialogue_table import load_scored
+from rlver.components.rollout.transcripts import load_transcripts, uncollected
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.settings.settings import digest_of, load_settings
@@ -31,11 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     settings = load_settings(args.params, args.variant, difficulty=args.difficulty)
     rules = settings.simulator.rules
-    dialogues = load_scored(args.transcripts, rules)
+    dialogues = load_transcripts(args.transcripts, rules)
     is_base = args.transcripts.resolve() == args.base.resolve()
     metrics = sentient_metrics(
         dialogues,
-        None if is_base else load_scored(args.base, rules),
+        None if is_base else load_transcripts(args.base, rules),
         settings.evaluation.bootstrap_samples,
         settings.seed,
         classes=_classes(args.personas),
@@ -47,11 +46,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _classes(path: Path) -> dict[str, str]:
+    """The class of each persona. Raises BadFile with every line that lacks one."""
     classes: dict[str, str] = {}
+    lacking: list[str] = []
     for number, row in read_jsonl(path):
-        if not isinstance(row.get("persona_id"), str) or not isinstance(row.get("persona_class"), str):
-            raise BadFile(f"{path}:{number}: a persona needs persona_id and persona_class")
-        classes[row["persona_id"]] = row["persona_class"]
+        named = [row.get(name) for name in ("persona_id", "persona_class")]
+        if all(isinstance(one, str) for one in named):
+            classes[row["persona_id"]] = row["persona_class"]
+        else:
+            lacking.append(str(number))
+    if lacking:
+        raise BadFile(f"{path}:{', '.join(lacking)}: a persona needs persona_id and persona_class")
     return classes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -16,8 +17,8 @@ from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.tables import BLANK, MISSING, table_faults
 from rlver.components.personas.schema import PersonaTable
 from rlver.components.report.material import CurveTable, read_curve
-from rlver.components.rollout.transcripts import load_transcripts
-from rlver.components.scoring.dialogue_table import DialogueTable, load_scored
+from rlver.components.rollout.dialogue_table import DialogueTable
+from rlver.components.rollout.transcripts import BadTranscripts, load_transcripts
 
 
 @pytest.mark.parametrize(
@@ -84,28 +85,64 @@ def test_every_bad_score_of_a_benchmark_is_named(tmp_path: Path) -> None:
 
 def test_a_transcript_file_that_is_refused_has_all_its_bad_cells_named(tmp_path: Path, dialogue) -> None:
     good = [dialogue(name, [1] * 10).model_dump(mode="json") for name in "abcd"]
-    bad = [good[0], {**good[1], "emotion_final": 101}, {**good[2], "seed": "7"}, {**good[3], "stop_reason": "tired"}]
+    bad = [good[0], {**good[1], "emotion_final": 101}, {**good[2], "seed": "seven"}, {**good[3], "stop_reason": "tired"}]
     path = tmp_path / "t.jsonl"
     write_jsonl(path, bad)
     with pytest.raises(BadFile) as caught:
-        load_scored(path, EmotionRules())
+        load_transcripts(path, EmotionRules())
     first, rest = str(caught.value).split("; in all: ")
-    assert first.startswith(f"{path}:2: not a dialogue: emotion_final: ")
+    assert first.startswith(f"{path}:2: not a dialogue: emotion_final: ") and first.endswith(", got 101")
     assert rest.startswith(f"{path}:2: emotion_final: must be a whole number of 0..100, got 101; {path}:3: seed: ")
-    assert "got '7'" in rest and f"{path}:4: stop_reason: must be one of " in rest and rest.endswith("got 'tired'") and "\n" not in rest
+    assert "got 'seven'" in rest and f"{path}:4: stop_reason: must be one of " in rest and rest.endswith("got 'tired'") and "\n" not in rest
 
 
-def test_what_is_no_matter_of_cells_is_said_as_before(tmp_path: Path, dialogue) -> None:
+def _spoilt(path: Path, dialogue) -> None:
+    """Lines 2 to 8 are bad, each in a way of its own; what is wrong with line 2 hides nothing of the others."""
+    rows = [dialogue(name, [1] * 10).model_dump(mode="json") for name in "abcdefghi"]
+    rows[1]["seed"] = None
+    rows[2]["turns"][3]["emotion"] = "high"
+    rows[3]["turns"][3]["emotion"] = 77
+    rows[4]["mood"] = "odd"
+    rows[5]["emotion_start"] = 30
+    rows[6] = rows[0]
+    lines = [json.dumps(row) for row in rows]
+    lines[7] = "{oops"
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_every_bad_line_has_its_columns_and_values_however_it_is_bad(tmp_path: Path, dialogue) -> None:
+    path = tmp_path / "t.jsonl"
+    _spoilt(path, dialogue)
+    with pytest.raises(BadTranscripts) as caught:
+        load_transcripts(path, EmotionRules())
+    told = {(one.line, one.column): one.reason for one in caught.value.problems}
+    assert [line for line, _ in told] == [2, 3, 4, 5, 6, 7, 8]
+    assert told[3, "turns.3.emotion"].endswith("got 'high'") and told[5, "mood"].endswith("got 'odd'") and told[2, "seed"] == "is missing"
+    assert "gives 44, got 77" in told[4, ""] and "was on line 1 already" in told[7, ""] and told[8, ""].startswith("not valid JSON")
+    assert str(caught.value).endswith("; and 4 more on lines 5-8") and "\n" not in str(caught.value)
+
+
+def test_without_pandera_the_same_cells_are_named(tmp_path: Path, dialogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.jsonl"
+    _spoilt(path, dialogue)
+    with pytest.raises(BadTranscripts) as with_it:
+        load_transcripts(path)
+    monkeypatch.delitem(sys.modules, "rlver.components.rollout.dialogue_table", raising=False)
+    for name in ("pandas", "pandera"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(BadTranscripts) as without:
+        load_transcripts(path)
+    assert [one[:2] for one in without.value.problems] == [one[:2] for one in with_it.value.problems]
+    assert without.value.problems != with_it.value.problems
+
+
+def test_a_single_problem_is_said_once(tmp_path: Path, dialogue) -> None:
     path = tmp_path / "t.jsonl"
     (row,) = [dialogue("a", [1] * 10).model_dump(mode="json")]
     row["turns"][3]["emotion"] = 77
-    for content in ("{oops\n", None):
-        write_jsonl(path, [row]) if content is None else path.write_text(content)
-        with pytest.raises(BadFile) as before:
-            load_transcripts(path)
-        with pytest.raises(BadFile) as now:
-            load_scored(path)
-        assert str(now.value) == str(before.value)
+    write_jsonl(path, [row])
+    with pytest.raises(BadTranscripts, match=r"t\.jsonl:1: dialogue a/0: turn 4: emotion 43 with change \+1 gives 44, got 77$"):
+        load_transcripts(path)
 
 
 def test_reading_dialogues_needs_no_pandera() -> None:

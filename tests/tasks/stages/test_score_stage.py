@@ -102,3 +102,9 @@ def test_bad_input_is_one_line_and_leaves_the_old_metrics(project: Path, capsys:
     (project / "grpo-think.jsonl").unlink()
     assert run(project, "grpo-think") == 1
     assert "no such file" in capsys.readouterr().err
+
+
+def test_every_persona_without_a_class_is_named_by_its_line(project: Path, capsys: pytest.CaptureFixture[str]):
+    write_jsonl(project / "personas.jsonl", [{"persona_id": "a"}, {"persona_id": "b", "persona_class": "passive"}, {"persona_id": 7}])
+    assert run(project, "base") == 1
+    assert "personas.jsonl:1, 3: a persona needs persona_id and persona_class" in capsys.readouterr().err
