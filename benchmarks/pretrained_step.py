@@ -51,7 +51,7 @@ async def our_rollouts(sampler: TransformersSampler, dialogues: int, turns: int)
 def stock_rollouts(model: Any, dialogues: int, turns: int) -> None:
     contexts = [words(number // 8, PROMPT) for number in range(dialogues)]
     for turn in range(turns):
-        ids = torch.tensor(contexts)
+        ids = torch.tensor(contexts, device=model.device)
         out = model.generate(
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=REPLY, min_new_tokens=REPLY, do_sample=True, temperature=0.8,
             top_k=0, pad_token_id=0, eos_token_id=NO_END,
@@ -59,11 +59,11 @@ def stock_rollouts(model: Any, dialogues: int, turns: int) -> None:
         contexts = [[*row.tolist(), *words(1000 * number + turn, USER)] for number, row in enumerate(out)]
 
 
-def rows_of(dialogues: int, turns: int) -> tuple[torch.Tensor, torch.Tensor]:
+def rows_of(dialogues: int, turns: int, device: torch.device | str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
     """(input_ids, policy_mask) of finished dialogues."""
     spoken = [0] * PROMPT + ([1] * REPLY + [0] * USER) * turns
-    ids = torch.tensor([words(number, len(spoken)) for number in range(dialogues)])
-    return ids, torch.tensor([spoken] * dialogues)
+    ids = torch.tensor([words(number, len(spoken)) for number in range(dialogues)], device=device)
+    return ids, torch.tensor([spoken] * dialogues, device=device)
 
 
 def our_update(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> None:

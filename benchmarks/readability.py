@@ -2,7 +2,7 @@
 
     python -m benchmarks.readability [PAGE…]
 
-Counted is running text: paragraphs, list items and quotations. Left out are code, tables and headings, which are no sentences. A colon or a
+The exit status is 1 where a page is hard, or the pages that one reads are too long; `make docs` stops there. Counted is running text: paragraphs, list items and quotations. Left out are code, tables and headings, which are no sentences. A colon or a
 semicolon ends no sentence, so splitting by punctuation alone gains nothing.
 """
 
@@ -41,6 +41,7 @@ READING_PATH = (
         )
     ),
 )
+NOT_YET_PLAIN = {"adapters.md"}  # whose sentences are too long still; shorten them, then take them out here
 # Abbreviations whose full stop ends nothing.
 _NO_END = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|al)\.")
 
@@ -85,22 +86,31 @@ def count_words(markdown: str) -> int:
 
 
 def pages(root: Path) -> list[Path]:
-    """The pages that this is asked of: the front page, the examples and docs/ without the experiment log."""
-    found = [root / "README.md", root / "examples" / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    """The pages that this is asked of: the front page, the rules for contributors, the examples and docs/ without the experiment log."""
+    first = [root / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md")]
+    found = [*first, *sorted((root / "docs").rglob("*.md"))]
     return [page for page in found if page.name != "log.md"]
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str]) -> int:
+    """The exit status."""
     chosen = [Path(name) for name in arguments] or pages(ROOT)
+    hard = 0
     print(f"{'page':34} {'words':>6} {'sentences':>9} {'mean':>6} {'above 30':>8}")
     for page in chosen:
         text = page.read_text(encoding="utf-8")
         found = readability(text)
         mark = "" if found.is_plain else "  hard"
+        hard += not found.is_plain and page.name not in NOT_YET_PLAIN
         print(f"{page.name:34} {count_words(text):6} {found.sentences:9} {found.mean_words:6.1f} {found.long_share:8.1%}{mark}")
     total = sum(count_words((ROOT / page).read_text(encoding="utf-8")) for page in READING_PATH)
     print(f"\nreading path: {len(READING_PATH)} pages, {total:,} words of {MOST_WORDS:,}")
+    if hard:
+        print(f"error: {hard} pages are hard: at most {MOST_MEAN:g} words a sentence and {MOST_LONG_SHARE:.0%} above {LONG}", file=sys.stderr)
+    if total > MOST_WORDS:
+        print(f"error: the reading path is {total - MOST_WORDS:,} words too long: move what few need onto a page under Details", file=sys.stderr)
+    return 1 if hard or total > MOST_WORDS else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))
