@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import shutil
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +15,7 @@ import pytest
 pytest.importorskip("verifiers", reason="verifiers is not installed: it has an environment of its own (docs/adapters.md)")
 
 import verifiers.v1 as vf
+from replying import HAS_UV, dialogue_of, reply, replying, vf_eval
 
 from rlver.components.adapters.lent import LentDialogue, Turned
 from rlver.components.adapters.verifiers import NotScored, SupportEnv, SupportEnvConfig, SupportTaskset, SupportTasksetConfig, said_in
@@ -33,12 +27,7 @@ from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.rollout.episode import Job
 
-REPLIES = ("That sounds heavy. What hurts most about it?", "You tried so hard, and nobody noticed.", "Just calm down.", "I am here.")
 SEED, PEOPLE = 7, 4
-
-
-def reply(turn: int) -> str:
-    return f"<think>turn {turn}</think>{REPLIES[turn % len(REPLIES)]}"
 
 
 @pytest.fixture
@@ -136,56 +125,20 @@ def test_a_thought_that_the_server_gives_apart_stands_in_tags() -> None:
     assert said_in(vf.Segment(messages=[])) == ""
 
 
-@pytest.fixture
-def endpoint() -> Iterator[str]:
-    """A chat endpoint that says the replies in turn, whatever it is told."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            said = reply(sum(one["role"] == "assistant" for one in asked["messages"]))
-            about = {"id": "x", "created": 0, "model": asked["model"]}
-            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-            choice = {"index": 0, "finish_reason": "stop", "delta": {"role": "assistant", "content": said}}
-            pieces = [{"choices": [choice]}, {"choices": [], "usage": usage}]
-            lines = [json.dumps({**about, "object": "chat.completion.chunk", **piece}) for piece in pieces]
-            assert asked["stream"], "verifiers asks for a stream"
-            text = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed: verifiers' harness needs it")
-def test_their_evaluation_command_gives_the_rewards_of_our_own_loop(project: Path, repository_root: Path, endpoint: str) -> None:
-    told = [
-        "--model", "m", "--client.base-url", endpoint, "--client.api-key-var", "NO_KEY", "--env.taskset.personas", "people.jsonl",
-        "-o", "out", "--run.dir", "run", "--no-push", "--no-rich",
-    ]  # fmt: skip
-    paths = os.pathsep.join(map(str, (repository_root / "packages" / "rlver-verifiers", repository_root)))
-    command = str(Path(sys.executable).parent / "vf-eval")
-    done = subprocess.run(
-        [command, "rlver-verifiers", *told], env={**os.environ, "PYTHONPATH": paths, "NO_KEY": "none"}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    episodes = [json.loads(line) for line in (project / "out" / "run" / "traces.jsonl").read_text().splitlines()]
+@pytest.mark.skipif(not HAS_UV, reason="uv is not installed: verifiers' harness needs it")
+def test_their_evaluation_command_gives_the_rewards_of_our_own_loop(project: Path) -> None:
+    with replying() as endpoint:
+        traces = vf_eval(project, endpoint.url, "run")
     env = environment()
-    expected = {task.data.id: asyncio.run(our_own(env, task.data.persona))[1] for task in env.taskset}
-    assert len(episodes) == PEOPLE
-    for episode in episodes:
-        (trace,) = episode["traces"]
-        dialogue = expected[episode["task"]["data"]["id"]]
-        found = Dialogue.model_validate(trace["info"]["rlver"])
-        assert found.turns == dialogue.turns
-        assert trace["rewards"]["final_emotion"]["score"] == pytest.approx(dialogue.emotion_final / 100)
+    expected = {task.data.id: (asyncio.run(our_own(env, task.data.persona))[1], task.data.system_prompt) for task in env.taskset}
+    assert len(traces) == PEOPLE
+    for trace in traces:
+        held = dialogue_of(trace)
+        dialogue, _ = expected[held.dialogue_id]
+        assert held.turns == dialogue.turns
+        assert trace["rewards"]["final_emotion"]["score"] == dialogue.emotion_final / 100
+    assert {asked["messages"][0]["content"] for asked in endpoint.asked} == {system for _, system in expected.values()}
+    second = next(asked for asked in endpoint.asked if len(asked["messages"]) == 4)
+    assert second["messages"][2]["content"] == reply(0), "verifiers keeps thoughts in what the policy reads; our own loop takes them out"
+    assert not any("seed" in asked for asked in endpoint.asked), "verifiers sends no seed; our own loop one a turn"
