@@ -7,7 +7,6 @@ process reads them.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import queue
 import re
@@ -23,6 +22,7 @@ from rlver.components.settings.sections import TrackingSettings
 from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.tracking import records
+from rlver.tasks.tracking.machine import machine_load
 from rlver.tasks.tracking.recorder import MlflowRecorder
 from rlver.tasks.tracking.spool import SpoolEntry, SpoolReading, now_ms
 from rlver.tasks.tracking.store import TrackingUnavailable
@@ -227,27 +227,3 @@ class StageWatch(threading.Thread):
                     if name != "step" and value is not None and key not in self._seen:
                         self._seen.add(key)
                         yield SpoolReading(*key, float(value), now_ms())
-
-
-def machine_load() -> Iterator[list[SpoolReading]]:
-    """What MLflow's own monitors measure (processor, memory, disk, network, GPUs), under the names that its pages know."""
-    from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
-    from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
-    from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
-    from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
-
-    monitors: list[Any] = [kind() for kind in (CPUMonitor, DiskMonitor, NetworkMonitor)]
-    with contextlib.suppress(ImportError, RuntimeError):  # no GPU, or no library that reads it
-        gpus: Any = GPUMonitor
-        monitors.append(gpus())
-    step = 0
-    while True:
-        readings = []
-        for monitor in monitors:
-            monitor.collect_metrics()
-            readings += [
-                SpoolReading(f"system/{name}", step, float(value), now_ms()) for name, value in monitor.aggregate_metrics().items()
-            ]
-            monitor.clear_metrics()
-        yield readings
-        step += 1

@@ -7,6 +7,7 @@ It reads English only: a session in another language gets an error in place of a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,21 @@ def _messages(inputs: Any) -> list[dict[str, str]]:
 
 
 def _text(value: Any) -> str:
-    """The text of a reply in the shapes of chat completions, chat agents and the Responses API, or of a plain string."""
-    from mlflow.genai.utils.trace_utils import parse_outputs_to_str
-
-    return str(parse_outputs_to_str(value))
+    """The text of a reply in the shapes of chat completions, chat agents and the Responses API, or of a plain string; anything else as JSON."""
+    if isinstance(value, list) and value:  # as a served model wraps it
+        return _text(value[0])
+    if not isinstance(value, Mapping):
+        return value if isinstance(value, str) else "" if value is None else json.dumps(value, default=str)
+    for name, which in (("choices", 0), ("messages", -1)):
+        if isinstance(listed := value.get(name), list) and listed and isinstance(listed[which], Mapping):
+            message = listed[which].get("message", listed[which])
+            if isinstance(message, Mapping) and isinstance(content := message.get("content"), str):
+                return content
+    items = value.get("output")
+    for item in reversed(items) if isinstance(items, list) else ():
+        if isinstance(item, Mapping) and item.get("role") == "assistant":
+            parts = item.get("content")
+            if isinstance(parts, list):
+                return "".join(str(part["text"]) for part in parts if isinstance(part, Mapping) and "text" in part)
+            return str(parts)
+    return json.dumps(value, default=str)

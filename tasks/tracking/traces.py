@@ -29,6 +29,7 @@ _SEARCHED = ("policy", "persona_id", "hidden_need")  # in the metadata: a row ea
 
 def log_file(store: Store, path: Path, *, run: str | None, most: int | None) -> list[str]:
     """Log the first `most` dialogues of a transcript file (None: all) and return their sessions. Raises BadFile."""
+    # mlflow.start_span_no_context draws ids and writes now: nothing public keeps the id that has a file sent twice be there once.
     from mlflow.tracing.client import TracingClient
 
     dialogues = load_transcripts(path)[:most]
@@ -86,7 +87,9 @@ class _Said:
         return {**searched, "mlflow.trace.session": session_of(self.dialogue, self.origin)}
 
     def _whole(self) -> dict[str, Any]:
-        """What the whole dialogue has in common, as far as it is known, so that one trace says where it comes from."""
+        """What the turns of a dialogue have in common, as far as it is known: once, in the trace of the last turn."""
+        if self.number < len(self.dialogue.turns):
+            return {}
         about = self.dialogue.model_dump(mode="json", exclude={"turns", "original"}, exclude_none=True)
         return {_DIALOGUE: {**about, "turn": self.number, "transcript_md5": self.origin}}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,50 @@ def test_two_runs_of_a_policy_do_not_share_sessions(tmp_path: Path, store: Store
         write(tmp_path / f"{number}.jsonl", dialogue("a/1", emotion_start=40, seed=start).model_dump_json() + "\n")
         log_file(store, tmp_path / f"{number}.jsonl", run=None, most=None)
     assert len(sessions(store)) == 2
+
+
+def test_ten_dialogues_weigh_what_they_must(tmp_path: Path, store: Store, tracking_uri: str) -> None:
+    """What all turns have in common is stored once a dialogue: with it in every trace it is 5,590 bytes a turn."""
+
+    def stored() -> int:
+        with closing(sqlite3.connect(tracking_uri.removeprefix("sqlite:///"))) as database:
+            (free,), (page,), (pages,) = (
+                next(database.execute(f"pragma {name}")) for name in ("freelist_count", "page_size", "page_count")
+            )
+        return int((pages - free) * page)
+
+    said = scripted_dialogues(10)
+    write(tmp_path / "v.jsonl", "".join(one.model_dump_json() + "\n" for one in said))
+    before = stored()
+    log_file(store, tmp_path / "v.jsonl", run=None, most=None)
+    turns = sum(len(one.turns) for one in said)
+    assert turns > 70 and (stored() - before) / turns < 5_300
+    untold = {"reply_tokens": None, "think_tokens": None}
+    without = [one.model_copy(update={"turns": tuple(turn.model_copy(update=untold) for turn in one.turns)}) for one in said]
+    held = [dialogue_of(traces) for traces in sessions(store).values()]
+    assert sorted(held, key=repr) == sorted(without, key=repr), "and each can be read back"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "text"),
+    [
+        ("Hello.", "Hello."),
+        (["Hello."], "Hello."),
+        ({"choices": [{"message": {"role": "assistant", "content": "Hello."}}]}, "Hello."),
+        ([{"choices": [{"message": {"role": "assistant", "content": "Hello."}}]}], "Hello."),
+        ({"messages": [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}]}, "Hello."),
+        ({"output": [{"type": "reasoning"}, {"type": "message", "role": "assistant", "content": [{"text": "Hello."}]}]}, "Hello."),
+        ({"output": [{"role": "assistant", "content": "Hello."}]}, "Hello."),
+        ({"answer": "Hello."}, '{"answer": "Hello."}'),
+        ({"choices": [], "output": "x"}, '{"choices": [], "output": "x"}'),
+        (7, "7"),
+        (None, ""),
+    ],
+)
+def test_a_reply_is_found_in_the_shapes_that_clients_return(outputs: Any, text: str) -> None:
+    from rlver.tasks.tracking.scorers import _text
+
+    assert _text(outputs) == text
 
 
 def test_what_is_no_transcript_is_one_line(tmp_path: Path, store: Store) -> None:
