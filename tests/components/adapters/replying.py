@@ -49,11 +49,11 @@ def replying() -> Iterator[Endpoint]:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             endpoint.asked.append(asked)
             said = {"role": "assistant", "content": reply(sum(one["role"] == "assistant" for one in asked["messages"]))}
-            about = {"id": "x", "created": 0, "model": asked["model"]}
+            about: dict[str, Any] = {"id": "x", "created": 0, "model": asked["model"]}
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-            choice = {"index": 0, "finish_reason": "stop"}
+            choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
             if asked.get("stream"):
-                pieces = [{"choices": [choice | {"delta": said}]}, {"choices": [], "usage": usage}]
+                pieces: list[dict[str, Any]] = [{"choices": [choice | {"delta": said}]}, {"choices": [], "usage": usage}]
                 lines = [json.dumps({**about, "object": "chat.completion.chunk", **piece}) for piece in pieces]
                 self._answer("text/event-stream", "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]))
             else:
