@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rlver.tasks.runtime.connections import Connection
 
 SESSIONS = 64
+OTHER_SOCKETS = 16  # web sockets beside one for each session: those of clients who are told that all sessions are taken
+MOST_BODY = 2**20  # bytes of a request; the longest message that a user reads has less
 LOOPBACK = ("127.0.0.1", "localhost")
 REWARDS = ("change", "final")
 TRAIN_PERSONAS = Path("data/personas/train.jsonl")
@@ -34,12 +36,14 @@ def serve(
     served = _application(settings, chosen, connection, sessions, reward, thinking, web)
 
     async def run() -> None:
-        import uvicorn
+        from rlver.tasks.runtime.web import Announced, config_of
+        from rlver.tasks.runtime.web_sockets import at_most
 
         async with connection or nullcontext():
-            await uvicorn.Server(uvicorn.Config(served, host=LOOPBACK[0], port=port, log_level="warning")).serve()
+            config = config_of(served, LOOPBACK[0], port, at_most(sessions + OTHER_SOCKETS))
+            await Announced(config, lambda: say(told)).serve()
 
-    say(f"{len(chosen)} users at http://{LOOPBACK[0]}:{port}" + (" (page: /web)" if web else "") + "; Ctrl-C stops.")
+    told = f"{len(chosen)} users at http://{LOOPBACK[0]}:{port}" + (" (page: /web)" if web else "") + "; Ctrl-C stops."
     asyncio.run(run())
 
 
@@ -60,7 +64,7 @@ def _application(
         from starlette.responses import JSONResponse
 
         from rlver.components.adapters import openenv
-        from rlver.tasks.runtime.guard import OwnPagesOnly, TextFrames
+        from rlver.tasks.runtime.guard import BoundedBodies, OwnPagesOnly, TextFrames
     except ModuleNotFoundError as error:
         raise ValueError(
             f"there is no {error.name}: pip install 'rlver[openenv]' into an environment of its own (docs/adapters.md)"
@@ -75,6 +79,7 @@ def _application(
     )
     made: Any = openenv.server(offered, sessions, web)
     made.add_middleware(TextFrames)
+    made.add_middleware(BoundedBodies, most_bytes=MOST_BODY)
     made.add_middleware(OwnPagesOnly, names=frozenset(LOOPBACK))
     made.add_exception_handler(ValueError, lambda _, error: JSONResponse({"detail": str(error)}, 400))  # over HTTP; a web socket has words
     return made

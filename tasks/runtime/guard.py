@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PATIENCE_S = 10.0  # for the head and for the body of a request, and for reading what was answered
@@ -68,7 +68,7 @@ class RequestGuard:
             _check_origin(scope["method"], headers, self.hosts)
             if self.check_key is not None:
                 more_headers = self.check_key(scope, headers)
-            body = await self._whole_body(receive)
+            body = await _whole_body(receive, self.most_bytes)
         except NotLetIn as refusal:
             await self.refused(refusal)(scope, receive, with_headers)
         except _Gone:
@@ -76,22 +76,23 @@ class RequestGuard:
         else:
             await self.app(scope, _again(body, receive), with_headers)
 
-    async def _whole_body(self, receive: Receive) -> bytes:
-        """The body of a request. Raises NotLetIn and _Gone."""
-        body = bytearray()
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while True:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        raise _Gone
-                    body += message.get("body", b"")
-                    if len(body) > self.most_bytes:
-                        raise NotLetIn(413, f"The body has more than {self.most_bytes} bytes.", "long")
-                    if not message.get("more_body", False):
-                        return bytes(body)
-        except TimeoutError:
-            raise NotLetIn(408, "The request did not come to its end.", "slow") from None
+
+async def _whole_body(receive: Receive, most_bytes: int) -> bytes:
+    """The body of a request. Raises NotLetIn and _Gone."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise _Gone
+                body += message.get("body", b"")
+                if len(body) > most_bytes:
+                    raise NotLetIn(413, f"The body has more than {most_bytes} bytes.", "long")
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        raise NotLetIn(408, "The request did not come to its end.", "slow") from None
 
 
 def _check_origin(method: str, headers: Headers, hosts: frozenset[str]) -> None:
@@ -130,6 +131,29 @@ class OwnPagesOnly:
         if len(hosts) != 1 or hosts[0].partition(":")[0] not in self.names:
             return False
         return all(origin.lower() == f"http://{hosts[0]}" for origin in headers.getlist("origin"))
+
+
+@dataclass(frozen=True)
+class BoundedBodies:
+    """Reads requests to their end before the server hears of them, none longer than `most_bytes`. A refusal is JSON with a `detail`, as
+    FastAPI says it. Web sockets are bounded where they are read (web_sockets.py).
+    """
+
+    app: ASGIApp
+    most_bytes: int
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            body = await _whole_body(receive, self.most_bytes)
+        except NotLetIn as refusal:
+            await JSONResponse({"detail": refusal.message}, refusal.status, CLOSES)(scope, receive, send)
+        except _Gone:
+            return
+        else:
+            await self.app(scope, _again(body, receive), send)
 
 
 @dataclass(frozen=True)

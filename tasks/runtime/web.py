@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rlver.tasks.runtime.guard import PATIENCE_S
 
+MOST_FRAME = 2**20  # bytes of a message over a web socket
 MOST_CONNECTIONS = 100  # at once, with as many again that wait to be let in: far below the files that a process may open
 
 
@@ -27,14 +28,16 @@ def check_host(host: str) -> None:
         raise ValueError(f"--host {host} is every address at once: name the one that the others will open")
 
 
-def config_of(guarded: ASGIApp, host: str, port: int) -> uvicorn.Config:
-    """How it is served: one process, which believes no proxy and waits for nobody."""
+def config_of(guarded: ASGIApp, host: str, port: int, web_sockets: type[asyncio.Protocol] | None = None) -> uvicorn.Config:
+    """How it is served: one process, which believes no proxy and waits for nobody. `web_sockets`: what reads them, where there are any."""
     return uvicorn.Config(
         guarded,
         host=host,
         port=port,
         http=Impatient,
-        ws="none",
+        ws=web_sockets or "none",
+        ws_max_size=MOST_FRAME,
+        ws_per_message_deflate=False,  # a thousand times what was sent
         log_level="error",
         access_log=False,
         server_header=False,
@@ -67,6 +70,11 @@ class Impatient(H11Protocol):
             self.transport.abort()
         else:
             self._next_look = self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """From here on the pings of the web socket find out who has left."""
+        self._next_look.cancel()
+        super().handle_websocket_upgrade(event)
 
     def send_400_response(self, msg: str) -> None:
         """To a body that breaks HTTP too: uvicorn would let the page answer as well, and fail at that."""

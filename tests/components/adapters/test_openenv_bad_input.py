@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,10 @@ pytest.importorskip("openenv", reason="openenv is not installed: it has an envir
 
 import websockets
 from openenv.core.generic_client import GenericEnvClient
-from served_users import CREATE, SERVE, posted, served
+from served_users import CREATE, SERVE, SESSIONS, posted, served
+
+from rlver.tasks.commands.env import OTHER_SOCKETS
+from rlver.tasks.runtime.guard import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +36,7 @@ def test_bad_input_is_an_error_and_the_session_goes_on(url: str) -> None:
                 await client.reset(persona_id="nobody")
             await client.reset(seed=1)
             with pytest.raises(RuntimeError, match="at most 65,536"):
-                await client.step({"message": "x" * 10_000_000})
+                await client.step({"message": "x" * 1_000_000})
             with pytest.raises(RuntimeError):
                 await client.step({"wrong": "field"})
             result = await client.step({"message": "I am here."})
@@ -83,7 +87,7 @@ def test_a_frame_that_cannot_be_read_is_an_error_and_the_dialogue_goes_on(url: s
     asyncio.run(talk())
 
 
-@pytest.mark.parametrize(("frame", "code"), [(b"\xff\xfe{", 1007), (b"x" * 20_000_000, 1009)])
+@pytest.mark.parametrize(("frame", "code"), [(b"\xff\xfe{", 1007), (b"x" * 1_100_000, 1009), (b"x" * 20_000_000, 1009)])
 def test_text_that_is_none_or_too_long_closes_one_session_alone(url: str, frame: bytes, code: int) -> None:
     async def talk() -> None:
         async with GenericEnvClient(base_url=url) as other:
@@ -128,3 +132,41 @@ def test_a_second_client_of_a_session_is_refused_and_the_first_goes_on(url: str)
 def test_bad_input_over_http_is_refused_in_words(url: str, path: str, body: bytes, status: int, words: str) -> None:
     got, detail = posted(url, path, body)
     assert got == status and words in detail
+
+
+def test_a_body_that_is_too_long_is_refused_in_words(url: str) -> None:
+    assert posted(url, "/reset", b'{"episode_id": "' + b"e" * 1_100_000 + b'"}') == (413, "The body has more than 1048576 bytes.")
+
+
+def test_a_web_socket_is_not_hung_up_on_while_its_trainer_thinks(url: str) -> None:
+    """A connection over HTTP would be, after ten seconds."""
+
+    async def talk() -> None:
+        async with websockets.connect(url.replace("http", "ws") + "/ws") as raw:
+            assert await told(raw, RESET) == ("observation", "")
+            await asyncio.sleep(PATIENCE_S + 2)
+            assert await told(raw, STEP) == ("observation", "")
+
+    asyncio.run(talk())
+
+
+def test_web_sockets_beyond_the_limit_are_refused_and_make_room_when_they_are_closed(url: str) -> None:
+    """Of clients who read nothing: they are told that all sessions are taken, and answer nothing to that."""
+    host, port = url.removeprefix("http://").split(":")
+    asked = f"GET /ws HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    with ExitStack() as stack:
+        for _ in range(SESSIONS + OTHER_SOCKETS):
+            one = stack.enter_context(socket.create_connection((host, int(port)), 20))
+            one.sendall(f"{asked}Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode())
+            assert one.recv(12) == b"HTTP/1.1 101"
+        one = stack.enter_context(socket.create_connection((host, int(port)), 20))
+        one.sendall(f"{asked}Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode())
+        assert one.recv(12) == b"HTTP/1.1 503"
+        assert posted(url, "/reset", b'{"seed": 1}')[0] == 200
+
+    async def talk() -> None:
+        await asyncio.sleep(0.5)
+        async with websockets.connect(url.replace("http", "ws") + "/ws") as raw:
+            assert await told(raw, RESET) == ("observation", "")
+
+    asyncio.run(talk())
