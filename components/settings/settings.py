@@ -14,12 +14,12 @@ from typing import Any
 from pydantic import Field, ValidationError, create_model, model_validator
 
 from rlver.components.domain.registry import ALGORITHMS, APPRAISERS, MODELS, REWARDS, SIMULATORS, SPEAKERS, Registry, UnknownKind
+from rlver.components.endpoint.section import EndpointSettings
 from rlver.components.settings.overlays import SettingsError as SettingsError
 from rlver.components.settings.overlays import overlaid, overlays_of, read_parameters, with_overlays
 from rlver.components.settings.sections import (
     BaseSettings,
     BenchmarkSettings,
-    EndpointSettings,
     EvaluationSettings,
     JudgeSettings,
     PersonaSettings,
