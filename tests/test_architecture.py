@@ -115,6 +115,7 @@ PLUMBING = tuple(
         "kept_secrets",
         "processes",
         "progress",
+        "ranks",
         "servers",
         "stage",
         "terminal",

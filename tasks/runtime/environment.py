@@ -271,7 +271,7 @@ def set_budget(amount: float) -> None:
 
 def run_name() -> str:
     """What marks the calls of this run in a file of answers: the same for all processes of one training."""
-    return os.environ.get("TORCHELASTIC_RUN_ID") or uuid4().hex
+    return os.environ.get("RLVER_RUN") or os.environ.get("TORCHELASTIC_RUN_ID") or uuid4().hex
 
 
 def _hold_keys(root: Path, where: Addresses) -> None:

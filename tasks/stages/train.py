@@ -7,7 +7,6 @@ runs, and a fingerprint of everything that decides the result keeps a checkpoint
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 import time
@@ -15,7 +14,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict, TypeAdapter
 
 from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.kinds import RewardKind
@@ -31,12 +32,15 @@ from rlver.components.training.curriculum import Curriculum, hold_out, persona_o
 from rlver.components.training.curves import CurveFile
 from rlver.components.training.rates import warning_of_rate
 from rlver.components.training.watch import TrainingLimits, TrainingWatch, measure
+from rlver.tasks.runtime import ranks
 from rlver.tasks.runtime.assembly import Conversation, conversation, over_http, policy_server
 from rlver.tasks.runtime.fingerprints import check_identity, half_done, training_identity
 from rlver.tasks.runtime.stage import run_stage, write_costs
 
 if TYPE_CHECKING:
     from rlver.components.training.build import UpdateParameters
+
+ROLLOUTS = TypeAdapter(list[Rollout], config=ConfigDict(ser_json_inf_nan="constants"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,12 +52,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--logs", type=Path, required=True)
     parser.add_argument("--scratch", type=Path, default=Path("scratch"))
     parser.add_argument("--seed", type=int, help="in place of the one in params.yaml")
+    parser.add_argument("--rank", type=int, default=0, help=argparse.SUPPRESS)  # of one of several processes, by tasks/runtime/ranks.py
+    parser.add_argument("--meeting", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     settings = load_settings(Path("params.yaml"), arguments.variant, seed=arguments.seed)
     settings.require_trainable()
-    if settings.train.processes > 1 and not processes.launched():
-        _become_several(settings.train.processes, list(sys.argv[1:] if argv is None else argv))
-    processes.join()
+    if arguments.meeting:
+        ranks.end_with_the_launcher()
+    elif settings.train.processes > 1 and not processes.launched():
+        return ranks.run(settings.train.processes, "rlver.tasks.stages.train", sys.argv[1:] if argv is None else argv)
+    processes.join(arguments.rank, settings.train.processes, arguments.meeting)
     from rlver.tasks.runtime.checkpoints import exclusive_lock
 
     if settings.rollout.sampler == "vllm" and processes.count() > 1:
@@ -69,12 +77,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if processes.rank() == 0:
         shutil.copytree(work / "curves", arguments.logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))  # of a killed write
     return 0
-
-
-def _become_several(count: int, arguments: list[str]) -> NoReturn:
-    """Go on as torchrun with `count` processes, which a signal to this one reaches."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
-    os.execv(sys.executable, [*torchrun, "-m", "--", "rlver.tasks.stages.train", *arguments])
 
 
 @dataclass
@@ -125,7 +127,7 @@ class TrainingDialogues:
         ]
         began, sampler = time.monotonic(), getattr(self.conversation.policy, "sampler", None)
         busy = getattr(sampler, "busy_seconds", 0.0)
-        self.last = processes.gathered(self._learned_from.hold(jobs))
+        self.last = processes.gathered(self._learned_from.hold(jobs), ROLLOUTS)
         self.seconds = (time.monotonic() - began, getattr(sampler, "busy_seconds", 0.0) - busy)
         check_failures(self.last, self.settings.rollout.max_failure_rate)
         self.curriculum.observe([rollout.dialogue for rollout in self.last])
@@ -140,7 +142,7 @@ class TrainingDialogues:
         """Measures of one dialogue with each watched persona."""
         prefix, seed = f"{self.variant}/s{self.settings.seed}/check", self.settings.seed
         jobs = [Job(f"{prefix}/{persona.persona_id}", persona, seed) for persona in processes.share(self.watched)]
-        rollouts = processes.gathered(self.conversation.hold(jobs))
+        rollouts = processes.gathered(self.conversation.hold(jobs), ROLLOUTS)
         if processes.rank() == 0:
             write_jsonl(self.held_out / f"{step}.jsonl", [rollout.dialogue.model_dump(mode="json") for rollout in rollouts])
         return self._measured(rollouts)

@@ -1,4 +1,4 @@
-"""torchrun with two processes learns what one process with the same global batch learns."""
+"""A training in two processes learns what one process with the same global batch learns."""
 
 from __future__ import annotations
 
