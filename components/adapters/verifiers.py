@@ -50,7 +50,11 @@ class SupportTaskset(vf.Taskset[SupportTask, SupportTasksetConfig]):
 
     @cached_property
     def settings(self) -> Settings:
-        return load_settings(self.config.params, self.config.variant)
+        """Raises ValueError for users who are language models: their connection is the project's own."""
+        settings = load_settings(self.config.params, self.config.variant)
+        if settings.simulator.models:
+            raise ValueError("users who are language models are not lent to verifiers yet: take OpenEnv (`rlver env serve`)")
+        return settings
 
     def load(self) -> Iterator[SupportTask]:
         first, thinking = self.settings.seed if self.config.seed is None else self.config.seed, self.settings.policy.thinking
@@ -85,10 +89,7 @@ class SupportEnv(vf.Env[SupportEnvConfig]):
 
     @cached_property
     def simulator(self) -> Simulator:
-        """Raises ValueError for users who are language models: their connection is the project's own."""
         wanted = self._settings.simulator
-        if wanted.models:
-            raise ValueError("users who are language models are not lent to verifiers yet: take OpenEnv (`rlver env serve`)")
         return put_together(wanted.parts, lambda name: wanted.wanted(name, None, None))
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:

@@ -119,6 +119,13 @@ def test_what_cannot_be_scored_is_an_error_and_no_zero() -> None:
     assert not agent.rewards
 
 
+def test_users_who_are_language_models_are_refused_before_anything_starts(project: Path, repository_root: Path) -> None:
+    shutil.copytree(repository_root / "params", project / "params")
+    taskset = SupportTaskset(SupportTasksetConfig(personas=Path("people.jsonl"), variant="any-model-llm"))
+    with pytest.raises(ValueError, match="take OpenEnv"):
+        next(taskset.load())
+
+
 def test_a_thought_that_the_server_gives_apart_stands_in_tags() -> None:
     apart = vf.AssistantMessage(content="I hear you.", reasoning_content="be gentle")
     assert said_in(vf.Segment(messages=[apart])) == "<think>be gentle</think>I hear you."
@@ -140,5 +147,5 @@ def test_their_evaluation_command_gives_the_rewards_of_our_own_loop(project: Pat
         assert trace["rewards"]["final_emotion"]["score"] == dialogue.emotion_final / 100
     assert {asked["messages"][0]["content"] for asked in endpoint.asked} == {system for _, system in expected.values()}
     second = next(asked for asked in endpoint.asked if len(asked["messages"]) == 4)
-    assert second["messages"][2]["content"] == reply(0), "verifiers keeps thoughts in what the policy reads; our own loop takes them out"
+    assert second["messages"][2]["content"] == reply(0), "verifiers always keeps thoughts in what the policy reads"
     assert not any("seed" in asked for asked in endpoint.asked), "verifiers sends no seed; our own loop one a turn"
