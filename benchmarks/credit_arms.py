@@ -1,9 +1,11 @@
 """Ways of giving credit, trained on the same budget: `python -m benchmarks.credit_arms FOLDER [--seeds 7 8 9] [--arms A …] [--jobs 2]`.
 
 Each arm is one change of `params.yaml` (grpo-think or ppo-think of the tiny world, vanilla user). All seeds of all arms start from one base
-and hold the benchmark with the test personas. FOLDER keeps everything: what is done is not done again, and a training that was
-stopped goes on. `--steps 2` tries it out. About eight minutes for each training on a quiet core. Intervals are Student's over seeds; a difference is to the first
-arm, paired by seed.
+and hold the benchmark with the test personas. FOLDER keeps everything, the parameters too: what is done is not done again, and a training
+that was stopped goes on, both only with the settings, the code and the base they were begun with; anything else is refused by name. One
+that fails is named and keeps no other from its turn. All arms with three seeds are 27 trainings of 75 steps: the seconds of each are
+printed, so the first says how long the rest takes. `--steps 2` tries it out, in a folder of its own. Intervals are Student's over seeds; a
+difference is to the first arm, paired by seed.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +28,8 @@ from ruamel.yaml import YAML
 from scipy.stats import t
 
 from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.runtime.fingerprints import check_identity, training_identity
 
 ROOT = Path(__file__).resolve().parents[1]
 PPO = {"algorithm": "ppo", "personas_per_step": 64, "group_size": 1}
@@ -32,7 +37,8 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
     "turn": {"credit": "turn"},
     "dialogue": {"credit": "dialogue"},
     "mica": {"credit": "mica", "scale_rewards": "group"},
-    "turn-dr_grpo": {"credit": "turn", "loss_type": "dr_grpo"},
+    "turn-unscaled": {"credit": "turn", "scale_rewards": "none"},
+    "turn-dr_grpo": {"credit": "turn", "loss_type": "dr_grpo", "scale_rewards": "none"},  # exact: no factor that later turns decide
     "ppo-token": PPO,
     "ppo-turn": {**PPO, "gae_level": "turn"},
     "ppo-token-emotion": {**PPO, "critic_sees_emotion": True},
@@ -42,48 +48,73 @@ LAST = 10  # steps whose explained variance is averaged
 
 
 def lay_out(folder: Path, steps: int | None) -> None:
-    """Parameters and an overlay for each arm, then personas and the base, unless they are there."""
+    """Parameters (those the folder began with) and an overlay for each arm, then personas and the base, unless they are there."""
     (folder / "params").mkdir(parents=True, exist_ok=True)
-    shutil.copy(ROOT / "params.yaml", folder)
+    if not (folder / "params.yaml").is_file():
+        shutil.copy(ROOT / "params.yaml", folder)
     for name, change in ARMS.items():
         with (folder / "params" / f"{name}.yaml").open("w", encoding="utf-8") as file:
             YAML().dump({"policy": {"thinking": True}, "train": {**change, **({"steps": steps} if steps else {})}}, file)
-    if not (folder / "models" / "base").is_dir():
-        stage(folder, "personas", "--out", "data", "--metrics", "personas.json", threads=2)
-        stage(folder, "base", "--personas", "data/train.jsonl", "--out", "models/base", "--metrics", "base.json", threads=2)
+    once(folder, "personas", folder, "--out", "data", "--metrics", "personas.json", threads=2)
+    once(folder, "base", folder, "--personas", "data/train.jsonl", "--out", "models/base", "--metrics", "base.json", threads=2)
 
 
-def stage(folder: Path, name: str, *arguments: str, threads: int = 1) -> None:
-    """Run a stage in `folder`; what it says goes to `folder`/log.txt. Raises CalledProcessError."""
-    with (folder / "log.txt").open("a", encoding="utf-8") as log:
+def once(folder: Path, stage: str, where: Path, *arguments: str, threads: int = 1) -> float:
+    """Run a stage in `folder` unless its mark in `where` says that it was done; returns its seconds, 0 when it was done.
+
+    What it says goes to `where`/log.txt. Raises CalledProcessError. An output without its mark is of a stage that was interrupted.
+    """
+    mark = where / f"{stage}.done"
+    if mark.is_file():
+        return 0.0
+    began = time.monotonic()
+    with (where / "log.txt").open("a", encoding="utf-8") as log:
         subprocess.run(
-            (sys.executable, "-m", f"rlver.tasks.stages.{name}", *arguments),
+            (sys.executable, "-m", f"rlver.tasks.stages.{stage}", *arguments),
             cwd=folder, check=True, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(threads)},
         )  # fmt: skip
+    mark.touch()
+    return time.monotonic() - began
 
 
-def run(folder: Path, arm: str, seed: int) -> None:
-    """Train and talk, unless it was done."""
-    name = f"{arm}-s{seed}"
+def place(folder: Path, arm: str, seed: int) -> Path:
+    """The folder of all that one arm and seed leave."""
+    return folder / "runs" / f"{arm}-s{seed}"
+
+
+def refuse_others(folder: Path, arm: str, seed: int) -> None:
+    """Write down what an arm and seed are. Raises ValueError, by name, if they were begun as something else."""
+    settings = load_settings(folder / "params.yaml", arm, seed=seed)
+    identity = training_identity(settings, folder / "data" / "train.jsonl", folder / "models" / "base", 1)
+    talks = {f"evaluation.{name}": value for name, value in settings.evaluation.model_dump(mode="json").items()}
+    check_identity(place(folder, arm, seed), identity | talks)
+
+
+def run(folder: Path, arm: str, seed: int) -> bool:
+    """Train and talk, unless it was done; whether it went well."""
+    where = place(folder, arm, seed)
+    own = where.relative_to(folder)
     common = ("--variant", arm, "--seed", str(seed))
-    if not (folder / "models" / name).is_dir():
-        stage(
-            folder, "train", *common, "--personas", "data/train.jsonl", "--base", "models/base", "--out", f"models/{name}", "--logs", f"logs/{name}"
-        )  # fmt: skip
-    if not (folder / f"{name}.jsonl").is_file():
-        stage(folder, "converse", *common, "--personas", "data/test.jsonl", "--model", f"models/{name}", "--out", f"{name}.jsonl")
-    print(f"{name}: {score(folder, arm, seed):.1f}", flush=True)
+    learn = ("--personas", "data/train.jsonl", "--base", "models/base", "--out", f"{own}/model", "--logs", f"{own}/logs")
+    try:
+        seconds = once(folder, "train", where, *common, *learn)
+        once(folder, "converse", where, *common, "--personas", "data/test.jsonl", "--model", f"{own}/model", "--out", f"{own}/test.jsonl")
+    except subprocess.CalledProcessError as error:
+        print(f"{where.name}: {error.cmd[2].rpartition('.')[2]} failed, see {where / 'log.txt'}; the others go on", flush=True)
+        return False
+    print(f"{where.name}: {score(folder, arm, seed):.1f}{f', trained in {seconds:.0f} s' if seconds else ''}", flush=True)
+    return True
 
 
 def score(folder: Path, arm: str, seed: int) -> float:
     """The mean final emotion of an arm's dialogues."""
-    dialogues = load_transcripts(folder / f"{arm}-s{seed}.jsonl")
+    dialogues = load_transcripts(place(folder, arm, seed) / "test.jsonl")
     return fmean(one.emotion_final for one in dialogues if one.emotion_final is not None)
 
 
 def explained(folder: Path, arm: str, seed: int) -> float | None:
     """What the critic explained of the returns in the last steps, on average; None without a critic."""
-    with (folder / "logs" / f"{arm}-s{seed}" / "train.csv").open(encoding="utf-8") as file:
+    with (place(folder, arm, seed) / "logs" / "train.csv").open(encoding="utf-8") as file:
         shares = [row.get("explained_variance") for row in csv.DictReader(file)]
     return fmean(float(share) for share in shares[-LAST:] if share) if any(shares) else None
 
@@ -94,27 +125,40 @@ def interval(values: Sequence[float]) -> str:
     return f"{fmean(values):.1f} [{fmean(values) - half:.1f}, {fmean(values) + half:.1f}]"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> int | str:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9])
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--steps", type=int, help="of training, in place of those of params.yaml")
     given = parser.parse_args()
-    lay_out(given.folder, given.steps)
+    folder, runs = given.folder.resolve(), [(arm, seed) for seed in given.seeds for arm in given.arms]
+    try:
+        lay_out(folder, given.steps)
+        for arm, seed in runs:
+            refuse_others(folder, arm, seed)
+    except subprocess.CalledProcessError as error:
+        return f"{error.cmd[2].rpartition('.')[2]} failed, see {folder / 'log.txt'}"
+    except ValueError as error:
+        return str(error)
     with ThreadPoolExecutor(given.jobs) as pool:
-        for done in [pool.submit(run, given.folder, arm, seed) for seed in given.seeds for arm in given.arms]:
-            done.result()
-    print(f"credit | seeds {' '.join(map(str, given.seeds))} | mean over seeds | difference to {given.arms[0]} | explained variance")
-    scores = {arm: [score(given.folder, arm, seed) for seed in given.seeds] for arm in given.arms}
+        went_well = dict(zip(runs, pool.map(lambda one: run(folder, *one), runs), strict=True))
+    whole = [arm for arm in given.arms if all(went_well[arm, seed] for seed in given.seeds)]
+    report(folder, whole, given.seeds)
+    return 0 if len(whole) == len(given.arms) else f"not whole, and left out: {', '.join(arm for arm in given.arms if arm not in whole)}"
+
+
+def report(folder: Path, arms: Sequence[str], seeds: Sequence[int]) -> None:
+    """A row for each arm; differences are to the first."""
+    print(f"credit | seeds {' '.join(map(str, seeds))} | mean over seeds | difference to {arms[0] if arms else '-'} | explained variance")
+    scores = {arm: [score(folder, arm, seed) for seed in seeds] for arm in arms}
     for arm, values in scores.items():
-        apart = interval([a - b for a, b in zip(values, scores[given.arms[0]], strict=True)]) if arm != given.arms[0] else "-"
-        shares = [share for seed in given.seeds if (share := explained(given.folder, arm, seed)) is not None]
-        print(
-            f"{arm} | {' '.join(f'{value:.1f}' for value in values)} | {interval(values)} | {apart} | {f'{fmean(shares):.2f}' if shares else '-'}"
-        )
+        apart = interval([a - b for a, b in zip(values, scores[arms[0]], strict=True)]) if arm != arms[0] else "-"
+        shares = [share for seed in seeds if (share := explained(folder, arm, seed)) is not None]
+        told = f"{fmean(shares):.2f}" if shares else "-"
+        print(f"{arm} | {' '.join(f'{value:.1f}' for value in values)} | {interval(values)} | {apart} | {told}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,9 @@
-"""What a critic could explain at best: `python -m benchmarks.critic_ceiling [--dialogues 2000]`, two minutes on one core.
+"""What a critic could explain at best: `python -m benchmarks.critic_ceiling [--dialogues 2000]`, a few minutes on one core.
 
 Dialogues of a supporter that stays as it is (as a policy does within one step of training) with the scripted user. Of every turn the return
 is the final emotion / 100; with `train.dense` it is what is still to come. A boosted regression of scikit-learn predicts it from the true
 state, cross-fitted over personas, so that nothing is explained by knowing a person. Printed is its explained variance by what it is told.
-A critic of PPO reads the dialogue and is told none of it.
+A critic of PPO reads the dialogue and is told none of it. Intervals resample personas, with the predictions as they are.
 """
 
 from __future__ import annotations
@@ -71,12 +71,28 @@ def table(supporter: Supporter, personas: list[Persona], dialogues: int) -> tupl
     return np.array(rows), np.array(before), np.array(final), np.array(who)
 
 
-def explained(state: np.ndarray, returned: np.ndarray, who: np.ndarray, plane: bool) -> float:
-    """1 - Var(return - prediction) / Var(return), each persona predicted by a regression that never saw it."""
+def predicted(state: np.ndarray, returned: np.ndarray, who: np.ndarray, plane: bool) -> np.ndarray:
+    """(N,) of each turn, its persona predicted by a regression that never saw it."""
     boosted = HistGradientBoostingRegressor(learning_rate=0.05, max_iter=150, min_samples_leaf=40, random_state=0)
     model = LinearRegression() if plane else boosted
-    predicted = cross_val_predict(model, state, returned, groups=who, cv=GroupKFold(5))
-    return float(1 - np.var(returned - predicted) / np.var(returned))
+    return np.asarray(cross_val_predict(model, state, returned, groups=who, cv=GroupKFold(5)))
+
+
+def explained(returned: np.ndarray, expected: np.ndarray, who: np.ndarray, samples: int = 1000) -> tuple[float, float, float]:
+    """1 - Var(return - prediction) / Var(return), and its 95% interval over personas drawn with replacement."""
+    left = returned - expected
+    counted = np.stack([np.ones_like(left), left, left**2, returned, returned**2], axis=1)
+    sums_P5 = np.zeros((who.max() + 1, 5))
+    np.add.at(sums_P5, who, counted)
+
+    def share(sums: np.ndarray) -> np.ndarray:
+        count, left_1, left_2, returned_1, returned_2 = np.moveaxis(sums, -1, 0)
+        return np.asarray(1 - (left_2 / count - (left_1 / count) ** 2) / (returned_2 / count - (returned_1 / count) ** 2))
+
+    people = np.flatnonzero(sums_P5[:, 0])
+    drawn = people[np.random.default_rng(0).integers(len(people), size=(samples, len(people)))]
+    low, high = np.quantile(share(sums_P5[drawn].sum(axis=1)), [0.025, 0.975])
+    return float(share(sums_P5.sum(axis=0))), float(low), float(high)
 
 
 def main() -> None:
@@ -88,8 +104,11 @@ def main() -> None:
     for name, supporter in SUPPORTERS.items():
         state, before, final, who = table(supporter, personas, dialogues)
         for told, columns in TOLD.items():
-            shares = [explained(state[:, columns], returned, who, told == PLANE) for returned in (final, final - before)]
-            print(f"{name} | {told} | {shares[0]:.2f} | {shares[1]:.2f} | {np.var(final - before) / np.var(final):.2f}")
+            shares = [
+                explained(returned, predicted(state[:, columns], returned, who, told == PLANE), who) for returned in (final, final - before)
+            ]
+            share, dense = ("{:.2f} [{:.2f}, {:.2f}]".format(*one) for one in shares)
+            print(f"{name} | {told} | {share} | {dense} | {np.var(final - before) / np.var(final):.2f}", flush=True)
 
 
 if __name__ == "__main__":

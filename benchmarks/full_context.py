@@ -1,0 +1,133 @@
+"""What a full context is worth to a policy that rambles where it loses: `python -m benchmarks.full_context [--personas 40] [--seeds 7 8 9]`,
+a minute on one core.
+
+A supporter like the base talks with the scripted user; with some chance a dialogue is one where it follows no cue and drowns every reply in
+words, until the next reply would not fit into a small context. Printed is the mean reward twice: with such dialogues left out, as if they
+were faults of the machine (masked), and with the emotion that they reached, as training has it (scored). Intervals resample the personas of
+all seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+
+from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import ContextFull, Reply, Tokens
+from rlver.components.domain.thinking import Said
+from rlver.components.domain.transcript import Dialogue, StopReason
+from rlver.components.personas.generator import compose_personas
+from rlver.components.personas.library import load_library
+from rlver.components.policy.tiny.supporters import Move, SupportMoment, mixed
+from rlver.components.rollout.episode import Job, run_episodes
+from rlver.components.users.scripted.simulator import ScriptedSimulator
+
+RULES, USER = EmotionRules(), ScriptedSimulator("vanilla")
+GROUP = 8
+CONTEXT, ROOM = 520, 40  # words: what fits, and what a reply may need; ten turns of one who does not ramble fit
+SPEAKS, LOSES = mixed(0.36), mixed(0.0)
+DRIVEL = "Well, you know how it is, one thing leads to another and so it goes on and on, as they always say, time and again. " * 8
+
+
+class Rambler:
+    """Rambles in a `share` of its dialogues."""
+
+    name = "rambler"
+
+    def __init__(self, people: Mapping[str, Persona], share: float) -> None:
+        self.people, self.share = people, share
+
+    def start(self) -> None:
+        """Nothing was learned."""
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+    def session(self, dialogue_id: str, seed: int, language: str) -> RamblerSession:
+        random = Random(f"{dialogue_id}|{seed}")
+        return RamblerSession(self.people[dialogue_id], random, random.random() < self.share)
+
+
+class RamblerSession:
+    tokens = Tokens()
+
+    def __init__(self, persona: Persona, random: Random, rambles: bool) -> None:
+        self._persona, self._random, self._rambles = persona, random, rambles
+        self._users, self._moves = list[str](), list[Move]()
+
+    async def reply(self, user: str) -> Reply:
+        self._users.append(user)
+        words = sum(len(text.split()) for text in (*self._users, *(move.reply for move in self._moves)))
+        if words + ROOM > CONTEXT:
+            raise ContextFull(f"turn {len(self._users)}: the context holds {words} of {CONTEXT} words")
+        moment = SupportMoment(self._persona, self._users, [True] * len(self._users), self._moves)
+        move = (LOSES if self._rambles else SPEAKS)(moment, self._random)
+        said = f"{move.reply} {DRIVEL.strip()}" if self._rambles else move.reply
+        self._moves.append(Move(move.act, move.think, said))
+        return Reply(Said(None, said, well_formed=True), cut_off=False, reply_tokens=None, think_tokens=None)
+
+    def close(self) -> None:
+        """Nothing was kept."""
+
+
+class Means(NamedTuple):
+    """Mean reward (final emotion / 100), and the share of dialogues whose context was full."""
+
+    full: float
+    masked: float
+    scored: float
+    risen: float  # by masking
+
+
+def sums(dialogues: Sequence[Dialogue]) -> np.ndarray:
+    """(P, 4) of each persona: dialogues and their rewards, and the same of those whose context was full."""
+    rows: dict[str, np.ndarray] = {}
+    for one in dialogues:
+        is_full, reward = one.stop_reason is StopReason.CONTEXT_FULL, (one.emotion_final or 0) / 100
+        rows.setdefault(one.persona_id, np.zeros(4))[:] += (1, reward, is_full, is_full * reward)
+    return np.stack(list(rows.values()))
+
+
+def means(sums_P4: np.ndarray) -> Means:
+    count, reward, full, reward_of_full = sums_P4.sum(axis=0)
+    scored, masked = reward / count, (reward - reward_of_full) / (count - full)
+    return Means(full / count, masked, scored, masked - scored)
+
+
+def intervals(sums_P4: np.ndarray, samples: int = 2000) -> list[tuple[float, float]]:
+    """95% of each of the `Means` over personas drawn with replacement."""
+    drawn = np.random.default_rng(0).integers(len(sums_P4), size=(samples, len(sums_P4)))
+    low, high = np.quantile([means(sums_P4[one]) for one in drawn], [0.025, 0.975], axis=0)
+    return list(zip(map(float, low), map(float, high), strict=True))
+
+
+def held(personas: Sequence[Persona], share: float, seed: int) -> list[Dialogue]:
+    people = {f"{persona.persona_id}/{number}": persona for persona in personas for number in range(GROUP)}
+    jobs = [Job(name, persona, seed) for name, persona in people.items()]
+    return [one.dialogue for one in asyncio.run(run_episodes(jobs, USER, Rambler(people, share), RULES, len(jobs)))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--personas", type=int, default=40, help=f"of each seed; {GROUP} dialogues each")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9])
+    given = parser.parse_args()
+    people = {seed: compose_personas(load_library(), seed, given.personas, 8)[0] for seed in given.seeds}
+    print(
+        f"{given.personas} personas x {GROUP} dialogues for each of the seeds {' '.join(map(str, given.seeds))}; {CONTEXT} words of context"
+    )
+    print("dialogues that ramble | context full | mean reward, masked | scored | masked - scored")
+    for share in (0.0, 0.05, 0.2, 0.5):
+        found = np.concatenate([sums(held(personas, share, seed)) for seed, personas in people.items()])
+        told = [f"{mean:.3f} [{low:.3f}, {high:.3f}]" for mean, (low, high) in zip(means(found), intervals(found), strict=True)]
+        print(f"{share:.0%} | {' | '.join(told)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
