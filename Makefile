@@ -23,7 +23,7 @@ help:
 	@echo "make slow    the tests that need minutes or a local server"
 	@echo "make live    the tests that need vLLM (.venv-vllm, made here if it is missing: several GB)"
 	@echo "make ui      the web pages of MLflow and Prefect"
-	@echo "make docs    the documentation as a site in build/docs; a broken link is an error (make docs-serve: while you write)"
+	@echo "make docs    the documentation as a site in build/docs; a broken link or a page that is hard to read is an error (make docs-serve: while you write)"
 
 setup: $(STAMP)
 
@@ -67,6 +67,7 @@ ui: setup
 # The theme announces its successor at every build; it is pinned.
 docs docs-serve: export NO_MKDOCS_2_WARNING := 1
 docs: setup
+	@mkdir -p build && $(BIN)/python -m benchmarks.readability > build/readability.log || { cat build/readability.log; exit 1; }
 	@PYTHONPATH=. $(BIN)/mkdocs build --clean
 	@echo "documentation: build/docs/index.html"
 

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,14 @@ REPOSITORY = Path(__file__).parents[1]
 
 
 def shell_blocks(text: str) -> list[str]:
-    return re.findall(r"^```sh\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    """Also those of a list, without their indent."""
+    return [textwrap.dedent(block) for block in re.findall(r"^ *```sh\n(.*?)^ *```", text, flags=re.MULTILINE | re.DOTALL)]
+
+
+def unnamed_blocks(text: str) -> list[str]:
+    """Blocks of code whose language nobody wrote down: pictures, output, prompts."""
+    fenced = re.findall(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", text, flags=re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(block) for language, block in fenced if not language]
 
 
 def section(path: Path, title: str) -> str:
@@ -29,11 +37,11 @@ def section(path: Path, title: str) -> str:
 
 def rlver_commands(path: Path) -> Iterator[list[str]]:
     """The words after `rlver` of every command in the shell blocks of a page; lines with a placeholder such as `[…]` are left out."""
-    for block in re.findall(r"^```(?:sh)?\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL):
+    for block in [*shell_blocks(text := path.read_text(encoding="utf-8")), *unnamed_blocks(text)]:
         for line in block.replace("\\\n", " ").replace(" && ", "\n").replace("; ", "\n").splitlines():
             command = re.search(r"(?:^|\| )(?:\.venv/bin/)?rlver (.+)", line)
             if command and not re.search(r"[…\[\]]", command[1].partition("#")[0]):
-                yield shlex.split(command[1], comments=True)
+                yield shlex.split(re.split(r" (?:[<>&|]|2>)", command[1])[0], comments=True)
 
 
 def run_as_typed(blocks: list[str], folder: Path) -> str:

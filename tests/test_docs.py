@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import posixpath
 import re
 import subprocess
@@ -13,17 +12,17 @@ from typing import Any
 
 import pytest
 import typer
-from documents import rlver_commands, section, shell_blocks
+from documents import rlver_commands, section, shell_blocks, unnamed_blocks
 from ruamel.yaml import YAML
 
 from benchmarks.readability import MOST_WORDS, READING_PATH, count_words, readability, sentences
+from benchmarks.readability import main as measure_pages
 from benchmarks.readability import pages as measured_pages
 from rlver.flows.cli import app
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "site"))
 import command_line
 import links
-import messages
 import parameters
 import python_modules
 
@@ -153,26 +152,10 @@ def test_the_citation_is_of_this_version_and_the_reference_number_is_the_front_p
         assert number[1] in (repository_root / page).read_text(), page
 
 
-def test_every_message_of_the_troubleshooting_page_is_in_the_code(repository_root: Path) -> None:
-    """`…` stands for what the program fills in; each piece between must be part of one text of the code."""
-    sources = [path for layer in ("components", "tasks", "flows") for path in (repository_root / layer).rglob("*.py")]
-    nodes = [node for path in sources for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-    texts = "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
-    texts += (repository_root / ".ci" / "setup").read_text()
-    page = (repository_root / "docs" / "troubleshooting.md").read_text(encoding="utf-8").partition("\n## After a crash")[0]
-    messages = re.findall(r"^\| `([^`]+)` \|", page, flags=re.MULTILINE)
-    assert len(messages) > 50
-    gone = [message for message in messages if not all(piece.strip() in texts for piece in message.split("…"))]
-    assert not gone, "\n".join(gone)
-
-
-NOT_YET_PLAIN = {"adapters.md"}  # whose sentences are too long still; shorten them, then take them out here
-
-
 def test_pages_are_plain(repository_root: Path) -> None:
     """At most 15 words a sentence on average and 3% of the sentences above 30, as `python -m benchmarks.readability` prints them."""
-    held = [page for page in measured_pages(repository_root) if page.name not in NOT_YET_PLAIN]
-    found = {page.relative_to(repository_root): readability(page.read_text(encoding="utf-8")) for page in held}
+    pages = measured_pages(repository_root)
+    found = {page.relative_to(repository_root): readability(page.read_text(encoding="utf-8")) for page in pages}
     assert len(found) > 20
     hard = {page: one for page, one in found.items() if not one.is_plain}
     assert not hard, "\n".join(f"{page}: mean {one.mean_words:.1f}, above 30 {one.long_share:.1%}" for page, one in hard.items())
@@ -192,6 +175,13 @@ def test_readability_counts_what_a_reader_reads() -> None:
     assert not readability("word " * 31 + ".").is_plain
     with pytest.raises(ValueError, match="got none"):
         readability("# Title\n")
+
+
+def test_the_measurement_fails_for_a_hard_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text, status in (("plain.md", "A short sentence.\n", 0), ("hard.md", "word " * 31 + ".\n", 1)):
+        (tmp_path / name).write_text(text)
+        assert measure_pages([str(tmp_path / name)]) == status
+        assert ("error: 1 pages are hard" in capsys.readouterr().err) is bool(status)
 
 
 def test_each_figure_stands_on_one_page(repository_root: Path) -> None:
@@ -222,6 +212,19 @@ def test_each_figure_stands_on_one_page(repository_root: Path) -> None:
     assert not twice, "\n".join(twice)
 
 
+COMMAND = re.compile(
+    r"(?:\.venv/bin/)?(?:rlver|make|dvc|git|python|pip|mlflow|curl|torchrun|lm_eval|sqlite3|echo|cp|vllm) [\w./'\"-]", flags=re.MULTILINE
+)
+
+
+def test_commands_stand_in_blocks_that_say_so(repository_root: Path) -> None:
+    """So that they are coloured, copied, parsed and run as shell."""
+    blocks = [(page, block) for page in pages(repository_root) for block in unnamed_blocks(page.read_text(encoding="utf-8"))]
+    assert len(blocks) > 5
+    wrong = [f"{page.relative_to(repository_root)}: {block.splitlines()[0]}" for page, block in blocks if COMMAND.match(block)]
+    assert not wrong, "write ```sh before them:\n" + "\n".join(wrong)
+
+
 def test_every_shell_block_is_shell(repository_root: Path) -> None:
     blocks = [block for page in pages(repository_root) for block in shell_blocks(page.read_text(encoding="utf-8"))]
     assert len(blocks) > 25
@@ -229,17 +232,3 @@ def test_every_shell_block_is_shell(repository_root: Path) -> None:
         block for block in blocks if subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, check=False).returncode
     ]
     assert not wrong, "\n".join(wrong)
-
-
-def test_the_page_of_messages_has_what_is_raised(repository_root: Path) -> None:
-    page = messages.page(repository_root)
-    assert page.count("\n| `") > 300
-    assert "| `the two transcripts have no persona in common that both were scored on; converse with the same personas` | " in page
-    source = """
-def f(x):
-    if x:
-        raise ValueError(f"{x}: expected a number, got {x!r}")
-    raise OSError("no such file here" if x else "no such folder here")
-"""
-    assert sorted(messages.raised(source)) == ["no such file here", "no such folder here", "…: expected a number, got …"]
-    assert list(messages.raised("raise StopIteration")) == [] == list(messages.raised("raise ValueError('short')"))

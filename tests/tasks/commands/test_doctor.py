@@ -131,7 +131,9 @@ def test_a_gpu_that_torch_cannot_use_is_found(ready: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(doctor.environment, "gpus", lambda: 1)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert "1 listed by the driver, 0 usable by torch" in bad(ready)["gpu"].finding
+    check = bad(ready)["gpu"]
+    assert "1 listed by the driver, 0 usable by torch" in check.finding
+    assert check.remedy.endswith("see docs/guides/real-models.md#install-for-cpu-or-gpu")
 
 
 def test_weights_that_are_not_there_are_named_and_not_missed(
