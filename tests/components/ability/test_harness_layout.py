@@ -15,6 +15,7 @@ import pytest
 from rlver.components.ability import records
 from rlver.components.ability.general import run_tasks
 from rlver.components.ability.tasks import FOLDER, OURS
+from rlver.components.domain.files import write_jsonl
 
 LIMIT = 12
 TASKS = ["rlver_tiny_likelihood", "rlver_tiny_choice"]
@@ -46,6 +47,31 @@ def test_the_plain_command_reads_our_folder_and_finds_the_same(
         ours = measured[0]["tasks"][task]["metrics"][metric]["none"]
         assert found[task][f"{metric},none"] == pytest.approx(ours["value"], abs=1e-4)
         assert found[task][f"{metric}_stderr,none"] == pytest.approx(ours["stderr"], abs=1e-4)
+
+
+SUM = {"text": "Write a function to add two numbers.", "test_list": ["assert add(1, 2) == 3"]}
+TWICE = {"prompt": "def twice(x):\n", "entry_point": "twice", "test": "def check(twice):\n    assert twice(2) == 4\n"}
+WRITTEN: dict[str, tuple[str, list[dict[str, Any]], str]] = {
+    "rlver_math500": ("exact_match", [{"problem": "What is 1/2 as a decimal?", "answer": "0.5"}] * 2, "1/2 as a decimal"),
+    "rlver_humaneval": ("pass@1", [TWICE] * 2, "def twice"),
+    "rlver_mbpp": ("pass@1", [SUM] * 2, "add two numbers"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", WRITTEN)
+def test_the_plain_command_asks_and_scores_our_written_tasks_from_a_file(task: str, tiny_model: Path, tmp_path: Path) -> None:
+    """Offline, with problems of a file in place of the hub's; what the tiny model writes is worth nothing."""
+    metric, rows, asked = WRITTEN[task]
+    source = tmp_path / "problems.jsonl"
+    write_jsonl(source, rows)
+    more = ("--tasks", task, "--metadata", json.dumps({"source": str(source)}), "--apply_chat_template", "--log_samples")
+    found = plain(tiny_model, tmp_path, *more, "--gen_kwargs", "max_gen_toks=24", "--confirm_run_unsafe_code")
+    assert found[task][f"{metric},none"] == 0
+    (samples,) = tmp_path.glob(f"*/samples_{task}_*.jsonl")
+    told = [json.loads(line) for line in samples.read_text().splitlines()]
+    assert len(told) == len(rows)
+    assert all(asked in json.dumps(one["arguments"]) and one["resps"][0][0].strip() and one[metric] == 0 for one in told)
 
 
 def test_every_task_of_ours_is_in_the_folder() -> None:
