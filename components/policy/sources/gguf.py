@@ -1,6 +1,6 @@
 """A model in one GGUF file (`gguf:FILE`): its numbers as plain float32, in a Hugging Face folder that is made once and kept.
 
-transformers reads the file, with the package `gguf`; quantised numbers are what they stand for afterwards, so the folder can be trained. What
+transformers reads the file, with the package `gguf`, once gguf_header.py has found nothing wrong in front of the numbers; quantised numbers are what they stand for afterwards, so the folder can be trained. What
 was lost when they were quantised stays lost: scores of the same model from the hub are a little better.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 
 from rlver.components.domain.kinds import ModelSource
 from rlver.components.domain.packages import cache_folder, sha256_of
+from rlver.components.policy.gguf_header import MAGIC, GgufHeader, read_header
 
-_MAGIC = b"GGUF"
 _VERSION = "1"  # of this conversion: another one gets another folder
 
 
@@ -27,8 +27,8 @@ def of_file(name: str, parameters: Any = None) -> Path:
             begins = opened.read(4)
     except OSError as error:
         raise ValueError(f"gguf:{name}: {error.strerror or error}") from error
-    if begins != _MAGIC:
-        raise ValueError(f"gguf:{name}: no GGUF file: it does not begin with {_MAGIC.decode()}")
+    if begins != MAGIC:
+        raise ValueError(f"gguf:{name}: no GGUF file: it does not begin with {MAGIC.decode()}")
     return converted(path, sha256_of(path))
 
 
@@ -39,10 +39,11 @@ def converted(path: Path, sha256: str) -> Path:
         return folder
     if find_spec("gguf") is None:
         raise ValueError(f"{path.name}: reading GGUF files needs the package gguf: pip install 'rlver[train]'")
+    header = read_header(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".part-"))
     try:
-        _convert(path, part)
+        _convert(path, header, part)
         try:
             part.rename(folder)
         except OSError:
@@ -53,13 +54,14 @@ def converted(path: Path, sha256: str) -> Path:
     return folder
 
 
-def _convert(path: Path, part: Path) -> None:
+def _convert(path: Path, header: GgufHeader, part: Path) -> None:
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
+        _refuse_larger(AutoConfig.from_pretrained(path.parent, gguf_file=path.name, trust_remote_code=False), header)
         read: Any = AutoModelForCausalLM.from_pretrained(
             path.parent, gguf_file=path.name, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
         )
@@ -75,6 +77,23 @@ def _convert(path: Path, part: Path) -> None:
     plain.tie_weights()
     plain.save_pretrained(part)
     tokenizer.save_pretrained(part)
+
+
+def _refuse_larger(config: Any, header: GgufHeader) -> None:
+    """Raise ValueError for a configuration that asks for more numbers than the file has: transformers would make the others up."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    blocks = len({tensor.name.split(".")[1] for tensor in header.tensors if tensor.name.startswith("blk.")})
+    layers = getattr(config, "num_hidden_layers", 0)
+    if layers > blocks:
+        raise ValueError(f"it asks for {layers} layers and has {blocks}")
+    causal: Any = AutoModelForCausalLM
+    with torch.device("meta"):
+        asked = sum(weight.numel() for weight in causal.from_config(config, trust_remote_code=False).parameters())
+    there = sum(tensor.elements for tensor in header.tensors)
+    if asked > there:
+        raise ValueError(f"it asks for {asked} numbers and has {there}: damaged, or the header is another model's")
 
 
 SOURCE = ModelSource(of_file)
