@@ -26,6 +26,7 @@ CODE = Path("code.json")
 EXTRAS = {
     "rlver.components.ability": "eval",
     "rlver.components.adapters.openenv": "openenv",
+    "rlver.components.adapters.trl_async": "train",
     "rlver.components.adapters.verifiers": "verifiers",
     "rlver.components.domain.tables": "personas",
     "rlver.components.endpoint": "llm",
