@@ -27,6 +27,7 @@ import numpy as np
 from ruamel.yaml import YAML
 from scipy.stats import t
 
+from rlver.components.domain.files import read_json
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.fingerprints import check_identity, training_identity
@@ -57,6 +58,8 @@ def lay_out(folder: Path, steps: int | None) -> None:
             YAML().dump({"policy": {"thinking": True}, "train": {**change, **({"steps": steps} if steps else {})}}, file)
     once(folder, "personas", folder, "--out", "data", "--metrics", "personas.json", threads=2)
     once(folder, "base", folder, "--personas", "data/train.jsonl", "--out", "models/base", "--metrics", "base.json", threads=2)
+    if read_json(folder / "base.json").get("cut_short"):
+        print("warning: the warm start of the base was cut short by base.max_seconds; the arms are compared on a weaker base", flush=True)
 
 
 def once(folder: Path, stage: str, where: Path, *arguments: str, threads: int = 1) -> float:

@@ -96,6 +96,8 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
             out.write_text("")
             return
         out.mkdir(parents=True, exist_ok=True)
+        if name == "base":
+            (cwd / options["--metrics"]).write_text('{"cut_short": true}')
         (out / ("train.jsonl" if name == "personas" else "weights")).write_text("{}")
         if name == "train" and "broken" in (cwd / "trouble").read_text() and "dialogue-s8" in options["--out"]:
             raise subprocess.CalledProcessError(1, command)
@@ -117,7 +119,8 @@ def test_a_comparison_goes_on_where_it_was_and_only_as_what_it_was(
 ) -> None:
     (tmp_path / "trouble").write_text("broken")
     left = _compare(monkeypatch, tmp_path, "--steps", "2")
-    assert left == "not whole, and left out: dialogue" and "dialogue-s8: train failed" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert left == "not whole, and left out: dialogue" and "dialogue-s8: train failed" in said and "cut short by base.max_seconds" in said
     assert [name for name, _ in stages].count("train") == 4
     (tmp_path / "trouble").write_text("")
     stages.clear()
