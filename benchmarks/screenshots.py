@@ -1,4 +1,4 @@
-"""Pictures of the pages of a finished run: MLflow's comparison and dialogues, Prefect's last run, the top of the report.
+"""Pictures of the pages of a finished run: MLflow's comparison and dialogues, Prefect's last run, three parts of the report.
 
 `python -m benchmarks.screenshots WORKSPACE --report FILE -o docs/images` starts `rlver ui` in the workspace, opens what it prints in a
 headless Chromium, and logs in to Prefect as a person does, with the password from the file that is named. Needs the package chromium.
@@ -20,6 +20,7 @@ from benchmarks.chromium import Chromium, installed
 WIDTH, HEIGHT = 1440, 950
 DRAWN_S = 12.0  # after a page is there, until its charts are
 PICTURES = {"comparison": "mlflow-comparison", "dialogues": "mlflow-dialogues", "last run": "prefect-run"}
+REPORT = {"results": "report-overview", "over_training": "report-over-training", "dialogues": "report-dialogues"}  # by the panel's id
 CLOSE_ASSISTANT = "document.querySelector('[data-component-id*=assistant][data-component-id*=close]')?.click()"
 
 
@@ -58,7 +59,7 @@ def log_in(page: Chromium, password: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workspace", type=Path)
-    parser.add_argument("--report", type=Path, help="an HTML report; of it the top")
+    parser.add_argument("--report", type=Path, help="an HTML report; of it the top, the panel over training and that of the dialogues")
     parser.add_argument("-o", "--out", type=Path, required=True)
     arguments = parser.parse_args()
     browser = installed()
@@ -78,7 +79,14 @@ def main() -> int:
             print(arguments.out / f"{picture}.png", page.run("document.title"))
         if arguments.report:
             page.open(arguments.report.resolve().as_uri())
-            page.screenshot(arguments.out / "report-top.png")
+            for panel, picture in REPORT.items():
+                if not page.run(f"document.getElementById('{panel}') !== null"):
+                    print(f"{arguments.report} has no panel {panel}: {picture}.png is left as it is", file=sys.stderr)
+                    continue
+                page.run(f"document.getElementById('{panel}').scrollIntoView()" if panel != "results" else "scrollTo(0, 0)")
+                time.sleep(1.0)
+                page.screenshot(arguments.out / f"{picture}.png")
+                print(arguments.out / f"{picture}.png")
     return 0
 
 

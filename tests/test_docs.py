@@ -15,6 +15,7 @@ import typer
 from documents import rlver_commands, section, shell_blocks, unnamed_blocks
 from ruamel.yaml import YAML
 
+from benchmarks import screenshots
 from benchmarks.readability import MOST_WORDS, READING_PATH, count_words, readability, sentences
 from benchmarks.readability import main as measure_pages
 from benchmarks.readability import pages as measured_pages
@@ -72,6 +73,14 @@ def test_every_relative_link_leads_somewhere(repository_root: Path) -> None:
         if not (page.parent / target).exists()
     ]
     assert not broken
+
+
+def test_every_picture_is_on_a_page_and_made_by_the_script(repository_root: Path) -> None:
+    made = {*screenshots.PICTURES.values(), *screenshots.REPORT.values()}
+    there = {path.stem for path in (repository_root / "docs" / "images").iterdir()}
+    assert there and there <= made, "pictures are made by python -m benchmarks.screenshots"
+    shown = "".join(page.read_text(encoding="utf-8") for page in pages(repository_root))
+    assert not [name for name in there if f"images/{name}.png)" not in shown]
 
 
 def test_every_page_is_in_the_navigation(repository_root: Path) -> None:

@@ -59,6 +59,8 @@ def converse(
     from rlver.tasks.runtime.progress import DialogueProgress
 
     settings = as_evaluated(with_simulator(load_settings(params, variant), simulator, difficulty))
+    if not personas.exists():
+        raise BadFile(f"{personas}: no such file; `rlver run --only personas` makes the test personas, `rlver personas generate` others")
     people = validate_file(personas)[:limit]
     who = candidate(policy, settings, variant)
     jobs = jobs_of(people, who.name, settings.seed, repeats or settings.evaluation.repeats)

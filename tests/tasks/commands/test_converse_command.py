@@ -35,6 +35,12 @@ def test_converse_holds_a_dialogue_with_everybody_and_verify_derives_them_again(
     assert not list(project.glob("*.partial"))
 
 
+def test_without_the_test_personas_it_says_how_they_are_made(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(project / "data")
+    said = complaint(capsys, "converse", "--policy", "openai:nobody", "-o", "a.jsonl")
+    assert "test.jsonl: no such file; `rlver run --only personas` makes the test personas" in said
+
+
 def test_an_interrupted_converse_goes_on_where_it_was_and_ends_in_the_same_file(
     project: Path, micro_policy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
