@@ -35,6 +35,7 @@ from rlver.components.policy.load import load_model
 THINK_END = "</think>"
 _PROBE = [1, 2, 3]  # tokens that every vocabulary has
 _SEED = 1234
+_MOST_LOGPROB = 1e300  # either side of 0: their sum is a number too
 _USUAL_LENGTH = 2048  # of a context that config.json does not say
 
 
@@ -201,14 +202,16 @@ def batched(values: Iterable[Any], size: int) -> Generator[list[Any], None, None
 def log_likelihood(choice: Mapping[str, Any], tokens: Sequence[int], context: int) -> tuple[float, bool]:
     """The log-probability of all tokens after the first `context`, and whether each was the likeliest. Raises BenchmarkError."""
     said = choice.get("logprobs")
-    chosen, likeliest = ((said or {}).get(name) or [] for name in ("token_logprobs", "top_logprobs"))
+    lists = [said.get(name) if isinstance(said, dict) else None for name in ("token_logprobs", "top_logprobs")]
+    chosen, likeliest = (one if isinstance(one, list) else [] for one in lists)
     if len(chosen) <= len(tokens) or len(likeliest) != len(chosen):  # the prompt's, and that of the token asked for
         raise BenchmarkError(
             f"the server's /completions gives {len(chosen)} log-probabilities for {len(tokens)} tokens of a prompt and one more: it must "
             "know echo, logprobs and prompts as tokens, as vLLM does"
         )
     values, tops = chosen[context : len(tokens)], likeliest[context : len(tokens)]
-    if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
+    others = [list(top.values()) if isinstance(top, dict) else [top] for top in tops if top]
+    if not all(type(value) in (int, float) and abs(value) <= _MOST_LOGPROB for some in (values, *others) for value in some):
         raise BenchmarkError("the server's log-probabilities are not finite numbers: is the model broken?")
     return math.fsum(values), all(value >= max(top.values()) for value, top in zip(values, tops, strict=True) if top)
 

@@ -14,6 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rlver.tasks.runtime.guard import PATIENCE_S
 
+MOST_HEAD = 2**13  # bytes of a request without its body
+_SLICE = 2**12
 MOST_FRAME = 2**20  # bytes of a message over a web socket
 MOST_CONNECTIONS = 100  # at once, with as many again that wait to be let in: far below the files that a process may open
 
@@ -35,6 +37,7 @@ def config_of(guarded: ASGIApp, host: str, port: int, web_sockets: type[asyncio.
         host=host,
         port=port,
         http=Impatient,
+        h11_max_incomplete_event_size=MOST_HEAD,
         ws=web_sockets or "none",
         ws_max_size=MOST_FRAME,
         ws_per_message_deflate=False,  # a thousand times what was sent
@@ -55,7 +58,7 @@ class Impatient(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._since_s = self.loop.time()
+        self._since_s, self._is_web_socket = self.loop.time(), False
         self._next_look = self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
         here = [one for one in self.connections if isinstance(one, Impatient) and not one.transport.is_closing()]
         if len(here) > MOST_CONNECTIONS:
@@ -71,8 +74,15 @@ class Impatient(H11Protocol):
         else:
             self._next_look = self.loop.call_later(PATIENCE_S, self._look_again, self.cycle)
 
+    def data_received(self, data: bytes) -> None:
+        """In slices: h11 reads a head that is there whole at any length, and blanks in it take it the square of their number."""
+        for begin in range(0, len(data), _SLICE):
+            if not self._is_web_socket and not self.transport.is_closing():
+                super().data_received(data[begin : begin + _SLICE])
+
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """From here on the pings of the web socket find out who has left."""
+        self._is_web_socket = True
         self._next_look.cancel()
         super().handle_websocket_upgrade(event)
 

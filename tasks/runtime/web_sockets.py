@@ -25,7 +25,10 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
     def handle_connect(self, event: Any) -> None:
         """Those count as well that are closed on our side, and whose client does not answer that."""
         if sum(isinstance(one, BoundedWebSocket) for one in self.connections) <= self.most_sockets:
-            super().handle_connect(event)
+            try:
+                super().handle_connect(event)
+            except UnicodeError:  # websockets cannot say what is wrong with a header that is not ASCII
+                self.transport.close()
             return
         self.handshake_initiated = self.handshake_complete = self.close_sent = True
         self.conn.send_response(self.conn.reject(503, "All web sockets are taken.\n"))

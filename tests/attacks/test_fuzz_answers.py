@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from fakes import people
 from fuzzing import fuzz, times
 from mutation import as_json, mutants
 from profiles import profile, write_profiles
+from responses import HTTP, RESPONSES, Told, response, told_server
 from scripted_server import ask, key, parameters
 
 from rlver.components.domain.persona import Persona
@@ -111,64 +111,22 @@ def test_answers_of_an_author(times: int) -> None:
     fuzz(mutants([PERSON, [PERSON]], answer), read, times)
 
 
-HEADS = {"Content-Type": "application/json", "Retry-After": "3", "X-Request-Id": "7"}
-GOOD = {
-    "id": "1",
-    "choices": [
-        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "I am here.", "reasoning_content": "Be kind."}}
-    ],
-    "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
-}
-ERROR = {"error": {"message": "'max_tokens' is not supported, use max_completion_tokens", "code": "unsupported_parameter", "type": "x"}}
-RESPONSES = [[200, HEADS, GOOD], [400, HEADS, ERROR], [429, HEADS, ERROR], [200, {"Transfer-Encoding": "chunked"}, GOOD]]
-HTTP = [
-    "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\n\r\n", "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\n\r\n", "HTTP/2 200\r\n\r\n",
-    "Content-Length: -1\r\n", "Content-Length: 99999999999999999999\r\n", "Content-Encoding: gzip\r\n", "Content-Encoding: br, gzip, deflate\r\n", "\r\n\r\n",
-    "Transfer-Encoding: chunked\r\n", "fffffffffffffffff\r\n", "0\r\n\r\n", "Set-Cookie: a=b\r\n", "Retry-After: 1e999\r\n", "Retry-After: " + "9" * 5_000 + "\r\n",
-    "Retry-After: Wed, 99 Foo 99999 99:99:99 GMT\r\n", "X: " + "x" * 60_000 + "\r\n", "X: y\r\n" * 500, "Content-Type: text/event-stream\r\n\r\ndata: {}\n\n",
-]  # fmt: skip
-
-
-def response(value: Any) -> bytes:
-    """A whole HTTP response out of [status, headers, body]."""
-    status, headers, body = value if isinstance(value, list) and len(value) == 3 else (200, {}, value)
-    content = as_json(body)
-    heads = {str(name): str(part) for name, part in headers.items()} if isinstance(headers, dict) else {}
-    if heads.get("Transfer-Encoding") == "chunked":
-        content = f"{len(content):x}\r\n".encode() + content + b"\r\n0\r\n\r\n"
-    else:
-        heads["Content-Length"] = str(len(content))
-    lines = [f"HTTP/1.1 {status} Because", *(f"{name}: {part}" for name, part in heads.items())]
-    return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogatepass") + content
-
-
 @times
 def test_responses_of_a_chat_endpoint(times: int, tmp_path: Path) -> None:
     """Each over a connection of its own, as a new question; what was answered is stored, and is the same when it is read again."""
-    sent = b""
 
-    async def answer_as_told(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            await reader.readexactly(int(re.findall(rb"content-length: (\d+)", head.lower())[0]))
-            writer.write(sent)
-            await writer.drain()
-        writer.close()
-
-    async def open_all(stack: contextlib.AsyncExitStack) -> ChatEndpoint:
-        server = await stack.enter_async_context(await asyncio.start_server(answer_as_told, "127.0.0.1", 0))
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        tried = parameters(url, attempts=1, breaker_failures=10**9, answer_timeout_s=0.5, retry_after_most_s=0.001)
-        return await stack.enter_async_context(open_endpoint(tried, key, tmp_path / "answers.db", replay=False))
+    async def open_all(stack: contextlib.AsyncExitStack) -> tuple[Told, ChatEndpoint]:
+        told = await stack.enter_async_context(told_server())
+        tried = parameters(told.url, attempts=1, breaker_failures=10**9, answer_timeout_s=0.5, retry_after_most_s=0.001)
+        return told, await stack.enter_async_context(open_endpoint(tried, key, tmp_path / "answers.db", replay=False))
 
     with asyncio.Runner() as runner:
         stack = contextlib.AsyncExitStack()
-        endpoint = runner.run(open_all(stack))
+        told, endpoint = runner.run(open_all(stack))
         asked = itertools.count()
 
         def read(content: bytes) -> None:
-            nonlocal sent
-            sent = content
+            told.sent = content
             question = ask(str(next(asked)))
             answered = runner.run(endpoint.chat(question))
             f"{answered.text}{answered.reasoning}{answered.finish_reason}".encode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import httpx
@@ -149,6 +150,14 @@ def test_a_request_may_be_cut_in_two_anywhere(served: ServedModel) -> None:
     content = as_request(DOCUMENTS[4])
     for cut in range(0, len(content), 5):
         served.read(content, at=cut)
+
+
+@pytest.mark.parametrize("blanks", [5_000, 60_000])
+def test_blanks_in_a_head_take_no_time(served: ServedModel, blanks: int) -> None:
+    begun_s = process_time()
+    with pytest.raises(ValueError, match="refused"):
+        served.read(as_request(asked("/v1/models", X=" " * blanks + "\x00")))
+    assert process_time() - begun_s < 1
 
 
 @pytest.mark.parametrize("times", [300, pytest.param(10_000, marks=pytest.mark.slow)])
