@@ -74,7 +74,7 @@ def test_a_new_pattern_is_found_or_refused(tmp_path: Path, repository_root: Path
     assert "write `import re`" in scanned().stderr
 
 
-FELL = ["code_of", "code_of with a label", "is_right", "scene_parts", "scene_parts of blank lines", "labelled", "shape", "quoted", "label of an answer", "licence"]  # fmt: skip
+FELL = ["code_of", "code_of with a label", "is_right", "scene_parts", "scene_parts of blank lines", "labelled", "shape", "quoted", "label of an answer", "licence", "grade"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FELL)

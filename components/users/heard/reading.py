@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from torch.nn.functional import gelu, linear
 
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.packages import MINILM, fetched
-from rlver.components.users.heard.encoder import HIDDEN, WIDTH, Answer, Encoded, Encoder
+from rlver.components.users.heard.encoder import HIDDEN, READ_TOKENS, WIDTH, Answer, Encoded, Encoder
 
 QUALITIES = ("specific", "picks_up", "coherent", "sincere")
 VALUES = (-2, -1, 0, 1, 2)  # how most people would take it who do not say what they need: hurt, let down, nothing, helped, reached
@@ -68,7 +69,8 @@ class Reader:
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str = "") -> Heard:
         """`reply` to the message `user`; `before` is what the user said earlier in the dialogue."""
-        sentences = [match for match in _SENTENCE.finditer(reply) if match.group().strip()]
+        said = (match for match in _SENTENCE.finditer(reply) if match.group().strip())
+        sentences = list(islice(said, READ_TOKENS))  # a sentence has a token or more, and no more tokens are read
         begins = [0, *(match.start() for match in sentences[1:])]
         read, context, answer = self._alone(reply, begins), self._alone(user), self._paired.answer(user, reply, begins)
         beside = context_features(reply, user, before, read, context)

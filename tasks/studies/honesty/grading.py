@@ -27,8 +27,7 @@ def grade(answer: str, right: Sequence[str], wrong: Sequence[str]) -> Grade:
     """What an answer is by the words it holds. Of two matches one inside the other, the longer alone counts: in "upper arm bone" there is no "arm"."""
     said = words(answer)
     rights, wrongs = ([span for one in side for span in _found(words(one), said)] for side in (right, wrong))
-    is_right = any(not _inside(span, wrongs) for span in rights)
-    is_wrong = any(not _inside(span, rights) for span in wrongs)
+    is_right, is_wrong = _by_itself(rights, wrongs), _by_itself(wrongs, rights)
     if is_right == is_wrong:
         return Grade.UNCLEAR
     return Grade.CORRECT if is_right else Grade.ERROR
@@ -42,8 +41,15 @@ def _found(wanted: Sequence[str], said: Sequence[str]) -> list[_Span]:
     return [(start, start + length) for start in range(len(said) - length + 1) if length and said[start : start + length] == wanted]
 
 
-def _inside(span: _Span, others: Sequence[_Span]) -> bool:
-    return any(low <= span[0] and span[1] <= high and (low, high) != span for low, high in others)
+def _by_itself(spans: Sequence[_Span], others: Sequence[_Span]) -> bool:
+    """Whether one of the spans lies in no longer one of the others. The others are looked up, so the time is that of the text's length."""
+    known, lengths = set(others), {high - low for low, high in others}
+
+    def inside(low: int, high: int) -> bool:
+        longer = (length for length in lengths if length > high - low)
+        return any((start, start + length) in known for length in longer for start in range(high - length, low + 1))
+
+    return any(not inside(low, high) for low, high in spans)
 
 
 _REPLACED = tuple(
