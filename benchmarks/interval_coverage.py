@@ -13,11 +13,11 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
 
+from benchmarks import scenario_worlds
+from benchmarks.emotion_worlds import ALIKE, Covered, Experiment, Random, by_persona, emotions, true_mean
 from rlver.components.ability.noninferiority import ALPHA, LossOutcome, non_inferiority
 from rlver.components.scoring import statistics
 from rlver.components.scoring.statistics import Interval, paired_scores, paired_shares
@@ -25,54 +25,11 @@ from rlver.components.scoring.statistics import Interval, paired_scores, paired_
 SAMPLES = 2000
 EMOTIONS, DIFFERENCES = Interval(0.0, 100.0), Interval(-100.0, 100.0)
 LOWEST, HIGHEST = 0.93, 0.97
-_ALIKE = 0.64  # variance of a persona's level, beside the 1 of a dialogue
-
-Random = np.random.Generator
-# Final emotion by rank: shares of dialogues, and where they end.
-WORLDS = {
-    "weak": ((0.0, 0.70, 0.90, 0.96, 1.0), (0, 9, 69, 99, 100)),
-    "two heaps": ((0.0, 0.40, 0.70, 0.88, 1.0), (0, 9, 80, 99, 100)),
-    "trained": ((0.0, 0.10, 0.30, 0.70, 1.0), (0, 30, 70, 99, 100)),
-}
-
-
-@dataclass(frozen=True)
-class Covered:
-    """One experiment: what was estimated, its interval and the truth."""
-
-    interval: Interval
-    truth: float
-
-    @property
-    def holds(self) -> bool:
-        return self.interval.low <= self.truth <= self.interval.high
-
-
-Experiment = Callable[[Random], Covered]
-
-
-def emotions(world: str, levels: np.ndarray, repeats: int, random: Random) -> np.ndarray:
-    """Final emotions [personas, repeats] of a policy in users with these levels."""
-    drawn = levels[:, None] + random.normal(0, 1, (len(levels), repeats))
-    shares, ends = WORLDS[world]
-    ranks = ndtr(drawn / math.sqrt(1 + _ALIKE))
-    values = np.interp(ranks, shares, ends)
-    return np.where(ranks >= shares[-2], ends[-1], values)  # the best share ends at the ceiling
-
-
-def true_mean(world: str) -> float:
-    shares, ends = WORLDS[world]
-    inner = sum((b - a) * (low + high) / 2 for a, b, low, high in zip(shares[:-2], shares[1:-1], ends[:-2], ends[1:-1], strict=True))
-    return inner + (shares[-1] - shares[-2]) * ends[-1]
-
-
-def by_persona(values: np.ndarray) -> dict[str, list[float]]:
-    return {f"{number:04d}": row.tolist() for number, row in enumerate(values)}
 
 
 def mean_of(world: str, personas: int, repeats: int) -> Experiment:
     def experiment(random: Random) -> Covered:
-        values = emotions(world, random.normal(0, math.sqrt(_ALIKE), personas), repeats, random)
+        values = emotions(world, random.normal(0, math.sqrt(ALIKE), personas), repeats, random)
         return Covered(statistics.cluster_bootstrap(by_persona(values), SAMPLES, 7, EMOTIONS).ci95, true_mean(world))
 
     return experiment
@@ -82,7 +39,7 @@ def difference_of(base: str, tuned: str, personas: int, repeats: int) -> Experim
     """The same users meet both, and their levels count for both."""
 
     def experiment(random: Random) -> Covered:
-        levels = random.normal(0, math.sqrt(_ALIKE), personas)
+        levels = random.normal(0, math.sqrt(ALIKE), personas)
         sides = [by_persona(emotions(world, levels, repeats, random)) for world in (tuned, base)]
         differences = statistics.paired_differences(*sides)
         return Covered(statistics.paired_mean(differences, SAMPLES, 7, DIFFERENCES).ci95, true_mean(tuned) - true_mean(base))
@@ -145,12 +102,13 @@ INTERVALS: dict[str, Experiment] = {
         for name, base, tuned in (("common to common", COMMON, COMMON), ("rare to common", RARE, COMMON), ("rare to rare*", RARE, RARE))
         for personas, repeats in ((30, 1), (30, 3), (100, 1), (100, 3))
     },
+    **scenario_worlds.intervals(RARE, COMMON),
 }  # fmt: skip
 
 
 def false_alarm_in_a_comparison(random: Random) -> bool:
     """Two runs of one policy: does any of emotion, success, failure and turns differ after Holm?"""
-    levels = random.normal(0, math.sqrt(_ALIKE), 100)
+    levels = random.normal(0, math.sqrt(ALIKE), 100)
     runs = [emotions("two heaps", levels, 3, random) for _ in range(2)]
     tests = {"emotion": paired_scores(list((runs[1] - runs[0]).mean(axis=1)))}
     tests |= {
@@ -165,7 +123,7 @@ def false_alarm_among_needs(random: Random) -> bool:
     """Two runs of one policy: does any of eight hidden needs with 12 personas each differ after Holm?"""
     tests = {}
     for need in range(8):
-        levels = random.normal(0, math.sqrt(_ALIKE), 12)
+        levels = random.normal(0, math.sqrt(ALIKE), 12)
         runs = [emotions("weak", levels, 3, random) for _ in range(2)]
         tests[str(need)] = paired_scores(list((runs[1] - runs[0]).mean(axis=1)))
     return _any_differs(tests)

@@ -24,7 +24,10 @@ def need_map(material: Material) -> ink.Drawn | None:
     if not needs:
         return None
     names = [variant.name for variant in material.variants]
-    panels = (("emotion_mean", "Mean final emotion", 100.0, "{:.0f}"), ("right_act_rate", "Right act after a cue", 1.0, "{:.0%}"))
+    panels = (
+        ("emotion_mean", "Mean final emotion", 100.0, "{:.0f}"),
+        ("right_act_by_turn", "Right act after a cue, by turn", 1.0, "{:.0%}"),
+    )
     with ink.drawing(ink.WIDTH, 2 * (0.72 + 0.34 * len(names))) as figure:
         for axes, (key, title, whole, layout) in zip(figure.subplots(2, 1), panels, strict=True):
             cells = [[tables.group_value(variant, "by_need", need, key) for need in needs] for variant in material.variants]

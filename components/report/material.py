@@ -36,7 +36,14 @@ from rlver.components.scoring.sentient import sentient_metrics
 _CLASS_FIELD = "character"  # of a recorded SAGE dialogue
 
 
-def material_of(paths: Sequence[Path], base: str | None, classes: Mapping[str, str], bootstrap_samples: int, seed: int) -> Material:
+def material_of(
+    paths: Sequence[Path],
+    base: str | None,
+    classes: Mapping[str, str],
+    bootstrap_samples: int,
+    seed: int,
+    scenarios: Mapping[str, str] | None = None,
+) -> Material:
     """One variant a file, named after it; `base` is the name of the one that the others are paired with (default: "base" if it is there).
 
     Raises BadFile for a broken file, two files of one name or an unknown base; ValueError for dialogues that cannot be compared.
@@ -49,24 +56,22 @@ def material_of(paths: Sequence[Path], base: str | None, classes: Mapping[str, s
         raise BadFile(f"--base {base}: no such policy here; there are {', '.join(sorted(dialogues))}")
     base = base or (BASE if BASE in dialogues else None)
     known = {**_recorded_classes(dialogues), **classes}
+
+    def scored(name: str) -> dict[str, dict[str, object]]:
+        """The scores of one policy; none when none of its dialogues can be scored."""
+        if all(dialogue.emotion_final is None for dialogue in dialogues[name]):
+            return {}
+        beside = None if base is None or name == base else dialogues[base]
+        metrics = sentient_metrics(dialogues[name], beside, bootstrap_samples, seed, classes=known, scenarios=scenarios)
+        return {"sentient": {**metrics, "portrait": portrait(dialogues[name], bootstrap_samples, seed)}}
+
     return Material(
         tuple(
-            Variant(name, name == base, dialogues[name], _metrics(name, base, dialogues, known, bootstrap_samples, seed), None, None)
+            Variant(name, name == base, dialogues[name], scored(name), None, None)
             for name in sorted(dialogues, key=lambda name: (name != base, name))
         ),
         known,
     )
-
-
-def _metrics(
-    name: str, base: str | None, dialogues: Mapping[str, tuple[Dialogue, ...]], classes: Mapping[str, str], samples: int, seed: int
-) -> dict[str, dict[str, object]]:
-    """The scores of one policy; none when none of its dialogues can be scored."""
-    if all(dialogue.emotion_final is None for dialogue in dialogues[name]):
-        return {}
-    beside = None if base is None or name == base else dialogues[base]
-    metrics = sentient_metrics(dialogues[name], beside, samples, seed, classes=classes)
-    return {"sentient": {**metrics, "portrait": portrait(dialogues[name], samples, seed)}}
 
 
 def _recorded_classes(dialogues: Mapping[str, tuple[Dialogue, ...]]) -> dict[str, str]:

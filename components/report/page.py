@@ -34,7 +34,7 @@ from rlver.components.report.panels.course import course_curves
 from rlver.components.report.panels.listing import with_panels
 from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.tables import Table, as_csv, as_markdown
-from rlver.components.scoring import intervals
+from rlver.components.scoring import intervals, splits
 
 _SCRIPTS = ("tables.js", "store.js", "dialogue.js")  # before those of the panels
 
@@ -185,6 +185,7 @@ def statement(run: ReportRun) -> str:
 
 def facts(material: Material, run: ReportRun) -> list[tuple[str, str]]:
     """Name and value of what identifies the run."""
+    sets = splits.persona_splits(dialogue for variant in material.variants for dialogue in variant.dialogues)
     personas = {dialogue.persona_id for variant in material.variants for dialogue in variant.dialogues}
     dialogues = sum(len(variant.dialogues) for variant in material.variants)
     simulators = "; ".join(f"{tag.kind}, {tag.difficulty}, version {tag.version}" for tag in material.simulators)
@@ -194,6 +195,7 @@ def facts(material: Material, run: ReportRun) -> list[tuple[str, str]]:
         *([] if run.is_bare else [("Base model", run.model or "tiny policy, from scratch")]),
         ("Simulated user", simulators),
         ("Dialogues", f"{dialogues} with {len(personas)} users"),
+        ("Personas", splits.said(sets)),
         ("Seed of the bootstrap" if run.is_bare else "Seed", str(run.seed)),
         *([("Settings digest", ", ".join(digests) or wording.DASH)] if not run.is_bare else []),
     ]

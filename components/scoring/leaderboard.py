@@ -8,15 +8,18 @@ The leaderboard: policies by their final emotion, every row measured here with i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from rlver.components.domain.transcript import Dialogue
-from rlver.components.scoring import sentient, statistics
+from rlver.components.scoring import sentient, statistics, turns
+from rlver.components.scoring.splits import persona_splits
 from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.components.scoring.units import Units
 
 _Values = dict[str, list[float]]  # of one quantity, by persona
+_PERSONAS = Units()
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,12 @@ class PairedRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`personas` are paired; those only one side was scored on are in no row."""
+    """`personas` are paired; those only one side was scored on are in no row. Intervals are over `units` of the kind `unit`."""
 
     personas: int
+    unit: str
+    units: int
+    splits: dict[str, int]  # of the paired personas
     only_a: int
     only_b: int
     unscorable_a: int
@@ -47,7 +53,7 @@ class Comparison:
     rows: tuple[PairedRow, ...]
 
 
-def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int, seed: int) -> Comparison:
+def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int, seed: int, units: Units = _PERSONAS) -> Comparison:
     """Pair two transcripts by persona (repeats averaged).
 
     Raises ValueError when the simulators differ or no persona was scored on both sides.
@@ -61,14 +67,14 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
         raise ValueError("the two transcripts have no persona in common that both were scored on; converse with the same personas")
     dialogues_a, dialogues_b = ([d for d in side if d.persona_id in shared] for side in (a, b))
     measured = [found for quantity in _QUANTITIES if (found := quantity.measured(dialogues_a, dialogues_b)).differences]
-    tests = {one.quantity: _paired(one.quantity, one.differences) for one in measured if len(one.differences) > 1}
+    tests = {one.quantity: _paired(one.quantity, one.differences, units) for one in measured if units.count(one.differences) > 1}
     adjusted = statistics.holm({quantity: statistics.p_differs(test) for quantity, test in tests.items()})
     rows = [
         PairedRow(
             quantity=one.quantity,
             a=one.a,
             b=one.b,
-            difference=_difference(one.quantity, one.differences, bootstrap_samples, seed),
+            difference=_difference(one.quantity, one.differences, bootstrap_samples, seed, units),
             p_holm=adjusted.get(one.quantity),
             detectable=statistics.detectable(tests[one.quantity]) if one.quantity in tests else None,
         )
@@ -76,6 +82,9 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
     ]
     return Comparison(
         personas=len(shared),
+        unit=units.name(shared),
+        units=units.count(shared),
+        splits=persona_splits(dialogues_a),
         only_a=len(personas_a - shared),
         only_b=len(personas_b - shared),
         unscorable_a=sum(d.emotion_final is None for d in a),
@@ -84,15 +93,15 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
     )
 
 
-def _difference(quantity: str, differences: dict[str, float], samples: int, seed: int) -> Estimated:
+def _difference(quantity: str, differences: dict[str, float], samples: int, seed: int, units: Units) -> Estimated:
     if quantity in _RATES:
         mean = math.fsum(differences.values()) / len(differences)
-        return Estimated(mean, statistics.paired_share_interval(list(differences.values())), len(differences))
-    return statistics.paired_mean(differences, samples, seed, _RANGES.get(quantity, Interval(-math.inf, math.inf)))
+        return Estimated(mean, units.paired_share_interval(differences), units.count(differences))
+    return units.paired_mean(differences, samples, seed, _RANGES.get(quantity, Interval(-math.inf, math.inf)))
 
 
-def _paired(quantity: str, differences: dict[str, float]) -> statistics.Paired:
-    return (statistics.paired_shares if quantity in _RATES else statistics.paired_scores)(list(differences.values()))
+def _paired(quantity: str, differences: dict[str, float], units: Units) -> statistics.Paired:
+    return (units.paired_shares if quantity in _RATES else units.paired_scores)(differences)
 
 
 def _mean_of_means(values: _Values, personas: dict[str, float]) -> float:
@@ -128,8 +137,25 @@ class _OfTurns:
 
     def measured(self, a: Sequence[Dialogue], b: Sequence[Dialogue]) -> _Measured:
         values_a, values_b = (sentient.by_turn((one for one in side if one.emotion_final is not None), self.of) for side in (a, b))
-        differences = statistics.pooled_differences(values_b, values_a)
-        mean_a, mean_b = (statistics.pooled_mean(values) if differences else math.nan for values in (values_a, values_b))
+        differences = turns.pooled_differences(values_b, values_a)
+        mean_a, mean_b = (turns.pooled_mean(values) if differences else math.nan for values in (values_a, values_b))
+        return _Measured(self.name, mean_a, mean_b, differences)
+
+
+@dataclass(frozen=True)
+class _ByTurn:
+    """A rate at every turn number that both sides reached, and the mean of these rates, as `right_act_by_turn` in sentient.json."""
+
+    name: str
+    of: Callable[[Iterable[Dialogue]], turns.Observed]
+
+    def measured(self, a: Sequence[Dialogue], b: Sequence[Dialogue]) -> _Measured:
+        sides = [self.of(one for one in side if one.emotion_final is not None) for side in (a, b)]
+        differences = turns.by_turn_differences(sides[1], sides[0])
+        if not differences:
+            return _Measured(self.name, math.nan, math.nan, {})
+        numbers = turns.judged_turns(*sides)
+        mean_a, mean_b = (math.fsum(turns.by_turn(side, numbers, sorted(side)).values()) / len(side) for side in sides)
         return _Measured(self.name, mean_a, mean_b, differences)
 
 
@@ -141,16 +167,16 @@ def _reply_tokens(dialogue: Dialogue) -> list[float]:
     return [float(turn.reply_tokens) for turn in dialogue.turns if turn.reply_tokens is not None]
 
 
-_QUANTITIES: tuple[_OfDialogues | _OfTurns, ...] = (
+_QUANTITIES: tuple[_OfDialogues | _OfTurns | _ByTurn, ...] = (
     _OfDialogues("emotion_mean", sentient.final_emotion),
     _OfDialogues("success_rate", sentient.is_success),
     _OfDialogues("failure_rate", sentient.is_failure),
-    _OfTurns("right_act_rate", sentient.right_acts),
+    _ByTurn("right_act_by_turn", turns.right_acts_of),
     _OfDialogues("turns_mean", _turns),
     _OfTurns("reply_tokens_mean", _reply_tokens),
 )
 _RATES = frozenset({"success_rate", "failure_rate"})
-_RANGES = {"emotion_mean": Interval(-100.0, 100.0), "right_act_rate": Interval(-1.0, 1.0)}
+_RANGES = {"emotion_mean": Interval(-100.0, 100.0), "right_act_by_turn": Interval(-1.0, 1.0)}
 
 
 @dataclass(frozen=True)
@@ -162,12 +188,14 @@ class Standing:
     source: str
     dialogues: int  # scorable ones
     unscorable: int
+    splits: dict[str, int]  # personas by split
+    unit: str  # of the intervals
     emotion: Estimated
     success: Estimated
     failure: Estimated
 
 
-def standing(dialogues: Sequence[Dialogue], source: str, bootstrap_samples: int, seed: int) -> Standing:
+def standing(dialogues: Sequence[Dialogue], source: str, bootstrap_samples: int, seed: int, units: Units = _PERSONAS) -> Standing:
     """The row of one transcript. Raises ValueError when it holds several policies or users, or no scorable dialogue."""
     policies = sorted({dialogue.policy for dialogue in dialogues})
     users = sorted({user_of(dialogue) for dialogue in dialogues})
@@ -183,11 +211,11 @@ def standing(dialogues: Sequence[Dialogue], source: str, bootstrap_samples: int,
         source=source,
         dialogues=len(scorable),
         unscorable=len(dialogues) - len(scorable),
-        emotion=statistics.cluster_bootstrap(
-            sentient.by_persona(scorable, sentient.final_emotion), bootstrap_samples, seed, sentient.EMOTIONS
-        ),
-        success=statistics.proportion(sentient.by_persona(scorable, sentient.is_success)),
-        failure=statistics.proportion(sentient.by_persona(scorable, sentient.is_failure)),
+        splits=persona_splits(dialogues),
+        unit=units.name({dialogue.persona_id for dialogue in scorable}),
+        emotion=units.mean(sentient.by_persona(scorable, sentient.final_emotion), bootstrap_samples, seed, sentient.EMOTIONS),
+        success=units.share(sentient.by_persona(scorable, sentient.is_success)),
+        failure=units.share(sentient.by_persona(scorable, sentient.is_failure)),
     )
 
 

@@ -8,23 +8,30 @@ the time a stage took is in MLflow and in the flow's artifacts.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, Turn
-from rlver.components.scoring import intervals, statistics
+from rlver.components.scoring import intervals, statistics, turns
 from rlver.components.scoring.course import course
+from rlver.components.scoring.splits import persona_splits
 from rlver.components.scoring.statistics import Interval, by_cluster
+from rlver.components.scoring.units import Units
 
 SUCCESS = 100  # final emotion at or above: success (SAGE paper, section 3)
 FAILURE = 10  # final emotion below: failure
 EMOTIONS = Interval(0.0, 100.0)
 _DIFFERENCES = Interval(-100.0, 100.0)
-_SPLIT = re.compile(r"-(train|test|sealed)-\d{4}-")
-SERVES_NEED = "serves_need"
 UNKNOWN = "unknown"
+
+
+class _Sampling(NamedTuple):
+    """How intervals are made."""
+
+    units: Units
+    samples: int
+    seed: int
 
 
 def sentient_metrics(
@@ -34,41 +41,41 @@ def sentient_metrics(
     seed: int,
     *,
     classes: Mapping[str, str] | None = None,
+    scenarios: Mapping[str, str] | None = None,
     settings_digest: str = "",
 ) -> dict[str, Any]:
     """The metrics of one policy; `paired_to_base` is None without `base_dialogues`.
 
-    Emotions are in 0..100, rates in 0..1, intervals are 95%. `classes` maps persona ids to persona classes. Raises ValueError when no
-    dialogue can be scored, when several simulators are mixed, or when base and policy met different ones or share no persona.
+    Emotions are in 0..100, rates in 0..1, intervals are 95%, over `interval_unit`: scenarios, where `scenarios` has them by persona id, else
+    personas. `classes` are persona classes by persona id. Raises ValueError when no dialogue can be scored, when several simulators are
+    mixed, or when base and policy met different ones or share no persona.
     """
     scorable = _scorable(dialogues)
     _only_simulator([*dialogues, *(base_dialogues or [])])
     known_classes = classes or {}
     failed = len(dialogues) - len(scorable)
-    by_need = _grouped(scorable, lambda d: d.hidden_need or UNKNOWN, bootstrap_samples, seed)
+    how = _Sampling(Units(scenarios or {}), bootstrap_samples, seed)
+    by_need = _grouped(scorable, lambda d: d.hidden_need or UNKNOWN, how)
+    personas = {dialogue.persona_id for dialogue in scorable}
     return {
         "n": len(dialogues),
-        "persona_splits": _splits(dialogues),
+        "persona_splits": persona_splits(dialogues),
+        "interval_unit": how.units.name(personas),
+        "interval_units": how.units.count(personas),
         "failed_dialogues": failed,
         "unscorable_share": _rounded(failed / len(dialogues)),
-        **_summary(scorable, bootstrap_samples, seed),
-        "detectable": _detectable(scorable),
-        **_tokens("reply_tokens", scorable, lambda turn: turn.reply_tokens, bootstrap_samples, seed),
-        **_tokens("think_tokens", scorable, lambda turn: turn.think_tokens, bootstrap_samples, seed),
+        **_summary(scorable, how),
+        "detectable": _detectable(scorable, how),
+        **_tokens("reply_tokens", scorable, lambda turn: turn.reply_tokens, how),
+        **_tokens("think_tokens", scorable, lambda turn: turn.think_tokens, how),
         "stop_reasons": dict(sorted(Counter(str(d.stop_reason) for d in dialogues).items())),
         "right_act_rate_by_need": {need: group["right_act_rate"] for need, group in by_need.items()},
-        "course": course(scorable, bootstrap_samples, seed),
+        "course": course(scorable, bootstrap_samples, seed, how.units),
         "by_need": by_need,
-        "by_class": _grouped(scorable, lambda d: known_classes.get(d.persona_id, UNKNOWN), bootstrap_samples, seed),
-        "paired_to_base": None if base_dialogues is None else _paired(scorable, _scorable(base_dialogues), bootstrap_samples, seed),
+        "by_class": _grouped(scorable, lambda d: known_classes.get(d.persona_id, UNKNOWN), how),
+        "paired_to_base": None if base_dialogues is None else _paired(scorable, _scorable(base_dialogues), how),
         "settings_digest": settings_digest,
     }
-
-
-def _splits(dialogues: Sequence[Dialogue]) -> dict[str, int]:
-    """Personas by the split that their id names; `imported` are those whose id names none."""
-    ids = {one.persona_id for one in dialogues}
-    return dict(sorted(Counter(found[1] if (found := _SPLIT.search(one)) else "imported" for one in ids).items()))
 
 
 def by_persona(dialogues: Iterable[Dialogue], quantity: Callable[[Dialogue, int], float]) -> dict[str, list[float]]:
@@ -89,28 +96,22 @@ def is_failure(_: Dialogue, emotion: int) -> float:
 
 
 def right_act_rate(dialogues: Iterable[Dialogue]) -> float | None:
-    """Share of the appraised turns from the first cue on whose appraisal says that the reply served the need.
+    """Share of the appraised turns from the first cue on whose appraisal says that the reply served the need: all turns weigh the same.
 
     None without a cue, or where no appraisal names acts."""
-    hits = [hit for dialogue in dialogues for hit in right_acts(dialogue)]
-    return _rounded(sum(hits) / len(hits)) if hits else None
+    return _mean(hit for dialogue in dialogues for _, hit in turns.right_acts(dialogue))
 
 
-def right_acts(dialogue: Dialogue) -> list[float]:
-    """1 or 0 for every appraised turn from the first cue on."""
-    hits, cued = list[float](), False
-    for turn in dialogue.turns if dialogue.simulator.names_acts else ():
-        cued = cued or turn.cue is True
-        if cued and turn.appraisal is not None:
-            hits.append(float(any(evidence.what == SERVES_NEED for evidence in turn.appraisal.evidence)))
-    return hits
-
-
-def _summary(scorable: Sequence[Dialogue], samples: int, seed: int) -> dict[str, Any]:
-    emotion = statistics.cluster_bootstrap(by_persona(scorable, final_emotion), samples, seed, EMOTIONS)
-    success = statistics.proportion(by_persona(scorable, is_success))
-    failure = statistics.proportion(by_persona(scorable, is_failure))
-    hits = by_turn(scorable, right_acts)
+def _summary(scorable: Sequence[Dialogue], how: _Sampling) -> dict[str, Any]:
+    units, samples, seed = how
+    emotion = units.mean(by_persona(scorable, final_emotion), samples, seed, EMOTIONS)
+    success = units.share(by_persona(scorable, is_success))
+    failure = units.share(by_persona(scorable, is_failure))
+    acts = turns.right_acts_of(scorable)
+    pooled = units.share({persona: [hit for _, hit in hits] for persona, hits in acts.items()}) if acts else None
+    standardised = (
+        units.linearised_share(turns.by_turn(acts, turns.judged_turns(acts), sorted(acts)), sum(map(len, acts.values()))) if acts else None
+    )
     return {
         "emotion_mean": _rounded(emotion.value),
         "emotion_ci95": intervals.to_json(emotion.ci95),
@@ -119,23 +120,25 @@ def _summary(scorable: Sequence[Dialogue], samples: int, seed: int) -> dict[str,
         "failure_rate": _rounded(failure.value),
         "failure_ci95": intervals.to_json(failure.ci95),
         "turns_mean": _mean(len(d.turns) for d in scorable),
-        "turns_ci95": _interval_of(by_turn(scorable, lambda d: [len(d.turns)]), samples, seed),
-        "right_act_rate": _mean(hit for of_persona in hits.values() for hit in of_persona),
-        "right_act_ci95": intervals.to_json(statistics.proportion(hits).ci95) if any(hits.values()) else None,
+        "turns_ci95": _interval_of(by_turn(scorable, lambda d: [len(d.turns)]), how),
+        "right_act_rate": _rounded(pooled.value) if pooled else None,
+        "right_act_ci95": intervals.to_json(pooled.ci95) if pooled else None,
+        "right_act_by_turn": _rounded(standardised.value) if standardised else None,
+        "right_act_by_turn_ci95": intervals.to_json(standardised.ci95) if standardised else None,
     }
 
 
-def _detectable(scorable: Sequence[Dialogue]) -> float | None:
+def _detectable(scorable: Sequence[Dialogue], how: _Sampling) -> float | None:
     """The difference to another policy on the same personas that would be found with 80% power, if the two had nothing in common."""
-    means = [math.fsum(values) / len(values) for values in by_persona(scorable, final_emotion).values()]
-    if len(means) < 2:
+    means = {persona: math.fsum(values) / len(values) for persona, values in by_persona(scorable, final_emotion).items()}
+    if how.units.count(means) < 2:
         return None
-    return _rounded(math.sqrt(2) * statistics.detectable(statistics.paired_scores(means)))
+    return _rounded(math.sqrt(2) * statistics.detectable(how.units.paired_scores(means)))
 
 
-def _tokens(name: str, scorable: Sequence[Dialogue], count: Callable[[Turn], int | None], samples: int, seed: int) -> dict[str, Any]:
+def _tokens(name: str, scorable: Sequence[Dialogue], count: Callable[[Turn], int | None], how: _Sampling) -> dict[str, Any]:
     values = by_turn(scorable, lambda d: [float(tokens) for turn in d.turns if (tokens := count(turn)) is not None])
-    return {f"{name}_mean": _mean(count(turn) for d in scorable for turn in d.turns), f"{name}_ci95": _interval_of(values, samples, seed)}
+    return {f"{name}_mean": _mean(count(turn) for d in scorable for turn in d.turns), f"{name}_ci95": _interval_of(values, how)}
 
 
 def by_turn(dialogues: Iterable[Dialogue], values_of: Callable[[Dialogue], Sequence[float]]) -> dict[str, list[float]]:
@@ -146,55 +149,54 @@ def by_turn(dialogues: Iterable[Dialogue], values_of: Callable[[Dialogue], Seque
     return values
 
 
-def _interval_of(values: Mapping[str, Sequence[float]], samples: int, seed: int) -> dict[str, float] | None:
-    """Of a mean of counts; None where fewer than two personas have any."""
-    if sum(1 for members in values.values() if members) < 2:
+def _interval_of(values: Mapping[str, Sequence[float]], how: _Sampling) -> dict[str, float] | None:
+    """Of a mean of counts; None where fewer than two units have any."""
+    if how.units.count(persona for persona, members in values.items() if members) < 2:
         return None
-    return intervals.to_json(statistics.cluster_bootstrap(values, samples, seed, Interval(0.0, math.inf)).ci95)
+    return intervals.to_json(how.units.mean(values, how.samples, how.seed, Interval(0.0, math.inf)).ci95)
 
 
-def _grouped(scorable: Sequence[Dialogue], key: Callable[[Dialogue], str], samples: int, seed: int) -> dict[str, dict[str, Any]]:
+def _grouped(scorable: Sequence[Dialogue], key: Callable[[Dialogue], str], how: _Sampling) -> dict[str, dict[str, Any]]:
     groups: dict[str, list[Dialogue]] = {}
     for dialogue in scorable:
         groups.setdefault(key(dialogue), []).append(dialogue)
-    return {name: {"n": len(groups[name]), **_summary(groups[name], samples, seed)} for name in sorted(groups)}
+    return {name: {"n": len(groups[name]), **_summary(groups[name], how)} for name in sorted(groups)}
 
 
-def _paired(scorable: Sequence[Dialogue], base: Sequence[Dialogue], samples: int, seed: int) -> dict[str, Any]:
+def _paired(scorable: Sequence[Dialogue], base: Sequence[Dialogue], how: _Sampling) -> dict[str, Any]:
     ours, theirs = by_persona(scorable, final_emotion), by_persona(base, final_emotion)
     differences = statistics.paired_differences(ours, theirs)
     if not differences:
         raise ValueError("the policy and the base have no persona in common that both were scored on; converse with the same personas")
-    estimated = statistics.paired_mean(differences, samples, seed, _DIFFERENCES)
-    test = statistics.paired_scores(list(differences.values())) if len(differences) > 1 else None
+    estimated = how.units.paired_mean(differences, how.samples, how.seed, _DIFFERENCES)
+    test = how.units.paired_scores(differences) if how.units.count(differences) > 1 else None
     return {
         "difference": _rounded(estimated.value),
         "ci95": intervals.to_json(estimated.ci95),
         "p": _rounded(statistics.p_differs(test)) if test else None,
         "detectable": _rounded(statistics.detectable(test)) if test else None,
-        "personas": estimated.n,
+        "personas": len(differences),
         "unpaired_personas": len(ours.keys() ^ theirs.keys()),
-        "by_need": _paired_by_need(scorable, differences, samples, seed),
+        "by_need": _paired_by_need(scorable, differences, how),
     }
 
 
-def _paired_by_need(scorable: Sequence[Dialogue], differences: Mapping[str, float], samples: int, seed: int) -> dict[str, dict[str, Any]]:
+def _paired_by_need(scorable: Sequence[Dialogue], differences: Mapping[str, float], how: _Sampling) -> dict[str, dict[str, Any]]:
     """The paired difference of the personas with each hidden need; the needs are one family of tests, so p is Holm-adjusted over them."""
     need_of = {dialogue.persona_id: dialogue.hidden_need or UNKNOWN for dialogue in scorable}
     groups: dict[str, dict[str, float]] = {}
     for persona, difference in differences.items():
         groups.setdefault(need_of[persona], {})[persona] = difference
-    tests = {need: statistics.paired_scores(list(group.values())) for need, group in groups.items() if len(group) > 1}
+    tests = {need: how.units.paired_scores(group) for need, group in groups.items() if how.units.count(group) > 1}
     adjusted = statistics.holm({need: statistics.p_differs(test) for need, test in tests.items()})
     rows = {}
     for need, group in sorted(groups.items()):
-        estimated = statistics.paired_mean(group, samples, seed, _DIFFERENCES)
-        p = _rounded(adjusted[need]) if need in adjusted else None
+        estimated = how.units.paired_mean(group, how.samples, how.seed, _DIFFERENCES)
         rows[need] = {
             "difference": _rounded(estimated.value),
             "ci95": intervals.to_json(estimated.ci95),
-            "p_holm": p,
-            "personas": estimated.n,
+            "p_holm": _rounded(adjusted[need]) if need in adjusted else None,
+            "personas": len(group),
         }
     return rows
 

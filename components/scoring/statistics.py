@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 _FEW = 5  # clusters: below them most draws repeat one another, and Student's interval is wide as it should be
+_SURE = 6  # equal differences: 2 x 0.5^6 is below 5%
 _MANY = 400  # clusters: beyond them, Student's interval and the bootstrap's are the same for every purpose, and the first is free
 
 
@@ -53,8 +54,9 @@ def cluster_bootstrap(clusters: Mapping[str, Sequence[float]], samples: int, see
     """Mean over all values, with a symmetric studentised bootstrap interval over clusters (Hall 1988; clusters resampled whole).
 
     The percentile interval is too short below 30 clusters and for skewed values, this one is not: each resampled mean is measured in
-    its own standard error. Below 5 clusters, and above 400, it is Student's interval. Clusters are taken in sorted order, so the result does not depend on the order of the rows. Ends outside
-    `whole_range` are cut; a single cluster says nothing about the spread and has all of it. Raises ValueError without values.
+    its own standard error. Below 5 clusters, and above 400, it is Student's interval; of equal clusters, that of `of_equals`. Clusters are
+    taken in sorted order, so the result does not depend on the order of the rows. Ends outside `whole_range` are cut; a single cluster
+    says nothing about the spread and has all of it. Raises ValueError without values.
     """
     kept = [clusters[name] for name in sorted(clusters) if clusters[name]]
     if not kept:
@@ -66,18 +68,26 @@ def cluster_bootstrap(clusters: Mapping[str, Sequence[float]], samples: int, see
         return Estimated(value, whole_range, 1)
     error = math.sqrt(n / (n - 1) * float(((sums - value * counts) ** 2).sum())) / float(counts.sum())
     if error == 0:
-        return Estimated(value, _of_equals(value, n, whole_range) if n < _FEW else Interval(value, value), n)
+        return Estimated(value, of_equals(value, n, whole_range), n)
     student = float(stdtrit(n - 1, 0.975))
     half = error * (student if n < _FEW or n > _MANY else _studentised(sums, counts, value, student, samples, seed))
     return Estimated(value, Interval(max(value - half, whole_range.low), min(value + half, whole_range.high)), n)
 
 
-def _of_equals(value: float, n: int, whole_range: Interval) -> Interval:
-    """The interval where a few clusters agree: Wilson's upper end for 0 of n is the share that may have been missed, at either end of the
-    range. Where the range has no end, the value's own size stands for it, and at least 1."""
-    missed, reach = wilson(0.0, n).high, max(1.0, abs(value))
-    low, high = (end if math.isfinite(end) else value + side * reach for end, side in zip(whole_range, (-1, 1), strict=True))
-    return Interval(value - missed * (value - low), value + missed * (high - value))
+def of_equals(value: float, n: float, whole_range: Interval) -> Interval:
+    """The interval where `n` clusters agree: Wilson's upper end for 0 of n is the share that may have been missed, at either end of the range.
+
+    Where the range has no end, the value's own size stands for it, and at least 1. So it does for differences (a range from -x to x) from the
+    six on of which the sign test is sure, so that interval and test say the same: at least x / 100, or .01 without an end.
+    """
+    missed = wilson(0.0, n).high
+    low, high = whole_range
+    is_sure = low == -high and n >= _SURE
+    reach = max(abs(value), (high / 100 if math.isfinite(high) else 0.01) if is_sure else 1.0)
+    if is_sure:
+        low, high = -math.inf, math.inf
+    low, high = (end if math.isfinite(end) else value + side * reach for end, side in ((low, -1), (high, 1)))
+    return Interval(max(whole_range.low, value - missed * (value - low)), min(whole_range.high, value + missed * (high - value)))
 
 
 def _studentised(sums: np.ndarray, counts: np.ndarray, value: float, student: float, samples: int, seed: int) -> float:
@@ -177,27 +187,6 @@ def paired_differences(tuned: Mapping[str, Sequence[float]], base: Mapping[str, 
     }
 
 
-def pooled_differences(tuned: Mapping[str, Sequence[float]], base: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """A value for every cluster whose mean is the pooled mean of `tuned` minus that of `base`, and whose spread is that of this difference.
-
-    Of turns clusters have unequal numbers: the linearised difference of two ratios (Cochran 1977, section 6).
-    """
-    if not any(tuned.values()) or not any(base.values()):
-        return {}
-    names = sorted(name for name in tuned.keys() | base.keys() if tuned.get(name) or base.get(name))
-    return {name: ours - theirs for name, ours, theirs in zip(names, _linearised(tuned, names), _linearised(base, names), strict=True)}
-
-
-def _linearised(side: Mapping[str, Sequence[float]], names: Sequence[str]) -> list[float]:
-    pooled, count = pooled_mean(side), sum(len(side.get(name, ())) for name in names)
-    return [pooled + math.fsum(value - pooled for value in side.get(name, ())) * len(names) / count for name in names]
-
-
-def pooled_mean(side: Mapping[str, Sequence[float]]) -> float:
-    """Mean over all values, so that a cluster with more of them weighs more."""
-    return math.fsum(value for values in side.values() for value in values) / sum(map(len, side.values()))
-
-
 def paired_mean(differences: Mapping[str, float], samples: int, seed: int, whole_range: Interval) -> Estimated:
     """Mean paired difference with a bootstrap interval over clusters."""
     return cluster_bootstrap({name: [difference] for name, difference in differences.items()}, samples, seed, whole_range)
@@ -223,27 +212,30 @@ def paired_scores(differences: Sequence[float]) -> Paired:
     return Paired(mean, math.sqrt(variance / n), n, n - 1)
 
 
-def paired_shares(differences: Sequence[float]) -> Paired:
+def paired_shares(differences: Sequence[float], worth: float | None = None) -> Paired:
     """The same for differences of shares, each in -1..1, after Agresti and Min (2005).
 
     Their half observation in each cell of the 2 x 2 table adds two items: one unchanged, half a win and half a loss. So the standard
-    error is never 0, not even when no item flips.
+    error is never 0, not even when no item flips. `worth` is the number of independent items that tell as much (default: all are).
     """
     if len(differences) < 2:
         raise ValueError(f"a paired comparison needs at least 2 items, got {len(differences)}")
     if any(abs(difference) > 1 for difference in differences):
         raise ValueError("differences of shares must lie in -1..1")
-    n = len(differences) + 2
-    mean = math.fsum(differences) / n
-    second_moment = (math.fsum(difference * difference for difference in differences) + 1) / n
+    worth = worth or len(differences)
+    n, each = worth + 2, worth / len(differences)
+    mean = each * math.fsum(differences) / n
+    second_moment = (each * math.fsum(difference * difference for difference in differences) + 1) / n
     return Paired(mean, math.sqrt((second_moment - mean * mean) / n), len(differences))
 
 
 def paired_share_interval(differences: Sequence[float]) -> Interval:
     """Two-sided 95% interval of a paired difference of shares."""
-    if len(differences) < 2:
-        return Interval(-1.0, 1.0)
-    paired = paired_shares(differences)
+    return Interval(-1.0, 1.0) if len(differences) < 2 else share_interval(paired_shares(differences))
+
+
+def share_interval(paired: Paired) -> Interval:
+    """The same of `paired_shares`."""
     half = NormalDist().inv_cdf(0.975) * paired.standard_error
     return Interval(max(-1.0, paired.difference - half), min(1.0, paired.difference + half))
 

@@ -10,6 +10,8 @@ import typer
 from rlver.tasks.runtime import options
 from rlver.tasks.runtime.options import PARAMS, Params
 
+_PERSONAS = "The personas file, for classes and scenarios. [data/personas/test.jsonl, if it is there]"
+
 
 def register(app: typer.Typer) -> None:
     for command in (score, compare):
@@ -19,7 +21,7 @@ def register(app: typer.Typer) -> None:
 def score(
     transcripts: Annotated[Path, typer.Argument(help="A transcript file, or a variant's name.")],
     base: Annotated[Path | None, typer.Option("--base", help="Transcripts (or variant) to pair with, persona by persona.")] = None,
-    personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, for the breakdown by class.")] = None,
+    personas: Annotated[Path | None, typer.Option("--personas", help=_PERSONAS)] = None,
     out: Annotated[Path | None, options.out("Also write all metrics to this JSON file.", options.FILE_OR_STREAM)] = None,
     params: Params = PARAMS,
 ) -> None:
@@ -34,9 +36,10 @@ def compare(
     published: Annotated[
         bool, typer.Option("--published", help="Beside the published scores of the SAGE paper, which have no CI.")
     ] = False,
+    personas: Annotated[Path | None, typer.Option("--personas", help=_PERSONAS)] = None,
     params: Params = PARAMS,
 ) -> None:
     """Put policies on a leaderboard with 95% intervals; of two, also the paired differences on the personas they share, b minus a."""
     from rlver.tasks.commands.scores import compare as contrast
 
-    typer.echo(contrast(files, published, params))
+    typer.echo(contrast(files, published, params, personas))

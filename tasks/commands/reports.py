@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rlver.components.domain.files import BadFile
-from rlver.components.personas.schema import validate_file
 from rlver.components.report.material import load_robustness, material_of, with_robustness
 from rlver.components.report.page import write_report
 from rlver.components.report.panels.appraiser import with_card
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.settings.settings import load_settings
+from rlver.tasks.runtime.scenarios import known_personas, scenarios_of
 from rlver.tasks.stages.report import main as report_stage
 from rlver.tasks.stages.report import panels_of_studies
 from rlver.tasks.studies.audit.audited import with_audits
@@ -21,9 +21,9 @@ def report(transcripts: Sequence[Path], base: str | None, personas: Path | None,
     """Write the report of the files (of a folder: of every *.jsonl in it) into `out`; its first page. `robustness`: what `rlver robustness`
     wrote about the same policies."""
     settings = load_settings(params)
-    people = validate_file(personas) if personas else []
+    people = known_personas(personas)
     classes = {persona.persona_id: str(persona.persona_class) for persona in people}
-    material = material_of(_files(transcripts), base, classes, settings.evaluation.bootstrap_samples, settings.seed)
+    material = material_of(_files(transcripts), base, classes, settings.evaluation.bootstrap_samples, settings.seed, scenarios_of(people))
     material = with_audits(material, settings, logs=None, personas=people)
     if robustness is not None:
         material = with_robustness(material, robustness)

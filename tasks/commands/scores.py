@@ -8,31 +8,34 @@ from typing import Any
 
 from rlver.components.domain.files import write_json
 from rlver.components.domain.transcript import Dialogue
-from rlver.components.personas.schema import validate_file
 from rlver.components.report.tables import plain_table
 from rlver.components.report.wording import SAGE_PERSONAS, SAGE_SOURCE, SAGE_TABLE_3, SAGE_USER
 from rlver.components.rollout.transcripts import uncollected
-from rlver.components.scoring import intervals
+from rlver.components.scoring import intervals, splits
 from rlver.components.scoring.leaderboard import PairedRow, Standing, standing
 from rlver.components.scoring.leaderboard import compare as paired
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.scoring.statistics import Estimated
+from rlver.components.scoring.units import Units
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.runtime.appraisers import read_transcripts
+from rlver.tasks.runtime.scenarios import known_personas, scenarios_of
 
 
 @uncollected()
 def score(transcripts: Path, base: Path | None, personas: Path | None, out: Path | None, params: Path) -> str:
     """The metrics of a transcript file as text; all of them go to `out` if it is given."""
     settings = load_settings(params)
+    people = known_personas(personas)
     dialogues = read_transcripts(transcripts)
     metrics = sentient_metrics(
         dialogues,
         None if base is None else read_transcripts(base),
         settings.evaluation.bootstrap_samples,
         settings.seed,
-        classes={persona.persona_id: str(persona.persona_class) for persona in validate_file(personas)} if personas else None,
+        classes={persona.persona_id: str(persona.persona_class) for persona in people},
+        scenarios=scenarios_of(people),
         settings_digest=settings.digest(),
     )
     if out:
@@ -40,13 +43,14 @@ def score(transcripts: Path, base: Path | None, personas: Path | None, out: Path
     return _score_text(metrics)
 
 
-def compare(files: Sequence[Path], published: bool, params: Path) -> str:
+def compare(files: Sequence[Path], published: bool, params: Path, personas: Path | None = None) -> str:
     """The leaderboard of the files, with the published SAGE rows if asked for; of exactly two, the paired differences before it."""
     settings: Settings = load_settings(params)
     samples, seed = settings.evaluation.bootstrap_samples, settings.seed
     sides = [(str(file), read_transcripts(file)) for file in files]
-    paired_table = _paired(sides[0][1], sides[1][1], samples, seed) if len(sides) == 2 else ""
-    board = _leaderboard([standing(dialogues, name, samples, seed) for name, dialogues in sides], published)
+    units = Units(scenarios_of(known_personas(personas)))
+    paired_table = _paired(sides[0][1], sides[1][1], samples, seed, units) if len(sides) == 2 else ""
+    board = _leaderboard([standing(dialogues, name, samples, seed, units) for name, dialogues in sides], published)
     return "\n\n".join(part for part in (paired_table, board) if part)
 
 
@@ -56,15 +60,29 @@ def _leaderboard(standings: Sequence[Standing], published: bool) -> str:
     for one in standings:
         emotion = f"{one.emotion.value:.1f} [{one.emotion.ci95.low:.1f}, {one.emotion.ci95.high:.1f}]"
         dialogues = f"{one.dialogues}{f' ({one.unscorable} failed)' if one.unscorable else ''}"
-        cells = (one.policy, emotion, _share(one.success), _share(one.failure), dialogues, one.user, one.source)
+        people = splits.said(one.splits)
+        cells = (one.policy, emotion, _share(one.success), _share(one.failure), dialogues, people, one.unit, one.user, one.source)
         rows.append((one.emotion.value, cells))
     for row in SAGE_TABLE_3 if published else ():
         emotion, success, failure = f"{row.emotion_mean:.1f} (no CI)", f"{row.success_rate:.0%}", f"{row.failure_rate:.0%}"
-        rows.append((row.emotion_mean, (row.name, emotion, success, failure, SAGE_PERSONAS, SAGE_USER, SAGE_SOURCE)))
+        rows.append((row.emotion_mean, (row.name, emotion, success, failure, SAGE_PERSONAS, "–", "–", SAGE_USER, SAGE_SOURCE)))
     rows.sort(key=lambda row: -row[0])
-    header = ("policy", "final emotion [95% CI]", "success [95% CI]", "failure [95% CI]", "dialogues", "user", "source")
+    header = (
+        "policy",
+        "final emotion [95% CI]",
+        "success [95% CI]",
+        "failure [95% CI]",
+        "dialogues",
+        "personas",
+        "intervals over",
+        "user",
+        "source",
+    )
     users = {row.user for row in standings} | ({SAGE_USER} if published else set())
     notes = ["", "Scores of different users are not comparable: compare rows of the same user only."] if len(users) > 1 else []
+    if len({tuple(row.splits) for row in standings}) > 1:
+        notes += ["", "The rows are of different sets of personas: compare rows of the same set only."]
+    notes += [part for row in standings if (warning := splits.mixture(row.splits)) for part in ("", f"{row.source}: {warning}")]
     return "\n".join([plain_table(header, (cells for _, cells in rows)), *notes])
 
 
@@ -72,11 +90,11 @@ def _share(rate: Estimated) -> str:
     return f"{rate.value:.0%} [{rate.ci95.low:.0%}, {rate.ci95.high:.0%}]"
 
 
-def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int) -> str:
+def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int, units: Units) -> str:
     """A table of both sides' means and the paired differences b - a, with 95% intervals."""
-    result = paired(a, b, samples, seed)
+    result = paired(a, b, samples, seed, units)
     lines = [
-        f"{result.personas} personas on both sides; b - a, 95% interval",
+        f"{result.personas} personas on both sides ({splits.said(result.splits)}); b - a, 95% interval over {result.units} {result.unit}s",
         "",
         plain_table(
             ("", "a", "b", "b - a", "p (Holm)", "detectable"),
@@ -108,7 +126,7 @@ def _score_text(metrics: dict[str, Any]) -> str:
         f"failure        {metrics['failure_rate']:.0%}  [{_percents(metrics['failure_ci95'])}]",
         f"turns          {metrics['turns_mean']:.1f}"
         + ("  [{:.1f}, {:.1f}]".format(*intervals.from_json(ends)) if (ends := metrics["turns_ci95"]) else ""),
-        f"personas       {', '.join(f'{count} {split}' for split, count in metrics['persona_splits'].items())}",
+        f"personas       {splits.said(metrics['persona_splits'])}; intervals over {metrics['interval_units']} {metrics['interval_unit']}s",
         f"dialogues      {metrics['n']}" + (f", of which {metrics['failed_dialogues']} failed" if metrics["failed_dialogues"] else ""),
     ]
     if pair := metrics.get("paired_to_base"):
@@ -117,7 +135,7 @@ def _score_text(metrics: dict[str, Any]) -> str:
         lines.append(f"detectable     {_size(pair['detectable'])} to base, with 80% power")
     elif (smallest := metrics["detectable"]) is not None:
         lines.append(f"detectable     {smallest:.1f} at most, to another policy on the same personas, with 80% power")
-    return "\n".join(lines)
+    return "\n".join([*lines, *([warning] if (warning := splits.mixture(metrics["persona_splits"])) else [])])
 
 
 def _difference(row: PairedRow) -> str:

@@ -38,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings.evaluation.bootstrap_samples,
         settings.seed,
         classes=_classes(args.personas),
+        scenarios=_scenarios(args.personas),
         settings_digest=digest_of({"seed": settings.seed, **settings.model_dump(mode="json", include={"simulator", "evaluation"})}),
     )
     drawn = portrait(dialogues, settings.evaluation.bootstrap_samples, settings.seed)
@@ -58,6 +59,12 @@ def _classes(path: Path) -> dict[str, str]:
     if lacking:
         raise BadFile(f"{path}:{', '.join(lacking)}: a persona needs persona_id and persona_class")
     return classes
+
+
+def _scenarios(path: Path) -> dict[str, str]:
+    """The scenario of each persona that has one; imported personas have none."""
+    stories = ((str(row["persona_id"]), row.get("story")) for _, row in read_jsonl(path))
+    return {persona: str(story["scenario_id"]) for persona, story in stories if isinstance(story, dict) and "scenario_id" in story}
 
 
 if __name__ == "__main__":

@@ -13,15 +13,16 @@ The card of a registered policy: where it comes from, how it was measured, what 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rlver.components.ability.kept import AllowedLoss, ability_kept, all_kept
 from rlver.components.ability.noninferiority import LossOutcome, NotComparable
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
-from rlver.components.scoring import intervals
+from rlver.components.scoring import intervals, splits
 from rlver.components.scoring.leaderboard import compare
+from rlver.components.scoring.units import SCENARIO, Units
 
 CLEAN = "clean"
 
@@ -48,11 +49,12 @@ class Condition:
 
 @dataclass(frozen=True)
 class GateRules:
-    """What the gate is told: how much may be lost, and how intervals are drawn."""
+    """What the gate is told: how much may be lost, and how intervals are drawn and over what."""
 
     allowed: AllowedLoss
     bootstrap_samples: int
     seed: int
+    units: Units = field(default_factory=Units)
 
 
 def conditions(
@@ -77,12 +79,15 @@ def table(found: Sequence[Condition]) -> str:
 def _gain(candidate: PromotionEvidence, champion: PromotionEvidence, rules: GateRules) -> Condition:
     name = f"gain over {champion.name}"
     try:
-        compared = compare(champion.dialogues, candidate.dialogues, rules.bootstrap_samples, rules.seed)
+        compared = compare(champion.dialogues, candidate.dialogues, rules.bootstrap_samples, rules.seed, rules.units)
     except ValueError as error:
         return Condition(name, False, str(error))
     row = next(row for row in compared.rows if row.quantity == "emotion_mean")
     low, high = row.difference.ci95
-    finding = f"{row.a:.1f} → {row.b:.1f}, paired {row.difference.value:+.1f} [{low:+.1f}, {high:+.1f}] over {compared.personas} personas"
+    over = f"{compared.personas} personas ({splits.said(compared.splits)})"
+    if compared.unit == SCENARIO:
+        over += f" of {compared.units} scenarios"
+    finding = f"{row.a:.1f} → {row.b:.1f}, paired {row.difference.value:+.1f} [{low:+.1f}, {high:+.1f}] over {over}"
     return Condition(name, low > 0, finding)
 
 
@@ -194,6 +199,12 @@ def measured(sentient: Mapping[str, Any]) -> list[str]:
         f"- success {sentient['success_rate']:.0%} {_ends(sentient['success_ci95'], '.0%')}, "
         f"failure {sentient['failure_rate']:.0%} {_ends(sentient['failure_ci95'], '.0%')}",
     ]
+    if sets := sentient.get("persona_splits"):
+        rows.append(f"- personas: {splits.said(sets)}")
+    if unit := sentient.get("interval_unit"):
+        rows.append(f"- intervals over {sentient['interval_units']} {unit}s")
+    if warning := splits.mixture(sets or {}):
+        rows.append(f"- {warning}")
     if paired:
         rows.append(f"- to the base, paired: {paired['difference']:+.1f} {_ends(paired['ci95'], '+.1f')}, {paired['personas']} personas")
     return rows

@@ -20,11 +20,13 @@ from rlver.components.ability.kept import AllowedLoss
 from rlver.components.ability.noninferiority import read_general
 from rlver.components.domain.files import read_json
 from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.scoring.units import Units
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime import environment
+from rlver.tasks.runtime.scenarios import known_personas, scenarios_of
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.promotion import Condition, Facts, GateRules, PromotionEvidence, model_card
 from rlver.tasks.tracking.store import make_database, readable
@@ -182,13 +184,15 @@ class Candidate:
     facts: Facts
     settings: Settings
     tags: Mapping[str, str]
+    scenarios: Mapping[str, str]  # by persona
 
     def card(self, found: Sequence[Condition]) -> str:
         return model_card(self.facts, found)
 
     def gate_rules(self) -> GateRules:
         asked = self.settings.promotion
-        return GateRules(AllowedLoss(asked.skill_kept, asked.margins), self.settings.evaluation.bootstrap_samples, self.settings.seed)
+        allowed, drawn = AllowedLoss(asked.skill_kept, asked.margins), self.settings.evaluation
+        return GateRules(allowed, drawn.bootstrap_samples, self.settings.seed, Units(self.scenarios))
 
 
 def candidate(root: Path, variant: str) -> Candidate:
@@ -222,6 +226,7 @@ def candidate(root: Path, variant: str) -> Candidate:
         facts=facts,
         settings=settings,
         tags=tags,
+        scenarios=scenarios_of(known_personas(None, root)),
     )
 
 

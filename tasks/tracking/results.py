@@ -8,7 +8,7 @@ from typing import Any
 
 from rlver.components.domain.files import read_json, write_json
 from rlver.components.report.tables import plain_table
-from rlver.components.scoring import intervals
+from rlver.components.scoring import intervals, splits
 
 REPORTS = {
     "report": Path("reports/index.html"),
@@ -26,7 +26,7 @@ def table(root: Path) -> str | None:
     rows.sort(key=lambda row: row[0] != "base")
     if not rows:
         return None
-    header = ("variant", "final emotion (95% CI)", "to base (95% CI)", "success", "failure", "dialogues")
+    header = ("variant", "final emotion (95% CI)", "to base (95% CI)", "success", "failure", "dialogues", "personas")
     return plain_table(header, ((name, *_cells(values)) for name, values in rows))
 
 
@@ -55,7 +55,12 @@ def _cells(values: Mapping[str, Any]) -> tuple[str, ...]:
         _number(values.get("success_rate"), ".0%"),
         _number(values.get("failure_rate"), ".0%"),
         _number(values.get("n"), ".0f"),
+        _sets(values.get("persona_splits")),
     )
+
+
+def _sets(value: Any) -> str:
+    return splits.said(value) if isinstance(value, dict) else "–"
 
 
 def _number(value: Any, form: str = ".1f") -> str:

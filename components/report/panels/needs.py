@@ -28,7 +28,7 @@ class _Quantity(NamedTuple):
 
 
 _EMOTION = _Quantity("emotion_mean", "emotion_ci95", NUMBER, 100.0, "Mean final emotion")
-_RIGHT_ACT = _Quantity("right_act_rate", None, PERCENT, 1.0, "Right act after a hint")
+_RIGHT_ACT = _Quantity("right_act_by_turn", "right_act_by_turn_ci95", PERCENT, 1.0, "Right act after a hint, by turn")
 
 
 def maps(material: Material) -> list[_Map]:

@@ -9,6 +9,7 @@ from rlver.components.report.material import Material, Variant
 from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.tables import COUNT, NUMBER, PERCENT, SIGNED, Cell, Column, Table, ends
 from rlver.components.report.wording import ROWS, SOURCE
+from rlver.components.scoring import splits
 
 _COLUMNS = (
     Column("policy", "Policy"),
@@ -16,10 +17,11 @@ _COLUMNS = (
     Column("difference", "Difference to base", SIGNED, "difference_ci95"),
     Column("success_rate", "Success", PERCENT, "success_ci95"),
     Column("failure_rate", "Failure", PERCENT, "failure_ci95"),
-    Column("right_act_rate", "Right act", PERCENT, "right_act_ci95"),
+    Column("right_act_by_turn", "Right act by turn", PERCENT, "right_act_by_turn_ci95"),
     Column("turns_mean", "Turns", NUMBER, "turns_ci95"),
     Column("reply_tokens_mean", "Reply tokens", NUMBER, "reply_tokens_ci95"),
     Column("think_tokens_mean", "Think tokens", NUMBER, "think_tokens_ci95"),
+    Column("personas", "Personas"),
     Column("n", "Dialogues", COUNT),
     Column("failed", "Unscorable", COUNT),
 )
@@ -54,8 +56,9 @@ def _row(variant: Variant) -> tuple[Cell, ...]:
         Cell(paired.get("difference"), ends(paired.get("ci95"))),
         Cell(metrics.get("success_rate"), ends(metrics.get("success_ci95"))),
         Cell(metrics.get("failure_rate"), ends(metrics.get("failure_ci95"))),
-        Cell(metrics.get("right_act_rate"), ends(metrics.get("right_act_ci95"))),
+        Cell(metrics.get("right_act_by_turn"), ends(metrics.get("right_act_by_turn_ci95"))),
         *(Cell(metrics.get(f"{name}_mean"), ends(metrics.get(f"{name}_ci95"))) for name in ("turns", "reply_tokens", "think_tokens")),
+        Cell(splits.said(splits.persona_splits(variant.dialogues))),
         Cell(len(variant.dialogues)),
         Cell(failed or None),
     )
@@ -71,6 +74,8 @@ def values(material: Material, run: ReportRun) -> Mapping[str, Any]:
         "published": None if run.is_bare else published_table(),
         "unscored": [variant.name for variant in material.variants if variant.sentient is None],
         "is_bare": run.is_bare,
+        "units": sorted({str(v.sentient["interval_unit"]) for v in material.variants if v.sentient and "interval_unit" in v.sentient}),
+        "mixtures": [f"{v.name}: {warning}" for v in material.variants if (warning := splits.mixture(splits.persona_splits(v.dialogues)))],
         "users": [f"{tag.kind}, {tag.difficulty}, version {tag.version}" for tag in material.simulators],
     }
 

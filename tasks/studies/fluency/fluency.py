@@ -15,7 +15,8 @@ import torch
 
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.chat import ChatFormat
-from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, paired_mean, pooled_differences
+from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, paired_mean
+from rlver.components.scoring.turns import pooled_differences
 
 _BITS, _CHANGES = Interval(0.0, math.inf), Interval(-math.inf, math.inf)
 

@@ -5,6 +5,7 @@ import pytest
 from rlver.components.domain.transcript import Evidence, SimulatorTag
 from rlver.components.scoring.leaderboard import compare
 from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.scoring.units import Units
 
 RIGHT = (Evidence(step="target", what="serves_need"),)
 
@@ -35,17 +36,30 @@ def test_right_acts_are_compared_where_cues_are_known(dialogue):
     a = [dialogue("p", [0, 0], cues=[True, False])]
     b = [dialogue("p", [0, 0], cues=[True, False], evidence=[RIGHT, ()])]
     rows = {row.quantity: row for row in compare(a, b, 200, 7).rows}
-    assert (rows["right_act_rate"].a, rows["right_act_rate"].b) == (0, 0.5)
+    assert (rows["right_act_by_turn"].a, rows["right_act_by_turn"].b) == (0, 0.5)
 
 
-def test_the_right_act_rate_of_a_comparison_is_that_of_the_metrics(dialogue):
-    """1 of 1 turn and 0 of 3: a quarter of the turns, and not half of the dialogues."""
+def test_right_acts_are_compared_at_the_turn_numbers_that_both_reached(dialogue):
+    """1 of 1 turn and 0 of 3. Alone: half, none and none, so a sixth; beside a policy whose dialogues end at once: half."""
     short = dialogue("p", [10], start=90, cues=[True], evidence=[RIGHT])
     long = dialogue("q", [0, 0, 0], cues=[True, False, False])
-    base = [dialogue(name, [0], cues=[True]) for name in "pq"]
-    rows = {row.quantity: row for row in compare(base, [short, long], 200, 7).rows}
-    assert rows["right_act_rate"].b == sentient_metrics([short, long], None, 200, 7)["right_act_rate"] == 0.25
-    assert rows["right_act_rate"].difference.value == pytest.approx(0.25)
+    at_once = [dialogue(name, [0], cues=[True]) for name in "pq"]
+    for base, rate in (([long.model_copy(update={"persona_id": name}) for name in "pq"], 1 / 6), (at_once, 1 / 2)):
+        row = {row.quantity: row for row in compare(base, [short, long], 200, 7).rows}["right_act_by_turn"]
+        assert (row.a, row.b) == (0, pytest.approx(rate)) and row.difference.value == pytest.approx(rate)
+    assert sentient_metrics([short, long], None, 200, 7)["right_act_by_turn"] == pytest.approx(1 / 6, abs=1e-6)
+
+
+def test_a_comparison_is_over_scenarios_where_they_are_known(dialogue):
+    """Two stories with two personas each: gains of 20 and 40, so the mean of 30 has an error of 10 and one degree of freedom."""
+    before = [dialogue(name, [0] * 10) for name in "abcd"]
+    after = [dialogue(name, [gain] * 10) for name, gain in zip("abcd", (2, 2, 4, 4), strict=True)]
+    units = Units({"a": "s", "b": "s", "c": "t", "d": "t"})
+    found, alone = compare(before, after, 200, 7, units), compare(before, after, 200, 7)
+    assert (found.unit, found.units, found.personas, alone.unit, alone.units) == ("scenario", 2, 4, "persona", 4)
+    assert found.rows[0].difference.ci95 == pytest.approx((30 - 12.706 * 10, 100), abs=0.01) and alone.rows[0].difference.ci95.low > 0
+    assert found.rows[0].p_holm is not None and alone.rows[0].p_holm is not None and found.rows[0].p_holm > alone.rows[0].p_holm
+    assert found.splits == {"imported": 4}
 
 
 def test_what_cannot_be_compared_is_refused(dialogue):

@@ -13,7 +13,7 @@ NAMES = {
     "n", "emotion_mean", "emotion_ci95", "success_rate", "success_ci95", "failure_rate", "failure_ci95", "turns_mean", "failed_dialogues",
     "unscorable_share", "by_need", "by_class", "paired_to_base", "settings_digest", "reply_tokens_mean", "think_tokens_mean",
     "stop_reasons", "right_act_rate", "right_act_ci95", "right_act_rate_by_need", "turns_ci95", "reply_tokens_ci95", "think_tokens_ci95",
-    "detectable", "course", "persona_splits",
+    "detectable", "course", "persona_splits", "interval_unit", "interval_units", "right_act_by_turn", "right_act_by_turn_ci95",
 }  # fmt: skip
 
 
@@ -100,6 +100,16 @@ def test_pairing_needs_a_shared_persona_and_one_simulator(dialogue):
     other = dialogue("a", [0] * 10).model_copy(update={"simulator": harder})
     with pytest.raises(ValueError, match="scripted/challenging/1, scripted/vanilla/1"):
         sentient_metrics([dialogue("a", [0] * 10)], [other], 200, 7)
+
+
+def test_intervals_are_over_scenarios_where_they_are_known(four):
+    """Finals 100 and 50 in one story, 40 and 0 in the other: means 75 and 20, so an error of 27.5 with one degree of freedom."""
+    stories = {"a": "s", "b": "s", "c": "t", "d": "t"}
+    told, alone = sentient_metrics(four, four, 200, 7, scenarios=stories), sentient_metrics(four, four, 200, 7)
+    assert (told["interval_unit"], told["interval_units"], alone["interval_unit"], alone["interval_units"]) == ("scenario", 2, "persona", 4)
+    assert told["emotion_mean"] == alone["emotion_mean"] and told["emotion_ci95"] == {"lo": 0, "hi": 100}
+    assert alone["emotion_ci95"]["hi"] < 120 and told["detectable"] > alone["detectable"]
+    assert told["paired_to_base"]["personas"] == 4
 
 
 def test_the_order_of_the_dialogues_does_not_matter(four):

@@ -42,6 +42,24 @@ def test_few_equal_values_still_have_an_interval():
     assert high == pytest.approx(7 + 0.5615 * 7, abs=1e-3), "without an end of the range the value's own size"
 
 
+def test_many_equal_values_are_no_certainty_either():
+    """Wilson's upper end for 0 of 30 is z² / (30 + z²) = .1135: more than one in nine may end elsewhere, at the worst at 0."""
+    low, high = statistics.cluster_bootstrap({str(number): [100.0] for number in range(30)}, 200, 1, Interval(0.0, 100.0)).ci95
+    assert (low, high) == (pytest.approx(100 - 11.35, abs=0.01), 100)
+
+
+def test_equal_differences_are_above_zero_from_where_the_sign_test_says_so():
+    """p is 2 x 0.5^5 = .0625 of five and .031 of six; of six equal gains of 4, Wilson's end for 0 of 6 = .3903 may be none or twice as much."""
+    five, six = ({str(number): 4.0 for number in range(count)} for count in (5, 6))
+    assert statistics.p_differs(statistics.paired_scores(list(five.values()))) == pytest.approx(0.0625)
+    assert statistics.paired_mean(five, 200, 1, Interval(-100.0, 100.0)).ci95.low < 0
+    assert statistics.p_differs(statistics.paired_scores(list(six.values()))) == pytest.approx(0.03125)
+    low, high = statistics.paired_mean(six, 200, 1, Interval(-100.0, 100.0)).ci95
+    assert (low, high) == pytest.approx((4 - 4 * 0.3903, 4 + 4 * 0.3903), abs=1e-3)
+    flat = statistics.paired_mean(dict.fromkeys(six, 0.0), 200, 1, Interval(-1.0, 1.0)).ci95
+    assert flat == pytest.approx((-0.0039, 0.0039), abs=1e-5), "a hundredth of the range"
+
+
 def test_a_skewed_sample_has_a_wider_interval_than_student_s():
     # 6 of 60 are 100, the others 5: mean 14.5, standard error 28.7 / sqrt 60 = 3.71, and t of 59 degrees is 2.00
     values = {str(number): [100.0 if number % 10 == 0 else 5.0] for number in range(60)}

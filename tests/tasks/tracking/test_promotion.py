@@ -6,10 +6,12 @@ import dataclasses
 from typing import Any
 
 import pytest
-from evidence import ALARMED, evidence, general
+from evidence import ALARMED, dialogues, evidence, general
 
 from rlver.components.ability.kept import AllowedLoss
-from rlver.tasks.tracking.promotion import GateRules, PromotionEvidence, conditions, table
+from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.scoring.units import Units
+from rlver.tasks.tracking.promotion import GateRules, PromotionEvidence, conditions, measured, table
 
 BETTER, SAME = [5, 6, 7, 8] * 10, [1, 2, 3, 4] * 10
 RULES = GateRules(AllowedLoss(skill_kept=0.6, margins={"bits_per_byte": 0.05, "error": 0.1}), bootstrap_samples=500, seed=7)
@@ -104,5 +106,23 @@ def test_other_users_or_other_personas_are_no_comparison():
 
 def test_the_table_shows_every_condition_and_what_was_found():
     text = table(conditions(evidence("new", BETTER, audit=ALARMED), evidence("old", SAME), evidence("base", SAME), RULES))
-    assert "| gain over old | met | 42.5 → 46.5, paired +4.0 [+4.0, +4.0] over 40 personas |" in text
+    assert "| gain over old | met | 42.5 → 46.5, paired +4.0 [+3.6, +4.4] over 40 personas (40 imported) |" in text
     assert "| hacking audit | **not met** | alarm; alarm: stock phrases; unknown: reward_overoptimization |" in text
+
+
+def test_the_gain_is_over_scenarios_where_they_are_known():
+    """A gain of 10 for the twenty personas of two stories and of -1 for the others': sure over personas, and nothing over four stories."""
+    stories = {f"p{number}": f"s{number % 4}" for number in range(40)}
+    gains = [10 if number % 4 < 2 else -1 for number in range(40)]
+    rules = dataclasses.replace(RULES, units=Units(stories))
+    for told, is_met in ((RULES, True), (rules, False)):
+        gain = conditions(evidence("new", gains), evidence("old", [0] * 40), evidence("base", [0] * 40), told)[0]
+        assert gain.met is is_met, gain
+    assert "over 40 personas (40 imported) of 4 scenarios" in gain.finding
+
+
+def test_a_card_names_the_set_of_the_personas_and_what_intervals_are_over():
+    metrics = sentient_metrics(dialogues("new", [1, 2, 3]), None, 100, 7)
+    assert "- personas: 3 imported" in measured(metrics) and "- intervals over 3 personas" in measured(metrics)
+    mixed = "\n".join(measured({**metrics, "persona_splits": {"test": 2, "train": 1}}))
+    assert "Personas of several sets (2 test, 1 train) are in one score" in mixed

@@ -21,19 +21,29 @@ def scored(root: Path, variant: str, **values: Any) -> None:
 def test_the_base_comes_first_and_differences_have_signs(tmp_path: Path) -> None:
     assert results.table(tmp_path) is None
     pair = {"difference": 65.9, "ci95": [60.0, 71.25]}
-    scored(tmp_path, "a", n=100, emotion_mean=79.2, emotion_ci95=[75, 83], success_rate=0.4, failure_rate=0.04, paired_to_base=pair)
+    scored(
+        tmp_path,
+        "a",
+        n=100,
+        emotion_mean=79.2,
+        emotion_ci95=[75, 83],
+        success_rate=0.4,
+        failure_rate=0.04,
+        paired_to_base=pair,
+        persona_splits={"train": 32, "test": 100},
+    )
     scored(tmp_path, "base", n=100, emotion_mean=13.3, emotion_ci95=[11, 15.6], success_rate=0.02, failure_rate=0.76, paired_to_base=None)
     assert (results.table(tmp_path) or "").splitlines() == [
-        "| variant | final emotion (95% CI) | to base (95% CI) | success | failure | dialogues |",
-        "|---|---|---|---|---|---|",
-        "| base | 13.3 [11.0, 15.6] |  | 2% | 76% | 100 |",
-        "| a | 79.2 [75.0, 83.0] | +65.9 [+60.0, +71.2] | 40% | 4% | 100 |",
+        "| variant | final emotion (95% CI) | to base (95% CI) | success | failure | dialogues | personas |",
+        "|---|---|---|---|---|---|---|",
+        "| base | 13.3 [11.0, 15.6] |  | 2% | 76% | 100 | – |",
+        "| a | 79.2 [75.0, 83.0] | +65.9 [+60.0, +71.2] | 40% | 4% | 100 | 32 train, 100 test |",
     ]
 
 
 def test_what_was_not_measured_is_a_dash_and_a_report_that_was_not_made_is_left_out(tmp_path: Path) -> None:
     scored(tmp_path, "base", n=1)
-    assert "| base | – |  | – | – | 1 |" in (results.table(tmp_path) or "")
+    assert "| base | – |  | – | – | 1 | – |" in (results.table(tmp_path) or "")
     assert results.reports(tmp_path) == {}
 
 

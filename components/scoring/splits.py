@@ -1,0 +1,30 @@
+"""Of which set the personas are that a score is of. The set is part of every id: en-test-0001-…; imported personas name none."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from rlver.components.domain.transcript import Dialogue
+
+IMPORTED = "imported"
+_SPLIT = re.compile(r"-(train|test|sealed)-\d{4}-")
+
+
+def persona_splits(dialogues: Iterable[Dialogue]) -> dict[str, int]:
+    """Personas by set; `imported` are those whose id names none."""
+    ids = {one.persona_id for one in dialogues}
+    return dict(sorted(Counter(found[1] if (found := _SPLIT.search(one)) else IMPORTED for one in ids).items()))
+
+
+def said(splits: Mapping[str, int]) -> str:
+    """`100 test`; of several sets `32 train, 100 test`, by name."""
+    return ", ".join(f"{count} {split}" for split, count in splits.items())
+
+
+def mixture(splits: Mapping[str, int]) -> str | None:
+    """The warning where personas of several sets are in one score, else None."""
+    if len(splits) < 2:
+        return None
+    return f"Personas of several sets ({said(splits)}) are in one score, which is of none of them: score each set by itself."
