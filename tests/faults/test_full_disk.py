@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from paper_run import write_paper_run
 from ruamel.yaml import YAML
 from small_project import REPOSITORY, make_project, weights
 
@@ -117,8 +118,22 @@ AGAIN = {
     "converse": "converse --variant base --personas test.jsonl --model models/base --out disk/base.jsonl",
     "score": "score --variant base --transcripts transcripts/base.jsonl --base transcripts/base.jsonl --personas test.jsonl --out disk/sentient.json",
     "benchmark": "benchmark --variant base --model models/base --out disk/general.json",
+    "warmup": "warmup --variant v --base models/base --out disk/warm --metrics disk/warm.json",
+    "paper_report": "paper_report --runs paper/runs.yaml --transcripts paper/transcripts --metrics paper/metrics --logs paper/logs --personas test.jsonl --out disk/paper",
     "report": "report --transcripts transcripts --metrics metrics --logs logs --personas test.jsonl --out disk/reports",
 }
+
+
+def make_paper_run(root: Path) -> None:
+    """What the stage paper_report reads, in paper/: a base and what it was trained to."""
+    for name in ("base-think", "ppo-think"):
+        (root / "params" / f"{name}.yaml").write_text("policy: {thinking: true}\n")
+    skills = {"base-think": 0.1, "ppo-think-s7": 0.7}
+    rows = {
+        run.name: {"variant": run.name.removesuffix("-s7"), "seed": 7, "base": run.base, "model": f"models/{run.name}"}
+        for run in write_paper_run(root / "paper", skills, personas=2)
+    }
+    YAML().dump({"trained": {"ppo-think-s7": rows["ppo-think-s7"]}, "compared": rows}, root / "paper" / "runs.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +142,9 @@ def whole(trained: Path) -> Path:
     values = YAML(typ="safe").load((trained / "params.yaml").read_text(encoding="utf-8"))
     values["benchmark"] |= {"tasks": ["rlver_tiny_choice"], "limit": 8}
     values["evaluation"]["bootstrap_samples"] = 100
+    values["warmup"] |= {"rounds": 1, "labelled": False, "batch_tokens": 20_000}
     YAML(typ="safe").dump(values, trained / "params.yaml")
+    make_paper_run(trained)
     places = {"converse": "transcripts", "score": "metrics/base", "benchmark": "metrics/base"}
     for name, stage in AGAIN.items():
         made = f"made/{name}"
@@ -139,8 +156,8 @@ def whole(trained: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [("base", "4k"), ("base", "60k"), ("converse", "4k"), ("converse", "20k"), ("score", "4k"), ("benchmark", "4k"),
-     ("report", "4k"), ("report", "200k"), ("report", "most of it")],
+    [("base", "4k"), ("base", "60k"), ("converse", "4k"), ("converse", "20k"), ("score", "4k"), ("benchmark", "4k"), ("warmup", "4k"), ("warmup", "60k"),
+     ("paper_report", "4k"), ("paper_report", "most of it"), ("report", "4k"), ("report", "200k"), ("report", "most of it")],
 )  # fmt: skip
 def test_every_other_stage_on_a_full_disk_is_one_line_and_right_when_there_is_room(name: str, size: str, whole: Path) -> None:
     stage = f"$python -m rlver.tasks.stages.{AGAIN[name]}"
@@ -159,6 +176,6 @@ def test_every_other_stage_on_a_full_disk_is_one_line_and_right_when_there_is_ro
         for at in (whole / "plain", whole / "made" / name)
     )
     assert found.keys() == expected.keys()
-    if name != "base":  # whose weights differ a little, and whose metrics hold seconds
+    if name not in ("base", "warmup"):  # whose weights differ a little, and whose metrics hold seconds
         same = [file for file, path in found.items() if not DATED.search(path.name)]
         assert [found[file].read_bytes() for file in same] == [expected[file].read_bytes() for file in same]

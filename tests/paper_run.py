@@ -12,7 +12,7 @@ from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.studies.paper.material import USERS, PlannedPolicy, kind_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 SKILLS = {
     "base-think": 0.1, "base-direct": 0.1, "ppo-think-s7": 0.75, "ppo-think-s8": 0.7, "grpo-think-s7": 0.6, "grpo-think-s8": 0.6,
     "ppo-direct-s7": 0.4, "grpo-direct-s7": 0.4, "ppo-think-challenging-s7": 0.5, "ppo-direct-challenging-s7": 0.2,
