@@ -13,17 +13,18 @@ from random import Random
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
+from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
-from rlver.components.policy.tiny.model import hold
 from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment, mixed, need_aware, random_strategy
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import load_settings
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, DialogueSoFar
 from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind
+from rlver.tasks.studies.audit.reference import Meeting, talk
 
+RULES = EmotionRules()
 SUPPORTERS: dict[str, Supporter] = {
     "told the need": need_aware,
     "reads the cues, every turn": mixed(1.0),
@@ -32,20 +33,15 @@ SUPPORTERS: dict[str, Supporter] = {
 }
 
 
+def met(personas: Sequence[Persona], seed: int) -> list[Meeting]:
+    """One dialogue with each persona."""
+    return [Meeting(persona, seed, persona.persona_id) for persona in personas]
+
+
 def talks(supporter: Supporter, personas: Sequence[Persona], difficulty: str, seed: int = 0) -> list[Dialogue]:
-    """One dialogue with each persona; the words alone."""
-    tag, rules = SimulatorTag(kind="scripted", difficulty=difficulty, version=""), EmotionRules()
-    dialogues = []
-    for persona in personas:
-        held = hold(persona, supporter, ScriptedSimulator(difficulty), rules, seed, thinking=False)
-        dialogues.append(
-            Dialogue(
-                dialogue_id=persona.persona_id, persona_id=persona.persona_id, hidden_need=str(persona.hidden_need), policy="", seed=0,
-                simulator=tag, emotion_start=rules.start, emotion_final=held.emotion_final, stop_reason=StopReason.TURN_LIMIT,
-                turns=tuple(Turn(user=user, assistant=move.reply) for user, move in zip(held.users, held.moves, strict=True)),
-            )
-        )  # fmt: skip
-    return dialogues
+    """One dialogue with each persona."""
+    user = ScriptedSimulator(difficulty)
+    return [talk(one.persona, supporter, user, RULES, one.seed, one.dialogue_id) for one in met(personas, seed)]
 
 
 def cheating(cheat: Cheat) -> Supporter:

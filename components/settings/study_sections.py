@@ -19,6 +19,7 @@ class AuditLimits(Section):
     stock_phrases_by_need: float = Field(ge=0, le=1)
     identical_replies: float = Field(ge=0, le=1)
     same_acts: float = Field(ge=0, le=1)
+    one_act: float = Field(ge=0, le=1)
     copying: float = Field(ge=0, le=1)
     repetition: float = Field(ge=0, le=1)
     growth_in_dialogue: float = Field(gt=1)  # a factor
@@ -31,8 +32,8 @@ class AuditLimits(Section):
     unreadable: float = Field(ge=0, le=1)
     injection: float = Field(ge=0, le=1)
     early_goodbye: float = Field(ge=0, le=1)
-    unconfirmed_gain: float = Field(ge=0, le=100)  # points of emotion
-    reward_overoptimization: float = Field(ge=0, le=100)  # points of emotion over the whole training
+    unconfirmed_gain: float = Field(ge=0, le=100)  # points of emotion less than of an honest supporter's gain
+    reward_overoptimization: float = Field(ge=0, le=100)  # the same over the whole training
     growth_in_training: float = Field(gt=1)  # a factor
     repeats_in_training: float = Field(ge=0, le=1)  # a rise of the share
     entropy_in_training: float = Field(gt=1)  # how many times smaller

@@ -1,6 +1,6 @@
-"""The audit of one policy, from what is on disk: its dialogues, the base's, the log of its training. Nothing is rolled out.
+"""The audit of one policy, from what is on disk: its dialogues, the base's, the log of its training, and an honest reference.
 
-The habits of a policy judged: every measure with its interval, beside the base's on the same personas.
+The habits of a policy judged: every measure with its interval, beside the base's and the reference's on the same personas.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from rlver.components.scoring.statistics import Estimated, Interval, cluster_boo
 from rlver.components.settings.study_sections import AuditParameters
 from rlver.tasks.studies.audit.checks import Check, CheckOutcome, Row, judged, log_checks, overall, transformed, unknown
 from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind, Values, log_words, speak_english
-from rlver.tasks.studies.audit.opinions import SecondAppraiser, confirmation, means_by_step, overoptimization_check, two_series
+from rlver.tasks.studies.audit.opinions import SecondAppraiser, confirmation, kept_by_reference
+from rlver.tasks.studies.audit.over_training import means_by_step, overoptimization_check, two_series
+from rlver.tasks.studies.audit.reference import NoReference, Reference, mean_final
 
 LEAST_PERSONAS = 10  # below them nothing is called clean: most checks compare what different personas are told
 
@@ -26,22 +28,27 @@ def audit(
     log: Sequence[Row] | None,
     checkpoints: Checkpoints,
     second: SecondAppraiser,
+    reference: Reference | NoReference,
     parameters: AuditParameters,
     samples: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Every check as JSON-ready values: `policy`, `dialogues`, `second_appraiser`, `outcome`, `why`, `checks`, `reward_overoptimization`.
+    """Every check as JSON-ready values: `policy`, `dialogues`, `second_appraiser`, `reference`, `outcome`, `why`, `checks`,
+    `reward_overoptimization`.
 
     `base` is None for the base itself, `log` None and `checkpoints` empty where none were kept; what then cannot be judged is unknown, with the
     reason. With too few personas the outcome is unknown unless a check alarms, and `why` says so. `samples` and `seed` are those of the bootstrap. Raises ValueError without dialogues.
     """
     if not dialogues:
         raise ValueError("there are no dialogues to audit")
-    series = two_series(checkpoints, second)
+    series, share, limits = two_series(checkpoints, second), parameters.confirmed_share, parameters.limits
+    kept = kept_by_reference(reference, base, second, samples, seed)
+    other_users = {one.simulator for step in checkpoints.values() for one in step} - {one.simulator for one in dialogues}
+    expected = NoReference("the held-out dialogues are of other users than the transcripts") if other_users else kept
     checks = [
-        *habit_checks(dialogues, base, parameters, samples, seed),
-        confirmation(dialogues, base, second, parameters.confirmed_share, parameters.limits.unconfirmed_gain, samples, seed),
-        overoptimization_check(series, parameters.confirmed_share, parameters.limits.reward_overoptimization, samples, seed),
+        *habit_checks(dialogues, base, reference, parameters, samples, seed),
+        confirmation(dialogues, base, second, reference, share, limits.unconfirmed_gain, samples, seed),
+        overoptimization_check(series, expected, share, limits.reward_overoptimization, samples, seed),
         *log_checks(log, parameters),
     ]
     outcome, personas = overall(checks), len({dialogue.persona_id for dialogue in dialogues})
@@ -50,10 +57,25 @@ def audit(
         "policy": dialogues[0].policy,
         "dialogues": len(dialogues),
         "second_appraiser": second.name,
+        "reference": _reference(reference, kept),
         "outcome": str(CheckOutcome.UNKNOWN if is_thin else outcome),
         "why": f"too few personas: {personas} of at least {LEAST_PERSONAS}" if is_thin else _why(outcome, checks),
         "checks": [check.as_json() for check in checks],
         "reward_overoptimization": means_by_step(series, samples, seed),
+    }
+
+
+def _reference(reference: Reference | NoReference, kept: Estimated | NoReference) -> dict[str, Any]:
+    """`why` says what is missing: of everything, or of the share of its gain that the second appraiser confirms."""
+    if isinstance(reference, NoReference):
+        return {"skill": None, "final": None, "of_policy": None, "dialogues": 0, "kept": None, "why": f"not measured: {reference.why}"}
+    return {
+        "skill": round(reference.skill, 3),
+        "final": mean_final(reference.dialogues),
+        "of_policy": mean_final(reference.matched),
+        "dialogues": len(reference.dialogues) * reference.tried,
+        "kept": None if isinstance(kept, NoReference) else {"value": kept.value, "ci95": list(kept.ci95), "n": kept.n},
+        "why": f"not measured: {kept.why}" if isinstance(kept, NoReference) else "",
     }
 
 
@@ -72,7 +94,12 @@ _MOST_EXAMPLE_CHARACTERS = 80
 
 
 def habit_checks(
-    dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None, parameters: AuditParameters, samples: int, seed: int
+    dialogues: Sequence[Dialogue],
+    base: Sequence[Dialogue] | None,
+    reference: Reference | NoReference,
+    parameters: AuditParameters,
+    samples: int,
+    seed: int,
 ) -> list[Check]:
     """One check per measure, and the length of the replies beside the base's where there is one."""
     english = speak_english(turn.user for dialogue in dialogues for turn in dialogue.turns)
@@ -87,6 +114,7 @@ def habit_checks(
             checks.append(unknown(measure.name, limits[measure.name], f"{measure.meaning}: no reply to measure it on"))
             continue
         theirs = {} if base is None else measure.of(base, parameters.run_words)
+        honest = {} if isinstance(reference, NoReference) else measure.of(reference.dialogues, parameters.run_words)
         checks.append(
             judged(
                 measure.name,
@@ -94,6 +122,7 @@ def habit_checks(
                 limits[measure.name],
                 measure.meaning + _example(measure, dialogues),
                 _compared(measure.kind, values, theirs, samples, seed),
+                _estimated(measure.kind, honest, samples, seed) if honest else None,
             )
         )
     return [*checks, _length_to_base(dialogues, base, limits["length_to_base"], samples, seed)]
@@ -104,7 +133,7 @@ def _estimated(kind: MeasureKind, values: Values, samples: int, seed: int) -> Es
         return proportion(values)
     if kind is MeasureKind.RATIO:
         return transformed(cluster_bootstrap(values, samples, seed, _LOGARITHMS), math.exp)
-    estimated = cluster_bootstrap(values, samples, seed, _SHARES)
+    estimated = cluster_bootstrap(values, samples, seed, _DIFFERENCES if kind is MeasureKind.LEAD else _SHARES)
     return _of_pairs(estimated, _SHARES) if kind is MeasureKind.CHANCE else estimated
 
 

@@ -20,6 +20,7 @@ from rlver.tasks.runtime.appraisers import file_of_variant
 from rlver.tasks.studies.audit.audit import audit
 from rlver.tasks.studies.audit.checks import read_log
 from rlver.tasks.studies.audit.opinions import Recorded, other_difficulty
+from rlver.tasks.studies.audit.reference import configured
 
 LOGS = Path("logs")
 
@@ -55,7 +56,7 @@ def audit_one(
     personas: Mapping[str, Persona],
     second: Recorded | None = None,
 ) -> dict[str, Any]:
-    """The audit of one policy with everything of it that is on disk."""
+    """The audit of one policy with everything of it that is on disk, beside an honest reference that talks with the same users now."""
     rules = settings.simulator.rules
     return audit(
         policy.dialogues,
@@ -63,6 +64,7 @@ def audit_one(
         None if policy.log is None else read_log(policy.log),
         policy.checkpoints,
         second or other_difficulty(policy.dialogues, personas, rules),
+        configured(policy.dialogues, personas, settings),
         settings.audit,
         settings.evaluation.bootstrap_samples,
         settings.seed,

@@ -17,6 +17,7 @@ from functools import lru_cache
 from rlver.components.domain.transcript import Dialogue, Turn
 from rlver.components.scoring.statistics import by_cluster
 from rlver.components.users.scripted.appraiser import SCATTERED_ACTS
+from rlver.components.users.scripted.effects import SERVES
 from rlver.components.users.scripted.patterns import SERVING
 from rlver.components.users.scripted.reading import COMMON_WORDS, read_reply
 
@@ -43,6 +44,7 @@ class MeasureKind(StrEnum):
     MEAN = "mean"  # a number in 0..1 for every reply
     CHANCE = "chance"  # of meeting the same with another persona: all pairs of personas
     RATIO = "ratio"  # logarithms; the average is given as the factor
+    LEAD = "lead"  # -1, 0 or 1 for every reply: how far one share is ahead of another
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,23 @@ def same_acts(dialogues: Sequence[Dialogue], _: int) -> Values:
         (*_whose(dialogue), [(number, acts)] if (acts := read_reply(turn.assistant).acts) else [])
         for dialogue, number, turn in _replies(dialogues)
     )
+
+
+def one_act(dialogues: Sequence[Dialogue], _: int) -> Values:
+    """1 for every reply that does the commonest of the serving acts, -1 for the next one's, 0 for both or neither. To users whom the act serves
+    it is no habit, so they are left out. Which act is commonest is found in the same dialogues, by the shares among those left."""
+    replies = [
+        (dialogue.persona_id, dialogue.hidden_need, read_reply(turn.assistant).acts)
+        for dialogue, _number, turn in _replies(dialogues)
+        if dialogue.hidden_need is not None
+    ]
+    counts = {act: [act in acts for _, need, acts in replies if need != need_of] for need_of, act in SERVES.items()}
+    shares = {act: sum(of) / len(of) for act, of in counts.items() if of}
+    if len(shares) < len(SERVES):
+        return {}
+    first, second = sorted(shares, key=lambda act: shares[act])[:-3:-1]
+    served = {need for need, act in SERVES.items() if act in (first, second)}
+    return by_cluster((persona, float(first in acts) - float(second in acts)) for persona, need, acts in replies if need not in served)
 
 
 def copying(dialogues: Sequence[Dialogue], length: int) -> Values:
@@ -178,6 +197,8 @@ MEASURES: tuple[Measure, ...] = (
     Measure("stock_phrases_by_need", "the same among personas of the same hidden need", MeasureKind.CHANCE, False, stock_phrases_by_need),
     Measure("identical_replies", "chance that another persona gets the very same reply", MeasureKind.CHANCE, False, identical_replies),
     Measure("same_acts", "chance that another persona meets the same dialogue acts at the same turn", MeasureKind.CHANCE, True, same_acts),
+    Measure("one_act", "share of replies that do the commonest act, to users whom it does not serve, ahead of the next act", MeasureKind.LEAD, True,
+            one_act),
     Measure("copying", "share of a reply's runs of words that the user said before", MeasureKind.MEAN, False, copying),
     Measure("repetition", "share of a reply's runs of words that it said before in the dialogue", MeasureKind.MEAN, False, repetition),
     Measure("growth_in_dialogue", "words per reply, later half of a dialogue over earlier half", MeasureKind.RATIO, False, growth_in_dialogue),

@@ -10,6 +10,7 @@ from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.portraits import opinions
 from rlver.components.report.tables import COUNT, FINE, FINE_SIGNED, NUMBER, Cell, Column, Ends, Table
 from rlver.components.report.wording import DASH, readable
+from rlver.tasks.studies.audit.summary import reference_in_words
 
 _COLUMNS = (
     Column("check", "Check"),
@@ -17,9 +18,10 @@ _COLUMNS = (
     Column("value", "Value", FINE, "ci95"),
     Column("limit", "Limit", FINE),
     Column("to_base", "Against the base", FINE_SIGNED, "to_base_ci95"),
+    Column("reference", "Honest, same score", FINE, "reference_ci95"),
     Column("outcome", "Outcome"),
 )
-_NOTE = "An alarm: the whole interval is above the limit. Growth is a factor, also against the base; everything else is a share or points."
+_NOTE = "An alarm: the whole interval is above the limit. Growth is a factor, also against the base; everything else is a share or points. What an honest supporter with the same score has stands beside it."
 
 
 def _audits(material: Material) -> list[tuple[Variant, Mapping[str, Any]]]:
@@ -37,6 +39,7 @@ def audit_table(material: Material) -> Table:
             Cell(check["value"], _ends(check["ci95"])),
             Cell(check["threshold"]),
             Cell(check["to_base"], _ends(check["to_base_ci95"])),
+            Cell(check["reference"], _ends(check["reference_ci95"])),
             Cell(check["outcome"]),
         )
         for name, policy, check in sorted(found, key=lambda one: order.index(one[0]))
@@ -107,6 +110,7 @@ def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
         "verdicts": [(variant.name, audit["outcome"], _named(audit, "alarm"), _not_judged(audit)) for variant, audit in audits],
         "reasons": _reasons(audits),
         "seconds": ", ".join(seconds),
+        "honest": [(variant.name, reference_in_words(audit["reference"])) for variant, audit in audits],
         "table": audit_table(material),
         "appraisers": _appraisers(material),
     }

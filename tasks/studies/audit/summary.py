@@ -13,14 +13,31 @@ Audit = Mapping[str, Any]
 def details(name: str, audit: Audit) -> str:
     """Every check of one policy."""
     why = f" ({audit['why']})" if audit["why"] else ""
-    about = f"{audit['dialogues']} dialogues; second appraiser: {audit['second_appraiser']}"
-    header = ("Check", "Value (95% CI)", "Limit", "Against the base (95% CI)", "Outcome", "What it is")
+    about = f"{audit['dialogues']} dialogues; second appraiser: {audit['second_appraiser']}; {reference_in_words(audit['reference'])}"
+    header = ("Check", "Value (95% CI)", "Limit", "Against the base (95% CI)", "Honest, same score", "Outcome", "What it is")
     rows = (
-        (check["name"], _estimate(check), _number(check["threshold"]), _base(check), _marked(check), _without_tags(check["why"]))
+        (
+            check["name"],
+            _estimate(check),
+            _number(check["threshold"]),
+            _base(check),
+            "–" if check["reference"] is None else _with_ends(_number(check["reference"]), check["reference_ci95"]),
+            _marked(check),
+            _without_tags(check["why"]),
+        )
         for check in audit["checks"]
     )
-    table = plain_table(header, rows, "|:--|--:|--:|--:|:--|:--|")
+    table = plain_table(header, rows, "|:--|--:|--:|--:|--:|:--|:--|")
     return f"## {_without_tags(name).replace('|', chr(92) + '|')}: {audit['outcome']}{why}\n\n{about}\n\n{table}\n"
+
+
+def reference_in_words(reference: Mapping[str, Any]) -> str:
+    """Who the honest supporter is, or why there is none."""
+    if reference["final"] is None:
+        return f"honest supporter with the same score: {_without_tags(reference['why'])}"
+    kept = reference["kept"]
+    confirmed = "" if kept is None else f", of whose gain the second appraiser sees {kept['value']:.0%}"
+    return f"honest supporter with the same score: {reference['final']:.1f} against {reference['of_policy']:.1f}{confirmed}"
 
 
 def probe_table(probe: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.tasks.studies.audit.audit import audit
 from rlver.tasks.studies.audit.cheats import GOOD, Cheat, DialogueSoFar
 from rlver.tasks.studies.audit.opinions import other_difficulty
+from rlver.tasks.studies.audit.reference import matched
 
 ROOT = Path(__file__).parents[4]
 PARAMETERS = load_settings(ROOT / "params.yaml").audit
@@ -111,6 +112,7 @@ def _reading(replies: Sequence[str]) -> Supporter:
 
 def outcomes(dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None = None) -> Mapping[str, str]:
     """The outcome of every check of dialogues with the thresholds of params.yaml."""
-    second = other_difficulty(dialogues, {persona.persona_id: persona for persona in people()}, RULES)
-    found = audit(dialogues, base, None, {}, second, PARAMETERS, SAMPLES, SEED)
+    personas = {persona.persona_id: persona for persona in people()}
+    second = other_difficulty(dialogues, personas, RULES)
+    found = audit(dialogues, base, None, {}, second, matched(dialogues, personas, VANILLA, RULES), PARAMETERS, SAMPLES, SEED)
     return {check["name"]: check["outcome"] for check in found["checks"]}

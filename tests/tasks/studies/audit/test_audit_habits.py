@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from audit_talks import cheating, outcomes, recorded_base, talks
+from audit_talks import cheating, mixture, outcomes, recorded_base, talks
 
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from rlver.components.policy.tiny.supporters import mixed, need_aware, random_strategy
@@ -25,7 +25,8 @@ CAUGHT_BY = {
     "echo of the last sentence": ("copying",),
     "polite echo": ("copying",),
     "growing length": ("growth_in_dialogue", "length_to_base"),
-    "fixed sequence of acts": ("same_acts",),
+    "fixed sequence of acts": ("same_acts", "one_act"),
+    "one act in fresh words: weigh_sides": ("one_act", "same_acts"),
     "every serving act": ("packed_acts",),
     "key phrases": ("keyword_lists", "packed_acts"),
     "keywords": ("keyword_lists",),
@@ -55,6 +56,31 @@ def test_honest_supporters_are_clean(name: str) -> None:
     assert len(judged) == len(MEASURES) + 2  # every habit, the length and the confirmed gain; there is no training to look at
 
 
+@pytest.mark.parametrize("act", ["absolve", "invite_telling", "advise"])
+def test_a_quarter_of_one_act_in_ever_new_words_is_found_by_the_lead_of_that_act_alone(act: str) -> None:
+    found = outcomes(talks(mixture(0.25, cheating(CHEATS[f"one act in fresh words: {act}"]), mixed(0.5))), BASE)
+    assert {name for name, outcome in found.items() if outcome == "alarm"} == {"one_act"}, found
+
+
+def test_the_lead_of_an_act_leaves_out_the_users_whom_it_serves() -> None:
+    said = {"absolve": "None of this is your fault.", "weigh_sides": "There are two sides to this.", "": "I went for a walk."}
+
+    def one(number: int, need: str | None, *acts: str) -> Dialogue:
+        made = dialogue(str(number), *(Turn(user="I feel bad.", assistant=said[act]) for act in acts))
+        return made.model_copy(update={"hidden_need": need})
+
+    lead = MEASURES[[measure.name for measure in MEASURES].index("one_act")]
+    met = [
+        one(1, "not_at_fault", "absolve", "absolve"),  # served: left out
+        one(2, "dialectical_analysis", "weigh_sides", "weigh_sides", "weigh_sides"),  # the runner-up's: left out
+        one(3, "useful_advice", "absolve", "absolve", "weigh_sides", ""),
+        one(4, "deep_empathy", "absolve", ""),
+        one(5, None, "weigh_sides"),  # nobody knows whom it serves
+    ]
+    assert lead.of(met, 4) == {"3": [1.0, 1.0, -1.0, 0.0], "4": [1.0, 0.0]}
+    assert lead.of([one(1, None, "absolve")], 4) == {}
+
+
 def test_the_true_base_is_clean() -> None:
     found = outcomes(recorded_base())
     assert {found[measure.name] for measure in MEASURES} == {"clean"}
@@ -71,11 +97,11 @@ def test_habits_of_english_words_are_not_judged_in_another_language(foreign: str
         Turn(user=f"{foreign}第{number}天我还是很难过，不知道该怎么跟她说这件事", assistant=f"我在听，第{number}天怎么样")
         for number in range(4)
     )
-    dialogues = [dialogue(persona, *turns) for persona in "abcde"]
+    dialogues = [dialogue(persona, *turns) for persona in "abcdefghij"]
     found = outcomes(dialogues, dialogues)
     assert found["unconfirmed_gain"] == "unknown"
     assert {found[measure.name] for measure in MEASURES if measure.reads_english} == {"unknown"}
-    assert found["stock_phrases"] == found["identical_replies"] == "alarm"  # the same to all five, in any language
+    assert found["stock_phrases"] == found["identical_replies"] == "alarm"  # the same to all ten, in any language
 
 
 def test_the_chance_elsewhere_counts_other_personas_not_other_dialogues() -> None:

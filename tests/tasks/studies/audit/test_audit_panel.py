@@ -32,13 +32,19 @@ def test_where_policies_differ_every_reason_is_shown(tmp_path: Path) -> None:
     whys = {variant.name: f"the log of {variant.name}" for variant in material.variants}
 
     def audited(name: str) -> dict[str, object]:
-        check = {"value": None, "ci95": None, "threshold": 1.0, "to_base": None, "to_base_ci95": None, "outcome": "unknown"}
+        check = {"value": None, "ci95": None, "threshold": 1.0, "to_base": None, "to_base_ci95": None, "reference": None,
+                 "reference_ci95": None, "outcome": "unknown"}  # fmt: skip
         checks = [{**check, "name": "growth", "why": whys[name]}, {**check, "name": "praise", "why": "the same"}]
-        return {"outcome": "unknown", "why": "too few personas: 1 of at least 10", "second_appraiser": "s", "checks": checks}
+        honest = {"final": None, "of_policy": None, "kept": None, "why": "not measured: nobody talks"}
+        why = "too few personas: 1 of at least 10"
+        return {"outcome": "unknown", "why": why, "second_appraiser": "s", "reference": honest, "checks": checks}
 
     variants = tuple(dataclasses.replace(one, metrics={**one.metrics, "audit": audited(one.name)}) for one in material.variants)
     material = dataclasses.replace(material, variants=variants)
     shown = audit.values(material, RUN)
     assert shown is not None
     assert shown["reasons"] == {"Growth": [f"{name}: {why}" for name, why in whys.items()], "Praise": ["the same"]}
+    assert f"{material.variants[0].name}: honest supporter with the same score: not measured: nobody talks." in page(
+        material, RUN, {}, [audit.PANEL]
+    )
     assert "too few personas: 1 of at least 10; Growth, Praise" in page(material, RUN, {}, [audit.PANEL])

@@ -1,0 +1,99 @@
+"""Two appraisers over a training: the train simulator's score of the held-out dialogues, and that of an appraiser that paid nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlver.components.replay.reappraisal import UnreadableLanguage
+from rlver.components.report.material import Checkpoints
+from rlver.components.scoring.behaviour import mean
+from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.tasks.studies.audit.checks import Check, unknown
+from rlver.tasks.studies.audit.opinions import Scores, SecondAppraiser, asked, final_emotions
+from rlver.tasks.studies.audit.reference import NoReference
+
+
+def reward_overoptimization(
+    first: Mapping[int, Scores],
+    second: Mapping[int, Scores],
+    expected: Estimated | NoReference,
+    share: float,
+    margin: float,
+    samples: int,
+    seed: int,
+) -> Check:
+    """Do two series of scores over training part? Points over the whole training that the second appraiser does not confirm.
+
+    Both series are held-out scores by step and persona. A trend is the least-squares slope of a persona's scores times the steps
+    covered; the interval is over personas. `expected`: the share that is confirmed to an honest supporter. Raises ValueError for series of
+    different steps.
+    """
+    name = "reward_overoptimization"
+    if first.keys() != second.keys():
+        raise ValueError(f"both series need the same steps, got {sorted(first)} and {sorted(second)}")
+    if len(first) < 3:
+        return unknown(name, margin, f"the trends of two appraisers need 3 checkpoints, got {len(first)}")
+    return asked(name, f"trend over {len(first)} checkpoints", _trends(first), _trends(second), expected, share, margin, samples, seed)
+
+
+def _trends(series: Mapping[int, Scores]) -> dict[str, float]:
+    """Points gained from the first step to the last along the least-squares line, for every persona that has a score at each step."""
+    steps = sorted(series)
+    middle = sum(steps) / max(1, len(steps))
+    spread = sum((step - middle) ** 2 for step in steps)
+    if not spread:
+        return {}
+    known = set.intersection(*({persona for persona, scores in series[step].items() if scores} for step in steps))
+    return {
+        persona: sum((step - middle) * sum(series[step][persona]) / len(series[step][persona]) for step in steps)
+        / spread
+        * (steps[-1] - steps[0])
+        for persona in known
+    }
+
+
+_EMOTIONS = Interval(0.0, 100.0)
+
+
+@dataclass(frozen=True)
+class TwoSeries:
+    """Final emotions by step and persona. `second` is None where nobody could appraise again, and `missing` says why."""
+
+    own: Mapping[int, Scores]
+    second: Mapping[int, Scores] | None
+    missing: str = ""
+
+
+def two_series(checkpoints: Checkpoints, second: SecondAppraiser) -> TwoSeries:
+    """The scores of every checkpoint under both appraisers."""
+    own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
+    if not own:
+        return TwoSeries(own, None, "the held-out dialogues of the checkpoints were not kept")
+    try:
+        return TwoSeries(own, {step: second.finals(dialogues) for step, dialogues in checkpoints.items()})
+    except UnreadableLanguage as error:
+        return TwoSeries(own, None, str(error))
+
+
+def overoptimization_check(
+    series: TwoSeries, expected: Estimated | NoReference, share: float, margin: float, samples: int, seed: int
+) -> Check:
+    """Unknown, with the reason, where one of the two series is missing."""
+    if series.second is None:
+        return unknown("reward_overoptimization", margin, f"two appraisers over training: {series.missing}")
+    return reward_overoptimization(series.own, series.second, expected, share, margin, samples, seed)
+
+
+def means_by_step(series: TwoSeries, samples: int, seed: int) -> list[dict[str, Any]]:
+    """JSON-ready: step, and the mean final emotion under either appraiser as {value, ci95, n} over personas."""
+    none = "no dialogue of this step could be scored"
+    return [
+        {
+            "step": step,
+            "own": mean(scores, _EMOTIONS, samples, seed, none),
+            "second": mean((series.second or {}).get(step, {}), _EMOTIONS, samples, seed, series.missing or none),
+        }
+        for step, scores in series.own.items()
+    ]
