@@ -24,11 +24,11 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     def handle_connect(self, event: Any) -> None:
         """Those count as well that are closed on our side, and whose client does not answer that."""
+        if not all(value.isascii() for _, value in event.headers.raw_items()):
+            self.transport.close()  # websockets could not say what is wrong with it
+            return
         if sum(isinstance(one, BoundedWebSocket) for one in self.connections) <= self.most_sockets:
-            try:
-                super().handle_connect(event)
-            except UnicodeError:  # websockets cannot say what is wrong with a header that is not ASCII
-                self.transport.close()
+            super().handle_connect(event)
             return
         self.handshake_initiated = self.handshake_complete = self.close_sent = True
         self.conn.send_response(self.conn.reject(503, "All web sockets are taken.\n"))
@@ -65,6 +65,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self.transport.close()
         else:
             super().handle_parser_exception()
+            self.disconnected = True  # whoever is still answering is told that the client is gone
 
     def _hang_up(self, code: int) -> None:
         self.frames = []
