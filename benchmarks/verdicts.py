@@ -138,7 +138,7 @@ def main() -> int:
         large = power(seeds, LARGE, args.studies, random) if seeds <= LARGE_SEEDS else [1.0] * len(SEED_SDS)
         shown = (f"{one:.0%}, {other:.0%}" if seeds <= LARGE_SEEDS else f"{one:.0%}" for one, other in zip(small, large, strict=True))
         print(f"| {seeds} | {' | '.join(shown)} |", flush=True)
-        enough = min(small) >= FOUND - by_chance(FOUND, args.studies)
+        enough = min(small) >= FOUND
         if enough:
             break
     return 0 if kept and enough else 1
