@@ -133,7 +133,9 @@ def _gpu() -> MachineCheck:
     import torch
 
     usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    remedy = "the installed torch is built for the CPU, or the driver is too old for it: see docs/guides/real-models.md#install-for-cpu-or-gpu"
+    remedy = (
+        "the installed torch is built for the CPU, or the driver is too old for it: see docs/guides/real-models.md#install-for-cpu-or-gpu"
+    )
     return MachineCheck("gpu", usable == count, f"{count} listed by the driver, {usable} usable by torch {torch.__version__}", remedy)
 
 

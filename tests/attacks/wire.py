@@ -124,7 +124,6 @@ class ServedInProcess(logging.Handler):
         self.loop.close()
 
 
-
 def statuses_of(written: bytes) -> list[int]:
     return [int(status) for status in STATUS.findall(written)]
 

@@ -210,7 +210,9 @@ def test_the_table_has_every_flat_field_and_refuses_others(persona: Persona) -> 
 
 def test_a_persona_of_a_kind_presses_and_no_other_does(persona: Persona) -> None:
     of_a_kind = persona.model_dump(mode="json") | {"kind": "danger"}
-    with pytest.raises(InvalidPersonas, match=r"story\.presses: a generated persona of a kind or of the sealed test has some, and no other has"):
+    with pytest.raises(
+        InvalidPersonas, match=r"story\.presses: a generated persona of a kind or of the sealed test has some, and no other has"
+    ):
         validate_rows("x.jsonl", [SourceRow(1, of_a_kind)])
     with pytest.raises(InvalidPersonas, match="kind"):
         validate_rows("x.jsonl", [SourceRow(1, persona.model_dump(mode="json") | {"kind": "sunny"})])
