@@ -31,7 +31,6 @@ VALUES = (-2, -1, 0, 1, 2)  # how most people would take it who do not say what 
 OUTPUTS = (*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1]))
 HEADS = Path(__file__).with_name("heads.safetensors")
 CIRCUMSTANCES = 7  # numbers about the reply that are no encoder's
-FEATURES = WIDTH + HIDDEN + 1 + CIRCUMSTANCES
 GRID = 50
 SURE = 0.3  # an act of this probability counts as found; docs/hearing.md says what it was chosen on, and what was seen before
 _WORD = re.compile(r"[a-z']{4,}")

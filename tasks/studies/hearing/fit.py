@@ -20,7 +20,7 @@ from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import write_bytes_atomically
 from rlver.components.labels.labelled import Labelled
 from rlver.components.users.heard.encoder import Encoder, number_of
-from rlver.components.users.heard.reading import CIRCUMSTANCES, FEATURES, OUTPUTS, QUALITIES, VALUES, context_features
+from rlver.components.users.heard.reading import CIRCUMSTANCES, OUTPUTS, QUALITIES, VALUES, context_features
 from rlver.tasks.studies.hearing.adapt import AnswerNet, adapted, pairs
 
 NETS, INNER, EPOCHS, BATCH = 3, 192, 50, 64
@@ -29,7 +29,7 @@ Told = Callable[[str], None]
 
 
 def features(encoder: Encoder, rows: Sequence[Labelled]) -> torch.Tensor:
-    """(N, FEATURES)"""
+    """(N, WIDTH + HIDDEN + 1 + CIRCUMSTANCES)"""
     found = []
     for row in rows:
         read, context = encoder(row.reply), encoder(row.user)
@@ -58,7 +58,7 @@ def fit(weights: Path, rows: Sequence[Labelled], out: Path, seed: int, tell: Tol
     scaled_NF = (features_NF - mean) / scale
     tensors = {"mean": mean, "scale": scale}
     for number in range(NETS):
-        net, loss = _fitted(scaled_NF, targets_NO, seed + number)
+        net, loss = fitted_net(scaled_NF, targets_NO, seed + number)
         tensors |= {f"{number}.in.weight": net[1].weight, f"{number}.in.bias": net[1].bias}
         tensors |= {f"{number}.out.weight": net[4].weight, f"{number}.out.bias": net[4].bias}
         tell(f"net {number + 1}: loss {loss:.3f}")
@@ -81,11 +81,11 @@ def _answer_net(
     return net.tensors()
 
 
-def _fitted(scaled_NF: torch.Tensor, targets_NO: torch.Tensor, seed: int) -> tuple[Any, float]:
-    """A net and its mean loss in the last pass."""
+def fitted_net(scaled_NF: torch.Tensor, targets_NO: torch.Tensor, seed: int) -> tuple[Any, float]:
+    """A net over features (N, F) that gives (N, OUTPUTS) before the sigmoid, and its mean loss in the last pass."""
     torch.manual_seed(seed)
     net = nn.Sequential(
-        nn.Dropout(DROP_FEATURES), nn.Linear(FEATURES, INNER), nn.GELU(), nn.Dropout(DROP_INNER), nn.Linear(INNER, len(OUTPUTS))
+        nn.Dropout(DROP_FEATURES), nn.Linear(scaled_NF.shape[1], INNER), nn.GELU(), nn.Dropout(DROP_INNER), nn.Linear(INNER, len(OUTPUTS))
     )
     optimizer = torch.optim.AdamW(net.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     steps = EPOCHS * -(-len(scaled_NF) // BATCH)
