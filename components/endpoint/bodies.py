@@ -1,4 +1,4 @@
-"""The body of a response, read piece by piece and no further than it may be long: no server decides how much memory it takes here.
+"""The head and body of a response, read piece by piece and no further than they may be long: no server decides how much memory or time they take.
 
 Nothing packed is asked for. What comes packed all the same is unpacked here, because httpx unpacks each piece as a whole, and 64 kB of
 gzip can be 64 MB of zeros. To stop reading is to close the connection.
@@ -12,12 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import httpcore
 import httpx
 
 # Unpacked. The longest answers of models have a tenth of it, and so has the list of the models of the largest provider. JSON of this size
 # takes up to 25 times as much memory when it is parsed.
 MOST_BYTES = 4 * 2**20
+MOST_HEAD_BYTES = 8192
 PLAIN = {"Accept-Encoding": "identity"}  # a header of every request
+
+
+# httpx takes a head that arrives whole at any length, and blanks in it cost h11 the square of their number: 60 KB of them held a client up.
+for connection in (httpcore.AsyncHTTP11Connection, httpcore.HTTP11Connection):
+    connection.READ_NUM_BYTES = connection.MAX_INCOMPLETE_EVENT_SIZE = MOST_HEAD_BYTES
 
 
 class UnusableBody(ValueError):

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import socket
 import threading
+import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
@@ -210,3 +211,28 @@ def test_the_charset_of_an_error_unpacks_nothing() -> None:
     reply = Reply(500, packed, (("Content-Type", "text/plain; charset=zlib"),))
     with serving_beside(lambda number, asked: reply) as server, little_memory(), pytest.raises(PolicyServerFailed, match="got 500"):
         PolicyServer(server.url).version()
+
+
+# Heads.
+
+
+def test_a_head_of_blanks_holds_no_client_up(tmp_path: Path) -> None:
+    """h11 takes the square of the blanks before a bad byte: 60 KB, sent at once, held a client for seven seconds."""
+    blanks = b"HTTP/1.1 200 OK\r\nRetry-After:" + b" " * 60_000 + b"\x00\r\nContent-Length: 0\r\n\r\n"
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(blanks)
+        await writer.drain()
+        writer.close()
+
+    async def one() -> float:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        async with server, open_endpoint(parameters(url, attempts=1), key, tmp_path / "answers.db", replay=False) as endpoint:
+            began = time.process_time()
+            with pytest.raises(EndpointUnavailable):
+                await endpoint.chat(ask("a"))
+            return time.process_time() - began
+
+    assert asyncio.run(one()) < 1
