@@ -180,15 +180,15 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     order = persona_order(learning, parameters.steps, parameters.personas_per_step, settings.seed)
     model, tokenizer = load_policy(base)
     check_context(model, settings.policy.max_context_tokens)
-    warning = warning_of_rate(parameters.learning_rate, model.num_parameters(), parameters.lora_rank)
-    if warning and processes.rank() == 0:
-        print(f"warning: {warning}", file=sys.stderr, flush=True)
     own = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency)
     speaking = over_http(own, settings, server, lambda: write_weights(model, work / "weights"))
     curves = work / (f"curves-{processes.rank()}" if processes.rank() else "curves")  # one writer a file
     steps, checks = CurveFile(curves / "train"), CurveFile(curves / "evaluation")
     dialogues = TrainingDialogues(settings, variant, speaking, personas, watched, curves / "held_out")
     dialogues.check_personas()
+    warning = warning_of_rate(parameters.learning_rate, model.num_parameters(), parameters.lora_rank)
+    if warning and processes.rank() == 0:
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
     stops = StopsOnSignal(parameters.updates_per_batch)
     trainer = build_trainer(
         model,

@@ -5,18 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.emotion_worlds import WORLDS, Covered, Random, emotions, true_mean
 from benchmarks.interval_coverage import (
     FALSE_ALARMS,
     INTERVALS,
-    WORLDS,
-    Covered,
-    Random,
     alarms,
     by_chance,
     coverage,
-    emotions,
     keeps_the_bar,
-    true_mean,
     verdicts,
 )
 from rlver.components.ability.noninferiority import ALPHA, LossOutcome

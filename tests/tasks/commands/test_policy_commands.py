@@ -105,10 +105,10 @@ def test_any_chat_model_is_held_scored_replayed_and_put_on_the_leaderboard(proje
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     own = next(row for row in rows if row.startswith(f"| {MODEL} |"))
     assert "[" in own.split("|")[2] and own.rstrip().endswith(
-        "| 16 | scripted/vanilla/" + dialogues[0].simulator.version + " | any.jsonl |"
+        "| 16 | 8 test | scenario | scripted/vanilla/" + dialogues[0].simulator.version + " | any.jsonl |"
     )
     assert (
-        "| gpt-4.5 | 62.7 (no CI) | 23% | 15% | 100 | DeepSeek-V3 (2024-12-27) | published: SAGE paper (arXiv 2505.02847 v3), Table 3 |"
+        "| gpt-4.5 | 62.7 (no CI) | 23% | 15% | 100 | – | – | DeepSeek-V3 (2024-12-27) | published: SAGE paper (arXiv 2505.02847 v3), Table 3 |"
         in rows
     )
 
