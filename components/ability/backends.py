@@ -25,6 +25,7 @@ from lm_eval.models.utils import postprocess_generated_text
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from transformers import AutoConfig, AutoTokenizer, LogitsProcessorList
 
+from rlver.components.domain.printable import whole_characters
 from rlver.components.endpoint.bodies import UnusableBody, parse_json
 from rlver.components.endpoint.chat import EndpointUnavailable, Hiccup, Key
 from rlver.components.endpoint.client import open_http
@@ -186,7 +187,7 @@ class ServedLM(TemplateLM):  # type: ignore[misc]
             for choice in self._asked({"prompt": prompts, "max_tokens": most, "stop": stops, **shown, **sampling}):
                 if not isinstance(choice.get("text"), str):
                     raise BenchmarkError("the server's /completions gives no text")
-                yield postprocess_generated_text(choice["text"], stop=stops, think_end_token=THINK_END)
+                yield postprocess_generated_text(whole_characters(choice["text"]), stop=stops, think_end_token=THINK_END)
 
     def _asked(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         return _choices(ask(self._served, {"model": self._served.name, "temperature": 0, "seed": _SEED, **body}), len(body["prompt"]))
@@ -210,7 +211,9 @@ def log_likelihood(choice: Mapping[str, Any], tokens: Sequence[int], context: in
             "know echo, logprobs and prompts as tokens, as vLLM does"
         )
     values, tops = chosen[context : len(tokens)], likeliest[context : len(tokens)]
-    others = [list(top.values()) if isinstance(top, dict) else [top] for top in tops if top]
+    if not all(top is None or isinstance(top, dict) for top in tops):
+        raise BenchmarkError("the server's top_logprobs are no mapping of tokens to numbers: is the endpoint OpenAI-compatible?")
+    others = [list(top.values()) for top in tops if top]
     if not all(type(value) in (int, float) and abs(value) <= _MOST_LOGPROB for some in (values, *others) for value in some):
         raise BenchmarkError("the server's log-probabilities are not finite numbers: is the model broken?")
     return math.fsum(values), all(value >= max(top.values()) for value, top in zip(values, tops, strict=True) if top)
@@ -246,7 +249,11 @@ async def _ask_once(served: Served, body: bytes) -> Any:
 def _choices(answer: Any, count: int) -> list[dict[str, Any]]:
     """The answer's choices in the order of the prompts. Raises BenchmarkError unless there is one for each."""
     listed = answer.get("choices") if isinstance(answer, dict) else None
-    choices = [choice for choice in listed or () if isinstance(choice, dict) and isinstance(choice.get("index"), int)]
+    choices = [
+        choice
+        for choice in (listed if isinstance(listed, list) else ())
+        if isinstance(choice, dict) and isinstance(choice.get("index"), int)
+    ]
     if sorted(choice["index"] for choice in choices) != list(range(count)):
         raise BenchmarkError(f"the server's /completions gives {len(choices)} choices for {count} prompts; set benchmark.batch_size: 1")
     return sorted(choices, key=lambda choice: int(choice["index"]))
