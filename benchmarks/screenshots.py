@@ -66,6 +66,7 @@ def main() -> int:
     if browser is None:
         print("error: there is no Chromium: install the package chromium", file=sys.stderr)
         return 1
+    arguments.out.mkdir(parents=True, exist_ok=True)
     with pages(arguments.workspace) as found, Chromium(browser) as page:
         page.look(WIDTH, HEIGHT)
         for name, picture in PICTURES.items():
