@@ -114,7 +114,6 @@ def test_trl_s_trainer_scores_our_tokens_as_they_were_sampled_and_learns(trainer
     trained = torch.cat([weight.detach().flatten() for weight in asynchronous.model.parameters()])
     assert not torch.equal(after, before), "what dialogues are sampled with was never refreshed"
     assert torch.equal(after, trained), "the last weights were sent"
-    assert not worker.rollout_buffer.full() or worker._stopping.is_set()
 
 
 def test_a_sample_is_a_turn_with_all_that_was_read_before_it_and_the_credit_of_that_turn() -> None:
