@@ -44,7 +44,7 @@ FOR_OTHERS = {
 # Imported where it is installed, by one module that does without it elsewhere.
 OPTIONAL = {"pynvml": "rlver.tasks.tracking.machine"}  # of machines with an NVIDIA GPU
 # Imported where it is installed, and by one module: its needs do not fit into our lock (docs/adapters.md).
-ELSEWHERE = {name: f"rlver.components.adapters.{name}" for name in ("openenv", "verifiers")}  # the extras have the libraries' names
+ELSEWHERE = {name: f"rlver.components.adapters.{name}" for name in ("openenv", "verifiers", "verl")}  # the extras have the libraries' names
 DIALOGUE = """
 import time
 began = time.process_time()

@@ -32,6 +32,9 @@ class Job:
     simulator: Simulator | None = None
 
 
+Seen = tuple[int, bool, float]  # a token, whether the policy said it there, and its log-probability
+
+
 @dataclass(frozen=True)
 class Rollout:
     """A dialogue with its tokens (see rlver.components.domain.protocols.Tokens), which a policy that gives text alone does not have."""
@@ -53,6 +56,21 @@ class Rollout:
     @property
     def cut_off(self) -> int:
         return len(self.cut_off_turns)
+
+    def seen(self, turn: int | None = None) -> list[Seen]:
+        """What stands after the first prompt, up to the policy's last token: of the whole dialogue, or of `turn` (from 0) alone.
+
+        Of a turn: what the policy had read when it spoke in it, and what it said. A thought that left the context is in its own turn alone.
+        """
+        tokens = zip(self.completion_ids, self.turn_T, self.is_policy_T, self.logprob_T, self.in_later_context_T, strict=True)
+        found = [
+            (token, said and turn in (None, own), logprob)
+            for token, own, said, logprob, stays in tokens
+            if turn in (None, own) or (turn is not None and own < turn and stays)
+        ]
+        while found and not found[-1][1]:
+            found.pop()
+        return found
 
 
 async def run_episode(job: Job, session: UserSession, tag: SimulatorTag, policy: Policy, rules: EmotionRules) -> Rollout:

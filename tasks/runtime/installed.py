@@ -28,6 +28,8 @@ EXTRAS = {
     "rlver.components.adapters.openenv": "openenv",
     "rlver.components.adapters.trl_async": "train",
     "rlver.components.adapters.verifiers": "verifiers",
+    "rlver.components.adapters.verl": "verl",
+    "rlver.components.adapters.verl_dataset": "verl",
     "rlver.components.domain.tables": "personas",
     "rlver.components.endpoint": "llm",
     "rlver.components.personas.schema": "personas",

@@ -28,8 +28,9 @@ from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.users.together import put_together
 
 ADAPTERS = ROOT / "components" / "adapters"
-LIBRARIES = ("openenv", "verifiers")  # each adapter has the name of its library
-HEAVY = {"torch", "transformers", "trl", "prefect", "mlflow", "dvc", "lm_eval", "vllm", "verl"}
+LIBRARIES = ("openenv", "verifiers", "verl")  # each adapter has the name of its library
+HEAVY = {"torch", "transformers", "trl", "prefect", "mlflow", "dvc", "lm_eval", "vllm"}
+BROUGHT = {"verl": {"torch", "transformers"}}  # by a library itself
 
 Talk = tuple[list[str], list[int | None], float | None]  # what the policy heard, the emotion after each reply, the reward
 
@@ -107,6 +108,36 @@ def through_verifiers(project: Path, settings: Settings, people: list[Persona]) 
     return talks
 
 
+def through_verl(project: Path, settings: Settings, people: list[Persona]) -> list[Talk]:
+    """The words are those that verl's server was asked with, the reward is that of verl's batch."""
+    from micro import micro_tokenizer
+    from verl_worker import LONGEST, Served, configuration, generated, rows_of
+
+    from rlver.components.policy.sampler import Sample, SampleRequest
+
+    tokenizer = micro_tokenizer()
+
+    async def says(request: SampleRequest) -> Sample:
+        turn = sum(one.dialogue_id == request.dialogue_id for one, _ in served.asked) - 1
+        ids = (*tokenizer.encode(reply(turn), add_special_tokens=False), tokenizer.eos_token_id)
+        return Sample(ids, (-1.0,) * len(ids), True)
+
+    (project / "params").mkdir()
+    (project / "params" / "long.yaml").write_text(f"policy: {{max_reply_tokens: 500, max_context_tokens: {LONGEST}}}\n")
+    config, served = configuration(project, "long", f"data.seed={settings.seed}"), Served(says)
+    batch = generated(config, served, rows_of(config))
+    heard = [tokenizer.decode(request.context_ids) for request, _ in served.asked]
+    talks = []
+    for place, persona in enumerate(people):
+        dialogue = Dialogue.model_validate_json(batch.non_tensor_batch["dialogue"][place])
+        words, emotions, _ = talk_of(dialogue)
+        assert dialogue.persona_id == persona.persona_id
+        longest = max((one for one in heard if f"<|user|>{words[0]}<|end|>" in one), key=len)
+        said = [piece.partition("<|end|>")[0] for piece in longest.split("<|user|>")[1:]]
+        talks.append((said, emotions, round(batch.batch["rm_scores"][place].sum().item(), 6)))
+    return talks
+
+
 def needs(library: str) -> pytest.MarkDecorator:
     missing = find_spec(library) is None
     return pytest.mark.skipif(missing, reason=f"{library} is not installed: it has an environment of its own (docs/adapters.md)")
@@ -122,6 +153,7 @@ UV = pytest.mark.skipif(not HAS_UV, reason="uv is not installed: verifiers' harn
         pytest.param(through_our_command, id="rlver converse", marks=WHOLE),
         pytest.param(through_openenv, id="OpenEnv", marks=needs("openenv")),
         pytest.param(through_verifiers, id="verifiers", marks=[needs("verifiers"), UV, pytest.mark.slow]),
+        pytest.param(through_verl, id="verl", marks=[needs("verl"), pytest.mark.slow]),
     ],
 )
 def test_words_emotions_and_reward_are_the_same_to_the_byte(
@@ -143,7 +175,7 @@ def test_importing_an_adapter_brings_its_own_library_alone(adapter: str) -> None
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
     assert loaded & {*LIBRARIES} == {adapter} & {*LIBRARIES}
-    assert not loaded & HEAVY
+    assert not loaded & (HEAVY - BROUGHT.get(adapter, set()))
 
 
 def test_an_adapter_is_short_and_knows_one_library() -> None:
