@@ -15,7 +15,7 @@ import contextlib
 import io
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -30,8 +30,9 @@ from rlver.components.policy.load import load_policy
 from rlver.components.policy.precision import autocast, computes_in_bfloat16
 from rlver.components.rollout.episode import Job, Rollout, run_episodes
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.components.training.build import UpdateParameters, build_trainer
+from rlver.components.training.build import build_trainer
 from rlver.components.training.dialogue_trainer import DialogueTrainer
+from rlver.components.training.section import UpdateParameters
 from rlver.tasks.runtime.assembly import conversation
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -129,7 +130,7 @@ def taken(settings: Settings, folder: Path, model_path: Path, personas: int) -> 
         return asyncio.run(run_episodes(jobs, talk.simulator, talk.policy, talk.rules, len(jobs)))
 
     def score(rollout: Rollout) -> float | None:
-        return emotion_reward(rollout.dialogue, rollout.well_formed, settings.gates_format)
+        return emotion_reward(rollout.dialogue, rollout.well_formed, settings.reward.gates_format(settings.policy.thinking))
 
     trainer = build_trainer(model, tokenizer, list(people), parameters_of(settings, personas), folder, score, rollouts, [])
     batch: dict[str, Any] = {}
@@ -148,14 +149,15 @@ def taken(settings: Settings, folder: Path, model_path: Path, personas: int) -> 
 
 def parameters_of(settings: Settings, personas: int) -> UpdateParameters:
     """One step, one forward pass for all rows, no KL; the model is built in float32 and computes in what `gradient` is told."""
-    left_out = {"dense", "format_gate", "cut_off_penalty", "temperature", "precision", "seed", "own"}
-    read = UpdateParameters(
-        **settings.train.model_dump(include=set(UpdateParameters.__dataclass_fields__) - left_out),
-        dense=settings.reward.dense, format_gate=settings.gates_format, cut_off_penalty=settings.reward.cut_off_penalty,
-        most_tokens=settings.simulator.max_turns * settings.policy.max_reply_tokens, temperature=settings.policy.temperature,
-        precision="float32", seed=settings.seed,
-    )  # fmt: skip
-    return replace(read, steps=1, beta=0.0, personas_per_step=personas, rows_per_forward=personas * read.group_size, save_every=10**6)
+    numbers = {
+        "steps": 1,
+        "beta": 0.0,
+        "personas_per_step": personas,
+        "rows_per_forward": personas * settings.train.group_size,
+        "save_every": 10**6,
+    }
+    policy = settings.policy.model_copy(update={"precision": "float32"})
+    return UpdateParameters(settings.train.model_copy(update=numbers), settings.reward, policy, settings.simulator.max_turns, settings.seed)
 
 
 def measured(one: Taken, precision: str, cap: float) -> Batch:

@@ -33,7 +33,8 @@ from rlver.components.policy.sampler import Sample, SampleRequest
 from rlver.components.policy.token_policy import TokenPolicy
 from rlver.components.rollout.episode import Job, Rollout, run_episodes
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.components.training.build import UpdateParameters, build_trainer
+from rlver.components.training.build import build_trainer
+from rlver.components.training.section import UpdateParameters
 from rlver.tasks.runtime.assembly import Conversation, conversation
 
 
@@ -123,21 +124,11 @@ class Side:
 
 
 def ours(settings: Settings, model: Any, tokenizer: Any, order: list[str], side: Side, folder: Path, steps: int) -> Any:
-    numbers = settings.train.model_dump(
-        include=set(UpdateParameters.__dataclass_fields__) - {"dense", "cut_off_penalty", "temperature", "seed", "steps"}
-    )
-    parameters = UpdateParameters(
-        **numbers,
-        dense=False,
-        format_gate=True,
-        cut_off_penalty=0.0,
-        most_tokens=640,
-        temperature=1.0,
-        precision="float32",
-        seed=settings.seed,
-        steps=steps,
-    )
-    return build_trainer(model, tokenizer, order, replace(parameters, save_every=10**6), folder, _score, side.roll_out, [])
+    train = settings.train.model_copy(update={"steps": steps, "save_every": 10**6})
+    reward = settings.reward.model_copy(update={"dense": False, "format_gate": True, "cut_off_penalty": 0.0})
+    policy = settings.policy.model_copy(update={"temperature": 1.0, "precision": "float32"})
+    parameters = UpdateParameters(train, reward, policy, settings.simulator.max_turns, settings.seed)
+    return build_trainer(model, tokenizer, order, parameters, folder, _score, side.roll_out, [])
 
 
 def stock(settings: Settings, model: Any, tokenizer: Any, order: list[str], side: Side, folder: Path, steps: int) -> Any:

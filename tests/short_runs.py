@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from rlver.components.policy.token_policy import Speaking, TokenPolicy
 from rlver.components.policy.transformers_sampler import TransformersSampler
 from rlver.components.rollout.episode import Job, Rollout, run_episodes
 from rlver.components.settings.settings import load_settings
-from rlver.components.training.build import UpdateParameters, build_trainer
+from rlver.components.training.build import build_trainer
 from rlver.components.training.curves import CurveFile
 from rlver.components.training.dialogue_trainer import DialogueTrainer
+from rlver.components.training.section import UpdateParameters
 from rlver.components.training.watch import TrainingLimits, TrainingWatch, measure
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 
@@ -30,16 +31,25 @@ RULES = EmotionRules(max_turns=3)
 SPEAKING = Speaking("micro", thinking=False, strip_thoughts=False, max_reply_tokens=6, max_context_tokens=900)
 SMALL: dict[str, Any] = {
     "credit": "turn", "steps": 2, "personas_per_step": 2, "group_size": 2, "rows_per_forward": 2, "learning_rate": 1e-2, "warmup_steps": 0,
-    "scale_rewards": "batch", "updates_per_batch": 1, "save_every": 1, "temperature": 1.0, "precision": "float32", "seed": 3, "beta": 0.0, "loss_type": "grpo",
-    "learning_rate_schedule": "constant", "max_grad_norm": 1.0,
+    "scale_rewards": "batch", "updates_per_batch": 1, "save_every": 1, "temperature": 1.0, "precision": "float32", "beta": 0.0, "loss_type": "grpo",
+    "learning_rate_schedule": "constant", "max_grad_norm": 1.0, "dense": False, "format_gate": False, "cut_off_penalty": 0.0, "max_reply_tokens": 6,
 }  # fmt: skip
-GIVEN: dict[str, Any] = load_settings(Path(__file__).parents[1] / "params.yaml").train.model_dump(
-    include=set(UpdateParameters.__dataclass_fields__)
-)
 LIMITS = TrainingLimits(0.0, 1.0, 1.0, 0.05)
-PARAMETERS = UpdateParameters(**{**GIVEN, **SMALL, "dense": False, "format_gate": False, "cut_off_penalty": 0.0, "most_tokens": 18})
 PERSONAS = {persona.persona_id: persona for persona in people()[0]}
 ORDER = list(PERSONAS)[:4]
+
+
+def changed(parameters: UpdateParameters, **values: Any) -> UpdateParameters:
+    """The parameters with these values, each in the section that has it; they are not validated."""
+    sections = {name: getattr(parameters, name) for name in ("train", "reward", "policy")}
+    own = {name: values.keys() & type(section).model_fields.keys() for name, section in sections.items()}
+    assert values.keys() == set().union(*own.values()), values
+    updated = {name: section.model_copy(update={key: values[key] for key in own[name]}) for name, section in sections.items()}
+    return replace(parameters, **updated)
+
+
+GIVEN = load_settings(Path(__file__).parents[1] / "params.yaml")
+PARAMETERS = changed(UpdateParameters(GIVEN.train, GIVEN.reward, GIVEN.policy, RULES.max_turns, seed=3), **SMALL)
 
 
 class StopAtSave(TrainerCallback):
@@ -108,7 +118,7 @@ def prepared(
         limits=limits,
         show=shown.append,
     )
-    order = ORDER[: parameters.steps * parameters.personas_per_step]
+    order = ORDER[: parameters.train.steps * parameters.train.personas_per_step]
     trainer = build_trainer(
         model, tokenizer, order, parameters, folder / "checkpoints", score=score, rollouts=rollouts, callbacks=[watch, *callbacks]
     )

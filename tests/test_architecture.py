@@ -105,6 +105,7 @@ def test_the_graph_loads_and_names_only_what_exists(repository_root: Path) -> No
 # in the user).
 CARRIERS = ("rlver.components.endpoint", "rlver.components.settings")
 KINDS = ("rlver.components.domain.kinds", "rlver.components.domain.registry", "rlver.components.users")
+SECTIONS = ("rlver.components.policy.section", "rlver.components.training.section")
 PLUMBING = tuple(
     f"rlver.tasks.runtime.{name}"
     for name in (
@@ -126,8 +127,8 @@ MOST_DECLARED = 1.3  # lines of the code a stage declares, as a multiple of the 
 
 def runs(stage: str, root: Path, graph: Any) -> set[str]:
     """The modules whose change can change the output of a stage: all it imports, directly or not, but for carriers and plumbing."""
-    asked = [(one, other) for one, other in graph.edges if one.startswith(CARRIERS) and other.startswith(KINDS)]
-    graph = nx.restricted_view(graph, [], asked)  # settings ask kinds for names and sections, and make none
+    asked = [(one, other) for one, other in graph.edges if one.startswith(CARRIERS) and other.startswith((*KINDS, *SECTIONS))]
+    graph = nx.restricted_view(graph, [], asked)  # settings ask kinds for names and rooms for their sections, and make none
     loaded = house.closure({f"rlver.tasks.stages.{stage}"}, graph) - set(PLUMBING)
     return {
         one for one in loaded if not f"{one}.".startswith(tuple(f"{carrier}." for carrier in CARRIERS)) and not house.is_package(one, root)

@@ -22,6 +22,12 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+def own_section(section: Section, kind: str) -> Any:
+    """The section that a kind brought, inside the one that it is chosen in; None where it brought none."""
+    found = getattr(section, kind, None)
+    return found if isinstance(found, BaseModel) else None
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What users are made from. `which` is what was written behind the name of the kind (`distilled:FOLDER`), "" where nothing was."""
@@ -78,9 +84,9 @@ class RewardKind:
 
 @dataclass(frozen=True)
 class AlgorithmKind:
-    """`make` takes the UpdateParameters (their `own`: the algorithm's section) and gives a kind of DialogueTrainer and its own arguments."""
+    """`trainer` gives a kind of DialogueTrainer. Its `update` holds the sections `train`, `reward` and `policy`, and as `own` the algorithm's."""
 
-    make: Callable[[Any], tuple[Any, Mapping[str, Any]]]
+    trainer: Callable[[], Any]
     parameters: type[Section] | None = None
 
 

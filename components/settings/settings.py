@@ -15,25 +15,23 @@ from pydantic import Field, ValidationError, create_model, model_validator
 
 from rlver.components.domain.registry import ALGORITHMS, APPRAISERS, MODELS, REWARDS, SIMULATORS, SPEAKERS, Registry, UnknownKind
 from rlver.components.endpoint.section import EndpointSettings
+from rlver.components.policy.section import PolicySettings
 from rlver.components.settings.overlays import SettingsError as SettingsError
 from rlver.components.settings.overlays import overlaid, overlays_of, read_parameters, with_overlays
 from rlver.components.settings.sections import (
     BaseSettings,
     BenchmarkSettings,
     EvaluationSettings,
-    JudgeSettings,
     PersonaSettings,
-    PolicySettings,
     PromotionSettings,
-    RewardSettings,
     RolloutSettings,
     Section,
     SimulatorSettings,
     TrackingSettings,
-    TrainSettings,
     WarmupSettings,
 )
-from rlver.components.settings.study_sections import AuditParameters, AuthoringSettings, BlindSettings, DistilParameters
+from rlver.components.settings.study_sections import AuditParameters, AuthoringSettings, BlindSettings, DistilParameters, JudgeSettings
+from rlver.components.training.section import RewardSettings, TrainSettings
 
 
 class Settings(Section):
@@ -76,11 +74,6 @@ class Settings(Section):
         if self.policy.thinking and self.policy.thoughts == "strip" and self.train.loss_type != "grpo":
             raise ValueError("policy.thoughts: strip needs train.loss_type: grpo, in which every dialogue counts once")
         return self
-
-    @property
-    def gates_format(self) -> bool:
-        """Whether a dialogue with a malformed turn is worth 0 in training."""
-        return self.reward.format_gate and self.policy.thinking
 
     def require_trainable(self) -> None:
         """Raise SettingsError for what a policy can be evaluated with, but not trained."""

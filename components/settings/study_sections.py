@@ -1,6 +1,6 @@
-"""The thresholds of the audit. None has a default: they stand in params.yaml; docs/audit.md says how each was set.
+"""The sections of params.yaml that a study reads: audit (docs/audit.md says how each limit was set), distil, blind, authoring, judge.
 
-The numbers that decide what is learned and how it is measured; their values live in params.yaml.
+They stand here and not in the studies' rooms: those lie a layer higher, and params.yaml is read as a whole.
 """
 
 from __future__ import annotations
@@ -76,6 +76,9 @@ class BlindSettings(Section):
 
 
 class AuthoringSettings(Section):
+    """`max_repairs` bounds how often one question is asked again. Two texts are alike when of the shorter one's runs of `run_words`
+    words more than the share `max_overlap` stand in the other (0..1)."""
+
     model: str | None
     temperature: float = Field(ge=0)
     top_p: float = Field(gt=0, le=1)
@@ -85,3 +88,14 @@ class AuthoringSettings(Section):
     personas_per_scenario: Literal[1, 2, 4, 8]
     run_words: int = Field(ge=1)
     max_overlap: float = Field(ge=0, le=1)
+
+
+class JudgeSettings(Section):
+    """`max_repairs` bounds how often an unusable answer is asked for again."""
+
+    model: str | None
+    temperature: float = Field(ge=0)
+    top_p: float = Field(gt=0, le=1)
+    max_tokens: int = Field(ge=1)
+    max_repairs: int = Field(ge=0)
+    max_quoted_characters: int = Field(ge=1)  # of each text of the dialogue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,50 +18,8 @@ from rlver.components.policy.precision import computes_in_bfloat16
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training import processes
 from rlver.components.training.dialogue_trainer import DialogueTrainer, Rollouts
+from rlver.components.training.section import TrainSettings, UpdateParameters
 from rlver.components.training.token_scores import lora
-
-
-@dataclass(frozen=True)
-class UpdateParameters:
-    """The numbers of the update; see `train` in params.yaml."""
-
-    algorithm: str  # grpo | ppo | one of another package
-    credit: str  # grpo: dialogue | turn | mica
-    gamma: float
-    gae_lambda: float
-    gae_level: str  # ppo: token | turn
-    dense: bool
-    format_gate: bool
-    cut_off_penalty: float
-    most_tokens: int  # that the policy can say in a dialogue: the constant of loss_type dr_grpo
-    critic: str  # ppo: shared | separate
-    critic_learning_rate: float
-    value_weight: float
-    value_clip: float
-    steps: int
-    personas_per_step: int
-    group_size: int
-    rows_per_forward: int
-    learning_rate: float
-    learning_rate_schedule: str
-    warmup_steps: int
-    epsilon: float
-    epsilon_high: float
-    beta: float
-    loss_type: str
-    scale_rewards: str
-    updates_per_batch: int
-    max_grad_norm: float
-    lora_rank: int
-    gradient_checkpointing: bool
-    temperature: float
-    precision: str
-    save_every: int
-    seed: int
-    trained_layers: int = 0
-    ratio_cap: float = 4.0
-    critic_sees_emotion: bool = False
-    own: Any = None  # the section that the algorithm brought, as its class has read it
 
 
 def build_trainer(
@@ -79,18 +36,17 @@ def build_trainer(
 
     `persona_ids_in_order` holds steps × personas_per_step ids: the order is ours, so that needs are stratified and a resume exact.
     """
-    forwards = _forwards_per_update(parameters, processes.count())
-    if len(persona_ids_in_order) != parameters.steps * parameters.personas_per_step:
-        raise ValueError(f"expected {parameters.steps} x {parameters.personas_per_step} persona ids, got {len(persona_ids_in_order)}")
+    train = parameters.train
+    forwards = _forwards_per_update(train, processes.count())
+    if len(persona_ids_in_order) != train.steps * train.personas_per_step:
+        raise ValueError(f"expected {train.steps} x {train.personas_per_step} persona ids, got {len(persona_ids_in_order)}")
     logging.getLogger("trl.trainer.grpo_trainer").addFilter(lambda record: "All reward functions returned None" not in record.getMessage())
-    algorithm: AlgorithmKind = ALGORITHMS.load(parameters.algorithm)
-    train_upper_layers(model, parameters.trained_layers)
-    trainer_class, own = algorithm.make(parameters)
+    algorithm: AlgorithmKind = ALGORITHMS.load(train.algorithm)
+    train_upper_layers(model, train.trained_layers)
+    trainer_class = algorithm.trainer()
     trainer: DialogueTrainer = trainer_class(
-        **own,
+        update=parameters,
         end_of_turn=tokenizer.eos_token_id,
-        format_gate=parameters.format_gate,
-        cut_off_penalty=parameters.cut_off_penalty,
         score=score,
         rollouts=rollouts,
         model=model,
@@ -100,7 +56,7 @@ def build_trainer(
             [{"prompt": [{"role": "user", "content": name}], "persona_id": name} for name in persona_ids_in_order]
         ),
         callbacks=list(callbacks),
-        peft_config=lora(parameters.lora_rank),
+        peft_config=lora(train.lora_rank),
     )
     trainer.remove_callback(PrinterCallback)  # our own watch shows what matters
     return trainer
@@ -123,9 +79,9 @@ def train_upper_layers(model: Any, count: int) -> None:
             weight.requires_grad_(True)
 
 
-def _forwards_per_update(parameters: UpdateParameters, at_work: int) -> int:
+def _forwards_per_update(train: TrainSettings, at_work: int) -> int:
     """Forward passes of each of `at_work` processes for the rows of one update."""
-    rows, at_once = parameters.personas_per_step * parameters.group_size, parameters.rows_per_forward * at_work
+    rows, at_once = train.personas_per_step * train.group_size, train.rows_per_forward * at_work
     if rows % at_once:
         raise ValueError(f"personas_per_step x group_size = {rows} must be divisible by train.rows_per_forward x processes = {at_once}")
     return rows // at_once
@@ -133,35 +89,35 @@ def _forwards_per_update(parameters: UpdateParameters, at_work: int) -> int:
 
 def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoints: Path, forwards: int) -> GRPOConfig:
     """Our numbers under TRL's names; one optimiser step takes `forwards` forward passes."""
-    on_gpu = torch.cuda.is_available()
+    train, on_gpu = parameters.train, torch.cuda.is_available()
     config = kind(
         output_dir=str(checkpoints),
         use_cpu=not on_gpu,
-        bf16=on_gpu or computes_in_bfloat16(parameters.precision),
-        gradient_checkpointing=parameters.gradient_checkpointing,
-        per_device_train_batch_size=parameters.rows_per_forward,
+        bf16=on_gpu or computes_in_bfloat16(parameters.policy.precision),
+        gradient_checkpointing=train.gradient_checkpointing,
+        per_device_train_batch_size=train.rows_per_forward,
         gradient_accumulation_steps=forwards,
         steps_per_generation=forwards,
-        num_generations=parameters.group_size,
-        num_iterations=parameters.updates_per_batch,
-        max_steps=parameters.steps * parameters.updates_per_batch,
+        num_generations=train.group_size,
+        num_iterations=train.updates_per_batch,
+        max_steps=train.steps * train.updates_per_batch,
         shuffle_dataset=False,
-        learning_rate=parameters.learning_rate,
-        lr_scheduler_type={"constant": "constant_with_warmup", "linear": "linear"}[parameters.learning_rate_schedule],
-        warmup_steps=parameters.warmup_steps,
-        max_grad_norm=parameters.max_grad_norm,
+        learning_rate=train.learning_rate,
+        lr_scheduler_type={"constant": "constant_with_warmup", "linear": "linear"}[train.learning_rate_schedule],
+        warmup_steps=train.warmup_steps,
+        max_grad_norm=train.max_grad_norm,
         weight_decay=0.0,
-        epsilon=parameters.epsilon,
-        epsilon_high=parameters.epsilon_high,
-        delta=parameters.ratio_cap,
-        beta=parameters.beta,
-        loss_type=parameters.loss_type,
+        epsilon=train.epsilon,
+        epsilon_high=train.epsilon_high,
+        delta=train.ratio_cap,
+        beta=train.beta,
+        loss_type=train.loss_type,
         max_completion_length=parameters.most_tokens,  # nothing is cut: the divisor of dr_grpo
-        scale_rewards="batch" if parameters.scale_rewards == "none" else parameters.scale_rewards,  # TRL knows no `none`
-        temperature=parameters.temperature,
+        scale_rewards="batch" if train.scale_rewards == "none" else train.scale_rewards,  # TRL knows no `none`
+        temperature=parameters.policy.temperature,
         logging_steps=1,
         save_strategy="steps",
-        save_steps=parameters.save_every * parameters.updates_per_batch,
+        save_steps=train.save_every * train.updates_per_batch,
         save_total_limit=2,
         report_to=[],
         disable_tqdm=True,
@@ -171,5 +127,5 @@ def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoint
         ddp_find_unused_parameters=False,
         mask_truncated_completions=False,
     )
-    config.scale_rewards = parameters.scale_rewards
+    config.scale_rewards = train.scale_rewards
     return config

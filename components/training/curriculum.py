@@ -10,7 +10,7 @@ Which personas are rolled out at which step: stratified over the hidden needs, e
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -118,6 +118,19 @@ def persona_order(personas: Sequence[Persona], steps: int, per_step: int, seed: 
     while len(order) < steps * per_step:
         order += [persona.persona_id for persona in _by_need(personas, random)]
     return order[: steps * per_step]
+
+
+def following(
+    order: Sequence[str], per_step: int, group_size: int, updates_per_batch: int
+) -> Callable[[int], tuple[list[str], int] | None]:
+    """Of a training step: the ids of the step whose dialogues come next, as the trainer asks for them, and its number; None after the last."""
+
+    def after(step: int) -> tuple[list[str], int] | None:
+        place = (step // updates_per_batch + 1) * per_step
+        names = [name for name in order[place : place + per_step] for _ in range(group_size)]
+        return (names, step + updates_per_batch) if names else None
+
+    return after
 
 
 def _by_need(personas: Sequence[Persona], random: Random) -> list[Persona]:

@@ -21,6 +21,7 @@ from rlver.components.policy.load import refuse_not_finite
 from rlver.components.policy.policy_server import refuse_other_checkpoint
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.processes import rank
+from rlver.components.training.section import UpdateParameters
 from rlver.components.training.token_scores import TokenScores, add_token_scores
 from rlver.components.training.turn_rows import turn_rows
 
@@ -48,15 +49,13 @@ class DialogueTrainer(GRPOTrainer):
         self,
         *,
         end_of_turn: int,
-        format_gate: bool,
-        cut_off_penalty: float,
+        update: UpdateParameters,
         score: Callable[[Rollout], float | None],
         rollouts: Rollouts,
         **arguments: Any,
     ) -> None:
         self.end_of_turn = end_of_turn
-        self.format_gate = format_gate  # a dialogue with a malformed turn is worth 0, whatever follows
-        self.cut_off_penalty = cut_off_penalty  # of the reward, for each turn that ended at the limit of tokens
+        self.update = update
         self.score = score
         self.make_rollouts = rollouts
         self.rollout_rows: list[dict[str, Any]] = []
@@ -128,12 +127,13 @@ class DialogueTrainer(GRPOTrainer):
 
     def rewards(self) -> torch.Tensor:
         """(D,) rewards of the last rollouts of all processes, less what their cut-off turns cost; NaN where a dialogue could not be scored."""
-        counted = [(self.score(rollout), counted_cut_off(rollout, self.format_gate)) for rollout in self.all_rollouts]
-        return torch.tensor([float("nan") if reward is None else reward - self.cut_off_penalty * len(turns) for reward, turns in counted])
+        penalty = self.update.reward.cut_off_penalty  # of the reward, for each turn that ended at the limit of tokens
+        counted = [(self.score(rollout), counted_cut_off(rollout, self.update.gates_format)) for rollout in self.all_rollouts]
+        return torch.tensor([float("nan") if reward is None else reward - penalty * len(turns) for reward, turns in counted])
 
     def paid_before(self) -> torch.Tensor:
         """(D, K) what was paid before each turn of the last rollouts of all processes: see `paid_before`."""
-        return paid_before(self.all_rollouts, self.format_gate, self.cut_off_penalty)
+        return paid_before(self.all_rollouts, self.update.gates_format, self.update.reward.cut_off_penalty)
 
     def over_processes(self, numbers: torch.Tensor) -> torch.Tensor:
         """The sum of each process's `numbers`."""

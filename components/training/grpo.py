@@ -16,21 +16,17 @@ class DialogueGRPOTrainer(DialogueTrainer):
     A group whose dialogues all went equally well says nothing; it leaves the loss, KL included, and the others weigh more for it.
     """
 
-    def __init__(self, *, credit: str, group_size: int, **arguments: Any) -> None:
-        self.credit = credit  # dialogue | turn | mica
-        self.group_size = group_size
-        super().__init__(**arguments)
-
     def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         reward_D, before_DK = self.rewards(), self.paid_before()
-        if self.credit == "mica":
-            turn_DK = mica_advantages(reward_D, before_DK, self.group_size)
-        elif self.credit == "turn":
-            turn_DK = turn_advantages(reward_D, before_DK, self.group_size, self.scale_rewards)
+        credit, group_size = self.update.train.credit, self.update.train.group_size
+        if credit == "mica":
+            turn_DK = mica_advantages(reward_D, before_DK, group_size)
+        elif credit == "turn":
+            turn_DK = turn_advantages(reward_D, before_DK, group_size, self.scale_rewards)
         else:
-            turn_DK = group_advantages(reward_D, self.group_size, self.scale_rewards)[:, None].expand(-1, before_DK.shape[1])
+            turn_DK = group_advantages(reward_D, group_size, self.scale_rewards)[:, None].expand(-1, before_DK.shape[1])
         mask = batch["tool_mask"]
-        no_advantage_D = zero_advantage_groups(turn_DK, self.group_size)[self.own].to(mask.device)
+        no_advantage_D = zero_advantage_groups(turn_DK, group_size)[self.own].to(mask.device)
         return {
             "advantages": self.by_token(turn_DK[self.own], mask.shape[1]).to(mask.device),
             "tool_mask": mask.masked_fill(no_advantage_D[:, None], 0),

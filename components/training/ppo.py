@@ -36,31 +36,15 @@ class PPOConfig(GRPOConfig):
         self.num_generations = wanted
 
 
-@dataclass(frozen=True)
-class CriticParameters:
-    """The numbers of the critic; see `train` in params.yaml."""
-
-    gamma: float
-    gae_lambda: float
-    gae_level: str  # token | turn
-    dense: bool
-    separate: bool
-    sees_emotion: bool
-    learning_rate: float
-    value_weight: float
-    value_clip: float
-
-
 class DialoguePPOTrainer(DialogueTrainer):
     """Masked GAE over policy tokens, or over whole turns; advantages whitened over all processes."""
 
     configuration = PPOConfig
 
-    def __init__(self, *, critic: CriticParameters, **arguments: Any) -> None:
-        self.critic = critic
+    def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        policy = self.accelerator.unwrap_model(self.model)
-        policy.critic = Critic(inner(policy), critic.separate, told=3 if critic.sees_emotion else 1)
+        train, policy = self.update.train, self.accelerator.unwrap_model(self.model)
+        policy.critic = Critic(inner(policy), train.critic == "separate", told=3 if train.critic_sees_emotion else 1)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """A checkpoint of adapters holds adapters only, a separate critic's too: its value head goes beside them."""
@@ -85,24 +69,27 @@ class DialoguePPOTrainer(DialogueTrainer):
             self.optimizer = kind(
                 [
                     {"params": [weight for name, weight in named if not name.startswith("critic.")]},
-                    {"params": [weight for name, weight in named if name.startswith("critic.")], "lr": self.critic.learning_rate},
+                    {
+                        "params": [weight for name, weight in named if name.startswith("critic.")],
+                        "lr": self.update.train.critic_learning_rate,
+                    },
                 ],
                 **options,
             )
         return self.optimizer
 
     def compute_advantages(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
-        ids, mask_DT = batch["completion_ids"], (batch["completion_mask"] * batch["tool_mask"]).cpu()
+        train, ids, mask_DT = self.update.train, batch["completion_ids"], (batch["completion_mask"] * batch["tool_mask"]).cpu()
         reward_D, before_DK = self.rewards()[self.own], self.paid_before()[self.own]
         batch["told"] = self._told(before_DK, ids.shape[1]).to(ids.device)
         value_DT = self._values(batch).cpu()
         scored_D = ~reward_D.isnan()
-        reward_DK = turn_rewards(reward_D.nan_to_num(), before_DK, self.critic.dense)
+        reward_DK = turn_rewards(reward_D.nan_to_num(), before_DK, self.update.reward.dense)
         first_DT, last_DT = self._turn_edges(ids.shape[1])
-        acts_DT = (mask_DT.bool() if self.critic.gae_level == "token" else first_DT) & scored_D[:, None]
-        reward_DT = torch.where(last_DT if self.critic.gae_level == "token" else first_DT, self.by_token(reward_DK, ids.shape[1]), 0.0)
-        advantage_DT, return_DT = gae(reward_DT, value_DT, acts_DT, self.critic.gamma, self.critic.gae_lambda)
-        if self.critic.gae_level == "turn":
+        acts_DT = (mask_DT.bool() if train.gae_level == "token" else first_DT) & scored_D[:, None]
+        reward_DT = torch.where(last_DT if train.gae_level == "token" else first_DT, self.by_token(reward_DK, ids.shape[1]), 0.0)
+        advantage_DT, return_DT = gae(reward_DT, value_DT, acts_DT, train.gamma, train.gae_lambda)
+        if train.gae_level == "turn":
             advantage_DT = self._spread(advantage_DT, first_DT)
         learns_DT = mask_DT.bool() & scored_D[:, None]
         value_N, return_N = (tensor[acts_DT].to(ids.device) for tensor in (value_DT, return_DT))
@@ -123,12 +110,12 @@ class DialoguePPOTrainer(DialogueTrainer):
         policy_loss = super()._compute_loss(model, inputs)
         assert self.state_values is not None
         values = self.state_values + self.accelerator.unwrap_model(self.model).critic.level(inputs["told"])
-        losses = value_losses(values, inputs["old_values"], inputs["returns"], self.critic.value_clip)
+        losses = value_losses(values, inputs["old_values"], inputs["returns"], self.update.train.value_clip)
         mask = inputs["value_mask"]
         loss_D = (losses * mask).sum(-1) / mask.sum(-1).clamp_min(1)
         self.log_mean("value_loss", loss_D.detach()[mask.any(-1)])
         share = inputs["row_weight"][0] / self.current_gradient_accumulation_steps
-        return policy_loss + self.critic.value_weight * loss_D.mean() * share
+        return policy_loss + self.update.train.value_weight * loss_D.mean() * share
 
     @torch.no_grad()
     def _values(self, batch: dict[str, Any]) -> torch.Tensor:
@@ -149,7 +136,7 @@ class DialoguePPOTrainer(DialogueTrainer):
         """(D, width, 1): 1, or with `sees_emotion` (D, width, 3): 1, the emotion before the token's turn (0..1), the turn (from 0)."""
         one_DK = torch.ones_like(before_DK)
         turn_DK = torch.arange(before_DK.shape[1]) * one_DK
-        told = (one_DK, before_DK.nan_to_num(), turn_DK) if self.critic.sees_emotion else (one_DK,)
+        told = (one_DK, before_DK.nan_to_num(), turn_DK) if self.update.train.critic_sees_emotion else (one_DK,)
         return torch.stack([self.by_token(each_DK, width) for each_DK in told], dim=-1)
 
     def _turn_edges(self, width: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlver.components.domain.files import write_json
-from rlver.components.domain.kinds import ModelSource
+from rlver.components.domain.kinds import ModelSource, own_section
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.registry import MODELS
 from rlver.components.personas.schema import validate_file
-from rlver.components.settings.sections import TINY, BaseSettings, own_section
+from rlver.components.settings.sections import TINY, BaseSettings
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.runtime.stage import run_stage
 

@@ -14,31 +14,28 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
 from rlver.components.domain.files import BadFile, write_jsonl
-from rlver.components.domain.kinds import RewardKind
+from rlver.components.domain.kinds import RewardKind, own_section
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
 from rlver.components.domain.registry import REWARDS
 from rlver.components.personas.schema import validate_file
 from rlver.components.rollout.episode import Job, Rollout, check_failures
-from rlver.components.settings.sections import own_section
 from rlver.components.settings.settings import Settings, digest_of, load_settings
 from rlver.components.training import processes
 from rlver.components.training.curriculum import Curriculum, hold_out, persona_order
 from rlver.components.training.curves import CurveFile
 from rlver.components.training.rates import warning_of_rate
+from rlver.components.training.section import UpdateParameters
 from rlver.components.training.watch import TrainingLimits, TrainingWatch, measure
 from rlver.tasks.runtime import ranks
 from rlver.tasks.runtime.assembly import Conversation, conversation, over_http, policy_server
 from rlver.tasks.runtime.fingerprints import check_identity, half_done, training_identity
 from rlver.tasks.runtime.stage import run_stage, write_costs
-
-if TYPE_CHECKING:
-    from rlver.components.training.build import UpdateParameters
 
 ROLLOUTS = TypeAdapter(list[Rollout], config=ConfigDict(ser_json_inf_nan="constants"))
 
@@ -158,9 +155,10 @@ class TrainingDialogues:
         """The reward that reward.kind names; None for a failed dialogue, 0 for one that broke the format where that is asked for."""
         if rollout.dialogue.emotion_final is None:
             return None
-        if self.settings.gates_format and not rollout.well_formed:
+        reward = self.settings.reward
+        if reward.gates_format(self.settings.policy.thinking) and not rollout.well_formed:
             return 0.0
-        return self.reward.score(rollout.dialogue, own_section(self.settings.reward, self.settings.reward.kind))
+        return self.reward.score(rollout.dialogue, own_section(reward, reward.kind))
 
     def show(self, line: str) -> None:
         if processes.rank() == 0:
@@ -194,7 +192,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         model,
         tokenizer,
         order,
-        _update_parameters(settings),
+        UpdateParameters(parameters, settings.reward, settings.policy, settings.simulator.max_turns, settings.seed),
         work / "checkpoints",
         score=dialogues.score,
         rollouts=dialogues.rollouts,
@@ -209,26 +207,6 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
             write_costs(out, {"user": speaking.connection})
     _check_finished(trainer.state.global_step, parameters.steps * parameters.updates_per_batch, stops.asked)
     _save(trainer.model, model, tokenizer, out, base)
-
-
-def _update_parameters(settings: Settings) -> UpdateParameters:
-    from rlver.components.training.build import UpdateParameters
-
-    turns = min(settings.train.max_turns or settings.simulator.max_turns, settings.simulator.max_turns)
-    return UpdateParameters(
-        **settings.train.model_dump(
-            include=set(UpdateParameters.__dataclass_fields__)
-            - {"dense", "format_gate", "cut_off_penalty", "temperature", "precision", "seed", "own"}
-        ),
-        dense=settings.reward.dense,
-        format_gate=settings.gates_format,
-        cut_off_penalty=settings.reward.cut_off_penalty,
-        most_tokens=turns * settings.policy.max_reply_tokens,
-        temperature=settings.policy.temperature,
-        precision=settings.policy.precision,
-        seed=settings.seed,
-        own=own_section(settings.train, settings.train.algorithm),
-    )
 
 
 def _watch(settings: Settings, dialogues: TrainingDialogues, steps: CurveFile, checks: CurveFile) -> TrainingWatch:

@@ -6,7 +6,6 @@ import json
 import math
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -278,9 +277,9 @@ def test_a_server_whose_log_probabilities_are_no_numbers_gives_no_reply() -> Non
 )
 @pytest.mark.parametrize("how", ["missing", "not finite"])
 def test_a_checkpoint_that_lost_a_tensor_is_not_gone_on_with(kind: dict[str, Any], lost: str, how: str, tmp_path: Path) -> None:
-    from short_runs import PARAMETERS, StopAtSave, prepared
+    from short_runs import PARAMETERS, StopAtSave, changed, prepared
 
-    parameters = replace(PARAMETERS, **kind)
+    parameters = changed(PARAMETERS, **kind)
     with pytest.raises(KeyboardInterrupt):
         prepared(tmp_path, parameters, callbacks=[StopAtSave(1)]).trainer.train()
     checkpoint = tmp_path / "checkpoints" / "checkpoint-1"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest
+from rlver.components.settings.study_sections import AuthoringSettings
 from rlver.tasks.studies.authoring.language import LANGUAGES
 
 
@@ -33,26 +34,10 @@ class PersonaOrder:
             raise ValueError(f"count must be 1 or more and seed 0 or more, got {self.count} and {self.seed}")
 
 
-@dataclass(frozen=True)
-class WriterParameters:
-    """`max_repairs` bounds how often one question is asked again. Two texts are alike when of the shorter one's runs of `run_words`
-    words more than the share `max_overlap` stand in the other (0..1)."""
+class WriterParameters(AuthoringSettings):
+    """The section `authoring` with the model that writes."""
 
     model: str
-    temperature: float
-    top_p: float
-    scenario_max_tokens: int
-    persona_max_tokens: int
-    max_repairs: int
-    personas_per_scenario: int
-    run_words: int
-    max_overlap: float
-
-    def __post_init__(self) -> None:
-        if not self.model.strip():
-            raise ValueError("model must be named, got an empty name")
-        if self.personas_per_scenario not in (1, 2, 4, 8):
-            raise ValueError(f"personas_per_scenario must divide the eight hidden needs: 1, 2, 4 or 8, got {self.personas_per_scenario}")
 
 
 T = TypeVar("T")

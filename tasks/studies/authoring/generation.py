@@ -45,11 +45,10 @@ def write_personas(out: Path, order: PersonaOrder, settings: Settings, model: st
 
 def writer_parameters(settings: Settings, model: str | None) -> WriterParameters:
     """The section `authoring`, with the model that was named. Raises ValueError when there is none."""
-    numbers = settings.authoring.model_dump(exclude={"model"})
-    named = model or settings.authoring.model
-    if named is None:
+    named = (model or settings.authoring.model or "").strip()
+    if not named:
         raise ValueError("no model writes: name one of the endpoint with --model, or as authoring.model in params.yaml")
-    return WriterParameters(model=named, **numbers)
+    return WriterParameters(**settings.authoring.model_dump() | {"model": named})
 
 
 async def _written(

@@ -76,7 +76,7 @@ def judge(
     named = model or settings.judge.model
     if named is None:
         raise ValueError("no model judges: name one of the endpoint with --model, or as judge.model in params.yaml")
-    parameters = JudgeParameters(model=named, **settings.judge.model_dump(exclude={"model"}))
+    parameters = JudgeParameters(**settings.judge.model_dump() | {"model": named})
     dialogues = [dialogue for dialogue in read_transcripts(transcripts) if dialogue.turns and dialogue.error is None]
     connection = to_judge(settings, named)
     connection.check()

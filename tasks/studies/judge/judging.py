@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,6 +19,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.endpoint.chat import ChatEndpoint, ChatRequest, Message
 from rlver.components.scoring.behaviour import mean
 from rlver.components.scoring.statistics import Interval, by_cluster
+from rlver.components.settings.study_sections import JudgeSettings
 from rlver.components.users.llm.answers import NotOneObject, UnparsableAnswer, first_fault, json_object, language_fault, text_fault
 from rlver.components.users.llm.prompts import Prompts, quoted, said
 from rlver.components.users.llm.questions import ask, call_seed
@@ -29,16 +29,10 @@ CAPABILITIES = ("empathic_depth", "core_insight", "solution_crafting", "dialogue
 _HAN = re.compile("[\u4e00-\u9fff]")
 
 
-@dataclass(frozen=True)
-class JudgeParameters:
-    """Which model judges, and how it samples; `max_repairs` bounds how often an unusable answer is asked for again."""
+class JudgeParameters(JudgeSettings):
+    """The section `judge` with the model that judges."""
 
     model: str
-    temperature: float
-    top_p: float
-    max_tokens: int
-    max_repairs: int
-    max_quoted_characters: int  # of each text of the dialogue
 
 
 class Marks(BaseModel):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from micro import micro_model
-from short_runs import PARAMETERS, prepared
+from short_runs import PARAMETERS, changed, prepared
 
 from rlver.components.policy import precision
 from rlver.components.policy.sampler import Sample, SampleRequest
@@ -58,7 +57,7 @@ def test_samples_are_drawn_from_a_copy_that_follows_what_was_learned() -> None:
 
 @pytest.mark.usefixtures("able")
 def test_training_in_bfloat16_learns_float32_weights_from_what_was_sampled(tmp_path: Path) -> None:
-    run = prepared(tmp_path, replace(PARAMETERS, precision="native"))
+    run = prepared(tmp_path, changed(PARAMETERS, precision="native"))
     before = run.weights.clone()
     run.trainer.train()
     assert run.weights.dtype == torch.float32 and not torch.equal(run.weights, before)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from micro import micro_model
 from safetensors.torch import save_file
-from short_runs import PARAMETERS, StopAtSave, prepared
+from short_runs import PARAMETERS, StopAtSave, changed, prepared
 
-from rlver.components.training.build import UpdateParameters
+from rlver.components.training.section import UpdateParameters
 from rlver.components.training.token_scores import inner, merged
 
-LORA = replace(PARAMETERS, lora_rank=4, beta=0.1)
+LORA = changed(PARAMETERS, lora_rank=4, beta=0.1)
 WITH_CRITIC = {
-    critic: replace(LORA, algorithm="ppo", critic=critic, group_size=1, critic_learning_rate=0.05) for critic in ("shared", "separate")
+    critic: changed(LORA, algorithm="ppo", critic=critic, group_size=1, critic_learning_rate=0.05) for critic in ("shared", "separate")
 }
 
 
@@ -80,7 +79,7 @@ def test_a_checkpoint_without_its_critic_is_not_gone_on_with(how: str, tmp_path:
 
 
 def test_activations_made_again_change_nothing(tmp_path: Path) -> None:
-    runs = [prepared(tmp_path / str(again), replace(PARAMETERS, gradient_checkpointing=again)) for again in (False, True)]
+    runs = [prepared(tmp_path / str(again), changed(PARAMETERS, gradient_checkpointing=again)) for again in (False, True)]
     for run in runs:
         run.trainer.train()
     assert runs[1].model.is_activation_checkpointing

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fakes import FakeSimulator, FakeUser, a_dialogue
-from short_runs import PARAMETERS, Run, prepared
+from short_runs import PARAMETERS, RULES, Run, changed, prepared
 
 from rlver.components.domain.emotion import emotion_reward
 from rlver.components.rollout.episode import Rollout
@@ -39,7 +39,7 @@ def _advantage_by_turn(batch: dict[str, Any], row: int) -> list[float]:
 @pytest.mark.parametrize("algorithm", ["grpo", "ppo"])
 def test_a_cut_off_turn_costs_the_policy_at_that_turn_and_no_later_one(tmp_path: Path, algorithm: str) -> None:
     """Two users who rise alike; one of each pair of replies in the second turn is cut off."""
-    parameters = replace(PARAMETERS, steps=1, algorithm=algorithm, scale_rewards="none", cut_off_penalty=0.2, dense=algorithm == "ppo")
+    parameters = changed(PARAMETERS, steps=1, algorithm=algorithm, scale_rewards="none", cut_off_penalty=0.2, dense=algorithm == "ppo")
     run = prepared(tmp_path, parameters, FakeSimulator(lambda persona, seed: FakeUser("U", [5, 5, 5])))
     make = run.trainer.make_rollouts
     run.trainer.make_rollouts = lambda names, step: [
@@ -58,7 +58,7 @@ def test_a_cut_off_turn_costs_the_policy_at_that_turn_and_no_later_one(tmp_path:
 @pytest.mark.parametrize("credit", ["turn", "dialogue"])
 def test_turns_after_a_malformed_one_earn_nothing_and_are_nobodys_baseline(tmp_path: Path, credit: str) -> None:
     """Two users who rise alike; one dialogue of each pair is malformed in its first turn, so it is worth 0 from then on."""
-    parameters = replace(PARAMETERS, steps=1, credit=credit, scale_rewards="none", format_gate=True)
+    parameters = changed(PARAMETERS, steps=1, credit=credit, scale_rewards="none", format_gate=True, thinking=True)
     run = prepared(
         tmp_path, parameters, FakeSimulator(lambda persona, seed: FakeUser("U", [5, 5, 5])),
         score=lambda rollout: emotion_reward(rollout.dialogue, rollout.well_formed, format_gate=True),
@@ -84,7 +84,7 @@ def test_what_sampler_and_trainer_differ_by_is_corrected(tmp_path: Path) -> None
 
     def run(off: float, ratio_cap: float) -> Run:
         run = prepared(
-            tmp_path / f"{off}-{ratio_cap}", replace(PARAMETERS, steps=1, ratio_cap=ratio_cap), limits=TrainingLimits(0, 1, 1, 9)
+            tmp_path / f"{off}-{ratio_cap}", changed(PARAMETERS, steps=1, ratio_cap=ratio_cap), limits=TrainingLimits(0, 1, 1, 9)
         )
         make = run.trainer.make_rollouts
         run.trainer.make_rollouts = lambda names, step: [
@@ -104,8 +104,14 @@ def test_the_constant_normaliser_is_all_that_the_policy_can_say(tmp_path: Path) 
     """No clipping, no KL, one forward pass: the gradient of a sum over tokens, divided by 4 dialogues x most_tokens."""
 
     def grad_norm(most_tokens: int) -> float:
-        parameters = replace(
-            PARAMETERS, steps=1, loss_type="dr_grpo", most_tokens=most_tokens, max_grad_norm=1e9, rows_per_forward=4, learning_rate=1e-4
+        parameters = changed(
+            PARAMETERS,
+            steps=1,
+            loss_type="dr_grpo",
+            max_reply_tokens=most_tokens // RULES.max_turns,
+            max_grad_norm=1e9,
+            rows_per_forward=4,
+            learning_rate=1e-4,
         )
         run = prepared(tmp_path / str(most_tokens), parameters)
         run.trainer.train()

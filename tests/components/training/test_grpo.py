@@ -11,14 +11,14 @@ import pytest
 import torch
 from fakes import FakeSimulator, FakeUser
 from micro import micro_model
-from short_runs import ORDER, PARAMETERS, Run, StopAtSave, prepared
+from short_runs import ORDER, PARAMETERS, Run, StopAtSave, changed, prepared
 
 from rlver.components.domain.persona import Persona
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.advantages import group_advantages, mica_advantages, turn_advantages
-from rlver.components.training.build import UpdateParameters
 from rlver.components.training.curves import CurveFile
 from rlver.components.training.dialogue_trainer import paid_before
+from rlver.components.training.section import UpdateParameters
 from rlver.components.training.watch import TrainingDiverged, TrainingLimits, TrainingWatch, measure
 
 
@@ -32,7 +32,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.parametrize("credit", ["dialogue", "turn", "mica"])
 def test_credit_is_what_params_say(credit: str, tmp_path: Path) -> None:
-    run = prepared(tmp_path, replace(PARAMETERS, credit=credit, steps=1, scale_rewards="group" if credit == "mica" else "none"))
+    run = prepared(tmp_path, changed(PARAMETERS, credit=credit, steps=1, scale_rewards="group" if credit == "mica" else "none"))
     run.trainer.train()
     (batch,), (rollouts,) = run.batches, run.rollouts
     reward = torch.tensor([(rollout.dialogue.emotion_final or 0) / 100 for rollout in rollouts])
@@ -156,7 +156,7 @@ def test_a_dialogue_that_failed_neither_counts_nor_learns(tmp_path: Path) -> Non
         sessions += 1
         return FakeUser(persona.name or "?", [3, -4, sessions], breaks="appraise 2" if sessions == 2 else None)
 
-    run = prepared(tmp_path, replace(PARAMETERS, steps=1, credit="dialogue", scale_rewards="none"), FakeSimulator(user_of))
+    run = prepared(tmp_path, changed(PARAMETERS, steps=1, credit="dialogue", scale_rewards="none"), FakeSimulator(user_of))
     run.trainer.train()
     (batch,), (rollouts,) = run.batches, run.rollouts
     assert [rollout.dialogue.error is None for rollout in rollouts] == [True, False, True, True]
@@ -167,13 +167,13 @@ def test_a_dialogue_that_failed_neither_counts_nor_learns(tmp_path: Path) -> Non
     assert batch["advantages"][3][: len(policy)][policy].tolist() == pytest.approx([0.005] * int(policy.sum()))
 
 
-@pytest.mark.parametrize("parameters", [PARAMETERS, replace(PARAMETERS, algorithm="ppo", group_size=1, personas_per_step=4)])
+@pytest.mark.parametrize("parameters", [PARAMETERS, changed(PARAMETERS, algorithm="ppo", group_size=1, personas_per_step=4)])
 def test_a_dialogue_that_failed_before_its_first_word_does_not_stop_the_others(parameters: UpdateParameters, tmp_path: Path) -> None:
     def user_of(persona: Persona, seed: int) -> FakeUser:
         return FakeUser("U", [3, -4, 1 + len(simulator.sessions)], breaks="open" if len(simulator.sessions) == 1 else None)
 
     simulator = FakeSimulator(user_of)
-    run = prepared(tmp_path, replace(parameters, steps=1), simulator)
+    run = prepared(tmp_path, changed(parameters, steps=1), simulator)
     run.trainer.train()
     (batch,), (rollouts,) = run.batches, run.rollouts
     assert [rollout.completion_ids == () for rollout in rollouts] == [False, True, False, False]
@@ -183,7 +183,7 @@ def test_a_dialogue_that_failed_before_its_first_word_does_not_stop_the_others(p
 
 def test_a_step_from_which_nobody_learns_has_no_entropy_rather_than_none_left(tmp_path: Path) -> None:
     """TRL's mean over no token is 0, and an entropy of 0 stops a run."""
-    parameters = replace(PARAMETERS, steps=1, credit="dialogue", scale_rewards="none")
+    parameters = changed(PARAMETERS, steps=1, credit="dialogue", scale_rewards="none")
     run = prepared(tmp_path, parameters, FakeSimulator(lambda persona, seed: FakeUser("U", [3, 3, 3])))
     run.trainer.train()
     (row,) = run.steps.rows()
@@ -192,7 +192,7 @@ def test_a_step_from_which_nobody_learns_has_no_entropy_rather_than_none_left(tm
 
 
 def test_two_updates_share_one_batch(tmp_path: Path) -> None:
-    run = prepared(tmp_path, replace(PARAMETERS, updates_per_batch=2))
+    run = prepared(tmp_path, changed(PARAMETERS, updates_per_batch=2))
     run.trainer.train()
     assert run.trainer.state.global_step == 4 and len(run.rollouts) == 2
     assert sorted(path.name for path in (tmp_path / "checkpoints").glob("checkpoint-*")) == ["checkpoint-2", "checkpoint-4"]
@@ -204,7 +204,7 @@ def test_a_group_of_equals_leaves_the_loss_and_the_others_weigh_for_it(tmp_path:
         return FakeUser("U", [3, 3, 9 if alone else 3])
 
     simulator = FakeSimulator(user_of)
-    run = prepared(tmp_path, replace(PARAMETERS, steps=1, credit="dialogue", scale_rewards="none"), simulator)
+    run = prepared(tmp_path, changed(PARAMETERS, steps=1, credit="dialogue", scale_rewards="none"), simulator)
     run.trainer.train()
     (batch,) = run.batches
     learning = (batch["tool_mask"] * batch["completion_mask"]).any(dim=1)
@@ -294,4 +294,4 @@ def test_emotions_before_a_turn_are_those_after_the_one_before(whole: Run) -> No
 )
 def test_sizes_that_would_end_in_a_run_without_steps_are_refused(change: dict[str, int], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        prepared(tmp_path, replace(PARAMETERS, **change))  # type: ignore[arg-type]
+        prepared(tmp_path, changed(PARAMETERS, **change))  # type: ignore[arg-type]

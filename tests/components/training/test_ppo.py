@@ -12,18 +12,18 @@ import pytest
 import torch
 from fakes import FakeSimulator, FakeUser
 from micro import micro_model
-from short_runs import PARAMETERS, SPEAKING, Run, StopAtSave, prepared
+from short_runs import PARAMETERS, SPEAKING, Run, StopAtSave, changed, prepared
 
 from rlver.components.domain.persona import Persona
 from rlver.components.training.ppo import Critic, explained_variance, value_losses
 
-PPO = replace(PARAMETERS, algorithm="ppo", personas_per_step=2, group_size=1, critic_learning_rate=0.05)
+PPO = changed(PARAMETERS, algorithm="ppo", personas_per_step=2, group_size=1, critic_learning_rate=0.05)
 
 
 @pytest.fixture(scope="module", params=["shared token", "separate turn"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     critic, level = request.param.split()
-    run = prepared(tmp_path_factory.mktemp("ppo"), replace(PPO, critic=critic, gae_level=level))
+    run = prepared(tmp_path_factory.mktemp("ppo"), changed(PPO, critic=critic, gae_level=level))
     run.before = run.weights  # type: ignore[attr-defined]
     run.trainer.train()
     return run
@@ -50,7 +50,7 @@ def test_the_users_tokens_have_no_advantage_and_no_value_to_fit(whole: Run) -> N
 def test_values_are_fitted_where_the_policy_acts_with_the_reward_as_target(whole: Run) -> None:
     """At first every value is 0, so with gamma = lambda = 1 each target is the dialogue's reward."""
     batch, rollouts = whole.batches[0], whole.rollouts[0]
-    by_turn = whole.trainer.critic.gae_level == "turn"  # type: ignore[attr-defined]
+    by_turn = whole.trainer.update.train.gae_level == "turn"
     for row, rollout in enumerate(rollouts):
         fitted = batch["value_mask"][row].bool()
         assert int(fitted.sum()) == (len(rollout.dialogue.turns) if by_turn else sum(rollout.is_policy_T))
@@ -66,7 +66,7 @@ def test_the_critics_level_is_the_mean_return_of_the_last_batch_and_old_values_m
 
 
 def test_a_critic_that_sees_the_emotion_starts_from_the_plane_through_the_last_returns(tmp_path: Path) -> None:
-    run = prepared(tmp_path, replace(PPO, critic_sees_emotion=True))
+    run = prepared(tmp_path, changed(PPO, critic_sees_emotion=True))
     run.trainer.train()
     for batch, rollouts in zip(run.batches, run.rollouts, strict=True):
         for row, rollout in enumerate(rollouts):
@@ -117,7 +117,7 @@ def test_a_failed_dialogue_teaches_neither_policy_nor_critic(strip: bool, tmp_pa
         return FakeUser("U", [3, -4, 5], breaks="appraise 2" if len(simulator.sessions) == 1 else None)
 
     simulator = FakeSimulator(user_of)
-    parameters = replace(PPO, steps=1, gae_level="turn", dense=True)
+    parameters = changed(PPO, steps=1, gae_level="turn", dense=True)
     speaking = replace(SPEAKING, thinking=strip, strip_thoughts=strip)
     run = prepared(tmp_path, parameters, simulator, speaking=speaking)
     run.trainer.train()

@@ -10,7 +10,7 @@ import pytest
 import torch
 from fakes import FakeSimulator, FakeUser
 from micro import micro_model
-from short_runs import PARAMETERS, RULES, SPEAKING, prepared
+from short_runs import PARAMETERS, RULES, SPEAKING, changed, prepared
 
 from rlver.components.domain.persona import Persona
 from rlver.components.training.token_scores import add_token_scores
@@ -83,7 +83,7 @@ def test_the_gradient_of_two_turns_weighs_as_much_as_that_of_ten(strip: bool, tm
 
     simulator = FakeSimulator(user_of)
     speaking = replace(SPEAKING, thinking=True, strip_thoughts=strip)
-    run = prepared(tmp_path, replace(PARAMETERS, steps=1), simulator, speaking=speaking, rules=replace(RULES, max_turns=10))
+    run = prepared(tmp_path, changed(PARAMETERS, steps=1), simulator, speaking=speaking, rules=replace(RULES, max_turns=10))
     run.trainer.compute_advantages = lambda batch: {"advantages": torch.ones_like(batch["completion_mask"]).float()}  # type: ignore[method-assign]
     seen: list[torch.Tensor] = []
     score = run.trainer._get_per_token_logps_and_entropies

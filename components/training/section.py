@@ -1,0 +1,115 @@
+"""The sections `reward` and `train` of params.yaml, and what a trainer is made from: they themselves, no copy of their numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from rlver.components.domain.kinds import Section, own_section
+from rlver.components.domain.registry import ALGORITHMS, REWARDS
+from rlver.components.policy.section import PolicySettings
+
+
+class RewardSettings(Section):
+    kind: Annotated[str, AfterValidator(REWARDS.check)] = Field(default="emotion", exclude_if=lambda kind: kind == "emotion")
+    format_gate: bool
+    dense: bool
+    cut_off_penalty: float = Field(ge=0, le=1)
+
+    def gates_format(self, thinking: bool) -> bool:
+        """Whether a dialogue with a malformed turn is worth 0 in training."""
+        return self.format_gate and thinking
+
+
+class TrainSettings(Section):
+    algorithm: Annotated[str, AfterValidator(ALGORITHMS.check)]
+    credit: Literal["dialogue", "turn", "mica"]
+    gamma: float = Field(ge=0, le=1)
+    gae_lambda: float = Field(ge=0, le=1)
+    gae_level: Literal["token", "turn"]
+    critic: Literal["shared", "separate"]
+    critic_sees_emotion: bool = Field(default=False, exclude_if=lambda sees: not sees)
+    critic_learning_rate: float = Field(gt=0)
+    value_weight: float = Field(ge=0)
+    value_clip: float = Field(ge=0)
+    difficulties: list[Literal["vanilla", "challenging"]] = Field(min_length=1)
+    curriculum: Literal["none", "staged", "adaptive"]
+    curriculum_low: float = Field(ge=0, le=100)
+    curriculum_high: float = Field(ge=0, le=100)
+    steps: int = Field(ge=1)
+    personas_per_step: int = Field(ge=1)
+    group_size: int = Field(ge=1)
+    learning_rate: float = Field(gt=0)
+    learning_rate_schedule: Literal["constant", "linear"]
+    warmup_steps: int = Field(ge=0)
+    epsilon: float = Field(gt=0)
+    epsilon_high: float = Field(gt=0)
+    ratio_cap: float = Field(default=4.0, gt=1, exclude_if=lambda cap: cap == 4.0)
+    beta: float = Field(ge=0)
+    loss_type: Literal["dapo", "dr_grpo", "grpo"]
+    scale_rewards: Literal["group", "batch", "none"]
+    updates_per_batch: int = Field(ge=1)
+    rows_per_forward: int = Field(ge=1)
+    max_grad_norm: float = Field(gt=0)
+    lora_rank: int = Field(ge=0)
+    trained_layers: int = Field(default=0, ge=0, exclude_if=lambda layers: layers == 0)
+    max_turns: int | None = Field(default=None, ge=1, exclude_if=lambda turns: turns is None)
+    gradient_checkpointing: bool
+    min_entropy: float = Field(ge=0)
+    max_repeat_rate: float = Field(ge=0, le=1)
+    max_cut_off_rate: float = Field(ge=0, le=1)
+    processes: int = Field(ge=1)
+    save_every: int = Field(ge=1)
+    evaluate_every: int = Field(ge=1)
+    evaluation_personas: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _batch_divides(self) -> TrainSettings:
+        if self.personas_per_step * self.group_size % (self.rows_per_forward * self.processes):
+            raise ValueError("personas_per_step x group_size must be divisible by rows_per_forward x processes")
+        if (len(self.difficulties) == 1) is not (self.curriculum == "none"):
+            raise ValueError(
+                f"curriculum: {self.curriculum} does not go with {len(self.difficulties)} difficulties: none needs 1, others 2"
+            )
+        if self.curriculum == "adaptive" and (len(self.difficulties) != 2 or self.curriculum_low >= self.curriculum_high):
+            raise ValueError("curriculum: adaptive needs two difficulties and curriculum_low < curriculum_high")
+        if self.ratio_cap <= 1 + self.epsilon_high:
+            raise ValueError("ratio_cap must be above 1 + epsilon_high")
+        if self.algorithm == "grpo" and self.group_size < 2:
+            raise ValueError("algorithm: grpo compares dialogues of one persona, so group_size must be at least 2")
+        if self.trained_layers and (self.lora_rank or self.algorithm == "ppo"):
+            raise ValueError("trained_layers goes with algorithm: grpo and lora_rank: 0")
+        if self.algorithm == "ppo" and self.personas_per_step * self.group_size % 2:
+            raise ValueError("personas_per_step x group_size must be even")
+        if self.algorithm == "grpo" and self.credit == "turn" and self.scale_rewards == "group":
+            raise ValueError("credit: turn needs scale_rewards: batch or none")
+        if self.algorithm == "grpo" and self.credit == "mica" and self.scale_rewards != "group":
+            raise ValueError("credit: mica scales by the group: it needs scale_rewards: group")
+        return self
+
+
+@dataclass(frozen=True)
+class UpdateParameters:
+    """The sections that decide an update."""
+
+    train: TrainSettings
+    reward: RewardSettings
+    policy: PolicySettings
+    max_turns: int  # of a dialogue of the benchmark; one that is trained on may be shorter (train.max_turns)
+    seed: int
+
+    @property
+    def own(self) -> Any:
+        """The section that the algorithm brought, as its class has read it; None where it brought none."""
+        return own_section(self.train, self.train.algorithm)
+
+    @property
+    def gates_format(self) -> bool:
+        return self.reward.gates_format(self.policy.thinking)
+
+    @property
+    def most_tokens(self) -> int:
+        """That the policy can say in a dialogue: the constant of loss_type dr_grpo."""
+        return min(self.train.max_turns or self.max_turns, self.max_turns) * self.policy.max_reply_tokens
