@@ -29,15 +29,15 @@ def autocast(precision: str) -> AbstractContextManager[Any]:
 
 
 class Copy:
-    """A model's weights in bfloat16, to sample with. What is no weight (places of tokens) stays as it is."""
+    """A model's weights in bfloat16 or `dtype`, to sample with. What is no weight (places of tokens) stays as it is."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, dtype: torch.dtype = torch.bfloat16) -> None:
         self.model = copy.deepcopy(model)
         vars(self.model).pop("forward", None)  # of a trainer that has put another in its place
         for weight in self.model.parameters():
             weight.requires_grad_(False)
             weight.grad = None
-            weight.data = weight.data.to(torch.bfloat16)
+            weight.data = weight.data.to(dtype)
 
     @torch.no_grad()
     def refresh(self, model: Any) -> None:

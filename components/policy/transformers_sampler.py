@@ -46,6 +46,7 @@ class TransformersSampler:
     rows: int  # dialogues that can be open at once
     capacity: int  # tokens of one dialogue
     precision: str = "float32"  # see precision.py
+    apart: bool = False  # speak with a copy of the weights, which may learn meanwhile
     busy_seconds: float = 0.0  # in the model, since this was made
     _copy: Copy | None = None
     _cache: RowCache | None = None
@@ -56,7 +57,7 @@ class TransformersSampler:
 
     @property
     def _reads(self) -> Any:
-        """What is sampled with: the model, or its copy in bfloat16."""
+        """What is sampled with: the model, or its copy."""
         return self.model if self._copy is None else self._copy.model
 
     @cached_property
@@ -74,6 +75,8 @@ class TransformersSampler:
         if self._cache is None:
             if computes_in_bfloat16(self.precision):
                 self._copy = Copy(self.model)
+            elif self.apart:
+                self._copy = Copy(self.model, self.model.dtype)
             self._cache = RowCache(self._reads, self.rows)
             self._must_read_as_the_model_does()
         self._in_row = [None] * self.rows

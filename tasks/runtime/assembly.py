@@ -68,9 +68,12 @@ class Conversation:
         """What the calls to chat endpoints have come to, in one line; empty when there are none."""
         return "; ".join(connection.line() for connection in (self.connection, self.policy_connection) if connection)
 
-    def hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None] = lambda rollout: None) -> list[Rollout]:
-        """Hold all dialogues with the present weights."""
-        self.policy.start()
+    def hold(
+        self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None] = lambda rollout: None, started: bool = False
+    ) -> list[Rollout]:
+        """Hold all dialogues with the present weights; where the policy was `started` before, with those of then."""
+        if not started:
+            self.policy.start()
         return asyncio.run(self._hold(jobs, on_finished))
 
     async def _hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None]) -> list[Rollout]:
@@ -81,7 +84,8 @@ class Conversation:
                 await self.policy.close()
 
 
-def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: Any, concurrency: int) -> Conversation:
+def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: Any, concurrency: int, apart: bool = False) -> Conversation:
+    """`apart`: the policy speaks with a copy of the model's weights, taken whenever it is started."""
     from rlver.components.policy.transformers_sampler import TransformersSampler
 
     policy = settings.policy
@@ -97,6 +101,7 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
                 rows=concurrency,
                 capacity=policy.max_context_tokens,
                 precision=policy.precision,
+                apart=apart,
             ),
             chat=ChatFormat(tokenizer, system_prompt(policy.thinking), {"zh": system_prompt(policy.thinking, "zh")}),
             speaking=Speaking(

@@ -37,12 +37,17 @@ if os.getppid() == int(sys.argv[1]):
 
 @dataclass(frozen=True)
 class Serving:
-    """What is served: a model's folder, how long a context and how many at once; `options` go to vLLM as they are."""
+    """What is served: a model's folder, how long a context and how many at once; `options` go to vLLM as they are.
+
+    `gpus` are the numbers of those it sees (None: all that this process sees), `memory_share` what it takes of each (None: vLLM's 0.9).
+    """
 
     model: str
     max_context_tokens: int
     concurrency: int
     options: Sequence[str] = ()
+    gpus: str | None = None
+    memory_share: float | None = None
 
 
 @contextmanager
@@ -58,11 +63,13 @@ def serving(root: Path, what: Serving, port: int = 0) -> Iterator[servers.Server
         *("--worker-extension-cls", "worker.TakesWeights", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"),
         *("--middleware", "guard.OnlyWithKey", "--allowed-origins", "[]"),
         *("--load-format", "safetensors", "--seed", "0", "--enable-scale-out", "--disable-log-stats", "--disable-uvicorn-access-log"),
-        *(_on_cpu(what) if kind == "cpu" else ()),
+        *(_on_cpu(what) if kind == "cpu" else _on_gpu(what)),
         *what.options,
     )
     folder = root / environment.VLLM
     extra = {"PYTHONPATH": str(HERE), "VLLM_SERVER_DEV_MODE": "1", "VLLM_API_KEY": environment.keep_key(folder, port)}
+    if what.gpus is not None:
+        extra["CUDA_VISIBLE_DEVICES"] = what.gpus
     defaults = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_LOGGING_LEVEL": "WARNING"}  # GiB; not to cores
     surroundings = {**defaults, **environment.for_child(extra)}
     log = folder / f"{port}.log"
@@ -82,6 +89,12 @@ def _on_cpu(what: Serving) -> tuple[str, ...]:
         *("--max-num-batched-tokens", str(max(8192, what.max_context_tokens))),
         *("--distributed-executor-backend", "vllm.v1.executor.uniproc_executor.UniProcExecutor"),
     )
+
+
+def _on_gpu(what: Serving) -> tuple[str, ...]:
+    """bfloat16, as the trainer multiplies there, whatever the weights were saved in."""
+    share = () if what.memory_share is None else ("--gpu-memory-utilization", str(what.memory_share))
+    return ("--dtype", "bfloat16", *share)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from fakes import people
 
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
-from rlver.components.training.curriculum import hold_out, persona_order
+from rlver.components.training.curriculum import following, hold_out, persona_order
 
 PERSONAS = list(people()[0])
 NEED_OF = {persona.persona_id: persona.hidden_need for persona in PERSONAS}
@@ -75,3 +75,9 @@ def test_the_order_is_the_same_for_the_same_seed_and_a_longer_run_begins_like_a_
 def test_a_step_cannot_take_more_personas_than_there_are() -> None:
     with pytest.raises(ValueError, match="personas_per_step = 17, but there are only 16"):
         persona_order(PERSONAS, 1, 17, seed=1)
+
+
+def test_the_step_after_a_step_is_the_one_that_the_trainer_asks_for_next() -> None:
+    after = following(["a", "b", "c", "d", "e", "f"], per_step=2, group_size=3, updates_per_batch=2)
+    assert after(0) == (["c", "c", "c", "d", "d", "d"], 2)
+    assert after(2) == (["e", "e", "e", "f", "f", "f"], 4) and after(4) is None

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
@@ -56,6 +58,34 @@ def test_the_users_own_server_is_taken_and_none_is_started(tmp_path: Path, monke
     monkeypatch.delenv("RLVER_POLICY_SERVER_URL")
     with pytest.raises(setup.NotSetUp), server.available(tmp_path, Serving("models/base", 256, 4)):
         pass
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "gpus"),
+    [
+        (Serving("m", 256, 4), "--dtype bfloat16", None),
+        (Serving("m", 256, 4, memory_share=0.4), "--dtype bfloat16 --gpu-memory-utilization 0.4", None),
+        (Serving("m", 256, 4, ["--dtype", "float16"], gpus="1", memory_share=0.5),
+         "--dtype bfloat16 --gpu-memory-utilization 0.5 --dtype float16", "1"),
+    ],
+)  # fmt: skip
+def test_on_a_gpu_it_computes_as_the_trainer_and_takes_the_share_and_the_cards_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: Serving, options: str, gpus: str | None
+) -> None:
+    planned: list[servers.PlannedServer] = []
+
+    @contextmanager
+    def begin(one: servers.PlannedServer) -> Iterator[None]:
+        planned.append(one)
+        one.log.touch()
+        yield
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(server, "python_of", lambda root: (Path(sys.executable), "gpu"))
+    monkeypatch.setattr(server.servers, "serving", begin)
+    with server.serving(tmp_path, what, 7498):
+        pass
+    assert " ".join(planned[0].command).endswith(options) and planned[0].environment.get("CUDA_VISIBLE_DEVICES") == gpus
 
 
 def test_a_server_ends_with_its_parent_even_when_that_is_killed(tmp_path: Path) -> None:
