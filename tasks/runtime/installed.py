@@ -26,7 +26,6 @@ CODE = Path("code.json")
 EXTRAS = {
     "rlver.components.ability": "eval",
     "rlver.components.adapters.openenv": "openenv",
-    "rlver.components.adapters.trl_async": "train",
     "rlver.components.adapters.verifiers": "verifiers",
     "rlver.components.adapters.verl": "verl",
     "rlver.components.adapters.verl_dataset": "verl",

@@ -8,23 +8,23 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import plain_attention
 import pytest
 import torch
-from datasets import Dataset
 from fakes import people
 from micro import micro_model, micro_tokenizer
-from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer, async_grpo_trainer, packing
+from short_runs import PARAMETERS, changed
+from trl.experimental.async_grpo import AsyncGRPOTrainer
 
-from rlver.components.adapters.trl_async import Credit, DialogueWorker, WeightsInProcess, samples_of
 from rlver.components.domain.emotion import EmotionRules, emotion_reward
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
 from rlver.components.policy.transformers_sampler import TransformersSampler
 from rlver.components.rollout.episode import Job, Rollout, TooManyFailures, run_episodes
 from rlver.components.training.advantages import turn_advantages
+from rlver.components.training.asynchronous import Credit, DialogueWorker, WeightsInProcess, async_trainer, samples_of
 from rlver.components.training.dialogue_trainer import paid_before
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 
@@ -59,40 +59,16 @@ def batch(size: int = 2) -> list[str]:
     return [name for name in list(PERSONAS)[:size] for _ in range(GROUP)]
 
 
-def varlen(q: Any, k: Any, v: Any, ends_q: Any, ends_k: Any, *_: Any, softmax_scale: float, **__: Any) -> Any:
-    """What the kernel computes: each stretch of queries sees the keys of its own path, the last query the last key."""
-    found = []
-    for first_q, last_q, first_k, last_k in zip(ends_q[:-1], ends_q[1:], ends_k[:-1], ends_k[1:], strict=True):
-        query, key, value = (part.transpose(0, 1) for part in (q[first_q:last_q], k[first_k:last_k], v[first_k:last_k]))
-        key, value = (part.repeat_interleave(len(query) // len(key), dim=0) for part in (key, value))
-        queries, keys = query.shape[1], key.shape[1]
-        sees = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
-        mixed = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=sees, scale=softmax_scale)
-        found.append(mixed.transpose(0, 1))
-    return torch.cat(found)
-
-
 @pytest.fixture
 def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(async_grpo_trainer, "get_peak_flops_per_device", lambda *_: 1e12)  # it asks CUDA for the name of the card
-    monkeypatch.setattr(packing, "_flash_attn", lambda: SimpleNamespace(flash_attn_varlen_func=varlen))
+    plain_attention.put_in(monkeypatch)
 
-    def made(talk: Talk, worker: DialogueWorker, weights: WeightsInProcess, steps: int) -> AsyncGRPOTrainer:
+    def made(talk: Talk, weights: WeightsInProcess, steps: int) -> AsyncGRPOTrainer:
         talk.model.save_pretrained(tmp_path / "model")
         talk.tokenizer.save_pretrained(tmp_path / "model")
-        config = AsyncGRPOConfig(
-            output_dir=str(tmp_path / "out"), max_steps=steps, token_budget=0, per_device_train_batch_size=8, use_cpu=True, bf16=False,
-            gradient_checkpointing=False, report_to=[], save_strategy="no", learning_rate=1e-2, max_staleness=1, temperature=1.0,
-            logging_steps=1, disable_tqdm=True,
-        )  # fmt: skip
-        rows = Dataset.from_list([{"prompt": [{"role": "user", "content": "-"}]}])
-        return AsyncGRPOTrainer(
-            str(tmp_path / "model"),
-            args=config,
-            train_dataset=rows,
-            processing_class=talk.tokenizer,
-            rollout_worker=worker,
-            weight_transfer=weights,
+        update = changed(PARAMETERS, steps=steps, personas_per_step=2, group_size=GROUP, rows_per_forward=8, gradient_checkpointing=False)
+        return async_trainer(
+            tmp_path / "model", talk.tokenizer, list(PERSONAS)[:2], update, tmp_path / "out", score, talk.hold, weights, 0.0, []
         )
 
     return made
@@ -101,8 +77,7 @@ def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_trl_s_trainer_scores_our_tokens_as_they_were_sampled_and_learns(trainer: Any) -> None:
     talk = Talk()
     weights = WeightsInProcess(talk.model)
-    worker = DialogueWorker(talk.hold, itertools.repeat(batch()), CREDIT, weights, ahead=16, max_failure_rate=0.0)
-    asynchronous = trainer(talk, worker, weights, steps=3)
+    asynchronous = trainer(talk, weights, steps=3)
     before = torch.cat([weight.detach().flatten().clone() for weight in talk.model.parameters()])
     asynchronous.train()
     logged = [row for row in asynchronous.state.log_history if "ratio" in row]
