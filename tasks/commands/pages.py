@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
 
 import httpx
 
@@ -15,6 +14,8 @@ from rlver.tasks.runtime.kept_secrets import find_key
 
 TIMEOUT_S = 20.0
 MOST_RUNS = 1000
+CHARTS = ("emotion_mean", "success_rate", "failure_rate")  # that the comparison opens with; by the first one runs are sorted
+VIEW = "rlver"
 
 
 def deep_links(where: Addresses, started: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -42,7 +43,11 @@ def deep_links(where: Addresses, started: Mapping[str, str]) -> list[tuple[str, 
 
 
 def _comparison(mlflow: str, experiment: str) -> str | None:
-    """The page that sets the newest scores of each variant side by side; None where there are fewer than two."""
+    """The page that sets the newest scores of each variant side by side; None where there are fewer than two.
+
+    MLflow's own page of compared runs draws the first metric of the alphabet, and no address tells it another. That of an experiment takes
+    its runs and charts from a *shared view*, which is a tag of the experiment; so None too from a server that lets nobody write.
+    """
     scored = {
         "experiment_ids": [experiment],
         "filter": "tags.stage_group = 'score'",
@@ -53,8 +58,13 @@ def _comparison(mlflow: str, experiment: str) -> str | None:
     newest = {tag["value"]: run["info"]["run_id"] for run in runs for tag in run["data"].get("tags", []) if tag["key"] == "variant"}
     if len(newest) < 2:
         return None
-    wanted = urlencode({"runs": json.dumps([*newest.values()]), "experiments": json.dumps([experiment])}, quote_via=quote)
-    return f"{environment.shown(mlflow)}/#/compare-runs?{wanted}"
+    ids = ", ".join(f"'{run}'" for run in newest.values())
+    view = {"searchFilter": f"attributes.run_id IN ({ids})", "orderByKey": f"metrics.`{CHARTS[0]}`", "orderByAsc": False}
+    view |= {"chartsSearchFilter": f"^({'|'.join(CHARTS)})$", "runsHiddenMode": "SHOW_ALL"}
+    tag = {"experiment_id": experiment, "key": f"mlflow.sharedViewState.{VIEW}", "value": json.dumps(view)}
+    if _ask("POST", f"{mlflow}/api/2.0/mlflow/experiments/set-experiment-tag", json=tag) is None:
+        return None
+    return f"{environment.shown(mlflow)}/#/experiments/{experiment}/runs?compareRunsMode=CHART&viewStateShareKey={VIEW}"
 
 
 def _ask(method: str, url: str, **options: Any) -> Any:

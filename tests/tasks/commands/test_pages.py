@@ -15,9 +15,13 @@ from rlver.tasks.runtime.environment import Addresses
 
 SCORED = [("a", "a1"), ("a", "a2"), ("b", "b1")]  # variant and run, the oldest first
 
+TAGS: list[dict[str, str]] = []  # that the server was asked to set
+
 
 @pytest.fixture
 def server() -> Iterator[str]:
+    TAGS.clear()
+
     class Both(BaseHTTPRequestHandler):
         def _say(self, value: object) -> None:
             body = json.dumps(value).encode()
@@ -32,6 +36,9 @@ def server() -> Iterator[str]:
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if "set-experiment-tag" in self.path:
+                TAGS.append(asked)
+                return self._say({})
             scored = [{"info": {"run_id": run}, "data": {"tags": [{"key": "variant", "value": name}]}} for name, run in SCORED]
             self._say(
                 {"runs": scored if asked["experiment_ids"] == ["7"] else scored[:2]} if "runs/search" in self.path else [{"id": "f00"}]
@@ -48,10 +55,15 @@ def server() -> Iterator[str]:
 def test_links_lead_to_the_comparison_the_dialogues_and_the_last_run(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = Addresses(server, f"{server}/api", tmp_path)
     assert deep_links(where, {}) == [
-        ("comparison", f"{server}/#/compare-runs?runs=%5B%22a2%22%2C%20%22b1%22%5D&experiments=%5B%227%22%5D"),
+        ("comparison", f"{server}/#/experiments/7/runs?compareRunsMode=CHART&viewStateShareKey=rlver"),
         ("dialogues", f"{server}/#/experiments/7/traces?groupBy=session"),
         ("last run", f"{server}/v2/runs/flow-run/f00"),
     ]
+    (tag,) = TAGS
+    view = json.loads(tag["value"])
+    assert (tag["experiment_id"], tag["key"]) == ("7", "mlflow.sharedViewState.rlver")
+    assert view["searchFilter"] == "attributes.run_id IN ('a2', 'b1')", "the newest of each variant"
+    assert "emotion_mean" in view["chartsSearchFilter"] and "emotion_mean" in view["orderByKey"]
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
     assert deep_links(where, {})[0][1] == f"{server}/#/experiments/8/runs?compareRunsMode=CHART", "one variant has nothing beside it"
 
