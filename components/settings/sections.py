@@ -118,6 +118,8 @@ class BaseSettings(Section):
 
 class RolloutSettings(Section):
     sampler: Literal["transformers", "vllm"]
+    server_gpus: str | None = Field(default=None, pattern=r"^[0-9]+(,[0-9]+)*$", exclude_if=lambda gpus: gpus is None)
+    server_memory_share: float | None = Field(default=None, gt=0, le=1, exclude_if=lambda share: share is None)
     concurrency: int = Field(ge=1)
     max_failure_rate: float = Field(ge=0, le=1)
     max_logprob_gap: float = Field(gt=0)

@@ -70,6 +70,12 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _the_engine_can(self) -> Settings:
+        if problem := self.train.refusal(self.policy, self.rollout):
+            raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
     def _every_dialogue_counts_once(self) -> Settings:
         if self.policy.thinking and self.policy.thoughts == "strip" and self.train.loss_type != "grpo":
             raise ValueError("policy.thoughts: strip needs train.loss_type: grpo, in which every dialogue counts once")

@@ -155,11 +155,13 @@ class DialogueWorker:
 class AsyncDialogueTrainer(AsyncGRPOTrainer):
     """TRL's trainer, whose dialogues end with the training, however that ends. It goes on from no checkpoint."""
 
-    def train(self, resume_from_checkpoint: None = None) -> Any:
+    def train(self, *_: Any, **__: Any) -> Any:
+        worker = self.rollout_worker
+        assert worker is not None
         try:
             return super().train()
         finally:
-            self.rollout_worker.stop()
+            worker.stop()
 
 
 def async_trainer(

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from rlver.components.domain.kinds import Section, own_section
 from rlver.components.domain.registry import ALGORITHMS, REWARDS
 from rlver.components.policy.section import PolicySettings
+from rlver.components.training.engines import Engine, refusal
 
 
 class RewardSettings(Section):
@@ -24,6 +25,7 @@ class RewardSettings(Section):
 
 
 class TrainSettings(Section):
+    engine: Engine = Field(default="own", exclude_if=lambda engine: engine == "own")
     algorithm: Annotated[str, AfterValidator(ALGORITHMS.check)]
     credit: Literal["dialogue", "turn", "mica"]
     gamma: float = Field(ge=0, le=1)
@@ -56,6 +58,7 @@ class TrainSettings(Section):
     lora_rank: int = Field(ge=0)
     trained_layers: int = Field(default=0, ge=0, exclude_if=lambda layers: layers == 0)
     max_turns: int | None = Field(default=None, ge=1, exclude_if=lambda turns: turns is None)
+    max_staleness: Literal[0, 1] = Field(default=0, exclude_if=lambda steps: steps == 0)
     gradient_checkpointing: bool
     min_entropy: float = Field(ge=0)
     max_repeat_rate: float = Field(ge=0, le=1)
@@ -64,6 +67,10 @@ class TrainSettings(Section):
     save_every: int = Field(ge=1)
     evaluate_every: int = Field(ge=1)
     evaluation_personas: int = Field(ge=1)
+
+    def refusal(self, policy: PolicySettings, rollout: Section) -> str | None:
+        """What the engine cannot do, in one line; None where it can do all."""
+        return refusal(self.engine, {"train": self, "policy": policy, "rollout": rollout})
 
     @model_validator(mode="after")
     def _batch_divides(self) -> TrainSettings:
@@ -75,6 +82,8 @@ class TrainSettings(Section):
             )
         if self.curriculum == "adaptive" and (len(self.difficulties) != 2 or self.curriculum_low >= self.curriculum_high):
             raise ValueError("curriculum: adaptive needs two difficulties and curriculum_low < curriculum_high")
+        if self.max_staleness and (self.processes > 1 or self.curriculum == "adaptive"):
+            raise ValueError("max_staleness: 1 goes with processes: 1 and a curriculum that is not adaptive")
         if self.ratio_cap <= 1 + self.epsilon_high:
             raise ValueError("ratio_cap must be above 1 + epsilon_high")
         if self.algorithm == "grpo" and self.group_size < 2:

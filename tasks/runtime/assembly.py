@@ -23,6 +23,8 @@ from rlver.components.users.together import put_together
 from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.serving.server import Serving, available
 
+BESIDE_A_TRAINER = 0.4  # of a GPU's memory
+
 if TYPE_CHECKING:
     from rlver.components.endpoint.chat import ChatEndpoint
     from rlver.tasks.runtime.connections import Connection
@@ -153,12 +155,18 @@ def load(model_path: Path | str, settings: Settings, policy_name: str, concurren
 
 
 @contextmanager
-def policy_server(settings: Settings, model: Path | str, concurrency: int) -> Iterator[str | None]:
-    """The address of the server for rollouts: the user's own, or one for as long as this lasts; None where none is wanted."""
+def policy_server(settings: Settings, model: Path | str, concurrency: int, trains: bool = False) -> Iterator[str | None]:
+    """The address of the server for rollouts: the user's own, or one for as long as this lasts; None where none is wanted.
+
+    Where this process `trains`, the server leaves it a share of a GPU that both see.
+    """
     if settings.rollout.sampler == "transformers":
         yield None
     else:
-        with available(environment.project_root(), Serving(str(model), settings.policy.max_context_tokens, concurrency)) as url:
+        rollout = settings.rollout
+        share = rollout.server_memory_share or (BESIDE_A_TRAINER if trains and rollout.server_gpus is None else None)
+        what = Serving(str(model), settings.policy.max_context_tokens, concurrency, gpus=rollout.server_gpus, memory_share=share)
+        with available(environment.project_root(), what) as url:
             yield url
 
 

@@ -7,15 +7,17 @@ runs, and a fingerprint of everything that decides the result keeps a checkpoint
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import ConfigDict, TypeAdapter
 
 from rlver.components.domain.files import BadFile, write_jsonl
@@ -24,11 +26,13 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
 from rlver.components.domain.registry import REWARDS
 from rlver.components.personas.schema import validate_file
+from rlver.components.rollout.ahead import OneStepAhead
 from rlver.components.rollout.episode import Job, Rollout, check_failures
 from rlver.components.settings.settings import Settings, digest_of, load_settings
 from rlver.components.training import processes
-from rlver.components.training.curriculum import Curriculum, hold_out, persona_order
+from rlver.components.training.curriculum import Curriculum, following, hold_out, persona_order
 from rlver.components.training.curves import CurveFile
+from rlver.components.training.engines import lacking
 from rlver.components.training.rates import warning_of_rate
 from rlver.components.training.section import UpdateParameters
 from rlver.components.training.watch import TrainingLimits, TrainingWatch, measure
@@ -54,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     settings = load_settings(Path("params.yaml"), arguments.variant, seed=arguments.seed)
     settings.require_trainable()
+    if problem := lacking(settings.train.engine, torch.cuda.is_available()):
+        raise ValueError(problem)
     if arguments.meeting:
         ranks.end_with_the_launcher()
     elif settings.train.processes > 1 and not processes.launched():
@@ -69,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if processes.rank() == 0:
         for line in half_done(work, identity):
             print(line, flush=True)
-    with exclusive_lock(work, processes.rank() == 0), policy_server(settings, arguments.base, settings.rollout.concurrency) as server:
+    with exclusive_lock(work, processes.rank() == 0), policy_server(settings, arguments.base, settings.rollout.concurrency, True) as server:
         train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
     if processes.rank() == 0:
         shutil.copytree(work / "curves", arguments.logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))  # of a killed write
@@ -87,6 +93,8 @@ class TrainingDialogues:
     watched: Sequence[Persona]
     held_out: Path  # folder of the dialogues of each check, for whoever wants to hear another appraiser on them
     last: list[Rollout] = field(default_factory=list)  # of all processes
+    ahead: OneStepAhead | None = None  # holds the next step's dialogues during an update
+    undisturbed: Callable[[], AbstractContextManager[Any]] = nullcontext  # inside, no dialogues are under way
     seconds: tuple[float, float] = (0.0, 0.0)  # of the last rollouts, and of them in the policy
 
     def __post_init__(self) -> None:
@@ -111,6 +119,10 @@ class TrainingDialogues:
 
     def rollouts(self, persona_ids: Sequence[str], step: int) -> list[Rollout]:
         """One dialogue for each id of this process; returned are those of all processes."""
+        self.last = self.ahead(persona_ids, step) if self.ahead else self.held(persona_ids, step)
+        return list(self.last)
+
+    def held(self, persona_ids: Sequence[str], step: int) -> list[Rollout]:
         first = processes.rank() * len(persona_ids)  # a dialogue's place among those of all processes
         seed = self.settings.seed * 100_003 + step  # the user of a persona is the same for all dialogues of the step's group
         jobs = [
@@ -124,11 +136,11 @@ class TrainingDialogues:
         ]
         began, sampler = time.monotonic(), getattr(self.conversation.policy, "sampler", None)
         busy = getattr(sampler, "busy_seconds", 0.0)
-        self.last = processes.gathered(self._learned_from.hold(jobs), ROLLOUTS)
+        rollouts = processes.gathered(self._learned_from.hold(jobs, started=self.ahead is not None), ROLLOUTS)
         self.seconds = (time.monotonic() - began, getattr(sampler, "busy_seconds", 0.0) - busy)
-        check_failures(self.last, self.settings.rollout.max_failure_rate)
-        self.curriculum.observe([rollout.dialogue for rollout in self.last])
-        return list(self.last)
+        check_failures(rollouts, self.settings.rollout.max_failure_rate)
+        self.curriculum.observe([rollout.dialogue for rollout in rollouts])
+        return rollouts
 
     def profile(self) -> str:
         """What the last step's rollouts took; the rest of a step is the update. Users talk beside the policy or between its batches."""
@@ -139,7 +151,8 @@ class TrainingDialogues:
         """Measures of one dialogue with each watched persona."""
         prefix, seed = f"{self.variant}/s{self.settings.seed}/check", self.settings.seed
         jobs = [Job(f"{prefix}/{persona.persona_id}", persona, seed) for persona in processes.share(self.watched)]
-        rollouts = processes.gathered(self.conversation.hold(jobs), ROLLOUTS)
+        with self.undisturbed():
+            rollouts = processes.gathered(self.conversation.hold(jobs), ROLLOUTS)
         if processes.rank() == 0:
             write_jsonl(self.held_out / f"{step}.jsonl", [rollout.dialogue.model_dump(mode="json") for rollout in rollouts])
         return self._measured(rollouts)
@@ -178,7 +191,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     order = persona_order(learning, parameters.steps, parameters.personas_per_step, settings.seed)
     model, tokenizer = load_policy(base)
     check_context(model, settings.policy.max_context_tokens)
-    own = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency)
+    own = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency, apart=bool(parameters.max_staleness))
     speaking = over_http(own, settings, server, lambda: write_weights(model, work / "weights"))
     curves = work / (f"curves-{processes.rank()}" if processes.rank() else "curves")  # one writer a file
     steps, checks = CurveFile(curves / "train"), CurveFile(curves / "evaluation")
@@ -187,17 +200,32 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     warning = warning_of_rate(parameters.learning_rate, model.num_parameters(), parameters.lora_rank)
     if warning and processes.rank() == 0:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
-    stops = StopsOnSignal(parameters.updates_per_batch)
-    trainer = build_trainer(
-        model,
-        tokenizer,
-        order,
-        UpdateParameters(parameters, settings.reward, settings.policy, settings.simulator.max_turns, settings.seed),
-        work / "checkpoints",
-        score=dialogues.score,
-        rollouts=dialogues.rollouts,
-        callbacks=[_watch(settings, dialogues, steps, checks), stops],
-    )
+    stops, watch = StopsOnSignal(parameters.updates_per_batch), _watch(settings, dialogues, steps, checks)
+    update = UpdateParameters(parameters, settings.reward, settings.policy, settings.simulator.max_turns, settings.seed)
+    if parameters.max_staleness:
+        after = following(order, parameters.personas_per_step, parameters.group_size, parameters.updates_per_batch)
+        dialogues.ahead = OneStepAhead(dialogues.held, after, speaking.policy.start)
+        dialogues.undisturbed = dialogues.ahead.settled
+    parts: dict[str, Any] = {"score": dialogues.score, "rollouts": dialogues.rollouts}
+    trainer: Any
+    if parameters.engine == "trl-async":  # learns with a model of its own; ours speaks
+        from rlver.components.training.asynchronous import WeightsInProcess, async_trainer
+
+        weights = WeightsInProcess(model)
+        dialogues.undisturbed = lambda: weights.under_way
+        trainer = async_trainer(
+            base,
+            tokenizer,
+            order,
+            update,
+            work / "checkpoints",
+            **parts,
+            weights=weights,
+            max_failure_rate=settings.rollout.max_failure_rate,
+            callbacks=[watch],
+        )
+    else:
+        trainer = build_trainer(model, tokenizer, order, update, work / "checkpoints", **parts, callbacks=[watch, stops])
     checkpoint = _resumed(work, (steps, checks), dialogues)
     try:
         with stops.listening() if processes.count() == 1 else nullcontext():
@@ -222,7 +250,7 @@ def _watch(settings: Settings, dialogues: TrainingDialogues, steps: CurveFile, c
             parameters.min_entropy,
             parameters.max_repeat_rate,
             parameters.max_cut_off_rate,
-            settings.rollout.max_logprob_gap,
+            math.inf if parameters.max_staleness else settings.rollout.max_logprob_gap,  # an update lies between sampler and trainer
         ),
         show=dialogues.show,
         profile=dialogues.profile,

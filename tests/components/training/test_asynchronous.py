@@ -141,7 +141,7 @@ def test_dialogues_that_failed_make_no_sample_and_too_many_end_the_training() ->
     talk = Talk()
     rollouts = talk.hold(batch(1), 0)
     samples = list(samples_of([failed(rollouts[0]), *rollouts[1:]], CREDIT, 0))
-    own, others = (list(one.prompt_ids + one.completion_ids) for one in (rollouts[0], rollouts[1]))
+    own, others = ([*one.prompt_ids, *(token for token, _, _ in one.seen())] for one in (rollouts[0], rollouts[1]))
     assert own != others and samples and own not in [list(one.input_ids) for one in samples]
     assert own in [list(one.input_ids) for one in samples_of(rollouts, CREDIT, 0)], "it would have made one"
     worker = DialogueWorker(

@@ -1,0 +1,60 @@
+"""The stage `train` with dialogues one step ahead, and with TRL's asynchronous trainer: the same files in the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import plain_attention
+import pytest
+import torch
+from small_project import make_project, train_arguments, weights
+
+from rlver.components.training.curves import CurveFile
+from rlver.tasks.stages import base, train
+
+ASYNC = "train: {engine: trl-async, credit: turn, scale_rewards: batch, loss_type: dapo, beta: 0.0}\npolicy: {thinking: false}\n"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("engines")
+    make_project(root, steps=3, credit="turn", scale_rewards="batch")
+    (root / "params" / "ahead.yaml").write_text("train: {max_staleness: 1}\npolicy: {thinking: false}\n")
+    (root / "params" / "async.yaml").write_text(ASYNC)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+    return root
+
+
+@pytest.fixture(autouse=True)
+def in_project(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+
+
+def gaps(root: Path, name: str) -> list[float]:
+    rows = CurveFile(root / "logs" / name / "train").rows()
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    return [row["logprob_gap"] for row in rows]
+
+
+def test_dialogues_one_step_ahead_were_sampled_with_the_weights_before_the_last_update(root: Path) -> None:
+    assert train.main(train_arguments("now")) == 0
+    assert train.main(train_arguments("ahead", "ahead")) == 0
+    assert max(gaps(root, "now")) < 1e-4, "sampled with the weights that learn from them"
+    first, *later = gaps(root, "ahead")
+    assert first < 1e-4 and min(later) > 1e-3, "an update lies between"
+    assert [row["step"] for row in CurveFile(root / "logs" / "ahead" / "evaluation").rows()] == [0, 1, 2, 3]
+    assert not torch.equal(weights(root / "models" / "ahead"), weights(root / "models" / "base"))
+
+
+def test_trl_s_asynchronous_trainer_makes_the_same_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="trl-async needs a GPU"):
+        train.main(train_arguments("async", "async"))
+    assert not (root / "models" / "async").exists()
+    plain_attention.put_in(monkeypatch)
+    monkeypatch.setattr(train, "lacking", lambda *_: None)
+    assert train.main(train_arguments("async", "async")) == 0
+    assert not torch.equal(weights(root / "models" / "async"), weights(root / "models" / "base"))
+    assert [row["step"] for row in CurveFile(root / "logs" / "async" / "train").rows()] == [1, 2, 3]
+    assert [row["step"] for row in CurveFile(root / "logs" / "async" / "evaluation").rows()] == [0, 1, 2, 3]
