@@ -13,7 +13,7 @@ from statistics import mean
 from ruamel.yaml import YAML
 
 from rlver.components.domain.files import write_jsonl
-from rlver.components.domain.packages import MINILM, is_fetched
+from rlver.components.domain.packages import MINILM, SMOLLM2, is_fetched
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.training.curves import CurveFile
@@ -30,7 +30,7 @@ def thirty_steps(weights: Path, steps: int) -> None:
     if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
         print(f"\nGRPO steps: not run, {', '.join(missing)} is not installed")
         return
-    root, heard = project_root(), is_fetched(MINILM)
+    root, heard = project_root(), is_fetched(MINILM) and is_fetched(SMOLLM2)
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         _lay_out(root, work, steps, heard)
@@ -42,7 +42,7 @@ def thirty_steps(weights: Path, steps: int) -> None:
         rows = CurveFile(work / "logs" / "gpu" / "train").rows()
     first, last = (mean(float(row["emotion_mean"]) for row in part) for part in (rows[:AVERAGED], rows[-AVERAGED:]))
     took, gap = (mean(float(row[name]) for row in rows) for name in ("seconds", "logprob_gap"))
-    print(f"\n{len(rows)} GRPO steps of {weights.name}, user {'heard' if heard else 'scripted (the encoder of heard is not fetched)'}:")
+    print(f"\n{len(rows)} GRPO steps of {weights.name}, user {'heard' if heard else 'scripted (the models of heard are not fetched)'}:")
     print(
         f"  {took:.1f} s a step; mean emotion of the rollouts {first:.1f} (first {AVERAGED}) -> {last:.1f} (last {AVERAGED}); gap {gap:.4f} nats"
     )

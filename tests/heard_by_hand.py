@@ -10,17 +10,18 @@ import pytest
 import torch
 
 from rlver.components.domain.acts import ACTS
-from rlver.components.domain.packages import MINILM, is_fetched
+from rlver.components.domain.packages import MINILM, SMOLLM2, is_fetched
 from rlver.components.domain.protocols import Exchange, now
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.users.heard.appraiser import Hearing
-from rlver.components.users.heard.encoder import HIDDEN
+from rlver.components.users.heard.meaning import HIDDEN
 from rlver.components.users.heard.reading import QUALITIES, Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import DIFFICULTIES
 
-NEEDS_ENCODER = pytest.mark.skipif(
-    not is_fetched(MINILM), reason=f"the weights of {MINILM.name} are not on this machine: rlver doctor --fetch {MINILM.name}"
+MISSING = [package.name for package in (SMOLLM2, MINILM) if not is_fetched(package)]
+NEEDS_READER = pytest.mark.skipif(
+    bool(MISSING), reason=f"the weights of {' and '.join(MISSING)} are not on this machine: rlver doctor --fetch NAME"
 )
 GOOD = dict.fromkeys(QUALITIES, 1.0)
 

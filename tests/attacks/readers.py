@@ -42,21 +42,16 @@ def weighed(kind: PersonaKind) -> Callable[[str], object]:
 
 def hearing() -> dict[str, Callable[[str], object]]:
     """Of the user who hears. PyTorch is imported here, since the other readers do without."""
-    import torch
-
-    from rlver.components.domain.packages import MINILM, NotFetched, fetched
+    from rlver.components.domain.packages import NotFetched
     from rlver.components.users.heard.appraiser import breaks_off
-    from rlver.components.users.heard.encoder import WIDTH, Encoded
-    from rlver.components.users.heard.reading import context_features, reader
+    from rlver.components.users.heard.reading import circumstances, reader
 
-    read = Encoded(torch.ones(1, WIDTH), (1,))
     found: dict[str, Callable[[str], object]] = {
         "breaks_off": breaks_off,
-        "circumstances": lambda text: context_features(text, text, text, read, read),
+        "circumstances": lambda text: circumstances(text, text, text),
     }
     with suppress(NotFetched):
-        fetched(MINILM)
-        reader().hear("Hello.", "Hi.")  # loads the encoder
+        reader().hear("Hello.", "Hi.")  # loads the models
         found["hear"] = lambda text: reader().hear(*[whole_characters(text)] * 3)
     return found
 

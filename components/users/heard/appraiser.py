@@ -31,6 +31,7 @@ from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import english_only
 from rlver.components.users.special.rule import VERSION as SPECIAL
 from rlver.components.users.special.rule import Answered, weigh
+from rlver.components.users.special.signs import Sign
 
 KIND = "heard"
 MANNER = 1.5  # points for each step of the value: how it is said, whatever it does
@@ -104,7 +105,7 @@ class Hearing:
             yield from self._target(before, now)
             yield from self._character(now)
         else:
-            answered = [Answered(one.user, one.reply, heard) for one, heard in zip(exchanges, (*before, now), strict=True)]
+            answered = [Answered(one.user, one.reply, heard, signs_of(heard)) for one, heard in zip(exchanges, (*before, now), strict=True)]
             yield from weigh(self.kind, answered[-1], answered[:-1])
         yield from _again(before, now, earlier, last)
         yield from length(read_reply(last.reply).word_count)
@@ -177,6 +178,11 @@ class Hearing:
         if probability < _SOME:
             return Evidence(step=step, what=what)
         return Evidence(step=step, what=what, span=now.spans.get(act, ""), points=round(points, 2), probability=probability)
+
+
+def signs_of(heard: Heard) -> dict[str, Sign]:
+    """As the rule for users of a kind wants them."""
+    return {name: Sign(probability, heard.spans.get(name, "")) for name, probability in heard.signs.items()}
 
 
 def breaks_off(reply: str) -> bool:

@@ -1,7 +1,7 @@
-"""What a reply does and how well, in probabilities: small nets over an encoder, fitted to labelled replies (`rlver hearing fit`).
+"""What a reply does and how well, in probabilities: small nets over the states of a language model, fitted to labelled replies (`rlver hearing fit`).
 
-The reply is read twice. Alone, by the encoder as it comes: beside its features stand how near it is to the user's message in meaning, and how many of
-its words the user has used. And after the message, by the encoder with its fitted changes. The probability is the mean of both. Probabilities are on a grid of 1/50, so that the last bits of a sum decide nothing but a tie.
+The language model reads the reply after the user's message (language.py); beside what it makes of it stand a few circumstances, as how many of its
+words the user has used. Probabilities are on a grid of 1/50, so that the last bits of a sum decide nothing but a tie.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
@@ -23,14 +23,18 @@ from safetensors.torch import load
 from torch.nn.functional import gelu, linear
 
 from rlver.components.domain.acts import ACTS
-from rlver.components.domain.packages import MINILM, fetched
-from rlver.components.users.heard.encoder import HIDDEN, READ_TOKENS, WIDTH, Answer, Encoded, Encoder
+from rlver.components.domain.packages import MINILM, SMOLLM2
+from rlver.components.users.heard.language import READ_REPLY, Answer, language_model
+from rlver.components.users.heard.meaning import meaning
+from rlver.components.users.special.signs import SIGNS
 
 QUALITIES = ("specific", "picks_up", "coherent", "sincere")
 VALUES = (-2, -1, 0, 1, 2)  # how most people would take it who do not say what they need: hurt, let down, nothing, helped, reached
-OUTPUTS = (*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1]))
+SIGNS_HEARD = tuple(sign for signs in SIGNS.values() for sign in signs)  # in replies to users of a kind (users/special)
+OUTPUTS = (*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1]), *SIGNS_HEARD)
 HEADS = Path(__file__).with_name("heads.safetensors")
-CIRCUMSTANCES = 7  # numbers about the reply that are no encoder's
+CIRCUMSTANCES = 7  # numbers about the reply that are not the language model's
+FURTHEST = 6.0  # standard deviations; a few states are far out now and then
 GRID = 50
 SURE = 0.3  # an act of this probability counts as found; docs/hearing.md says what it was chosen on, and what was seen before
 _WORD = re.compile(r"[a-z']{4,}")
@@ -39,14 +43,15 @@ _SENTENCE = re.compile(r"[^.!?;\n]+[.!?;]*")
 
 @dataclass(frozen=True)
 class Heard:
-    """Probabilities of acts and qualities, the expected value in -2..2, and for each act the sentence that carries it."""
+    """Probabilities of acts, qualities and signs, the expected value in -2..2, and for each act and sign the sentence that carries it."""
 
     acts: Mapping[str, float]
     quality: Mapping[str, float]
     value: float
     helps: float  # that most people would take it as help: a value above 0
     spans: Mapping[str, str]
-    meaning: torch.Tensor  # (HIDDEN,), see Encoded
+    meaning: torch.Tensor  # see meaning.py
+    signs: Mapping[str, float] = field(default_factory=dict)  # what they say of replies to users of no kind is not to be trusted
 
     @property
     def found(self) -> frozenset[str]:
@@ -54,74 +59,71 @@ class Heard:
 
 
 class Reader:
-    """Hears replies with one encoder in two versions, and one file of nets and changes (fit.py writes it)."""
+    """Hears replies with one file of nets (fit.py writes it). Not for several threads at once."""
 
-    def __init__(self, weights: Path, heads: Path = HEADS) -> None:
-        """`weights` is the folder of the encoder as it comes."""
+    def __init__(self, heads: Path = HEADS) -> None:
         content = heads.read_bytes()
         self._tensors = {name: tensor.float() for name, tensor in load(content).items()}
         self._nets = int(json.loads(_metadata(heads)["nets"]))
-        self._alone, self._paired = Encoder(weights), Encoder(weights, self._tensors)
+        self._language, self._meaning = language_model(), meaning()
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
-        self.version = f"heard-3 {MINILM.inside['model.safetensors'][:8]} {hashlib.sha256(content).hexdigest()[:8]}"
+        weights = f"{SMOLLM2.member_sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
+        self.version = f"heard-4 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
 
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str = "") -> Heard:
         """`reply` to the message `user`; `before` is what the user said earlier in the dialogue."""
         said = (match for match in _SENTENCE.finditer(reply) if match.group().strip())
-        sentences = list(islice(said, READ_TOKENS))  # a sentence has a token or more, and no more tokens are read
-        begins = [0, *(match.start() for match in sentences[1:])]
-        read, context, answer = self._alone(reply, begins), self._alone(user), self._paired.answer(user, reply, begins)
-        beside = context_features(reply, user, before, read, context)
-        probability = self._probabilities(torch.cat([read.mean_W, beside])[None], answer.features()[None], beside)[0].tolist()
+        sentences = list(islice(said, READ_REPLY))  # a sentence has a token or more, and no more tokens are read
+        answer = self._language(user, reply, [0, *(match.start() for match in sentences[1:])])
+        beside = circumstances(reply, user, before)
+        probability = self._probabilities(torch.cat([answer.features(), beside])[None])[0].tolist()
         named = dict(zip(OUTPUTS, (round(one * GRID) / GRID for one in probability), strict=True))
         value = sum(named[f"above {step}"] for step in VALUES[:-1]) + VALUES[0]
         acts = {act: named[act] for act in ACTS}
-        spans = self._spans(acts, [match.group().strip() for match in sentences], read, answer, beside)
-        return Heard(acts, {one: named[one] for one in QUALITIES}, round(value, 2), named["above 0"], spans, read.meaning)
+        signs = {sign: named[sign] for sign in SIGNS_HEARD}
+        spans = self._spans({**acts, **signs}, [match.group().strip() for match in sentences], answer, beside)
+        return Heard(acts, {one: named[one] for one in QUALITIES}, round(value, 2), named["above 0"], spans, self._meaning(reply), signs)
 
-    def _spans(
-        self, acts: Mapping[str, float], sentences: Sequence[str], read: Encoded, answer: Answer, beside: torch.Tensor
-    ) -> dict[str, str]:
-        """The sentence without which an act would be least likely, for each act that is not out of the question."""
-        asked = [act for act, probability in acts.items() if probability >= SURE / 2]
+    def _spans(self, found: Mapping[str, float], sentences: Sequence[str], answer: Answer, beside: torch.Tensor) -> dict[str, str]:
+        """The sentence without which an act would be least likely, for each act and sign that is not out of the question."""
+        asked = [name for name, probability in found.items() if probability >= SURE / 2]
         if len(sentences) < 2 or not asked:
             return dict.fromkeys(asked, sentences[0] if sentences else "")
-        numbers = range(len(sentences))
-        alone_PF = torch.stack([torch.cat([read.without(part), beside]) for part in numbers])
-        left_PO = self._probabilities(alone_PF, torch.stack([answer.features(without=part) for part in numbers]), beside)
-        return {act: sentences[int(left_PO[:, OUTPUTS.index(act)].argmin())] for act in asked}
+        left_PO = self._probabilities(torch.stack([torch.cat([answer.features(part), beside]) for part in range(len(sentences))]))
+        return {name: sentences[int(left_PO[:, OUTPUTS.index(name)].argmin())] for name in asked}
 
-    def _probabilities(self, alone_NF: torch.Tensor, answer_NF: torch.Tensor, beside: torch.Tensor) -> torch.Tensor:
-        """(N, OUTPUTS): the mean of the nets over the reply alone, and the net over the reply as an answer."""
+    def _probabilities(self, features_NF: torch.Tensor) -> torch.Tensor:
+        """(N, OUTPUTS): the mean of the nets."""
         weights = self._tensors
-        scaled_NF = (alone_NF - weights["mean"]) / weights["scale"]
-        alone = torch.stack([self._net(f"{net}", scaled_NF) for net in range(self._nets)]).mean(dim=0)
-        circumstances = ((beside - weights["mean"][WIDTH:]) / weights["scale"][WIDTH:])[-CIRCUMSTANCES:]
-        answered = self._net("answer", torch.cat([answer_NF, circumstances.expand(len(answer_NF), -1)], dim=1))
-        return (alone + answered) / 2
-
-    def _net(self, name: str, features_NF: torch.Tensor) -> torch.Tensor:
-        weights = self._tensors
-        inner = gelu(linear(features_NF, weights[f"{name}.in.weight"], weights[f"{name}.in.bias"]))
-        return linear(inner, weights[f"{name}.out.weight"], weights[f"{name}.out.bias"]).sigmoid()
+        scaled_NF = scaled(features_NF, weights["mean"], weights["scale"])
+        found = []
+        for net in range(self._nets):
+            inner = gelu(linear(scaled_NF, weights[f"{net}.in.weight"], weights[f"{net}.in.bias"]))
+            found.append(linear(inner, weights[f"{net}.out.weight"], weights[f"{net}.out.bias"]).sigmoid())
+        return torch.stack(found).mean(dim=0)
 
 
-def context_features(reply: str, user: str, before: str, read: Encoded, context: Encoded) -> torch.Tensor:
-    """(HIDDEN + 1 + CIRCUMSTANCES,): nearness in meaning to the user's message, and the circumstances."""
-    near = read.meaning * context.meaning
+def scaled(features_NF: torch.Tensor, mean_F: torch.Tensor, scale_F: torch.Tensor) -> torch.Tensor:
+    """(N, F) as the nets want them."""
+    return ((features_NF - mean_F) / scale_F).clamp(-FURTHEST, FURTHEST)
+
+
+def circumstances(reply: str, user: str, before: str) -> torch.Tensor:
+    """(CIRCUMSTANCES,): words shared with the message and with what was told before, length and marks."""
     said, told, earlier = (frozenset(_WORD.findall(text.lower())) for text in (reply, user, before))
     shared = said & told
-    numbers = (
-        len(shared) / (1 + len(said)),
-        len(shared) / (1 + len(told)),
-        len(said & earlier) / (1 + len(said)),
-        math.log(1 + len(reply.split())),
-        min(3, reply.count("?")),
-        min(3, reply.count("!")),
-        len(shared),
+    return torch.tensor(
+        (
+            len(shared) / (1 + len(said)),
+            len(shared) / (1 + len(told)),
+            len(said & earlier) / (1 + len(said)),
+            math.log(1 + len(reply.split())),
+            min(3, reply.count("?")),
+            min(3, reply.count("!")),
+            len(shared),
+        )
     )
-    return torch.cat([near * math.sqrt(HIDDEN), near.sum()[None], torch.tensor(numbers)])
 
 
 def _metadata(heads: Path) -> dict[str, Any]:
@@ -131,5 +133,5 @@ def _metadata(heads: Path) -> dict[str, Any]:
 
 @cache
 def reader() -> Reader:
-    """The one of this process, whose encoder is fetched if need be. Raises NotFetched."""
-    return Reader(fetched(MINILM))
+    """The one of this process; its two models are fetched if need be. Raises NotFetched."""
+    return Reader()

@@ -62,6 +62,7 @@ class Answered(NamedTuple):
     user: str
     reply: str
     heard: HeardActs
+    signs: Mapping[str, Sign] = MappingProxyType({})  # what else finds signs; of a sign found twice the surer counts
 
 
 def weigh(kind: PersonaKind, last: Answered, earlier: Sequence[Answered] = ()) -> Iterator[Evidence]:
@@ -69,7 +70,7 @@ def weigh(kind: PersonaKind, last: Answered, earlier: Sequence[Answered] = ()) -
 
     `earlier` are the exchanges of the same dialogue before it, in their order.
     """
-    *before, now = (_signs(kind, [*earlier, last], number) for number in range(len(earlier) + 1))
+    *before, now = (signs_in(kind, [*earlier, last], number) for number in range(len(earlier) + 1))
     for name, sign in now.items():
         if sign.probability >= FOUND:
             yield Evidence(step="content", what=name, span=sign.span, probability=sign.probability)
@@ -78,10 +79,12 @@ def weigh(kind: PersonaKind, last: Answered, earlier: Sequence[Answered] = ()) -
             yield one
 
 
-def _signs(kind: PersonaKind, answered: Sequence[Answered], number: int) -> dict[str, Sign]:
+def signs_in(kind: PersonaKind, answered: Sequence[Answered], number: int) -> dict[str, Sign]:
+    """Every sign of `kind` in the reply of exchange `number`, which the exchanges before it are known to."""
     one = answered[number]
     told = " ".join(before.user for before in answered[:number])
-    return find(kind, one.reply, one.user, told, one.heard.acts)
+    found = find(kind, one.reply, one.user, told, one.heard.acts)
+    return {name: max(sign, one.signs.get(name, sign), key=lambda either: either.probability) for name, sign in found.items()}
 
 
 def _reasons(kind: PersonaKind, last: Answered, now: Mapping[str, Sign], before: Sequence[Mapping[str, Sign]]) -> Iterator[Evidence]:

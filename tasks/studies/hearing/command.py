@@ -73,20 +73,19 @@ def fit(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Where the nets begin; those that come along began here.")] = SHIPPED_SEED,
     out: Annotated[Path, options.out("The heads to write (safetensors).", options.FILE)] = FITTED,
 ) -> None:
-    """Fit the reader to all labelled replies but those kept for tests (about half an hour on two cores)."""
-    from rlver.components.domain.packages import MINILM, fetched
+    """Fit the reader to all labelled replies but those kept for tests (twenty minutes on two cores)."""
     from rlver.components.labels.labelled import labelled
     from rlver.tasks.studies.hearing.fit import fit as fit_reader
     from rlver.tasks.studies.hearing.nonsense import made
+    from rlver.tasks.studies.special.signs_found import APART, LABELS, load_signs
 
     rows = labelled()
     used = [row for row in rows if row.is_for_fitting]
-    mixed = made(used, seed)
-    typer.echo(f"reading {len(used)} replies and {len(mixed)} made of them; {len(rows) - len(used)} are kept for tests", err=True)
-    fit_reader(fetched(MINILM), [*used, *mixed], out, seed, lambda line: typer.echo(line, err=True))
-    typer.echo(
-        f"{out}: fitted to {len(used)} replies in {len({row.style for row in used})} styles and {len(mixed)} of nonsense, seed {seed}"
-    )
+    mixed, signed = made(used, seed), [row for path in sorted(LABELS.glob("*.yaml")) if path.stem != APART for row in load_signs(path)]
+    read = f"{len(used)} replies, {len(mixed)} made of them and {len(signed)} to users of a kind"
+    typer.echo(f"reading {read}; {len(rows) - len(used)} are kept for tests", err=True)
+    fit_reader([*used, *mixed, *signed], out, seed, lambda line: typer.echo(line, err=True))
+    typer.echo(f"{out}: fitted to {read}, in {len({row.style for row in used})} styles, seed {seed}")
 
 
 def say(

