@@ -214,7 +214,7 @@ def test_every_stage_declares_the_parameters_it_reads_and_no_others(repository_r
         assert bool(files) is ("--variant" in str(stage["cmd"])), f"{name}: an overlay is among the parameters where there is a variant"
 
 
-OWN_ENVIRONMENT = {"openenv", "verifiers"}  # extras whose needs do not fit into the lock (docs/adapters.md)
+OWN_ENVIRONMENT = {"openenv", "verifiers", "verl"}  # extras whose needs do not fit into the lock (docs/adapters.md)
 
 
 def test_the_lock_pins_what_the_project_asks_for(repository_root: Path) -> None:
