@@ -55,10 +55,10 @@ def naive_bayes(fit: Cues, smoothing: float) -> Guess:
 
 def nearest_meaning(fit: Cues) -> Guess:
     """By the mean of a need's cues in the hearing appraiser's encoder, whose weights must have been fetched."""
-    from rlver.components.users.heard.meaning import meaning
+    from rlver.components.users.heard.meaning import meaning as encoder
 
     def meaning(text: str) -> list[float]:
-        return [float(one) for one in meaning()(text.replace("{role}", "friend"))]
+        return [float(one) for one in encoder()(text.replace("{role}", "friend"))]
 
     means = {need: [sum(column) / len(said) for column in zip(*map(meaning, said), strict=True)] for need, said in fit.items()}
 
