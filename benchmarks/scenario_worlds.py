@@ -85,6 +85,18 @@ def nearly_equal(personas: int) -> Experiment:
     return experiment
 
 
+def nearly_equal_differences(personas: int) -> Experiment:
+    """One in 5 to 100 personas loses what all others gain, 1 to 100 points: mostly all differences are equal, and the sign test is sure."""
+
+    def experiment(random: Random) -> Covered:
+        lost, gain = random.uniform(0.01, 0.2), random.uniform(1, 100)
+        values = np.where(random.random(personas) < lost, -gain, gain)
+        differences = {f"{number:04d}": float(value) for number, value in enumerate(values)}
+        return Covered(statistics.paired_mean(differences, SAMPLES, 7, Interval(-100.0, 100.0)).ci95, gain * (1 - 2 * lost))
+
+    return experiment
+
+
 def intervals(rare: tuple[float, float], common: tuple[float, float]) -> dict[str, Experiment]:
     """Of every kind, by name; * marks kinds that may cover more."""
     found: dict[str, Experiment] = {}
@@ -97,4 +109,5 @@ def intervals(rare: tuple[float, float], common: tuple[float, float]) -> dict[st
         found[f"share, common, {within}"] = share_of_scenarios(*common, icc)
         found[f"paired share, common to common, {within}"] = paired_share_of_scenarios(common, common, icc)
         found[f"paired share, rare to rare*, {within}"] = paired_share_of_scenarios(rare, rare, icc)
-    return found | {f"mean, nearly equal*, {personas} x 1": nearly_equal(personas) for personas in (5, 8, 12)}
+    found |= {f"mean, nearly equal*, {personas} x 1": nearly_equal(personas) for personas in (5, 8, 12)}
+    return found | {f"paired difference, nearly equal*, {personas} x 1": nearly_equal_differences(personas) for personas in (6, 8, 12)}

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver.components.scoring.statistics import Estimated, Interval, Paired, holm, p_above, p_differs, quantile
+from rlver.components.scoring.statistics import Estimated, Interval, Paired, beyond_rounding, holm, p_above, p_differs, quantile
 
 EQUIVALENT = 5.0  # points of the final emotion: a smaller difference between two ways of training is of no consequence
 LEAST_SEEDS = 2  # of every trained side; one says nothing about the variance of training
@@ -117,7 +117,7 @@ def _tested(value: float, sides: Sequence[Side], tables: Sequence[_Table]) -> Pa
         parts = parts[:1]
     variance = sum(part for part, _ in parts)
     squares = sum(part**2 / freedom for part, freedom in parts)
-    return Paired(value, math.sqrt(variance), scenarios, variance**2 / squares if squares else scenarios - 1)
+    return Paired(value, beyond_rounding(math.sqrt(variance), value), scenarios, variance**2 / squares if squares else scenarios - 1)
 
 
 def p_equivalent(test: Paired, margin: float = EQUIVALENT) -> float:

@@ -19,6 +19,7 @@ from scipy.special import stdtr, stdtrit
 
 _FEW = 5  # clusters: below them most draws repeat one another, and Student's interval is wide as it should be
 _SURE = 6  # equal differences: 2 x 0.5^6 is below 5%
+_ROUNDING = 1e-12  # of their size: what rounding leaves between equal values
 _MANY = 400  # clusters: beyond them, Student's interval and the bootstrap's are the same for every purpose, and the first is free
 
 
@@ -66,12 +67,17 @@ def cluster_bootstrap(clusters: Mapping[str, Sequence[float]], samples: int, see
     value, n = float(sums.sum() / counts.sum()), len(kept)
     if n == 1:
         return Estimated(value, whole_range, 1)
-    error = math.sqrt(n / (n - 1) * float(((sums - value * counts) ** 2).sum())) / float(counts.sum())
+    error = beyond_rounding(math.sqrt(n / (n - 1) * float(((sums - value * counts) ** 2).sum())) / float(counts.sum()), value)
     if error == 0:
         return Estimated(value, of_equals(value, n, whole_range), n)
     student = float(stdtrit(n - 1, 0.975))
     half = error * (student if n < _FEW or n > _MANY else _studentised(sums, counts, value, student, samples, seed))
     return Estimated(value, Interval(max(value - half, whole_range.low), min(value + half, whole_range.high)), n)
+
+
+def beyond_rounding(error: float, mean: float) -> float:
+    """A standard error; 0 where it is but rounding, since the values are equal."""
+    return error if error > _ROUNDING * abs(mean) else 0.0
 
 
 def of_equals(value: float, n: float, whole_range: Interval) -> Interval:
@@ -209,7 +215,7 @@ def paired_scores(differences: Sequence[float]) -> Paired:
         raise ValueError(f"a paired comparison needs at least 2 items, got {n}")
     mean = math.fsum(differences) / n
     variance = math.fsum((difference - mean) ** 2 for difference in differences) / (n - 1)
-    return Paired(mean, math.sqrt(variance / n), n, n - 1)
+    return Paired(mean, beyond_rounding(math.sqrt(variance / n), mean), n, n - 1)
 
 
 def paired_shares(differences: Sequence[float], worth: float | None = None) -> Paired:

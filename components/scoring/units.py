@@ -103,12 +103,13 @@ class Units:
         if len(sums) < 2:
             raise ValueError(f"a paired comparison needs at least 2 {SCENARIO}s, got {len(sums)}")
         squares = math.fsum(total * total for total in sums.values())
-        return math.sqrt(len(sums) / (len(sums) - 1) * squares) / len(differences), len(sums)
+        return statistics.beyond_rounding(math.sqrt(len(sums) / (len(sums) - 1) * squares) / len(differences), mean), len(sums)
 
     def _effective(self, differences: Differences, error: float, units: int) -> float:
         """Independent personas that would tell as much."""
-        independent = float(np.var(list(differences.values()), ddof=1)) / len(differences)
-        if independent == 0:
+        values = list(differences.values())
+        independent = float(np.var(values, ddof=1)) / len(values)
+        if statistics.beyond_rounding(math.sqrt(independent), math.fsum(values) / len(values)) == 0:
             return self._worth(dict.fromkeys(differences, (0.0,)))
         worth = len(differences) if error == 0 else min(1.0, independent / error**2) * len(differences)
         return max(1.0, worth * _few(units))

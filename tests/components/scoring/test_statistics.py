@@ -60,6 +60,15 @@ def test_equal_differences_are_above_zero_from_where_the_sign_test_says_so():
     assert flat == pytest.approx((-0.0039, 0.0039), abs=1e-5), "a hundredth of the range"
 
 
+@pytest.mark.parametrize("gain", [0.1, 8.3, 33.3, 100 / 3, 57.1])
+@pytest.mark.parametrize("count", [6, 7, 11, 12, 500])
+def test_equal_differences_are_equal_though_their_mean_is_rounded(gain: float, count: int):
+    """0.1 six times has the mean 0.09999999999999998: that is no spread."""
+    low, high = statistics.paired_mean({str(number): gain for number in range(count)}, 200, 1, Interval(-100.0, 100.0)).ci95
+    assert high - low == pytest.approx(2 * max(gain, 1.0) * statistics.wilson(0.0, count).high), "at least a hundredth of the range"
+    assert statistics.p_differs(statistics.paired_scores([gain] * count)) == pytest.approx(2 * 0.5**count)
+
+
 def test_a_skewed_sample_has_a_wider_interval_than_student_s():
     # 6 of 60 are 100, the others 5: mean 14.5, standard error 28.7 / sqrt 60 = 3.71, and t of 59 degrees is 2.00
     values = {str(number): [100.0 if number % 10 == 0 else 5.0] for number in range(60)}
