@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring import sentient, statistics, turns
-from rlver.components.scoring.splits import persona_splits
+from rlver.components.scoring.splits import only_set
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.scoring.units import Units
 
@@ -56,7 +56,7 @@ class Comparison:
 def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int, seed: int, units: Units = _PERSONAS) -> Comparison:
     """Pair two transcripts by persona (repeats averaged).
 
-    Raises ValueError when the simulators differ or no persona was scored on both sides.
+    Raises ValueError when the simulators differ, when personas of several sets are mixed, or when no persona was scored on both sides.
     """
     tags = sorted({user_of(dialogue) for dialogue in [*a, *b]})
     if len(tags) > 1:
@@ -84,7 +84,7 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
         personas=len(shared),
         unit=units.name(shared),
         units=units.count(shared),
-        splits=persona_splits(dialogues_a),
+        splits=only_set(dialogues_a),
         only_a=len(personas_a - shared),
         only_b=len(personas_b - shared),
         unscorable_a=sum(d.emotion_final is None for d in a),
@@ -196,7 +196,7 @@ class Standing:
 
 
 def standing(dialogues: Sequence[Dialogue], source: str, bootstrap_samples: int, seed: int, units: Units = _PERSONAS) -> Standing:
-    """The row of one transcript. Raises ValueError when it holds several policies or users, or no scorable dialogue."""
+    """The row of one transcript. Raises ValueError when it holds several policies, users or sets, or no scorable dialogue."""
     policies = sorted({dialogue.policy for dialogue in dialogues})
     users = sorted({user_of(dialogue) for dialogue in dialogues})
     for what, found in (("policies", policies), ("users", users)):
@@ -211,7 +211,7 @@ def standing(dialogues: Sequence[Dialogue], source: str, bootstrap_samples: int,
         source=source,
         dialogues=len(scorable),
         unscorable=len(dialogues) - len(scorable),
-        splits=persona_splits(dialogues),
+        splits=only_set(dialogues),
         unit=units.name({dialogue.persona_id for dialogue in scorable}),
         emotion=units.mean(sentient.by_persona(scorable, sentient.final_emotion), bootstrap_samples, seed, sentient.EMOTIONS),
         success=units.share(sentient.by_persona(scorable, sentient.is_success)),

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, Turn
 from rlver.components.scoring import intervals, statistics, turns
 from rlver.components.scoring.course import course
-from rlver.components.scoring.splits import persona_splits
+from rlver.components.scoring.splits import only_set
 from rlver.components.scoring.statistics import Interval, by_cluster
 from rlver.components.scoring.units import Units
 
@@ -47,8 +47,8 @@ def sentient_metrics(
     """The metrics of one policy; `paired_to_base` is None without `base_dialogues`.
 
     Emotions are in 0..100, rates in 0..1, intervals are 95%, over `interval_unit`: scenarios, where `scenarios` has them by persona id, else
-    personas. `classes` are persona classes by persona id. Raises ValueError when no dialogue can be scored, when several simulators are
-    mixed, or when base and policy met different ones or share no persona.
+    personas. `classes` are persona classes by persona id. Raises ValueError when no dialogue can be scored, when several simulators or sets
+    of personas are mixed, or when base and policy met different ones or share no persona.
     """
     scorable = _scorable(dialogues)
     _only_simulator([*dialogues, *(base_dialogues or [])])
@@ -59,7 +59,7 @@ def sentient_metrics(
     personas = {dialogue.persona_id for dialogue in scorable}
     return {
         "n": len(dialogues),
-        "persona_splits": persona_splits(dialogues),
+        "persona_splits": only_set(dialogues),
         "interval_unit": how.units.name(personas),
         "interval_units": how.units.count(personas),
         "failed_dialogues": failed,

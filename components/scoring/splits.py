@@ -23,8 +23,16 @@ def said(splits: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {split}" for split, count in splits.items())
 
 
+def only_set(dialogues: Iterable[Dialogue]) -> dict[str, int]:
+    """The one set of a score with its number of personas. Raises ValueError for several: such a score is of none of them."""
+    found = persona_splits(dialogues)
+    if refusal := mixture(found):
+        raise ValueError(refusal)
+    return found
+
+
 def mixture(splits: Mapping[str, int]) -> str | None:
-    """The warning where personas of several sets are in one score, else None."""
+    """What is wrong where personas of several sets are in one score, else None."""
     if len(splits) < 2:
         return None
     return f"Personas of several sets ({said(splits)}) are in one score, which is of none of them: score each set by itself."

@@ -82,7 +82,6 @@ def _leaderboard(standings: Sequence[Standing], published: bool) -> str:
     notes = ["", "Scores of different users are not comparable: compare rows of the same user only."] if len(users) > 1 else []
     if len({tuple(row.splits) for row in standings}) > 1:
         notes += ["", "The rows are of different sets of personas: compare rows of the same set only."]
-    notes += [part for row in standings if (warning := splits.mixture(row.splits)) for part in ("", f"{row.source}: {warning}")]
     return "\n".join([plain_table(header, (cells for _, cells in rows)), *notes])
 
 
@@ -135,7 +134,7 @@ def _score_text(metrics: dict[str, Any]) -> str:
         lines.append(f"detectable     {_size(pair['detectable'])} to base, with 80% power")
     elif (smallest := metrics["detectable"]) is not None:
         lines.append(f"detectable     {smallest:.1f} at most, to another policy on the same personas, with 80% power")
-    return "\n".join([*lines, *([warning] if (warning := splits.mixture(metrics["persona_splits"])) else [])])
+    return "\n".join(lines)
 
 
 def _difference(row: PairedRow) -> str:

@@ -1,8 +1,12 @@
-"""Of which set the personas of a score are: named, and warned of where a score mixes several."""
+"""Of which set the personas of a score are: named, and several in one score are refused."""
 
 from __future__ import annotations
 
-from rlver.components.scoring.splits import mixture, persona_splits, said
+import pytest
+
+from rlver.components.scoring.leaderboard import compare, standing
+from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.scoring.splits import mixture, only_set, persona_splits, said
 
 
 def test_the_set_is_part_of_the_id(dialogue):
@@ -12,6 +16,19 @@ def test_the_set_is_part_of_the_id(dialogue):
     assert said(found) == "1 imported, 1 sealed, 2 test, 1 train"
 
 
-def test_a_mixture_is_warned_of_and_one_set_is_not():
+def test_a_score_of_a_mixture_is_refused(dialogue):
+    mixed = [dialogue("en-test-0001-0a1b2c3d4e", [5]), dialogue("en-sealed-0001-0a1b2c3d4e", [5])]
+    assert only_set(mixed[:1]) == {"test": 1}
+    for score in (
+        lambda: only_set(mixed),
+        lambda: sentient_metrics(mixed, None, 10, 1),
+        lambda: standing(mixed, "file", 10, 1),
+        lambda: compare(mixed, mixed, 10, 1),
+    ):
+        with pytest.raises(ValueError, match=r"several sets \(1 sealed, 1 test\)"):
+            score()
+
+
+def test_a_mixture_is_told_from_one_set():
     assert mixture({"test": 100}) is None and mixture({}) is None
     assert (mixture({"test": 100, "train": 32}) or "").startswith("Personas of several sets (100 test, 32 train) are in one score")
