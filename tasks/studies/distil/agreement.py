@@ -1,15 +1,19 @@
 """How far appraisals agree with recorded ones: per turn, per dialogue and per policy model, with intervals by resampling personas whole.
 
+A ranking is of models, which are a sample too: other personas would move it a little, other models much more. So it has a second interval.
+
 What an appraiser must beat: the mean, the length of the reply alone, the hidden need alone. (The fourth is its own first step, ridge
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 from scipy.stats import kendalltau, spearmanr
 
 from rlver.components.domain.emotion import EmotionRules, emotions, stop_reason
@@ -79,11 +83,11 @@ def direction_agreement(paired: PairedAppraisals, dialogue: NDArray[np.int64], s
 
 
 def ranking(paired: PairedAppraisals, policy: NDArray[np.int64], samples: int, seed: int) -> dict[str, Agreed]:
-    """Spearman's rho and Kendall's tau between the policy models' means, said and recorded."""
+    """Spearman's rho and Kendall's tau between the policy models' means, said and recorded; `_models`: with the interval over models."""
     policies, personas = np.unique(policy), np.unique(paired.persona)
     nothing = Agreed(None, None, len(policies))
     if len(policies) < 3 or len(personas) < _LEAST_PERSONAS:
-        return {"spearman": nothing, "kendall": nothing}
+        return dict.fromkeys(("spearman", "spearman_models", "kendall", "kendall_models"), nothing)
 
     def sums(values: Numbers) -> Numbers:
         table = np.zeros((len(personas), len(policies)))
@@ -98,7 +102,22 @@ def ranking(paired: PairedAppraisals, policy: NDArray[np.int64], samples: int, s
     for name, measure in (("spearman", spearmanr), ("kendall", kendalltau)):
         values = np.array([measure(one, other).statistic for one, other in pairs])
         found[name] = _agreed(values, len(policies))
+        found[f"{name}_models"] = _jackknife(*pairs[0], lambda one, other, measure=measure: float(measure(one, other).statistic))
     return found
+
+
+def _jackknife(one: Numbers, other: Numbers, measure: Callable[[Numbers, Numbers], float]) -> Agreed:
+    """A measure over models with Student's interval from leaving out each model in turn (Tukey 1958), cut at -1 and 1.
+
+    None as its interval where a measure is not defined without one of them, and where leaving out changes nothing: too few models, or a
+    perfect ranking, would look certain.
+    """
+    value, n = measure(one, other), len(one)
+    if not np.isfinite(value):
+        return Agreed(None, None, n)
+    without = np.array([measure(np.delete(one, model), np.delete(other, model)) for model in range(n)]) if n > 3 else np.full(n, np.nan)
+    half = float(stdtrit(n - 1, 0.975)) * math.sqrt((n - 1) * float(np.var(without)))
+    return Agreed(value, Interval(max(-1.0, value - half), min(1.0, value + half)) if half > 0 else None, n)
 
 
 def _ratio(sums: Numbers) -> Numbers:

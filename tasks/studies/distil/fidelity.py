@@ -214,7 +214,7 @@ def markdown(card: dict[str, Any]) -> str:
         lines += [
             f"## {name}",
             "",
-            f"{figures['dialogues']} dialogues, {figures['turns']} judged replies. 95% intervals resample personas whole.",
+            f"{figures['dialogues']} dialogues, {figures['turns']} judged replies. 95% intervals resample personas whole, or leave out each model in turn (jackknife).",
             "",
         ]
         lines += [_main(figures), "", _baselines(figures), "", _groups(figures), "", _calibration(figures), ""]
@@ -242,7 +242,9 @@ def _main(figures: dict[str, Any]) -> str:
         ("", "r of the final emotion", free["final_r"]),
         ("", "mean error of the final emotion", free["final_mae"]),
         ("free-running, per policy model", "Spearman", free["ranking"]["spearman"]),
+        ("", "Spearman, interval over models", free["ranking"]["spearman_models"]),
         ("", "Kendall", free["ranking"]["kendall"]),
+        ("", "Kendall, interval over models", free["ranking"]["kendall_models"]),
     ]
     said, recorded = free["final"]["said"], free["final"]["recorded"]
     ends = ", ".join(f"{name.replace('_', ' ')} {said[name]:.2f} (recorded {recorded[name]:.2f})" for name in said)

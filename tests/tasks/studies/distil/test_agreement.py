@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rlver.components.scoring.statistics import Interval
 from rlver.tasks.studies.distil import agreement
 from rlver.tasks.studies.distil.agreement import PairedAppraisals
 from rlver.tasks.studies.distil.fidelity import _plain, _shown
@@ -18,7 +19,7 @@ def test_one_persona_gives_no_figure_and_a_dash():
         agreement.sign_accuracy(alone, 100, 1),
         *agreement.ranking(alone, np.array([0, 1, 2, 2]), 100, 1).values(),
     ]
-    assert [(one.value, one.ci95) for one in found] == [(None, None)] * 5
+    assert [(one.value, one.ci95) for one in found] == [(None, None)] * 7
     assert _shown(_plain(found[0])) == "–"
 
 
@@ -39,3 +40,25 @@ def test_the_figures_by_hand():
     )
     found = agreement.ranking(orders, np.array([0, 1, 2, 0, 1, 2]), 50, 1)
     assert found["kendall"].value == pytest.approx(1 / 3) and found["spearman"].value == pytest.approx(0.5)
+
+
+def ranked(said: list[float], recorded: list[float]) -> dict[str, agreement.Agreed]:
+    """Of models with these means, the same with either of two personas."""
+    models = np.arange(len(said))
+    both = PairedAppraisals(np.array(said * 2), np.array(recorded * 2), np.repeat([0, 1], len(said)))
+    return agreement.ranking(both, np.tile(models, 2), 50, 1)
+
+
+def test_a_ranking_has_an_interval_over_models_by_leaving_out_each() -> None:
+    found = ranked([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 4.0, 3.0])
+    # Spearman .8; without the first or second model .5, without the third or fourth 1: variance 3/4 x 4 x .25^2 = .1875, Student's t 3.182
+    assert found["spearman_models"].value == found["spearman"].value == pytest.approx(0.8)
+    assert found["spearman_models"].ci95 == pytest.approx(Interval(0.8 - 3.18245 * 0.1875**0.5, 1.0), abs=1e-4)
+    assert found["spearman"].ci95 == pytest.approx(Interval(0.8, 0.8)), "personas who are all alike say that no other persona would move it"
+    assert found["spearman_models"].n == 4
+
+
+def test_a_ranking_of_three_models_or_a_perfect_one_has_no_interval_over_models() -> None:
+    assert ranked([1.0, 2.0, 3.0], [1.0, 3.0, 2.0])["kendall_models"].ci95 is None
+    perfect = ranked([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])["kendall_models"]
+    assert perfect.value == pytest.approx(1.0) and perfect.ci95 is None
