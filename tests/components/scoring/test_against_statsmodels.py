@@ -1,0 +1,43 @@
+"""Wilson, Holm and two one-sided tests give what statsmodels 0.15.0 gives, to 1e-12. Why it is no dependency: docs/statistics.md.
+
+The expected numbers are its answers, written down once: `proportion_confint(share * n, n, method="wilson")`, `multipletests(p,
+method="holm")` and `ttost_paired(x, zeros, -margin, margin)`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from rlver.components.scoring.crossed import p_equivalent
+from rlver.components.scoring.statistics import holm, p_differs, paired_scores, wilson
+
+DIFFERENCES = (1.5, -2.0, 3.0, 4.5, 0.5, -1.0, 2.5, 6.0, -0.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("share", "n", "low", "high"),
+    [
+        (0.0, 6, 0.0, 0.39033428790216546),
+        (1.0, 6, 0.6096657120978346, 1.0),
+        (0.33, 11.2, 0.13185488920855662, 0.6149781776239683),
+        (0.5, 30, 0.3315412564053376, 0.6684587435946624),
+        (0.777, 300, 0.7265625692029515, 0.82043322473865),
+        (0.01, 88.7, 0.001622976759370575, 0.05905748897193469),
+    ],
+)
+def test_wilson_s_interval(share: float, n: float, low: float, high: float) -> None:
+    assert wilson(share, n) == pytest.approx((low, high), abs=1e-12)
+
+
+def test_holm_s_adjustment_with_ties() -> None:
+    adjusted = holm(dict(zip("abcdef", (0.0312, 0.0004, 0.62, 0.011, 0.011, 0.2), strict=True)))
+    assert list(map(adjusted.__getitem__, "abcdef")) == pytest.approx([0.0936, 0.0024, 0.62, 0.055, 0.055, 0.4], abs=1e-12)
+
+
+@pytest.mark.parametrize(("margin", "p"), [(5.0, 0.0009052274447243771), (3.0, 0.049887670841353704)])
+def test_two_one_sided_tests(margin: float, p: float) -> None:
+    assert p_equivalent(paired_scores(DIFFERENCES), margin) == pytest.approx(p, abs=1e-12)
+
+
+def test_student_s_paired_test() -> None:
+    assert p_differs(paired_scores(DIFFERENCES)) == pytest.approx(0.08150699307057158, abs=1e-12)
