@@ -16,9 +16,12 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel
+from transformers.utils import logging
 
 from rlver.components.domain.packages import SMOLLM2
 from rlver.components.domain.registry import MODELS
+
+logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # as in policy/load.py
 
 HIDDEN = 576
 MEANS, ENDS = (5, 10, 15, 20), (15, 20)  # layers, of thirty; the upper ones think of the next token (docs/log.md)

@@ -13,8 +13,11 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel
+from transformers.utils import logging
 
 from rlver.components.domain.packages import MINILM, fetched
+
+logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # as in policy/load.py
 
 HIDDEN = 384
 READ_TOKENS = 256  # of a text; what comes after is not read
@@ -27,9 +30,7 @@ class Meaning:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(READ_TOKENS)
-        self._model: Any = AutoModel.from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, add_pooling_layer=False
-        ).eval()
+        self._model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False).eval()
         self._read_once = lru_cache(maxsize=1 << 13)(self._read)
 
     def __call__(self, text: str) -> torch.Tensor:
