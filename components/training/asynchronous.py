@@ -207,6 +207,7 @@ def async_trainer(
     credit = Credit(score, train.group_size, train.scale_rewards, update.gates_format, update.reward.cut_off_penalty)
     waiting = 2 * train.personas_per_step * train.group_size  # samples: two steps of them
     batches = _round_and_round(persona_ids_in_order, train.personas_per_step, train.group_size)
+    worker: Any = DialogueWorker(rollouts, batches, credit, weights, waiting, max_failure_rate)
     trainer = AsyncDialogueTrainer(
         str(base),
         args=config,
@@ -214,7 +215,7 @@ def async_trainer(
             [{"prompt": [{"role": "user", "content": "-"}]}]
         ),  # it wants one, and the worker brings the dialogues
         processing_class=tokenizer,
-        rollout_worker=DialogueWorker(rollouts, batches, credit, weights, waiting, max_failure_rate),
+        rollout_worker=worker,
         weight_transfer=weights,
         callbacks=list(callbacks),
     )
