@@ -114,6 +114,6 @@ SPEAKERS = Registry("speaker", "rlver.speakers", "rlver.components.users.*.kind:
 SIMULATORS = Registry("simulator", "rlver.simulators", "rlver.components.users.*.kind:SIMULATOR")
 REWARDS = Registry("reward", "rlver.rewards", "rlver.components.rollout.rewards.*:REWARD")
 ALGORITHMS = Registry("algorithm", "rlver.algorithms", "rlver.components.training.algorithms.*:ALGORITHM")
-MODELS = Registry("source of models", "rlver.models", "rlver.components.policy.sources.*:SOURCE")
+MODELS = Registry("source of models", "rlver.models", "rlver.components.weights.sources.*:SOURCE")
 PANELS = Registry("panel of a study", "rlver.panels", "rlver.tasks.studies.*.panel:PANEL")
 STUDIES = Registry("study", "rlver.studies")  # this project's own are the rooms of tasks/studies

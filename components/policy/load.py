@@ -24,7 +24,7 @@ from transformers.utils import logging
 from rlver.components.domain.kinds import ModelSource
 from rlver.components.domain.registry import MODELS
 from rlver.components.policy.chat import ChatFormat
-from rlver.components.policy.sources.model import of_hub
+from rlver.components.weights.sources.model import of_hub
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per loaded or saved folder would drown the stage's own progress
 _warnings: Any = logging.get_logger("transformers.modeling_utils")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from rlver.components.domain.packages import PACKAGES, is_fetched
-from rlver.components.policy.sources.model import without_revision
+from rlver.components.weights.sources.model import without_revision
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings
 from rlver.components.training.memory import ModelShape

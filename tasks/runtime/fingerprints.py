@@ -23,6 +23,7 @@ _DIALOGUES = (
     "components/policy",
     "components/rollout",
     "components/users",
+    "components/weights",
     "tasks/runtime/assembly.py",
     "tasks/runtime/serving",
 )

@@ -16,8 +16,8 @@ from mutation import Inputs, as_json, mutants
 
 from rlver.components.policy import gguf_header
 from rlver.components.policy.chat import ChatFormat
-from rlver.components.policy.gguf_header import MAGIC, read_header
-from rlver.components.policy.sources.gguf import converted
+from rlver.components.weights.gguf_header import MAGIC, read_header
+from rlver.components.weights.sources.gguf import converted
 
 KINDS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 U32, TEXT, LIST, F32, Q8_0 = 4, 8, 9, 0, 8

@@ -19,7 +19,7 @@ from transformers import AutoModel
 from transformers.utils import logging
 
 from rlver.components.domain.packages import SMOLLM2
-from rlver.components.domain.registry import MODELS
+from rlver.components.weights.sources.package import of_package
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # as in policy/load.py
 
@@ -56,7 +56,7 @@ class LanguageModel:
         self._model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False).eval()
         del self._model.layers[max(MEANS) :]
         self._model.norm = torch.nn.Identity()
-        self._end: int = self._tokenizer.token_to_id(_END)
+        self._end = self._tokens(_END)[0]
 
     @torch.inference_mode()
     def __call__(self, message: str, reply: str, begins: Sequence[int] = (0,)) -> Answer:
@@ -64,7 +64,7 @@ class LanguageModel:
         told = self._tokens(_plain(message[-READ_MESSAGE * _LONGEST_TOKEN :]))[0]
         head = [*self._tokens(_BEFORE)[0], *told[-READ_MESSAGE:], *self._tokens(_BETWEEN)[0]]
         said, starts = self._tokens(_plain(reply))
-        own, part_T = [*said[:READ_REPLY], self._end], _parts([*starts[:READ_REPLY], len(reply)], begins)
+        own, part_T = [*said[:READ_REPLY], *self._end], _parts([*starts[:READ_REPLY], len(reply)], begins)
         states = self._model(torch.tensor([[*head, *own]]), output_hidden_states=True, use_cache=False).hidden_states
         own_TM = torch.cat([states[layer][0, len(head) :] for layer in MEANS], dim=1)
         sums_PM = torch.zeros(len(begins), own_TM.shape[1]).index_add_(0, part_T, own_TM)
@@ -90,4 +90,4 @@ def _parts(starts: Sequence[int], begins: Sequence[int]) -> torch.Tensor:
 @cache
 def language_model() -> LanguageModel:
     """The one of this process, fetched if need be. Raises NotFetched."""
-    return LanguageModel(MODELS.load("package").folder(SMOLLM2.name, None))
+    return LanguageModel(of_package(SMOLLM2.name))

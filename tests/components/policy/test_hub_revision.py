@@ -11,7 +11,7 @@ import torch
 from micro import micro_model
 
 from rlver.components.policy.load import load_policy, located
-from rlver.components.policy.sources.model import without_revision
+from rlver.components.weights.sources.model import without_revision
 
 NAME = "nobody/small-model"
 OLD, NEW = "a" * 40, "b" * 40

@@ -11,11 +11,11 @@ from heard_by_hand import NEEDS_READER
 from transformers import AutoModel, AutoTokenizer
 
 from rlver.components.domain.packages import SMOLLM2
-from rlver.components.domain.registry import MODELS
 from rlver.components.labels.labelled import labelled
 from rlver.components.users.heard.language import ENDS, HIDDEN, MEANS, READ_MESSAGE, READ_REPLY, WIDTH, language_model
 from rlver.components.users.heard.meaning import meaning
 from rlver.components.users.heard.reading import Reader
+from rlver.components.weights.sources.package import of_package
 from rlver.tasks.studies.hearing.fit import fit
 
 pytestmark = [NEEDS_READER, pytest.mark.no_cover]
@@ -23,7 +23,7 @@ USER, REPLY = "I let my boat sink.", "Old boats sink. It was not you."
 
 
 def test_the_states_are_those_of_the_whole_model_in_a_chat() -> None:
-    folder = MODELS.load("package").folder(SMOLLM2.name, None)
+    folder = of_package(SMOLLM2.name)
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     turns = [{"role": "system", "content": ""}, {"role": "user", "content": USER}]
     head = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)

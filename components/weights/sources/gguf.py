@@ -14,7 +14,7 @@ from typing import Any
 
 from rlver.components.domain.kinds import ModelSource
 from rlver.components.domain.packages import cache_folder, sha256_of
-from rlver.components.policy.gguf_header import MAGIC, GgufHeader, read_header
+from rlver.components.weights.gguf_header import MAGIC, GgufHeader, read_header
 
 _VERSION = "1"  # of this conversion: another one gets another folder
 

@@ -11,8 +11,8 @@ from gguf_files import small_llama, write_gguf
 from rlver.components.domain.packages import SMOLLM2, NotFetched, fetched
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.load import load_policy
-from rlver.components.policy.sources.gguf import of_file
-from rlver.components.policy.sources.package import of_package
+from rlver.components.weights.sources.gguf import of_file
+from rlver.components.weights.sources.package import of_package
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlver.components.domain.kinds import ModelSource
 from rlver.components.domain.packages import PACKAGES, fetched
-from rlver.components.policy.sources.gguf import converted
+from rlver.components.weights.sources.gguf import converted
 
 
 def of_package(name: str, parameters: Any = None) -> Path:
