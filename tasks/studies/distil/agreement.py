@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,22 +102,24 @@ def ranking(paired: PairedAppraisals, policy: NDArray[np.int64], samples: int, s
     for name, measure in (("spearman", spearmanr), ("kendall", kendalltau)):
         values = np.array([measure(one, other).statistic for one, other in pairs])
         found[name] = _agreed(values, len(policies))
-        found[f"{name}_models"] = _jackknife(*pairs[0], lambda one, other, measure=measure: float(measure(one, other).statistic))
+        found[f"{name}_models"] = _jackknife(*pairs[0], measure)
     return found
 
 
-def _jackknife(one: Numbers, other: Numbers, measure: Callable[[Numbers, Numbers], float]) -> Agreed:
-    """A measure over models with Student's interval from leaving out each model in turn (Tukey 1958), cut at -1 and 1.
+def _jackknife(one: Numbers, other: Numbers, measure: Callable[[Numbers, Numbers], Any]) -> Agreed:
+    """A measure of scipy over models with Student's interval from leaving out each model in turn (Tukey 1958), cut at -1 and 1.
 
     None as its interval where a measure is not defined without one of them, and where leaving out changes nothing: too few models, or a
     perfect ranking, would look certain.
     """
-    value, n = measure(one, other), len(one)
+    value, n = float(measure(one, other).statistic), len(one)
     if not np.isfinite(value):
         return Agreed(None, None, n)
-    without = np.array([measure(np.delete(one, model), np.delete(other, model)) for model in range(n)]) if n > 3 else np.full(n, np.nan)
+    without = np.full(n, np.nan)
+    if n > 3:
+        without = np.array([measure(np.delete(one, model), np.delete(other, model)).statistic for model in range(n)])
     half = float(stdtrit(n - 1, 0.975)) * math.sqrt((n - 1) * float(np.var(without)))
-    return Agreed(value, Interval(max(-1.0, value - half), min(1.0, value + half)) if half > 0 else None, n)
+    return Agreed(value, Interval(max(-1.0, value - half), min(1.0, value + half)) if half > 1e-9 else None, n)
 
 
 def _ratio(sums: Numbers) -> Numbers:
