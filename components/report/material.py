@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -228,20 +228,6 @@ def known_shapes() -> Iterator[None]:
             f"the metrics (metrics/, or the file of --robustness) are not of the shape that their stages write ({type(error).__name__}: {error}); "
             "run score and benchmark again, or look with --debug which one it is"
         ) from error
-
-
-def load_robustness(path: Path) -> Mapping[str, Any]:
-    """What `rlver robustness` wrote. Raises BadFile."""
-    if (found := read_object(path)) is None:
-        raise BadFile(f"{path}: no such file; `rlver robustness` writes it")
-    if "policies" not in found:
-        raise BadFile(f"{path}: it is not what `rlver robustness` writes: it lacks policies")
-    return found
-
-
-def with_robustness(material: Material, path: Path) -> Material:
-    """The material with what `rlver robustness` wrote about the same policies. Raises BadFile."""
-    return replace(material, shared={**material.shared, "robustness": load_robustness(path)})
 
 
 def check_belongs(path: Path, sentient: Mapping[str, Any], transcripts: Path, dialogues: tuple[Dialogue, ...]) -> None:

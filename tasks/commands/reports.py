@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rlver.components.domain.files import BadFile
-from rlver.components.report.material import load_robustness, material_of, with_robustness
+from rlver.components.report.material import material_of
 from rlver.components.report.page import write_report
 from rlver.components.report.panels.appraiser import with_card
-from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.panels.panel import ReportRun, Sources
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.scenarios import known_personas, scenarios_of
 from rlver.tasks.stages.report import main as report_stage
 from rlver.tasks.stages.report import panels_of_studies
-from rlver.tasks.studies.audit.audited import with_audits
+from rlver.tasks.studies.robustness.panel import load_robustness
 
 
 def report(transcripts: Sequence[Path], base: str | None, personas: Path | None, robustness: Path | None, out: Path, params: Path) -> Path:
@@ -24,11 +24,11 @@ def report(transcripts: Sequence[Path], base: str | None, personas: Path | None,
     people = known_personas(personas)
     classes = {persona.persona_id: str(persona.persona_class) for persona in people}
     material = material_of(_files(transcripts), base, classes, settings.evaluation.bootstrap_samples, settings.seed, scenarios_of(people))
-    material = with_audits(material, settings, logs=None, personas=people)
-    if robustness is not None:
-        material = with_robustness(material, robustness)
+    panels = panels_of_studies()
+    for panel in panels:
+        material = panel.gather(material, Sources(settings, people, files={} if robustness is None else {"robustness": robustness}))
     material = with_card(material, settings.simulator.appraiser)
-    write_report(material, ReportRun(settings.seed, settings.benchmark.margin, None, is_bare=True), out, panels_of_studies())
+    write_report(material, ReportRun(settings.seed, settings.benchmark.margin, None, is_bare=True), out, panels)
     return out / "index.html"
 
 

@@ -10,15 +10,14 @@ from pathlib import Path
 from rlver.components.domain.files import write_json
 from rlver.components.domain.registry import PANELS
 from rlver.components.personas.schema import validate_file
-from rlver.components.report.material import BASE, load_material, with_robustness
+from rlver.components.report.material import BASE, load_material
 from rlver.components.report.page import write_report
 from rlver.components.report.panels.appraiser import with_card
-from rlver.components.report.panels.panel import Panel, ReportRun
+from rlver.components.report.panels.panel import Panel, ReportRun, Sources
 from rlver.components.report.portraits import with_portraits
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.stage import run_stage
-from rlver.tasks.studies.audit.audited import with_audits
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,11 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     personas = validate_file(args.personas) if args.personas else []
     classes = {persona.persona_id: str(persona.persona_class) for persona in personas}
     material = load_material(args.transcripts, args.metrics, args.logs, classes, args.base)
-    material = with_portraits(with_audits(material, settings, args.logs, personas), settings.evaluation.bootstrap_samples, settings.seed)
-    if args.robustness:
-        material = with_robustness(material, args.robustness)
+    files = {"robustness": args.robustness} if args.robustness else {}
+    panels = panels_of_studies()
+    for panel in panels:
+        material = panel.gather(material, Sources(settings, personas, args.logs, files))
+    material = with_portraits(material, settings.evaluation.bootstrap_samples, settings.seed)
     material = with_card(material, settings.simulator.appraiser)
-    write_report(material, ReportRun(settings.seed, settings.benchmark.margin, model), args.out, panels_of_studies())
+    write_report(material, ReportRun(settings.seed, settings.benchmark.margin, model), args.out, panels)
     write_json(args.out / "audit.json", {variant.name: variant.metrics["audit"] for variant in material.variants})
     return 0
 

@@ -12,15 +12,17 @@ from mutation import as_json, as_lines, mutants
 from valid_documents import TRANSCRIPTS
 
 from rlver.components.domain.files import write_json, write_jsonl
-from rlver.components.report.material import Material, load_material, with_robustness
+from rlver.components.report.material import Material, load_material
 from rlver.components.report.page import all_tables, write_report
-from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.panels.panel import ReportRun, Sources
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.settings.settings import load_settings
 from rlver.components.training.curves import CurveFile
 from rlver.tasks.stages.report import panels_of_studies
 from rlver.tasks.studies.audit.checks import read_log
+from rlver.tasks.studies.robustness import panel as other_users
 from rlver.tasks.tracking import results
 
 TASK = {"metric": "acc", "higher_is_better": True, "value": 0.5, "ci95": [0.0, 1.0], "n": 2, "margin": 0.05,
@@ -84,6 +86,11 @@ def test_benchmarks(times: int, tmp_path: Path) -> None:
         all_tables(loaded(tmp_path), RUN, panels_of_studies())
 
     fuzz(mutants([GENERAL], as_json), read, times, "metrics")
+
+
+def with_robustness(material: Material, path: Path) -> Material:
+    settings = load_settings(Path(__file__).parents[2] / "params.yaml")
+    return other_users.gather(material, Sources(settings, (), files={"robustness": path}))
 
 
 @times

@@ -6,7 +6,8 @@
     panels/listing.py         one more line, at the place where it stands on the page
 
 The panel of a study lies in the study's room: panel.py, panel.html.j2 and, if it needs any, panel.css and panel.js. It names its package and the
-panel that it stands after, and is entered nowhere: the report's stage and command find it (registry.PANELS).
+panel that it stands after, and is entered nowhere: the report's stage and command find it (registry.PANELS). What it needs beside the metrics
+that its study wrote, it gathers itself.
 
 Anything that lies in metrics/<variant>/<kind>.json is there as `variant.metrics.get("<kind>")`; see `portrait` for an example. Where
 `values` gives None there is nothing to show: the panel, its heading and its entry in the navigation are left out.
@@ -15,12 +16,15 @@ Anything that lies in metrics/<variant>/<kind>.json is there as `variant.metrics
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from rlver.components.domain.persona import Persona
 from rlver.components.report.material import Material
 from rlver.components.report.tables import Table
+from rlver.components.settings.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,21 @@ class ReportRun:
     is_bare: bool = False  # made from transcripts alone: nothing is known about the policies but what they said
 
 
+@dataclass(frozen=True)
+class Sources:
+    """What a study's panel may read, or compute from, before the page is made."""
+
+    settings: Settings
+    personas: Sequence[Persona]
+    logs: Path | None = None  # the folder of <variant>/train.jsonl
+    files: Mapping[str, Path] = field(default_factory=dict)  # what a study wrote about several variants, by the name of its panel
+
+
+def nothing_more(material: Material, _: Sources) -> Material:
+    """For a panel that shows what is there."""
+    return material
+
+
 class Panel(NamedTuple):
     """`values` gives what its template needs, None when there is nothing to show; `tables` go into results.md and tables/."""
 
@@ -42,6 +61,7 @@ class Panel(NamedTuple):
     tables: Callable[[Material, ReportRun], Sequence[Table]]
     after: str = ""  # of a study's panel: the panel that it stands right after; without that one it is the last
     package: str = ""  # of a study's panel: where its files lie
+    gather: Callable[[Material, Sources], Material] = nothing_more  # of a study's panel: the material with what it adds
 
     def file(self, ending: str) -> str:
         """The text of its file of this kind, as html.j2; "" where it has none."""

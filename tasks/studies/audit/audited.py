@@ -5,7 +5,7 @@ Of a variant, the training log and kept held-out dialogues are found by themselv
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from rlver.components.domain.files import BadFile
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.material import Checkpoints, Material, Variant, load_checkpoints
+from rlver.components.report.panels.panel import Sources
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.appraisers import file_of_variant
@@ -71,18 +72,18 @@ def audit_one(
     )
 
 
-def with_audits(material: Material, settings: Settings, logs: Path | None, personas: Iterable[Persona] = ()) -> Material:
-    """The material of a report with the audit of every variant among its metrics; `logs`: the folder of <variant>/train.jsonl.
+def with_audits(material: Material, sources: Sources) -> Material:
+    """The material of a report with the audit of every variant among its metrics.
 
-    The second appraiser knows the class and traits of `personas`; of others the recorded need alone.
+    The second appraiser knows the class and traits of the sources' personas; of others the recorded need alone.
     """
     base = None if material.base is None else material.base.dialogues
-    known = {persona.persona_id: persona for persona in personas}
+    known = {persona.persona_id: persona for persona in sources.personas}
 
     def audited(variant: Variant) -> Variant:
-        log = None if logs is None else logs / variant.name / "train.jsonl"
+        log = None if sources.logs is None else sources.logs / variant.name / "train.jsonl"
         policy = Audited(variant.name, variant.dialogues, log if log and log.is_file() else None, variant.checkpoints)
-        found = audit_one(policy, None if variant.is_base else base, settings, known)
+        found = audit_one(policy, None if variant.is_base else base, sources.settings, known)
         return replace(variant, metrics={**variant.metrics, "audit": found})
 
     return replace(material, variants=tuple(audited(variant) for variant in material.variants))

@@ -10,6 +10,7 @@ from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.portraits import opinions
 from rlver.components.report.tables import COUNT, FINE, FINE_SIGNED, NUMBER, Cell, Column, Ends, Table
 from rlver.components.report.wording import DASH, readable
+from rlver.tasks.studies.audit.audited import with_audits
 from rlver.tasks.studies.audit.summary import reference_in_words
 
 _COLUMNS = (
@@ -116,4 +117,4 @@ def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
     }
 
 
-PANEL = Panel("audit", "Audit", values, tables, after="appraiser", package=__package__)
+PANEL = Panel("audit", "Audit", values, tables, after="appraiser", package=__package__, gather=with_audits)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from rlver.components.report.material import Material
-from rlver.components.report.panels.panel import Panel, ReportRun
+from rlver.components.domain.files import BadFile
+from rlver.components.report.material import Material, read_object
+from rlver.components.report.panels.panel import Panel, ReportRun, Sources
 from rlver.components.report.tables import COUNT, FINE, NUMBER, SIGNED, Cell, Column, Table, ends
 from rlver.components.report.wording import readable
 
+_KIND = "robustness"
 _COLUMNS = (
     Column("users", "Users"),
     Column("emotion_mean", "Final emotion", NUMBER, "emotion_ci95"),
@@ -26,6 +30,21 @@ _OPINION_COLUMNS = (
     Column("second", "Mean of the second", NUMBER),
     Column("spearman", "Same order of dialogues", FINE, "spearman_ci95"),
 )
+
+
+def load_robustness(path: Path) -> Mapping[str, Any]:
+    """What `rlver robustness` wrote. Raises BadFile."""
+    if (found := read_object(path)) is None:
+        raise BadFile(f"{path}: no such file; `rlver robustness` writes it")
+    if "policies" not in found:
+        raise BadFile(f"{path}: it is not what `rlver robustness` writes: it lacks policies")
+    return found
+
+
+def gather(material: Material, sources: Sources) -> Material:
+    """The material with what `rlver robustness` wrote about the same policies, if a file of it is named. Raises BadFile."""
+    path = sources.files.get(_KIND)
+    return material if path is None else replace(material, shared={**material.shared, _KIND: load_robustness(path)})
 
 
 def _of_policy(one: Mapping[str, Any]) -> Table:
@@ -68,7 +87,7 @@ def _rank(agreement: Mapping[str, Any] | None) -> Cell:
 
 
 def tables(material: Material, _: ReportRun) -> Sequence[Table]:
-    found = material.shared.get("robustness")
+    found = material.shared.get(_KIND)
     if found is None:
         return []
     opinions = _opinions(found)
@@ -76,7 +95,7 @@ def tables(material: Material, _: ReportRun) -> Sequence[Table]:
 
 
 def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
-    found = material.shared.get("robustness")
+    found = material.shared.get(_KIND)
     if found is None:
         return None
     return {
@@ -87,4 +106,4 @@ def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
     }
 
 
-PANEL = Panel("robustness", "Other users", values, tables, after="appraiser", package=__package__)
+PANEL = Panel(_KIND, "Other users", values, tables, after="appraiser", package=__package__, gather=gather)

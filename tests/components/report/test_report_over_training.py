@@ -12,7 +12,7 @@ from rlver.components.report import page as figures
 from rlver.components.report.material import Material, load_checkpoints, load_material
 from rlver.components.report.page import page
 from rlver.components.report.panels import over_training
-from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.panels.panel import ReportRun, Sources
 from rlver.components.report.portraits import with_portraits
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.stages import report as stage
@@ -27,7 +27,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     root = write_run(tmp_path_factory.mktemp("run"), personas=6)
     write_held_out(root, "grpo-think", (-1.0, 0.5, 0.9), personas=8)  # at first it is never deeply empathic
     read = load_material(root / "transcripts", root / "metrics", root / "logs")
-    return with_portraits(with_audits(read, load_settings(Path("params.yaml")), root / "logs"), 200, 7)
+    return with_portraits(with_audits(read, Sources(load_settings(Path("params.yaml")), (), root / "logs")), 200, 7)
 
 
 def test_steps_are_numbers_and_rise(tmp_path: Path):
