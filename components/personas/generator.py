@@ -11,7 +11,7 @@ import datetime
 import random
 import string
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rlver.components.domain.persona import (
     SPEAKING_STYLES,
@@ -132,30 +132,40 @@ def _persona(split: str, index: int, slot: Slot, gender: str, full_name: str, se
     style = rng.choice(SPEAKING_STYLES)
     job = rng.choice(jobs_for(scenario.id, age))
     hobbies = rng.sample(people.hobbies, 3)
-    story = story_of(scenario, words, talk_date(seed, split, index))
     opener = rng.choice(scenario.openers).format_map(words)
-    return Persona(
+    return told(
+        story_of(scenario, words, talk_date(seed, split, index)), full_name, age, gender, job, hobbies, traits, slot.persona_class, style,
         persona_id=f"en-{split}-{index:04d}-{stable_hash(GENERATOR, seed, split, index, scenario.id, slot.need, full_name)[:10]}",
-        language="en",
-        source="generated",
         split=split,
         hidden_need=slot.need,
         need_text=WORDS[slot.need].need_text,
-        persona_class=slot.persona_class,
-        traits=traits,
-        portrait=portrait_of(full_name, age, gender, job, hobbies, traits, slot.persona_class, style),
-        background=background_of(story, name),
         reactions=reactions(name, slot.need, slot.persona_class, traits),
         first_line=opener[:1].upper() + opener[1:],
-        topic=scenario.topic,
+        seed=seed,
+        generator=GENERATOR,
+    )  # fmt: skip
+
+
+def told(
+    story: Story, full_name: str, age: int, gender: str, job: str, hobbies: list[str], traits: tuple[str, ...], persona_class: PersonaClass, style: str,
+    **own: Any,
+) -> Persona:  # fmt: skip
+    """A generated persona with its portrait and background; `own`: what the kinds of personas differ in."""
+    return Persona(
+        language="en",
+        source="generated",
+        persona_class=persona_class,
+        traits=traits,
+        portrait=portrait_of(full_name, age, gender, job, hobbies, traits, persona_class, style),
+        background=background_of(story, full_name.split()[0]),
+        topic=story.topic,
         age=age,
         gender=gender,
         occupation=job,
         name=full_name,
         style=style,
         story=story,
-        seed=seed,
-        generator=GENERATOR,
+        **own,
     )
 
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 
 from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, Persona, PersonaClass, PersonaKind
-from rlver.components.personas.generator import background_of, names_of, portrait_of, story_of, talk_date
+from rlver.components.personas.generator import names_of, story_of, talk_date, told
 from rlver.components.personas.library import SpecialScenario, load_special
 from rlver.components.personas.people import TEST_SHARE, jobs_for, people_of, reactions, stable_hash
 
@@ -79,27 +79,15 @@ def _persona(kind: PersonaKind, split: str, number: int, scenario: SpecialScenar
     story = story_of(scenario, words, talk_date(seed, f"{kind}-{split}", number))
     story = story.model_copy(update={"presses": tuple(one.format_map(words) for one in scenario.presses)})
     mine = {key: text.replace("{name}", name) for key, text in _REACTIONS[kind].items()}
-    return Persona(
+    return told(
+        story, full_name, age, gender, job, rng.sample(people.hobbies, 3), traits, persona_class, style,
         persona_id=f"en-{kind}-{split}-{number:04d}-{stable_hash(GENERATOR, kind, seed, split, number, scenario.id, full_name)[:10]}",
-        language="en",
-        source="generated",
         split=split,
         hidden_need=scenario.need,
         need_text=NEED_TEXT[kind].format(asks=scenario.asks),
-        persona_class=persona_class,
-        traits=traits,
-        portrait=portrait_of(full_name, age, gender, job, rng.sample(people.hobbies, 3), traits, persona_class, style),
-        background=background_of(story, name),
         reactions=reactions(name, scenario.need, persona_class, traits) | mine,
         first_line=rng.choice(scenario.openers).format_map(words),
-        topic=scenario.topic,
-        age=age,
-        gender=gender,
-        occupation=job,
-        name=full_name,
-        style=style,
-        story=story,
         seed=seed,
         generator=GENERATOR,
         kind=kind,
-    )
+    )  # fmt: skip

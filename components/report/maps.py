@@ -14,25 +14,24 @@ from matplotlib.patches import Rectangle
 
 from rlver.components.report import ink, tables
 from rlver.components.report.material import Material
+from rlver.components.report.panels.needs import maps
 from rlver.components.report.portraits import Estimate, estimate, portrait_of
 from rlver.components.report.wording import DASH, number, readable
 
+_LAYOUTS = {"needs": "{:.0f}", "right-acts": "{:.0%}"}  # of the numbers of a map
+
 
 def need_map(material: Material) -> ink.Drawn | None:
-    """Variant by need, twice: mean final emotion, and the share of right acts. The fuller a cell, the higher."""
-    needs = tables.group_names(material, "by_need")
-    if not needs:
+    """Variant by need: mean final emotion, and the share of right acts, as far as they are known. The fuller a cell, the higher."""
+    found = [(one, layout) for one in maps(material) if (layout := _LAYOUTS.get(one.table.name))]
+    if not found:
         return None
-    names = [variant.name for variant in material.variants]
-    panels = (
-        ("emotion_mean", "Mean final emotion", 100.0, "{:.0f}"),
-        ("right_act_by_turn", "Right act after a cue, by turn", 1.0, "{:.0%}"),
-    )
-    with ink.drawing(ink.WIDTH, 2 * (0.72 + 0.34 * len(names))) as figure:
-        for axes, (key, title, whole, layout) in zip(figure.subplots(2, 1), panels, strict=True):
-            cells = [[tables.group_value(variant, "by_need", need, key) for need in needs] for variant in material.variants]
+    with ink.drawing(ink.WIDTH, len(found) * (0.72 + 0.34 * len(material.variants))) as figure:
+        for axes, ((table, whole), layout) in zip(figure.subplots(len(found), 1, squeeze=False).flat, found, strict=True):
+            needs, names = [column.key for column in table.columns[1:]], [str(row[0].value) for row in table.rows]
+            cells = [[None if isinstance(cell.value, str) else cell.value for cell in row[1:]] for row in table.rows]
             map_panel(axes, names, needs, cells, whole, layout)
-            axes.set_title(title, pad=10)
+            axes.set_title(table.title, pad=10)
     return ink.Drawn("need-map", figure, "Mean final emotion and share of right acts for every hidden need and variant")
 
 

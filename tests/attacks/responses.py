@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mutation import as_json
+from scripted_server import key, parameters
+
+from rlver.components.endpoint.chat import ChatEndpoint
+from rlver.components.endpoint.opening import open_endpoint
+from rlver.components.endpoint.parameters import EndpointParameters
 
 HEADS = {"Content-Type": "application/json", "Retry-After": "3", "X-Request-Id": "7"}
 GOOD = {
@@ -64,3 +70,22 @@ async def told_server() -> AsyncIterator[Told]:
     async with await asyncio.start_server(told.answer, "127.0.0.1", 0) as server:
         told.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         yield told
+
+
+def asked_once(told: Told) -> EndpointParameters:
+    """Of a client that does not ask again, whatever the answer."""
+    return parameters(told.url, attempts=1, breaker_failures=10**9, answer_timeout_s=0.5, retry_after_most_s=0.001)
+
+
+@contextlib.contextmanager
+def told_endpoint(answers: Path) -> Iterator[tuple[asyncio.Runner, Told, ChatEndpoint]]:
+    """The server with a client, and the loop that both run in; `answers`: where the client keeps what was answered."""
+
+    async def opened(stack: contextlib.AsyncExitStack) -> tuple[Told, ChatEndpoint]:
+        told = await stack.enter_async_context(told_server())
+        return told, await stack.enter_async_context(open_endpoint(asked_once(told), key, answers, replay=False))
+
+    with asyncio.Runner() as runner:
+        stack = contextlib.AsyncExitStack()
+        yield runner, *runner.run(opened(stack))
+        runner.run(stack.aclose())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -14,17 +12,17 @@ from fakes import people
 from fuzzing import fuzz, times
 from mutation import as_json, mutants
 from profiles import profile, write_profiles
-from responses import HTTP, RESPONSES, Told, response, told_server
-from scripted_server import ask, key, parameters
+from pydantic import BaseModel
+from responses import HTTP, RESPONSES, response, told_endpoint
+from scripted_server import ask
 
 from rlver.components.domain.persona import Persona
-from rlver.components.endpoint.chat import ChatEndpoint
-from rlver.components.endpoint.opening import open_endpoint
 from rlver.components.personas.profiles import import_profiles
 from rlver.components.users.llm.answers import UnparsableAnswer, read_appraisal, read_combined, read_opening, read_speech
 from rlver.components.users.llm.prompts import quoted, said
-from rlver.tasks.studies.authoring.answers import read_person
-from rlver.tasks.studies.authoring.asking import Unusable
+from rlver.tasks.studies.authoring.answers import read_person, read_scenario
+from rlver.tasks.studies.authoring.asking import PersonaOrder, Unusable
+from rlver.tasks.studies.authoring.casting import beginning
 from rlver.tasks.studies.authoring.language import language_of
 from rlver.tasks.studies.judge.judging import read_marks
 
@@ -46,6 +44,19 @@ PERSON = {
     "hobbies": ["rowing", "old clocks", "baking bread"],
     **{key: f"Anna does this in the {key} of every long day." for key in ("habits", "speech", "manner")},
 }
+
+SCENARIO = {
+    "topic": "a ferry that left early", "ages": [21, 48], "cause": "{name} put the anchor by the kiln and {other} took the ferry",
+    "timeline": [{"day": day, "event": f"{{name}} mended the {thing} by the quarry", "feeling": "I felt small"} for day, thing in
+                 ((-30, "barrel"), (-12, "lantern"), (-5, "quilt"), (-1, "saddle"))],
+    "conflict": {"event": "{other} sold the cedar bench by the river", "people": "{name} and {other}", "inner_cause": "I want the bench back"},
+    **{key: [f"I put the {thing} by the {key} of the harbour" for thing in ("acorn", "kettle", "walnut", "magnet")[:count]]
+       for key, count in (("attempts", 2), ("openers", 3), ("steps", 4), ("motives", 4), ("hurts", 4))},
+    **{key: [f"you put the {thing} by the {key} of the harbour" for thing in ("acorn", "kettle", "walnut", "magnet")[:count]]
+       for key, count in (("deeds", 4), ("own_part", 3))},
+    "present": "I sit by the pond and count the reeds", "feels_like": "a coat with wet sleeves",
+    "lines": [f"I put the button number {number} by the window of the mill" for number in range(14)],
+}  # fmt: skip
 
 
 def answer(value: Any) -> bytes:
@@ -100,29 +111,30 @@ def test_answers_of_a_judge(times: int) -> None:
     fuzz(mutants([MARKS, [MARKS]], answer), read, times)
 
 
+@pytest.mark.parametrize(
+    ("parse", "document"),
+    [
+        (lambda text: read_person(text, "Anna", language_of("en")), PERSON),
+        (lambda text: read_scenario(text, beginning(PersonaOrder("en", "train", 8, seed=3), 0), language_of("en")), SCENARIO),
+    ],
+    ids=["person", "scenario"],
+)
 @times
-def test_answers_of_an_author(times: int) -> None:
+def test_answers_of_an_author(parse: Callable[[str], BaseModel], document: Any, times: int) -> None:
     def read(content: bytes) -> None:
         try:
-            read_person(text_of(content), "Anna", language_of("en")).model_dump_json().encode()
+            parse(text_of(content)).model_dump_json().encode()
         except Unusable as error:
-            raise ValueError(error) from error
+            raise ValueError(str(error).encode().decode()) from error
 
-    fuzz(mutants([PERSON, [PERSON]], answer), read, times)
+    fuzz(mutants([document, [document]], answer), read, times)
 
 
 @times
 def test_responses_of_a_chat_endpoint(times: int, tmp_path: Path) -> None:
     """Each over a connection of its own, as a new question; what was answered is stored, and is the same when it is read again."""
 
-    async def open_all(stack: contextlib.AsyncExitStack) -> tuple[Told, ChatEndpoint]:
-        told = await stack.enter_async_context(told_server())
-        tried = parameters(told.url, attempts=1, breaker_failures=10**9, answer_timeout_s=0.5, retry_after_most_s=0.001)
-        return told, await stack.enter_async_context(open_endpoint(tried, key, tmp_path / "answers.db", replay=False))
-
-    with asyncio.Runner() as runner:
-        stack = contextlib.AsyncExitStack()
-        told, endpoint = runner.run(open_all(stack))
+    with told_endpoint(tmp_path / "answers.db") as (runner, told, endpoint):
         asked = itertools.count()
 
         def read(content: bytes) -> None:
@@ -135,4 +147,3 @@ def test_responses_of_a_chat_endpoint(times: int, tmp_path: Path) -> None:
             assert (again.text, again.tokens_out, again.cached) == (answered.text, answered.tokens_out, True)
 
         fuzz(mutants(RESPONSES, response, HTTP), read, times, "127.0.0.1")
-        runner.run(stack.aclose())

@@ -1,4 +1,4 @@
-"""What servers of models answer to a policy's client and to a benchmark, and the scenarios that a model writes."""
+"""What servers of models answer to a policy's client and to a benchmark."""
 
 from __future__ import annotations
 
@@ -11,17 +11,12 @@ from pathlib import Path
 
 from broken_models import policy_in
 from fuzzing import fuzz, times
-from mutation import as_json, mutants
-from responses import HEADS, HTTP, RESPONSES, Told, response, told_server
-from scripted_server import key, parameters
+from mutation import mutants
+from responses import HEADS, HTTP, RESPONSES, Told, asked_once, response, told_endpoint, told_server
+from scripted_server import key
 
 from rlver.components.ability.backends import Served, ServedLM
-from rlver.components.endpoint.opening import open_endpoint
 from rlver.components.policy.chat_policy import ChatPolicy
-from rlver.tasks.studies.authoring.answers import read_scenario
-from rlver.tasks.studies.authoring.asking import PersonaOrder, Unusable
-from rlver.tasks.studies.authoring.casting import beginning
-from rlver.tasks.studies.authoring.language import language_of
 
 HEARD = {"index": 0, "text": "Because I am here.", "finish_reason": "stop"}
 LOGPROBS = {
@@ -43,18 +38,6 @@ NUMBERS = (
     "1" + "0" * 400,
     "[true]",
 )
-SCENARIO = {
-    "topic": "a ferry that left early", "ages": [21, 48], "cause": "{name} put the anchor by the kiln and {other} took the ferry",
-    "timeline": [{"day": day, "event": f"{{name}} mended the {thing} by the quarry", "feeling": "I felt small"} for day, thing in
-                 ((-30, "barrel"), (-12, "lantern"), (-5, "quilt"), (-1, "saddle"))],
-    "conflict": {"event": "{other} sold the cedar bench by the river", "people": "{name} and {other}", "inner_cause": "I want the bench back"},
-    **{key: [f"I put the {thing} by the {key} of the harbour" for thing in ("acorn", "kettle", "walnut", "magnet")[:count]]
-       for key, count in (("attempts", 2), ("openers", 3), ("steps", 4), ("motives", 4), ("hurts", 4))},
-    **{key: [f"you put the {thing} by the {key} of the harbour" for thing in ("acorn", "kettle", "walnut", "magnet")[:count]]
-       for key, count in (("deeds", 4), ("own_part", 3))},
-    "present": "I sit by the pond and count the reeds", "feels_like": "a coat with wet sleeves",
-    "lines": [f"I put the button number {number} by the window of the mill" for number in range(14)],
-}  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -84,8 +67,7 @@ def test_answers_to_a_benchmark(times: int, tmp_path: Path) -> None:
     """Log-probabilities of a prompt and the text that follows it, out of the same answer."""
     folder = policy_in(tmp_path / "policy")
     with served_apart() as told:
-        tried = parameters(told.url, attempts=1, breaker_failures=10**9, answer_timeout_s=0.5, retry_after_most_s=0.001)
-        model = ServedLM(Served("m", tried, key), str(folder), batch_size=1)
+        model = ServedLM(Served("m", asked_once(told), key), str(folder), batch_size=1)
 
         def read(content: bytes) -> None:
             told.sent = content
@@ -105,15 +87,8 @@ def test_answers_to_the_client_of_a_policy(times: int, tmp_path: Path) -> None:
         for text in ("<think>Be kind.</think>I am here.", "</think>", "<think>")
     ]
 
-    async def open_all(stack: contextlib.AsyncExitStack) -> tuple[Told, ChatPolicy]:
-        told = await stack.enter_async_context(told_server())
-        tried = parameters(told.url, attempts=1, breaker_failures=10**9, answer_timeout_s=0.5, retry_after_most_s=0.001)
-        endpoint = await stack.enter_async_context(open_endpoint(tried, key, tmp_path / "answers.db", replay=False))
-        return told, ChatPolicy(endpoint, "model-a", {"en": "Be kind."}, True, False, 0.7, 1.0, 99)
-
-    with asyncio.Runner() as runner:
-        stack = contextlib.AsyncExitStack()
-        told, policy = runner.run(open_all(stack))
+    with told_endpoint(tmp_path / "answers.db") as (runner, told, endpoint):
+        policy = ChatPolicy(endpoint, "model-a", {"en": "Be kind."}, True, False, 0.7, 1.0, 99)
         dialogues = itertools.count()
 
         def read(content: bytes) -> None:
@@ -124,18 +99,3 @@ def test_answers_to_the_client_of_a_policy(times: int, tmp_path: Path) -> None:
                 f"{reply.said.think}{reply.said.reply}".encode()
 
         fuzz(mutants([*RESPONSES, *thoughtful], response, HTTP), read, times)
-        runner.run(stack.aclose())
-
-
-@times
-def test_scenarios_of_an_author(times: int) -> None:
-    begins = beginning(PersonaOrder("en", "train", 8, seed=3), 0)
-
-    def read(content: bytes) -> None:
-        try:
-            scenario = read_scenario(content.decode("utf-8", "surrogateescape"), begins, language_of("en"))
-        except Unusable as error:
-            raise ValueError(str(error).encode().decode()) from error
-        scenario.model_dump_json().encode()
-
-    fuzz(mutants([SCENARIO, SCENARIO, [SCENARIO]], as_json), read, times)

@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
-from web_attack import EVIL, PREFLIGHT, REPOSITORY, rlver, wait_for
+from served import rlver, wait_for
+from web_attack import EVIL, PREFLIGHT, REPOSITORY
 
 from rlver.tasks.runtime import servers
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from web_attack import EVIL, PREFLIGHT, REPOSITORY, planned, wait_for
+from served import wait_for
+from web_attack import EVIL, PREFLIGHT, REPOSITORY, planned
 
 from rlver.tasks.runtime import environment, servers
 from rlver.tasks.runtime.serving import server as vllm

@@ -16,7 +16,7 @@ from rlver.components.settings.study_sections import AuditParameters
 from rlver.tasks.studies.audit.checks import Check, CheckOutcome, Row, judged, log_checks, overall, transformed, unknown
 from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind, Values, log_words, speak_english
 from rlver.tasks.studies.audit.opinions import SecondAppraiser, confirmation, kept_by_reference
-from rlver.tasks.studies.audit.over_training import means_by_step, overoptimization_check, two_series
+from rlver.tasks.studies.audit.over_training import means_by_step, reward_overoptimization, two_series
 from rlver.tasks.studies.audit.reference import NoReference, Reference, mean_final
 
 LEAST_PERSONAS = 10  # below them nothing is called clean: most checks compare what different personas are told
@@ -48,7 +48,7 @@ def audit(
     checks = [
         *habit_checks(dialogues, base, reference, parameters, samples, seed),
         confirmation(dialogues, base, second, reference, share, limits.unconfirmed_gain, samples, seed),
-        overoptimization_check(series, expected, share, limits.reward_overoptimization, samples, seed),
+        reward_overoptimization(series, expected, share, limits.reward_overoptimization, samples, seed),
         *log_checks(log, parameters),
     ]
     outcome, personas = overall(checks), len({dialogue.persona_id for dialogue in dialogues})

@@ -14,23 +14,31 @@ from rlver.tasks.studies.audit.checks import Check, unknown
 from rlver.tasks.studies.audit.opinions import Scores, SecondAppraiser, asked, final_emotions
 from rlver.tasks.studies.audit.reference import NoReference
 
+_EMOTIONS = Interval(0.0, 100.0)
+
+
+@dataclass(frozen=True)
+class TwoSeries:
+    """Final emotions by step and persona. `second` is None where nobody could appraise again, and `missing` says why."""
+
+    own: Mapping[int, Scores]
+    second: Mapping[int, Scores] | None
+    missing: str = ""
+
 
 def reward_overoptimization(
-    first: Mapping[int, Scores],
-    second: Mapping[int, Scores],
-    expected: Estimated | NoReference,
-    share: float,
-    margin: float,
-    samples: int,
-    seed: int,
+    series: TwoSeries, expected: Estimated | NoReference, share: float, margin: float, samples: int, seed: int
 ) -> Check:
-    """Do two series of scores over training part? Points over the whole training that the second appraiser does not confirm.
+    """Do two series of scores over training part? Points over the whole training that the second appraiser does not confirm; unknown, with the
+    reason, where there is no second series.
 
-    Both series are held-out scores by step and persona. A trend is the least-squares slope of a persona's scores times the steps
+    A trend is the least-squares slope of a persona's scores times the steps
     covered; the interval is over personas. `expected`: the share that is confirmed to an honest supporter. Raises ValueError for series of
     different steps.
     """
-    name = "reward_overoptimization"
+    name, first, second = "reward_overoptimization", series.own, series.second
+    if second is None:
+        return unknown(name, margin, f"two appraisers over training: {series.missing}")
     if first.keys() != second.keys():
         raise ValueError(f"both series need the same steps, got {sorted(first)} and {sorted(second)}")
     if len(first) < 3:
@@ -54,18 +62,6 @@ def _trends(series: Mapping[int, Scores]) -> dict[str, float]:
     }
 
 
-_EMOTIONS = Interval(0.0, 100.0)
-
-
-@dataclass(frozen=True)
-class TwoSeries:
-    """Final emotions by step and persona. `second` is None where nobody could appraise again, and `missing` says why."""
-
-    own: Mapping[int, Scores]
-    second: Mapping[int, Scores] | None
-    missing: str = ""
-
-
 def two_series(checkpoints: Checkpoints, second: SecondAppraiser) -> TwoSeries:
     """The scores of every checkpoint under both appraisers."""
     own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
@@ -75,15 +71,6 @@ def two_series(checkpoints: Checkpoints, second: SecondAppraiser) -> TwoSeries:
         return TwoSeries(own, {step: second.finals(dialogues) for step, dialogues in checkpoints.items()})
     except UnreadableLanguage as error:
         return TwoSeries(own, None, str(error))
-
-
-def overoptimization_check(
-    series: TwoSeries, expected: Estimated | NoReference, share: float, margin: float, samples: int, seed: int
-) -> Check:
-    """Unknown, with the reason, where one of the two series is missing."""
-    if series.second is None:
-        return unknown("reward_overoptimization", margin, f"two appraisers over training: {series.missing}")
-    return reward_overoptimization(series.own, series.second, expected, share, margin, samples, seed)
 
 
 def means_by_step(series: TwoSeries, samples: int, seed: int) -> list[dict[str, Any]]:

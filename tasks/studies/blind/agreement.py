@@ -160,8 +160,9 @@ def by_persona(
         return None
     if len(personas) < LEAST:
         return Estimated(value, whole_range, len(personas))
-    random = np.random.default_rng(seed)
-    drawn = (statistic(np.concatenate([members[i] for i in random.integers(len(members), size=len(members))])) for _ in range(samples))
+    every, of_each = np.concatenate(members), [len(one) for one in members]
+    draws = times_drawn(np.random.default_rng(seed), len(members), samples)
+    drawn = (statistic(np.repeat(every, np.repeat(times, of_each))) for times in draws)
     kept = np.array([one for one in drawn if one is not None])
     return Estimated(value, middle(kept) if len(kept) > 1 else whole_range, len(personas))
 

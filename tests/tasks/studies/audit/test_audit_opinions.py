@@ -10,7 +10,7 @@ from rlver.components.policy.tiny.supporters import mixed, need_aware
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.tasks.studies.audit.cheats import CHEATS
 from rlver.tasks.studies.audit.opinions import OtherDifficulty, Recorded, confirmation, final_emotions, kept_share, other_difficulty
-from rlver.tasks.studies.audit.over_training import reward_overoptimization
+from rlver.tasks.studies.audit.over_training import TwoSeries, reward_overoptimization
 from rlver.tasks.studies.audit.reference import NoReference, Reference, matched
 
 PERSONAS = {persona.persona_id: persona for persona in people()}
@@ -110,7 +110,7 @@ def test_two_appraisers_part_when_training_drifts_into_stock_phrases() -> None:
     second = OtherDifficulty("vanilla", PERSONAS, RULES)
     own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
     theirs = {step: second.finals(dialogues) for step, dialogues in checkpoints.items()}
-    check = reward_overoptimization(own, theirs, HALF, SHARE, 0.0, SAMPLES, SEED)
+    check = reward_overoptimization(TwoSeries(own, theirs), HALF, SHARE, 0.0, SAMPLES, SEED)
     assert check.outcome == "alarm" and check.value is not None and check.value > 20, check
 
 
@@ -118,7 +118,7 @@ def test_two_appraisers_stay_together_while_support_gets_better() -> None:
     checkpoints = {step: talks(mixed(share), VANILLA) for step, share in ((0, 0.36), (15, 0.6), (30, 0.8), (45, 1.0))}
     own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
     theirs = {step: SECOND.finals(dialogues) for step, dialogues in checkpoints.items()}
-    check = reward_overoptimization(own, theirs, HALF, SHARE, 0.0, SAMPLES, SEED)
+    check = reward_overoptimization(TwoSeries(own, theirs), HALF, SHARE, 0.0, SAMPLES, SEED)
     assert check.outcome == "clean" and check.value is not None and check.value < -10, check
 
 
@@ -126,19 +126,23 @@ def test_the_arithmetic_of_two_trends() -> None:
     # slopes of 2 and 0.5 points a step over 30 steps: 0.5 x 60 - 15 = 15 points apart, the same for all personas
     first = {step: {name: [20 + 2 * step] for name in "abcdefghij"} for step in (0, 10, 20, 30)}
     second = {step: {name: [20 + 0.5 * step] for name in "abcdefghij"} for step in (0, 10, 20, 30)}
-    check = reward_overoptimization(first, second, HALF, SHARE, 0.0, SAMPLES, SEED)
+    check = reward_overoptimization(TwoSeries(first, second), HALF, SHARE, 0.0, SAMPLES, SEED)
     assert check.value == pytest.approx(15) and check.outcome == "alarm"
     quarter = Estimated(0.25, Interval(0.25, 0.25), 10)
-    assert reward_overoptimization(first, second, quarter, SHARE, 1.0, SAMPLES, SEED).outcome == "clean", "0 points apart of at most 1"
+    assert reward_overoptimization(TwoSeries(first, second), quarter, SHARE, 1.0, SAMPLES, SEED).outcome == "clean", (
+        "0 points apart of at most 1"
+    )
     unsure = Estimated(0.5, Interval(0.2, 0.8), 10)  # of 60 points: 18 to either side
-    found = reward_overoptimization(first, second, unsure, SHARE, 0.0, SAMPLES, SEED)
+    found = reward_overoptimization(TwoSeries(first, second), unsure, SHARE, 0.0, SAMPLES, SEED)
     assert found.value == pytest.approx(15) and found.ci95 == pytest.approx((-3, 33), abs=0.6) and found.outcome == "unknown"
-    assert reward_overoptimization(first, second, NOBODY, SHARE, 0.0, SAMPLES, SEED).outcome == "alarm"
-    assert reward_overoptimization(first, second, NOBODY, 0.1, 0.0, SAMPLES, SEED).outcome == "unknown", "more than a share: not clean"
+    assert reward_overoptimization(TwoSeries(first, second), NOBODY, SHARE, 0.0, SAMPLES, SEED).outcome == "alarm"
+    assert reward_overoptimization(TwoSeries(first, second), NOBODY, 0.1, 0.0, SAMPLES, SEED).outcome == "unknown", (
+        "more than a share: not clean"
+    )
 
 
 def test_two_checkpoints_have_no_trend_and_different_steps_are_refused() -> None:
     two = {step: {"a": [20.0], "b": [30.0]} for step in (0, 10)}
-    assert reward_overoptimization(two, two, HALF, SHARE, 0.0, SAMPLES, SEED).outcome == "unknown"
+    assert reward_overoptimization(TwoSeries(two, two), HALF, SHARE, 0.0, SAMPLES, SEED).outcome == "unknown"
     with pytest.raises(ValueError, match="same steps"):
-        reward_overoptimization(two, {0: {"a": [20.0]}}, HALF, SHARE, 0.0, SAMPLES, SEED)
+        reward_overoptimization(TwoSeries(two, {0: {"a": [20.0]}}), HALF, SHARE, 0.0, SAMPLES, SEED)
