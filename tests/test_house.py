@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from benchmarks.house import closure, cycles, imported, measured, shared_class_names
+from benchmarks.house import ROOT, closure, cycles, imported, measured, shared_class_names
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +44,18 @@ def test_the_measures_see_what_they_are_for(tmp_path: Any) -> None:
         "Same"
     ]
     assert closure({"rlver.components.a.one"}, graph) >= {"rlver.components.a.one", "rlver.components.b.two"}
+
+
+def test_the_map_of_the_house_names_every_room_and_no_other() -> None:
+    text = (ROOT / "docs" / "maintain.md").read_text(encoding="utf-8")
+    tasks, components = (
+        part.partition("```")[0] for part in re.findall(r"^(?:tasks|components)/ .*?(?=^components/|```)", text, re.M | re.S)
+    )
+    (listed,) = re.findall(r"one room a study: ([a-z, \n│]+?)\n   │  \w", tasks)
+    assert set(re.findall(r"\w+", listed)) == rooms("tasks/studies")
+    assert set(re.findall(r"^   │  (\w+)", tasks, re.M)) == rooms("tasks")
+    assert set(re.findall(r"(?:^| ) {5,}([a-z]+) {3,}", components, re.M)) == rooms("components")
+
+
+def rooms(folder: str) -> set[str]:
+    return {path.parent.name for path in (ROOT / folder).glob("*/__init__.py")}
