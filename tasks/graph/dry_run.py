@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import psutil
 
 from rlver.components.domain.packages import PACKAGES, is_fetched
-from rlver.components.weights.sources.model import without_revision
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings
 from rlver.components.training.memory import ModelShape
 from rlver.components.training.rates import warning_of_rate
+from rlver.components.weights.sources.model import without_revision
 from rlver.tasks.graph import dvc, estimates, selection
 from rlver.tasks.graph.estimates import PlannedStage, planned
 from rlver.tasks.runtime import environment

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlver.components.domain.files import read_json, read_jsonl
-from rlver.components.weights.sources.model import without_revision
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.training.memory import ADAMW, FLOAT32, KNOWN, ModelShape, shape_of, training_bytes
 from rlver.components.users.llm.parameters import Usage
+from rlver.components.weights.sources.model import without_revision
 from rlver.tasks.graph import dvc
 
 CHECKPOINTS = 3  # two are kept, and a third is there while it is being written
