@@ -14,8 +14,8 @@ from fuzzing import fuzz, times
 from gguf_files import small_llama, write_gguf
 from mutation import Inputs, as_json, mutants
 
-from rlver.components.policy import gguf_header
 from rlver.components.policy.chat import ChatFormat
+from rlver.components.weights import gguf_header
 from rlver.components.weights.gguf_header import MAGIC, read_header
 from rlver.components.weights.sources.gguf import converted
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from rlver.components.users.heard import appraiser, language, meaning, reading
 from rlver.flows.cli import main
 from rlver.tasks.studies.acts.detection import LabelledReply
 from rlver.tasks.studies.hearing.listening import EVERY, groups
+from rlver.tasks.studies.special import signs_found
+from rlver.tasks.studies.special.signs_found import load_signs
 
 SAY = ["hearing", "say", "Old boats sink.", "--user", "I let my boat sink."]
 
@@ -143,8 +146,9 @@ def test_without_weights_it_says_how_to_get_them(
 def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [row for row in labels.labelled() if row.is_for_fitting][:40]
     monkeypatch.setattr(labels, "labelled", lambda: rows)
+    monkeypatch.setattr(signs_found, "load_signs", lambda path: load_signs(path)[:1])
     out = tmp_path / "heads.safetensors"
     assert main(["hearing", "fit", "--seed", "3", "-o", str(out)]) == 0
-    assert "fitted to 40 replies in 1 styles and 6 of nonsense, seed 3" in capsys.readouterr().out
+    assert re.search(r"fitted to 40 replies, 6 made of them and \d+ to users of a kind, in 1 styles, seed 3\n", capsys.readouterr().out)
     made = reading.Reader(out)
     assert set(made.hear("Old boats sink.", "It sank.").acts) == set(ACTS)
