@@ -29,7 +29,7 @@ WIDTH = HIDDEN * (len(MEANS) + len(ENDS))
 READ_MESSAGE, READ_REPLY = 96, 128  # tokens of the message (its end) and of the reply
 _BEFORE, _BETWEEN = "<|im_start|>system\n<|im_end|>\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
 _END = "<|im_end|>"
-_LONGEST_TOKEN = 64  # characters; of a longer message only the end is looked at
+_LONGEST_TOKEN = 64  # characters; of a longer text only the end or the begin is looked at
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class LanguageModel:
         """`begins` are the places in the reply where its parts begin; the first is 0."""
         told = self._tokens(_plain(message[-READ_MESSAGE * _LONGEST_TOKEN :]))[0]
         head = [*self._tokens(_BEFORE)[0], *told[-READ_MESSAGE:], *self._tokens(_BETWEEN)[0]]
-        said, starts = self._tokens(_plain(reply))
+        said, starts = self._tokens(_plain(reply[: READ_REPLY * _LONGEST_TOKEN]))
         own, part_T = [*said[:READ_REPLY], *self._end], _parts([*starts[:READ_REPLY], len(reply)], begins)
         states = self._model(torch.tensor([[*head, *own]]), output_hidden_states=True, use_cache=False).hidden_states
         own_TM = torch.cat([states[layer][0, len(head) :] for layer in MEANS], dim=1)

@@ -21,6 +21,7 @@ logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # as in policy/
 
 HIDDEN = 384
 READ_TOKENS = 256  # of a text; what comes after is not read
+_LONGEST_TOKEN = 64  # characters; no more of a text is looked at than so many tokens could have
 
 
 class Meaning:
@@ -38,7 +39,7 @@ class Meaning:
 
     @torch.inference_mode()
     def _read(self, text: str) -> torch.Tensor:
-        ids = self._tokenizer.encode(text).ids
+        ids = self._tokenizer.encode(text[: READ_TOKENS * _LONGEST_TOKEN]).ids
         return torch.nn.functional.normalize(self._model(torch.tensor([ids])).last_hidden_state[0].mean(dim=0), dim=0)
 
 
