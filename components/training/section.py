@@ -98,6 +98,18 @@ class TrainSettings(Section):
             raise ValueError("credit: mica scales by the group: it needs scale_rewards: group")
         return self
 
+    def update_arguments(self) -> dict[str, Any]:
+        """What every engine's update takes, under TRL's names."""
+        return {
+            "learning_rate": self.learning_rate,
+            "lr_scheduler_type": {"constant": "constant_with_warmup", "linear": "linear"}[self.learning_rate_schedule],
+            "warmup_steps": self.warmup_steps,
+            "max_grad_norm": self.max_grad_norm,
+            "weight_decay": 0.0,
+            "epsilon": self.epsilon,
+            "epsilon_high": self.epsilon_high,
+        }
+
 
 @dataclass(frozen=True)
 class UpdateParameters:
