@@ -20,6 +20,10 @@ MOST_BYTES = 64 * 1024  # of one message, as UTF-8
 NAME = "lent"  # the policy's, in transcripts
 
 
+class NotScored(RuntimeError):
+    """User or policy could not be reached, or something else ended the dialogue early: an error to the trainer, not a reward of 0."""
+
+
 class NoReply(ValueError):
     """The message cannot be taken; the dialogue is as it was before."""
 

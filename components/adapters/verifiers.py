@@ -12,7 +12,7 @@ from pathlib import Path
 
 import verifiers.v1 as vf
 
-from rlver.components.adapters.lent import LentDialogue, Turned, final_reward
+from rlver.components.adapters.lent import LentDialogue, NotScored, Turned, final_reward
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
 from rlver.components.domain.thinking import CLOSE, OPEN, system_prompt
@@ -22,10 +22,6 @@ from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.users.together import put_together
 
 REWARD = "final_emotion"  # of a dialogue, as a share of 100
-
-
-class NotScored(RuntimeError):
-    """The user could not be reached, or something else ended the dialogue early: an error to verifiers, not a reward of 0."""
 
 
 class SupportData(vf.TaskData):

@@ -17,7 +17,7 @@ from typing import Any
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
 from verl.utils.profiler import simple_timer
 
-from rlver.components.adapters.lent import final_reward
+from rlver.components.adapters.lent import NotScored, final_reward
 from rlver.components.adapters.verl_dataset import NAME
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import PolicyUnavailable, Simulator
@@ -28,10 +28,6 @@ from rlver.components.policy.token_policy import Speaking, TokenPolicy
 from rlver.components.rollout.episode import Job, Rollout, run_episode
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.users.together import put_together
-
-
-class NotScored(RuntimeError):
-    """User or policy could not be reached: an error to verl, not a reward of 0."""
 
 
 @register(NAME)

@@ -128,6 +128,7 @@ class RolloutSettings(Section):
 class WarmupSettings(Section):
     """What a pretrained model is shown before reinforcement learning."""
 
+    dialogues: list[str] = Field(min_length=1)  # collections, files of components/labels/dialogues
     rounds: int = Field(ge=1)
     good_only: bool
     labelled: bool

@@ -31,15 +31,18 @@ def group_advantages(reward_D: torch.Tensor, group_size: int, scale: str) -> tor
     return _scaled(centred_GN.reshape(-1), scale if scale == "batch" else "none")
 
 
-def turn_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, group_size: int, scale: str) -> torch.Tensor:
+def turn_advantages(
+    reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, group_size: int, scale: str, gamma: float = 1.0
+) -> torch.Tensor:
     """Advantages (D, K) of each of at most K turns; `emotion_before_DK` is the emotion (0..1) before turn k, NaN where none was.
 
-    The return to go from turn k is reward − emotion before k (the sum of the remaining potential differences). Its baseline is the
+    The return to go from turn k is reward − emotion before k (the sum of the remaining changes), with `gamma` below 1 the discounted sum of those
+    changes, which asks for a soon gain at the price of a bias. Its baseline is the
     mean return to go of the *other* dialogues of the group that reached turn k, or of the other groups' where there is none.
     Unscorable dialogues (NaN reward) get 0 and serve nobody as a baseline.
     """
     _check_groups(reward_D.shape[0], group_size)
-    return_DK = reward_D[:, None] - emotion_before_DK
+    return_DK = reward_D[:, None] - emotion_before_DK if gamma == 1 else discounted(reward_D, emotion_before_DK, gamma)
     present_DK = ~return_DK.isnan()
     value_DK = return_DK.nan_to_num()
     group_sum, group_count = (_per_group(x, group_size) for x in (value_DK, present_DK.to(value_DK)))
@@ -51,6 +54,16 @@ def turn_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, gro
     if scale == "group":
         raise ValueError("train.scale_rewards: group does not go with train.credit: turn; use batch or none")
     return _scaled(advantage_DK, scale)
+
+
+def discounted(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, gamma: float) -> torch.Tensor:
+    """(D, K) discounted sums of the changes from turn k on; NaN where there was no such turn or the dialogue could not be scored."""
+    change_DK = turn_rewards(reward_D, emotion_before_DK, dense=True).nan_to_num()
+    to_go_D, columns = torch.zeros_like(reward_D), []
+    for k in reversed(range(change_DK.shape[1])):
+        to_go_D = change_DK[:, k] + gamma * to_go_D
+        columns.append(to_go_D)
+    return torch.stack(columns[::-1], dim=1).masked_fill((reward_D[:, None] - emotion_before_DK).isnan(), torch.nan)
 
 
 def mica_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, group_size: int, delayed_share: float = 0.5) -> torch.Tensor:

@@ -22,7 +22,7 @@ class DialogueGRPOTrainer(DialogueTrainer):
         if credit == "mica":
             turn_DK = mica_advantages(reward_D, before_DK, group_size)
         elif credit == "turn":
-            turn_DK = turn_advantages(reward_D, before_DK, group_size, self.scale_rewards)
+            turn_DK = turn_advantages(reward_D, before_DK, group_size, self.scale_rewards, self.update.train.gamma)
         else:
             turn_DK = group_advantages(reward_D, group_size, self.scale_rewards)[:, None].expand(-1, before_DK.shape[1])
         mask = batch["tool_mask"]

@@ -67,6 +67,7 @@ class TrainSettings(Section):
     save_every: int = Field(ge=1)
     evaluate_every: int = Field(ge=1)
     evaluation_personas: int = Field(ge=1)
+    keep: Literal["last", "best"] = Field(default="last", exclude_if=lambda keep: keep == "last")
 
     def refusal(self, policy: PolicySettings, rollout: Section) -> str | None:
         """What the engine cannot do, in one line; None where it can do all."""
@@ -88,6 +89,8 @@ class TrainSettings(Section):
             raise ValueError("ratio_cap must be above 1 + epsilon_high")
         if self.algorithm == "grpo" and self.group_size < 2:
             raise ValueError("algorithm: grpo compares dialogues of one persona, so group_size must be at least 2")
+        if self.keep == "best" and self.processes > 1:
+            raise ValueError("keep: best goes with processes: 1")
         if self.trained_layers and (self.lora_rank or self.algorithm == "ppo"):
             raise ValueError("trained_layers goes with algorithm: grpo and lora_rank: 0")
         if self.algorithm == "ppo" and self.personas_per_step * self.group_size % 2:

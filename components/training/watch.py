@@ -76,7 +76,8 @@ class TrainingLimits:
 class TrainingWatch(TrainerCallback):
     """Records every step, calls `check` every `evaluate_every` steps and at the end, stops a policy that is beyond its `limits`.
 
-    `measures` gives the measures of the last batch of rollouts, `check` those of the held-out personas, `profile` what its time went into.
+    `measures` gives the measures of the last batch of rollouts, `check` those of the held-out personas, `profile` what its time went into; `saw` is told
+    the step and mean emotion of each check.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class TrainingWatch(TrainerCallback):
         limits: TrainingLimits,
         show: Callable[[str], None],
         profile: Callable[[], str] = lambda: "",
+        saw: Callable[[int, float], None] = lambda step, emotion: None,
     ) -> None:
         self.steps, self.checks = steps, checks
         self.measures, self.check = measures, check
@@ -96,6 +98,7 @@ class TrainingWatch(TrainerCallback):
         self.limits = limits
         self.show = show
         self.profile = profile
+        self.saw = saw
         self._began = self._run_began = time.monotonic()
         self._first_step = 0
 
@@ -133,6 +136,7 @@ class TrainingWatch(TrainerCallback):
     def _check(self, step: int) -> None:
         row = self.check(step)
         self.checks.record(step, row)
+        self.saw(step, row["emotion_mean"])
         self.show(f"held-out personas at step {step}: emotion {row['emotion_mean']:.1f}, success {row['success_rate']:.0%}")
 
 

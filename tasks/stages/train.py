@@ -30,6 +30,7 @@ from rlver.components.rollout.ahead import OneStepAhead
 from rlver.components.rollout.episode import Job, Rollout, check_failures
 from rlver.components.settings.settings import Settings, digest_of, load_settings
 from rlver.components.training import processes
+from rlver.components.training.best import BestWeights
 from rlver.components.training.curriculum import Curriculum, following, hold_out, persona_order
 from rlver.components.training.curves import CurveFile
 from rlver.components.training.engines import lacking
@@ -197,10 +198,11 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     steps, checks = CurveFile(curves / "train"), CurveFile(curves / "evaluation")
     dialogues = TrainingDialogues(settings, variant, speaking, personas, watched, curves / "held_out")
     dialogues.check_personas()
+    best = BestWeights(work / "best", model, wanted=parameters.keep == "best")
     warning = warning_of_rate(parameters.learning_rate, model.num_parameters(), parameters.lora_rank)
     if warning and processes.rank() == 0:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
-    stops, watch = StopsOnSignal(parameters.updates_per_batch), _watch(settings, dialogues, steps, checks)
+    stops, watch = StopsOnSignal(parameters.updates_per_batch), _watch(settings, dialogues, steps, checks, best)
     update = UpdateParameters(parameters, settings.reward, settings.policy, settings.simulator.max_turns, settings.seed)
     if parameters.max_staleness:
         after = following(order, parameters.personas_per_step, parameters.group_size, parameters.updates_per_batch)
@@ -227,17 +229,21 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     else:
         trainer = build_trainer(model, tokenizer, order, update, work / "checkpoints", **parts, callbacks=[watch, stops])
     checkpoint = _resumed(work, (steps, checks), dialogues)
+    best.resume(checks.rows())
     try:
         with stops.listening() if processes.count() == 1 else nullcontext():
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     finally:
         if processes.rank() == 0:
             write_costs(out, {"user": speaking.connection})
-    _check_finished(trainer.state.global_step, parameters.steps * parameters.updates_per_batch, stops.asked)
+    if (done := trainer.state.global_step) != (all_steps := parameters.steps * parameters.updates_per_batch):
+        raise KeyboardInterrupt if stops.asked and done < all_steps else RuntimeError(f"training stopped at step {done} of {all_steps}")
+    if (step := best.put_back()) is not None:
+        dialogues.show(f"kept: the weights of step {step}, whose check was the best")
     _save(trainer.model, model, tokenizer, out, base)
 
 
-def _watch(settings: Settings, dialogues: TrainingDialogues, steps: CurveFile, checks: CurveFile) -> TrainingWatch:
+def _watch(settings: Settings, dialogues: TrainingDialogues, steps: CurveFile, checks: CurveFile, best: BestWeights) -> TrainingWatch:
     """Records every step, checks the held-out personas, and ends a training that has gone wrong."""
     parameters = settings.train
     return TrainingWatch(
@@ -254,6 +260,7 @@ def _watch(settings: Settings, dialogues: TrainingDialogues, steps: CurveFile, c
         ),
         show=dialogues.show,
         profile=dialogues.profile,
+        saw=best.saw,
     )
 
 
@@ -275,13 +282,6 @@ def _resumed(work: Path, curves: Sequence[CurveFile], dialogues: TrainingDialogu
     except (BadFile, LookupError) as error:
         raise BadFile(f"the curves in {folder} do not belong to {checkpoint} ({error}); delete {work} to start over") from error
     return checkpoint
-
-
-def _check_finished(done: int, wanted: int, asked_to_stop: bool) -> None:
-    if asked_to_stop and done < wanted:
-        raise KeyboardInterrupt
-    if done != wanted:
-        raise RuntimeError(f"training stopped at step {done} of {wanted}")
 
 
 def _save(trained: Any, policy: Any, tokenizer: Any, out: Path, base: Path) -> None:

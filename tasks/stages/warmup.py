@@ -28,9 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     import torch
 
     from rlver.components.labels.labelled import labelled
+    from rlver.components.labels.warmup import GOOD, Shown, collection, serving
     from rlver.components.policy.load import load_policy, save_policy
     from rlver.components.policy.supervised import Example, encode_dialogue, next_token_loss, warm_start
-    from rlver.components.policy.warmup import GOOD, Shown, serving, shown
 
     parameters, thinking = settings.warmup, settings.policy.thinking
     if thinking:
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ]
         return [example for example, which in zip(examples, taught, strict=True) if any(which)]
 
-    dialogues = shown()
+    dialogues = [one for name in parameters.dialogues for one in collection(name)]
     held, lesson = encoded(dialogues[::HELD_OUT]), encoded([one for number, one in enumerate(dialogues) if number % HELD_OUT])
     replies = encoded(serving(labelled())) if parameters.labelled else []
     replies = [one for one in replies if sum(one.weights) <= settings.policy.max_reply_tokens]

@@ -17,8 +17,8 @@ pytest.importorskip("verifiers", reason="verifiers is not installed: it has an e
 import verifiers.v1 as vf
 from replying import HAS_UV, dialogue_of, reply, replying, vf_eval
 
-from rlver.components.adapters.lent import LentDialogue, Turned
-from rlver.components.adapters.verifiers import NotScored, SupportEnv, SupportEnvConfig, SupportTaskset, SupportTasksetConfig, said_in
+from rlver.components.adapters.lent import LentDialogue, NotScored, Turned
+from rlver.components.adapters.verifiers import SupportEnv, SupportEnvConfig, SupportTaskset, SupportTasksetConfig, said_in
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import SimulatorUnavailable

@@ -26,7 +26,7 @@ from verl.utils.dataset.rl_dataset import get_dataset_class
 from verl_worker import Served, configuration, generated, rows_of
 
 from rlver.components.adapters import verl as adapter
-from rlver.components.adapters.lent import final_reward
+from rlver.components.adapters.lent import NotScored, final_reward
 from rlver.components.adapters.verl_dataset import NAME, SupportDataset
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.thinking import system_prompt
@@ -171,7 +171,7 @@ def test_a_dialogue_that_failed_is_an_error_and_no_zero(project: Path, monkeypat
     async def run() -> Any:
         return await a_loop(config, project, "direct", served).run(SAMPLING, **rows_of(config)[0])
 
-    with pytest.raises(adapter.NotScored, match="no answer to appraise 2" if reason == "user" else "ended by aborted"):
+    with pytest.raises(NotScored, match="no answer to appraise 2" if reason == "user" else "ended by aborted"):
         asyncio.run(run())
     assert simulator is not None
 

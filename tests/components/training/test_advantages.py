@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rlver.components.training.advantages import (
+    discounted,
     gae,
     group_advantages,
     mica_advantages,
@@ -295,3 +296,15 @@ def test_whitening_is_by_the_moments_of_every_process() -> None:
     # another process holds 5 and 7: mean 4, deviation sqrt(5)
     there = tensor(2.0, 12.0, 74.0)
     close(whitened(tensor(1.0, 3.0, 50.0)[None], mask, lambda here: here + there), -3 / 5**0.5, -1 / 5**0.5, 0.0)
+
+
+def test_discounted_turns_count_later_changes_for_less() -> None:
+    before = tensor(0.4, 0.5, NAN, 0.4, 0.3, 0.2).view(2, 3)  # changes .1, .4 and -.1, -.1, .3
+    reward = tensor(0.9, 0.5)
+    found = discounted(reward, before, 0.5)
+    torch.testing.assert_close(found, tensor(0.3, 0.4, NAN, -0.075, 0.05, 0.3).view(2, 3), equal_nan=True)
+    torch.testing.assert_close(discounted(reward, before, 1.0), reward[:, None] - before, equal_nan=True)
+    close(discounted(reward, before, 0.0)[1], -0.1, -0.1, 0.3)
+    assert discounted(tensor(NAN, 0.5), before, 0.5)[0].isnan().all(), "an unscorable dialogue has no return"
+    with_discount = turn_advantages(reward, before, 2, "none", 0.5)
+    close(with_discount[:, 0], 0.375, -0.375)

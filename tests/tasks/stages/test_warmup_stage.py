@@ -14,8 +14,8 @@ from ruamel.yaml import YAML
 from small_project import make_project, weights
 
 from rlver.components.labels import labelled
+from rlver.components.labels import warmup as dialogues
 from rlver.components.labels.labelled import Labelled
-from rlver.components.policy import warmup as dialogues
 from rlver.components.policy.load import save_policy
 from rlver.tasks.stages import warmup
 
@@ -27,13 +27,19 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a model and a few dialogues in place of the shipped ones."""
     make_project(tmp_path)
     values = YAML(typ="safe").load((tmp_path / "params.yaml").read_text())
-    values["warmup"] |= {"rounds": 3, "good_only": False, "labelled": False, "learning_rate": 0.02, "batch_tokens": 300}
+    values["warmup"] |= {
+        "dialogues": ["shown"],
+        "rounds": 3,
+        "good_only": False,
+        "labelled": False,
+        "learning_rate": 0.02,
+        "batch_tokens": 300,
+    }
     YAML(typ="safe").dump(values, tmp_path / "params.yaml")
     save_policy(micro_model(), micro_tokenizer(), tmp_path / "models" / "base")
     lines = [f"# {n}\nU: {SENTENCES[n % 6]}\nA: [good] {SENTENCES[0]}\nU: {SENTENCES[3]}\nA: [bad] {SENTENCES[2]}\n" for n in range(COUNT)]
     (tmp_path / "shown.txt").write_text("".join(lines))
-    shown = dialogues.shown
-    monkeypatch.setattr(dialogues, "shown", lambda: shown(tmp_path / "shown.txt"))
+    monkeypatch.setattr(dialogues, "DIALOGUES", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -1,7 +1,7 @@
 """What a pretrained model is warmed up on: short replies in many voices of free English, written for this project.
 
-Dialogues with simulated users of the train scenarios, whose replies are marked good, mediocre or bad; and labelled replies that serve a single
-message. In the file of dialogues, `#` begins one, `U:` is the user, `A: [good|mediocre|bad]` the supporter.
+Dialogues with simulated users of the train scenarios, whose replies are marked good, mediocre or bad (one file a collection, in dialogues/); and
+labelled replies that serve a single message. In a file, `#` begins a dialogue, `U:` is the user, `A: [good|mediocre|bad]` the supporter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rlver.components.domain.files import BadFile
 from rlver.components.labels.labelled import Labelled
 
 GOOD = "good"
-DIALOGUES = Path(__file__).with_name("warmup.txt")
+DIALOGUES = Path(__file__).with_name("dialogues")
 _NOT_SHOWN = frozenset(
     ("half_sense", "model_raw", "model_warm", "non_native", "small_model", "supporter")
 )  # the last one stands in DIALOGUES
@@ -33,7 +33,15 @@ class Shown:
     marks: tuple[str, ...]
 
 
-def shown(path: Path = DIALOGUES) -> list[Shown]:
+def collection(name: str) -> list[Shown]:
+    """The dialogues of a shipped collection. Raises ValueError for one that there is not."""
+    files = {path.stem: path for path in sorted(DIALOGUES.glob("*.txt"))}
+    if name not in files:
+        raise ValueError(f"warmup.dialogues: there is no collection {name!r}, only {', '.join(files)}")
+    return shown(files[name])
+
+
+def shown(path: Path) -> list[Shown]:
     """The dialogues of a file in their order. Raises BadFile with the line."""
     dialogues: list[Shown] = []
     users, replies, marks = list[str](), list[str](), list[str]()

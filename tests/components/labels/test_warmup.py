@@ -10,9 +10,21 @@ import pytest
 
 from rlver.components.domain.files import BadFile
 from rlver.components.labels.labelled import Labelled, labelled
-from rlver.components.policy.warmup import Shown, serving, shown
+from rlver.components.labels.warmup import DIALOGUES, Shown, collection, serving, shown
 
 GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [bad] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
+
+
+COUNTS = {"scripted_users": 350, "talking_users": 540, "plain": 1152}
+
+
+def everything() -> list[Shown]:
+    return [one for name in COUNTS for one in collection(name)]
+
+
+def test_a_collection_that_there_is_not_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match="no collection 'phrase_book', only plain, scripted_users, talking_users"):
+        collection("phrase_book")
 
 
 def written(folder: Path, text: str) -> Path:
@@ -50,15 +62,15 @@ def test_a_file_of_another_form_is_refused_with_its_line(tmp_path: Path, text: s
 
 
 def test_the_shipped_dialogues_are_as_many_as_is_said_and_no_reply_is_there_twice() -> None:
-    dialogues = shown()
-    assert len(dialogues) == 890
+    assert {path.stem: len(collection(path.stem)) for path in DIALOGUES.glob("*.txt")} == COUNTS
+    dialogues = everything()
     counts = Counter(" ".join(reply.lower().split()) for one in dialogues for reply in one.replies)
     assert [reply for reply, count in counts.items() if count > 1] == []
     assert all(len(one.users) == len(one.replies) == len(one.marks) for one in dialogues)
 
 
 def test_the_shipped_replies_fit_into_a_turn_of_the_small_model() -> None:
-    odd = [reply for one in shown() for reply in one.replies if not 8 <= len(reply.split()) <= 40]
+    odd = [reply for one in everything() for reply in one.replies if not 8 <= len(reply.split()) <= 40]
     assert odd == []
 
 
@@ -81,7 +93,7 @@ def test_of_the_labelled_replies_those_that_serve_are_shown() -> None:
 
 
 def test_the_shipped_dialogues_hold_good_and_other_replies() -> None:
-    marks = Counter(mark for one in shown() for mark in one.marks)
+    marks = Counter(mark for one in everything() for mark in one.marks)
     total = sum(marks.values())
     assert set(marks) == {"good", "mediocre", "bad"}
     assert 0.2 < marks["good"] / total < 0.8, marks
