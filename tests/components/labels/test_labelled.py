@@ -16,10 +16,10 @@ from rlver.tasks.studies.acts.detection import labelled as old_test_set
 from rlver.tasks.studies.hearing.agreement import DIGITS, reply_hash
 
 HEAD = "@ work/boat\nU: It sank.\n"
-OF_ONE_SUBJECT = {"sense"}  # replies without sense beside good ones: a test, and short
+OF_ONE_SUBJECT = {"sense", "plain_spoken"}  # replies without sense beside good ones, a test and short; the acts that serve, in plain words
 AS_THEY_WERE = {"model_raw", "model_warm", "supporter"}  # replies of the real small model and of its warm-up: what they do is what there is
 DOMAINS = 24
-OTHER_SITUATIONS = {"talking", "warmup", "sense"}  # messages of the simulated users, and those of a style that only asks for sense
+OTHER_SITUATIONS = {"talking", "warmup", "sense", "plain"}  # messages of the simulated users, and those of a style that only asks for sense
 
 
 @cache
@@ -103,10 +103,10 @@ def test_every_written_style_does_every_act_ten_times_and_sometimes_none() -> No
 
 def test_values_traps_and_domains_are_spread() -> None:
     total = len(shipped())
-    assert min(Counter(row.value for row in shipped()).values()) > 0.1 * total
+    assert min(Counter(row.value for row in shipped()).values()) > 0.08 * total
     assert set(TRAPS) == {row.trap for row in shipped()} - {None}
     assert len({row.situation.split("/")[0] for row in shipped()} - OTHER_SITUATIONS) == DOMAINS
-    assert sum(row.trap is not None for row in shipped()) > 0.35 * total
+    assert sum(row.trap is not None for row in shipped()) > 0.28 * total
 
 
 def test_no_reply_stands_twice_and_no_hash_is_of_two() -> None:

@@ -93,7 +93,7 @@ def test_of_the_labelled_replies_those_that_serve_are_shown() -> None:
 
 
 def test_the_shipped_dialogues_hold_good_and_other_replies() -> None:
-    marks = Counter(mark for one in everything() for mark in one.marks)
-    total = sum(marks.values())
-    assert set(marks) == {"good", "mediocre", "bad"}
-    assert 0.2 < marks["good"] / total < 0.8, marks
+    marks = {name: Counter(mark for one in collection(name) for mark in one.marks) for name in COUNTS}
+    assert set(marks["scripted_users"]) == {"good", "mediocre", "bad"}
+    assert 0.2 < marks["scripted_users"]["good"] / marks["scripted_users"].total() < 0.8
+    assert set(marks["talking_users"]) == set(marks["plain"]) == {"good"}, marks
