@@ -111,6 +111,25 @@ def test_interrupted_training_goes_on_from_its_checkpoint_and_ends_in_the_same_w
             assert row["emotion_mean"] == pytest.approx(wanted["emotion_mean"])
 
 
+def test_the_best_check_decides_the_weights_also_of_a_training_that_was_interrupted(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "params" / "best.yaml").write_text("policy: {thinking: false}\ntrain: {keep: best}\n")
+    measured = train.TrainingDialogues.check
+
+    def check(self: train.TrainingDialogues, step: int) -> Any:
+        return {**measured(self, step), "emotion_mean": {0: 10.0, 1: 90.0, 2: 20.0}[step]}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train.TrainingDialogues, "check", check)
+        with ctrl_c_at_step_2(), pytest.raises(KeyboardInterrupt):
+            train.main(train_arguments("best", "best"))
+        assert train.main(train_arguments("best", "best")) == 0
+    assert "kept: the weights of step 1, whose check was the best" in capsys.readouterr().out
+    [first] = (root / "scratch" / "best").glob("*/checkpoints/checkpoint-1")
+    kept, last = weights(root / "models" / "best"), weights(root / "models" / "whole")
+    torch.testing.assert_close(kept, weights(first), atol=0, rtol=0)
+    assert not torch.allclose(kept, last), "not those of the last step"
+
+
 def test_a_resumed_curriculum_goes_on_as_if_nothing_had_happened(root: Path) -> None:
     growing = "{curriculum: adaptive, difficulties: [vanilla, challenging], curriculum_low: 0, curriculum_high: 60, steps: 3}"
     (root / "params" / "growing.yaml").write_text(f"policy: {{thinking: false}}\ntrain: {growing}\n")
