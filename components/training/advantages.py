@@ -58,12 +58,10 @@ def turn_advantages(
 
 def discounted(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, gamma: float) -> torch.Tensor:
     """(D, K) discounted sums of the changes from turn k on; NaN where there was no such turn or the dialogue could not be scored."""
-    change_DK = turn_rewards(reward_D, emotion_before_DK, dense=True).nan_to_num()
-    to_go_D, columns = torch.zeros_like(reward_D), []
-    for k in reversed(range(change_DK.shape[1])):
-        to_go_D = change_DK[:, k] + gamma * to_go_D
-        columns.append(to_go_D)
-    return torch.stack(columns[::-1], dim=1).masked_fill((reward_D[:, None] - emotion_before_DK).isnan(), torch.nan)
+    absent_DK = (reward_D[:, None] - emotion_before_DK).isnan()
+    change_DK = turn_rewards(reward_D, emotion_before_DK, dense=True)
+    to_go_DK, _ = gae(change_DK, torch.zeros_like(change_DK), ~absent_DK, gamma, gae_lambda=1.0)  # without a critic: the return itself
+    return to_go_DK.masked_fill(absent_DK, torch.nan)
 
 
 def mica_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, group_size: int, delayed_share: float = 0.5) -> torch.Tensor:

@@ -36,7 +36,7 @@ NEEDED: dict[Engine, tuple[Needed, ...]] = {
         Needed("train", "lora_rank", 0, "it sends all weights by name"),
         Needed("train", "trained_layers", 0, "it trains all of them"),
         Needed("train", "gamma", 1.0, "its samples are credited with the whole return"),
-        Needed("train", "keep", "last", "its weights are at work in a process of their own"),
+        Needed("train", "keep", "last", "it learns with a model of its own"),
         Needed("train", "processes", 1, "more were never tried"),
         Needed("train", "max_staleness", 0, "it has a staleness of its own"),
         Needed("policy", "thoughts", "keep", "it averages over tokens, and so long dialogues would weigh more"),

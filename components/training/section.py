@@ -89,6 +89,8 @@ class TrainSettings(Section):
             raise ValueError("ratio_cap must be above 1 + epsilon_high")
         if self.algorithm == "grpo" and self.group_size < 2:
             raise ValueError("algorithm: grpo compares dialogues of one persona, so group_size must be at least 2")
+        if self.algorithm == "grpo" and self.gamma != 1 and self.credit != "turn":
+            raise ValueError(f"gamma below 1 goes with algorithm: ppo or credit: turn; credit: {self.credit} pays the whole return")
         if self.keep == "best" and self.processes > 1:
             raise ValueError("keep: best goes with processes: 1")
         if self.trained_layers and (self.lora_rank or self.algorithm == "ppo"):

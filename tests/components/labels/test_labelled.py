@@ -12,11 +12,13 @@ import pytest
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
 from rlver.components.labels.labelled import FOLDER, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
+from rlver.components.users.scripted.patterns import SERVING
 from rlver.tasks.studies.acts.detection import labelled as old_test_set
 from rlver.tasks.studies.hearing.agreement import DIGITS, reply_hash
 
 HEAD = "@ work/boat\nU: It sank.\n"
-OF_ONE_SUBJECT = {"sense", "plain_spoken"}  # replies without sense beside good ones, a test and short; the acts that serve, in plain words
+OF_ONE_SUBJECT = {"sense"}  # replies without sense beside good ones: a test, and short
+SERVING_ONLY = "plain_spoken"  # acts that serve, in plain words, and replies that lie under another message
 AS_THEY_WERE = {"model_raw", "model_warm", "supporter"}  # replies of the real small model and of its warm-up: what they do is what there is
 DOMAINS = 24
 OTHER_SITUATIONS = {"talking", "warmup", "sense", "plain"}  # messages of the simulated users, and those of a style that only asks for sense
@@ -95,18 +97,25 @@ def test_every_act_has_300_replies() -> None:
 
 
 def test_every_written_style_does_every_act_ten_times_and_sometimes_none() -> None:
-    for style in {row.style for row in shipped()} - AS_THEY_WERE - OF_ONE_SUBJECT:
+    for style in {row.style for row in shipped()} - AS_THEY_WERE - OF_ONE_SUBJECT - {SERVING_ONLY}:
         counts = Counter(act for row in shipped() if row.style == style for act in row.acts)
         assert min(counts[act] for act in ACTS) >= 10, style
         assert any(not row.acts for row in shipped() if row.style == style)
 
 
 def test_values_traps_and_domains_are_spread() -> None:
-    total = len(shipped())
-    assert min(Counter(row.value for row in shipped()).values()) > 0.08 * total
-    assert set(TRAPS) == {row.trap for row in shipped()} - {None}
+    rows = [row for row in shipped() if row.style != SERVING_ONLY]
+    assert min(Counter(row.value for row in rows).values()) > 0.1 * len(rows)
+    assert set(TRAPS) == {row.trap for row in rows} - {None}
     assert len({row.situation.split("/")[0] for row in shipped()} - OTHER_SITUATIONS) == DOMAINS
-    assert sum(row.trap is not None for row in shipped()) > 0.28 * total
+    assert sum(row.trap is not None for row in rows) > 0.35 * len(rows)
+
+
+def test_the_plain_style_does_each_act_that_serves_and_often_none() -> None:
+    rows = [row for row in shipped() if row.style == SERVING_ONLY]
+    counts = Counter(act for row in rows for act in row.acts)
+    assert min(counts[act] for act in SERVING) >= 140, counts
+    assert sum(not row.acts and row.value < 0 for row in rows) > 0.2 * len(rows), "replies to somebody else"
 
 
 def test_no_reply_stands_twice_and_no_hash_is_of_two() -> None:

@@ -157,6 +157,8 @@ def test_a_value_of_the_wrong_type_or_range_is_refused_by_name(project: Path, ke
         ({"simulator.emotion_ceiling": "40"}, "emotion_floor <= emotion_start < emotion_ceiling"),
         ({"train.rows_per_forward": "7"}, "divisible by rows_per_forward"),
         ({"train.credit": "turn", "train.scale_rewards": "group"}, "credit: turn needs scale_rewards"),
+        ({"train.gamma": "0.5", "train.credit": "dialogue"}, "credit: dialogue pays the whole return"),
+        ({"train.keep": "best", "train.processes": "2"}, "keep: best goes with processes: 1"),
         ({"train.group_size": "1"}, "group_size must be at least 2"),
         (
             {"train.algorithm": "ppo", "train.group_size": "1", "train.personas_per_step": "7", "train.rows_per_forward": "1"},
