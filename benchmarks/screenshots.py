@@ -21,7 +21,8 @@ WIDTH, HEIGHT = 1440, 950
 DRAWN_S = 12.0  # after a page is there, until its charts are
 PICTURES = {"comparison": "mlflow-comparison", "dialogues": "mlflow-dialogues", "last run": "prefect-run"}
 REPORT = {"results": "report-overview", "over_training": "report-over-training", "dialogues": "report-dialogues"}  # by the panel's id
-CLOSE_ASSISTANT = "document.querySelector('[data-component-id*=assistant][data-component-id*=close]')?.click()"
+CLOSE_HELP = """document.querySelector('[data-component-id*=assistant][data-component-id*=close]')?.click();
+[...document.querySelectorAll('button')].find(button => button.textContent === 'Got it')?.click()"""
 
 
 @contextmanager
@@ -74,8 +75,10 @@ def main() -> int:
             time.sleep(DRAWN_S / 2)
             if name == "last run" and "password" in found:
                 log_in(page, Path(found["password"]).read_text().strip())
-            page.run(CLOSE_ASSISTANT)
+            page.run(CLOSE_HELP)
             time.sleep(DRAWN_S)
+            page.run(CLOSE_HELP)
+            time.sleep(1.0)
             page.screenshot(arguments.out / f"{picture}.png")
             print(arguments.out / f"{picture}.png", page.run("document.title"))
         if arguments.report:

@@ -9,15 +9,18 @@ import asyncio
 import io
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason, tier
+from rlver.components.domain.emotion import EmotionRules, apply_change, tier
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.printable import printable, whole_characters
-from rlver.components.domain.protocols import ContextFull, Simulator
-from rlver.components.domain.transcript import Appraisal, StopReason
+from rlver.components.domain.protocols import ContextFull, Reply, Simulator, SimulatorUnavailable, Tokens, UserSession, Utterance
+from rlver.components.domain.thinking import Said
+from rlver.components.domain.transcript import Appraisal
+from rlver.components.rollout.episode import Job, run_episode
 from rlver.components.settings.settings import Settings, load_settings, with_simulator
 
 if TYPE_CHECKING:
@@ -104,32 +107,89 @@ async def _support(persona: Persona, seed: int, settings: Settings, connection: 
 
 async def support(persona: Persona, seed: int, simulator: Simulator, rules: EmotionRules, terminal: Terminal) -> int:
     """The person at the terminal replies, the simulated user feels; returns the last emotion. The need is told at the end."""
-    session = simulator.session(persona, seed)
-    emotion, turns = rules.start, 0
     traits = ", ".join(persona.traits)
     terminal.show(f"{persona.name or persona.persona_id} ({persona.persona_class}: {traits}) writes to you. {LEAVE[0]} ends the talk.")
-    terminal.show(f"   {bar(emotion)}")
-    reason: StopReason | None = None
-    user = await session.open()
-    while reason is None:
-        terminal.show(f"user> {user.text}")
-        reply = terminal.ask("you ")
-        if reply is None:
-            break
-        appraisal = await session.appraise(reply)
-        emotion, turns = apply_change(emotion, appraisal.change), turns + 1
-        for line in reasons(appraisal):
-            terminal.show(f"   {line}")
-        terminal.show(f"   {bar(emotion)}")
-        reason = stop_reason(emotion, turns, wants_to_end=False, rules=rules)
-        if reason is None:
-            user = await session.speak(emotion)
-            reason = stop_reason(emotion, turns, user.wants_to_end, rules)
-            if reason is not None:
-                terminal.show(f"user> {user.text}")
-    terminal.show(f"{reason or 'you left'} after {turns} turns, final emotion {emotion}.")
+    terminal.show(f"   {bar(rules.start)}")
+    user = _Shown(simulator.session(persona, seed), rules.start, terminal)
+    try:
+        dialogue = (await run_episode(Job("chat", persona, seed), user, simulator.tag, _Person(terminal), rules)).dialogue
+    except _Left:
+        ended = "you left"
+    else:
+        if dialogue.error:
+            raise SimulatorUnavailable(dialogue.error)
+        ended = str(dialogue.stop_reason)
+    terminal.show(f"{ended} after {user.turns} turns, final emotion {user.emotion}.")
     terminal.show(f"The hidden need was {persona.hidden_need}: {persona.need_text}")
-    return emotion
+    return user.emotion
+
+
+class _Left(Exception):
+    """The person at the terminal has had enough."""
+
+
+@dataclass
+class _Shown:
+    """A user's session that shows what is said and felt, as it happens."""
+
+    session: UserSession
+    emotion: int
+    terminal: Terminal
+    turns: int = 0
+
+    async def open(self) -> Utterance:
+        return self._said(await self.session.open())
+
+    async def appraise(self, reply: str) -> Appraisal:
+        appraisal = await self.session.appraise(reply)
+        self.emotion, self.turns = apply_change(self.emotion, appraisal.change), self.turns + 1
+        for line in [*reasons(appraisal), bar(self.emotion)]:
+            self.terminal.show(f"   {line}")
+        return appraisal
+
+    async def speak(self, emotion: int) -> Utterance:
+        return self._said(await self.session.speak(emotion))
+
+    def _said(self, utterance: Utterance) -> Utterance:
+        self.terminal.show(f"user> {utterance.text}")
+        return utterance
+
+
+@dataclass(frozen=True)
+class _Person:
+    """The person at the terminal as a policy."""
+
+    terminal: Terminal
+    name: str = "you"
+
+    def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    def session(self, dialogue_id: str, seed: int, language: str) -> _Typed:
+        return _Typed(self.terminal)
+
+
+@dataclass(frozen=True)
+class _Typed:
+    """What the person types, reply by reply."""
+
+    terminal: Terminal
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens()
+
+    async def reply(self, user: str) -> Reply:
+        said = self.terminal.ask("you ")
+        if said is None:
+            raise _Left
+        return Reply(Said(None, said, True), cut_off=False, reply_tokens=None, think_tokens=None)
+
+    def close(self) -> None:
+        pass
 
 
 def reasons(appraisal: Appraisal) -> list[str]:
