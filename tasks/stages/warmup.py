@@ -1,6 +1,7 @@
 """Stage `warmup`: a pretrained model is shown short dialogues and replies before reinforcement learning, so that it says things a user can take up.
 
 It stands alone so that the tables can tell what the raw model does, what being shown dialogues adds, and what reinforcement learning adds.
+Collections are shown one after the other, each with a learning rate that rises and falls again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from rlver.components.labels.labelled import labelled
     from rlver.components.labels.warmup import GOOD, Shown, collection, serving
     from rlver.components.policy.load import load_policy, save_policy
-    from rlver.components.policy.supervised import Example, encode_dialogue, next_token_loss, warm_start
+    from rlver.components.policy.supervised import Example, WarmStarted, encode_dialogue, next_token_loss, warm_start
 
     parameters, thinking = settings.warmup, settings.policy.thinking
     if thinking:
@@ -45,8 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         ]
         return [example for example, which in zip(examples, taught, strict=True) if any(which)]
 
-    dialogues = [one for name in parameters.dialogues for one in collection(name)]
-    held, lesson = encoded(dialogues[::HELD_OUT]), encoded([one for number, one in enumerate(dialogues) if number % HELD_OUT])
+    collections = {name: collection(name) for name in parameters.dialogues}
+    held = encoded([one for dialogues in collections.values() for one in dialogues[::HELD_OUT]])
+    lessons = {name: encoded([one for number, one in enumerate(all_of) if number % HELD_OUT]) for name, all_of in collections.items()}
     replies = encoded(serving(labelled())) if parameters.labelled else []
     replies = [one for one in replies if sum(one.weights) <= settings.policy.max_reply_tokens]
 
@@ -58,31 +60,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         if step % 20 == 0 or step == steps:
             print(f"warm-up: step {step}/{steps}, loss {loss:.3f}", flush=True)
 
-    before = held_out_loss()
-    done = warm_start(
-        model,
-        [[*lesson, *replies], *[lesson] * (parameters.rounds - 1)],
-        parameters.learning_rate,
-        parameters.batch_tokens,
-        0.0,
-        settings.seed,
-        show,
-        settings.policy.precision,
-    )
-    after = held_out_loss()
+    before, done = held_out_loss(), list[WarmStarted]()
+    for number, (name, lesson) in enumerate(lessons.items()):
+        print(f"warm-up: {len(lesson)} dialogues of {name}", flush=True)
+        first_round = [*lesson, *replies] if number == 0 else lesson
+        done.append(
+            warm_start(
+                model,
+                [first_round, *[lesson] * (parameters.rounds - 1)],
+                parameters.learning_rate,
+                parameters.batch_tokens,
+                0.0,
+                settings.seed,
+                show,
+                settings.policy.precision,
+            )
+        )
+    after, shown = held_out_loss(), sum(map(len, lessons.values()))
     print(
-        f"warm-up: {len(lesson)} dialogues and {len(replies)} replies, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}",
+        f"warm-up: {shown} dialogues and {len(replies)} replies, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}",
         flush=True,
     )
     save_policy(model, tokenizer, arguments.out, like=arguments.base)
     write_json(
         arguments.metrics,
         {
-            "dialogues": len(lesson),
+            "dialogues": shown,
             "replies": len(replies),
-            "steps": done.steps,
-            "tokens": done.tokens,
-            "seconds": round(done.seconds, 1),
+            "steps": sum(one.steps for one in done),
+            "tokens": sum(one.tokens for one in done),
+            "seconds": round(sum(one.seconds for one in done), 1),
             "held_out_loss_before": before,
             "held_out_loss_after": after,
         },

@@ -22,7 +22,7 @@ _COLUMNS = (
     Column("reference", "Honest, same score", FINE, "reference_ci95"),
     Column("outcome", "Outcome"),
 )
-_NOTE = "An alarm: the whole interval is above the limit. Growth is a factor, also against the base; everything else is a share or points. What an honest supporter with the same score has stands beside it."
+_NOTE = "An alarm: the whole interval is above the limit (for Unconfirmed gain and Reward overoptimization: above 0, and not wholly below the limit). Growth is a factor, also against the base; everything else is a share or points. What an honest supporter with the same score has stands beside it."
 
 
 def _audits(material: Material) -> list[tuple[Variant, Mapping[str, Any]]]:

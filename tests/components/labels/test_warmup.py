@@ -15,7 +15,7 @@ from rlver.components.labels.warmup import DIALOGUES, Shown, collection, serving
 GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [bad] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
 
 
-COUNTS = {"scripted_users": 350, "talking_users": 540, "plain": 1117}
+COUNTS = {"scripted_users": 350, "talking_users": 540, "plain": 1117, "finding_out": 1149}
 
 
 def everything() -> list[Shown]:
@@ -23,7 +23,7 @@ def everything() -> list[Shown]:
 
 
 def test_a_collection_that_there_is_not_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match="no collection 'phrase_book', only plain, scripted_users, talking_users"):
+    with pytest.raises(ValueError, match="no collection 'phrase_book', only finding_out, plain, scripted_users, talking_users"):
         collection("phrase_book")
 
 
@@ -61,10 +61,11 @@ def test_a_file_of_another_form_is_refused_with_its_line(tmp_path: Path, text: s
     assert message in str(refusal.value) and str(refusal.value).startswith("shown.txt: ") and "\n" not in str(refusal.value)
 
 
-def test_the_shipped_dialogues_are_as_many_as_is_said_and_no_reply_is_there_twice() -> None:
+def test_the_shipped_dialogues_are_as_many_as_is_said_and_no_reply_that_is_taught_is_there_twice() -> None:
     assert {path.stem: len(collection(path.stem)) for path in DIALOGUES.glob("*.txt")} == COUNTS
     dialogues = everything()
-    counts = Counter(" ".join(reply.lower().split()) for one in dialogues for reply in one.replies)
+    taught = [reply for one in dialogues for reply, mark in zip(one.replies, one.marks, strict=True) if mark != "bad"]  # bad ones are borrowed
+    counts = Counter(" ".join(reply.lower().split()) for reply in taught)
     assert [reply for reply, count in counts.items() if count > 1] == []
     assert all(len(one.users) == len(one.replies) == len(one.marks) for one in dialogues)
 
@@ -96,4 +97,6 @@ def test_the_shipped_dialogues_hold_good_and_other_replies() -> None:
     marks = {name: Counter(mark for one in collection(name) for mark in one.marks) for name in COUNTS}
     assert set(marks["scripted_users"]) == {"good", "mediocre", "bad"}
     assert 0.2 < marks["scripted_users"]["good"] / marks["scripted_users"].total() < 0.8
-    assert set(marks["talking_users"]) == set(marks["plain"]) == {"good"}, marks
+    assert set(marks["talking_users"]) == {"good"}
+    assert set(marks["plain"]) == {"good", "bad"} and set(marks["finding_out"]) == {"good", "mediocre"}
+    assert all(0.7 < marks[name]["good"] / marks[name].total() < 0.95 for name in ("plain", "finding_out")), marks

@@ -1,4 +1,4 @@
-"""What components/training/grpo.py relies on in TRL, pinned: when one of these fails after an upgrade, training would go wrong silently."""
+"""What components/training/dialogue_trainer.py relies on in TRL, pinned: when one of these fails after an upgrade, training would go wrong silently."""
 
 from __future__ import annotations
 
