@@ -64,7 +64,9 @@ def test_a_file_of_another_form_is_refused_with_its_line(tmp_path: Path, text: s
 def test_the_shipped_dialogues_are_as_many_as_is_said_and_no_reply_that_is_taught_is_there_twice() -> None:
     assert {path.stem: len(collection(path.stem)) for path in DIALOGUES.glob("*.txt")} == COUNTS
     dialogues = everything()
-    taught = [reply for one in dialogues for reply, mark in zip(one.replies, one.marks, strict=True) if mark != "bad"]  # bad ones are borrowed
+    taught = [
+        reply for one in dialogues for reply, mark in zip(one.replies, one.marks, strict=True) if mark != "bad"
+    ]  # bad ones are borrowed
     counts = Counter(" ".join(reply.lower().split()) for reply in taught)
     assert [reply for reply, count in counts.items() if count > 1] == []
     assert all(len(one.users) == len(one.replies) == len(one.marks) for one in dialogues)
