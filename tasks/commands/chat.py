@@ -117,7 +117,7 @@ async def support(persona: Persona, seed: int, simulator: Simulator, rules: Emot
         ended = "you left"
     else:
         if dialogue.error:
-            raise SimulatorUnavailable(dialogue.error)
+            raise SimulatorUnavailable(dialogue.error.removeprefix(f"{SimulatorUnavailable.__name__}: "))
         ended = str(dialogue.stop_reason)
     terminal.show(f"{ended} after {user.turns} turns, final emotion {user.emotion}.")
     terminal.show(f"The hidden need was {persona.hidden_need}: {persona.need_text}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import re
@@ -14,11 +15,15 @@ from fakes import people
 from micro import micro_model, micro_tokenizer
 from ruamel.yaml import YAML
 
+from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import SimulatedUser, SimulatorUnavailable
 from rlver.components.domain.transcript import Appraisal, Evidence
 from rlver.components.policy.load import save_policy
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.flows.cli import main
-from rlver.tasks.commands.chat import reasons
+from rlver.tasks.commands.chat import Terminal, reasons, support
 
 
 @pytest.fixture
@@ -49,6 +54,23 @@ def test_a_supporter_sees_the_emotion_its_reasons_and_at_the_end_the_need(
     assert any("platitude" in line and "'Everything happens for a reason'" in line for line in lines)
     assert lines[-2] == f"you left after 2 turns, final emotion {bars[-1]}."
     assert lines[-1] == f"The hidden need was {persona.hidden_need}: {persona.need_text}"
+
+
+def test_a_user_who_cannot_be_reached_ends_the_talk_with_the_reason_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(ScriptedSimulator):
+        def session(self, persona: Persona, seed: int) -> SimulatedUser:
+            user = super().session(persona, seed)
+            monkeypatch.setattr(user, "appraise", gone)
+            return user
+
+    async def gone(reply: str) -> Appraisal:
+        raise SimulatorUnavailable("turn 1: nobody answers")
+
+    shown = io.StringIO()
+    with pytest.raises(SimulatorUnavailable) as refusal:
+        asyncio.run(support(people()[1][0], 7, Silent("vanilla"), EmotionRules(), Terminal(io.StringIO("I am here.\n"), shown)))
+    assert str(refusal.value) == "turn 1: nobody answers"
+    assert shown.getvalue().count("user> ") == 1, "no more is said after that"
 
 
 def test_evidence_may_count_in_fractions() -> None:
