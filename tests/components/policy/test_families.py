@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 
+from rlver.components.policy import transformers_sampler
 from rlver.components.policy.sampler import Sample, SampleRequest
 from rlver.components.policy.transformers_sampler import TransformersSampler
 from rlver.components.training.token_scores import add_token_scores
@@ -96,6 +97,19 @@ def test_what_is_sampled_is_what_the_model_says_and_what_is_trained(family: str)
         expected = logits.log_softmax(-1)[torch.arange(len(sample.token_ids)), torch.tensor(sample.token_ids)]
         torch.testing.assert_close(torch.tensor(sample.logprobs), expected, atol=2e-4, rtol=0)
         torch.testing.assert_close(trained, expected, atol=2e-4, rtol=0)
+
+
+def test_a_copy_that_only_rounds_is_not_taken_for_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformers_sampler, "computes_in_bfloat16", lambda _: True)
+    model = made("Llama", {})
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() > 1:
+                weight.mul_(2)  # its logits are 2 to 5% off in bfloat16, as those of a model that was trained
+    sampler_of(model)
+    monkeypatch.setattr(transformers_sampler, "_ROUNDED", 0.02)
+    with pytest.raises(ValueError, match="not the plain ones"):
+        sampler_of(model)
 
 
 @pytest.mark.parametrize("family", REFUSED)
