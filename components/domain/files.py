@@ -113,6 +113,18 @@ def alone_with(path: Path) -> Iterator[None]:
             lock.unlink(missing_ok=True)
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Raise InUse while another process trains in `folder`, which is made if need be. However a process ends, it no longer does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InUse(f"another training is at work in {folder}: wait for its end, or end it, then run the same command again") from None
+        yield
+
+
 def write_json(path: Path, value: Any) -> None:
     """Indented JSON with sorted keys and a final newline."""
     write_text_atomically(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")

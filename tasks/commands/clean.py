@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import psutil
 
-from rlver.components.domain.files import InUse, alone_with
+from rlver.components.domain.files import InUse, alone_in, alone_with
 from rlver.tasks.graph import dvc
 
 TOOLS = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache", ".grimp_cache", ".benchmarks", ".coverage")
@@ -36,13 +36,16 @@ def removable(root: Path) -> list[Removable]:
 
 
 def remove(root: Path, items: Sequence[Removable]) -> int:
-    """Remove them and return how many bytes came free. Raises InUse, and removes nothing, while a stage or `rlver converse` is at work here."""
+    """Remove them and return how many bytes came free. Raises InUse, and removes nothing, while a stage, a training or `rlver converse` is at work here."""
     if holders := sorted(pid for pid in dvc.holders(root) if psutil.pid_exists(pid)):
         raise InUse(f"process {', '.join(map(str, holders))} is at work here; wait for it to end")
     with ExitStack() as held:
         for item in items:
             if item.path.suffix == UNFINISHED:
                 held.enter_context(alone_with(item.path.with_suffix("")))
+            elif item.path == root / "scratch":
+                for work in sorted(lock.parent for lock in item.path.glob("*/lock")):
+                    held.enter_context(alone_in(work))
         for item in items:
             if item.path.is_dir():
                 shutil.rmtree(item.path)

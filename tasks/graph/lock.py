@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from rlver.components.domain.files import write_bytes_atomically
+from rlver.components.domain.files import BadFile, read_yaml, write_bytes_atomically
 from rlver.tasks.runtime.stage import TEMPORARY_FAILURE
 
 Outcome = Literal["ran", "restored", "unchanged"]
@@ -68,6 +68,7 @@ def failure(stage: str, status: int, said: Sequence[str]) -> StageFailed:
 
 
 OBJECTS = Path(".dvc") / "cache" / "files" / "md5"
+_WHOLE = re.compile(r"[0-9a-f]{30}(\.dir)?")  # names of files of the cache; what is still being written has others
 KEPT = Path(".dvc") / "tmp" / "before"  # / path of a dvc.lock / name of the stage under way
 
 
@@ -84,12 +85,13 @@ def md5_of(path: Path) -> str:
 def mend(root: Path, outputs: Mapping[str, str]) -> list[str]:
     """Take away those of `outputs` (path: MD5) that have other content, and every damaged file of the cache; their paths from the root.
 
-    What is taken away is made again by the next run, and by nothing else: it was never right.
+    What is taken away is made again by the next run, and by nothing else: it was never right. What another process writes just now stays.
     """
     wrong = [path for path, md5 in sorted(outputs.items()) if (root / path).exists() and md5_of(root / path) != md5]
     if wrong:
-        for file in [file for file in (root / OBJECTS).glob("??/*") if md5_of(file) != (file.parent.name + file.name).removesuffix(".dir")]:
-            file.unlink()
+        for file in (root / OBJECTS).glob("??/*"):
+            if _WHOLE.fullmatch(file.name) and md5_of(file) != (file.parent.name + file.name).removesuffix(".dir"):
+                file.unlink()
     for path in wrong:
         shutil.rmtree(root / path) if (root / path).is_dir() else (root / path).unlink()
     return wrong
@@ -110,8 +112,20 @@ def lock_kept(root: Path, stage: str) -> Iterator[None]:
 
 
 def put_back(root: Path, lock: Path) -> bool:
-    """Give `lock`, a path from the root, its content from before the run that was killed; False where there was none."""
-    copies = sorted((root / KEPT / lock).glob("*"), key=lambda copy: copy.stat().st_mtime_ns)
-    if copies:
-        copies[-1].replace(root / lock)
-    return bool(copies)
+    """Give `lock`, a path from the root, its content from before the run that was killed; False where there was none.
+
+    The last copy that is whole: one may have been taken while DVC was writing, for another stage.
+    """
+    copies = [copy for copy in (root / KEPT / lock).glob("*") if not copy.name.startswith(".")]  # with a dot: a copy that was never ended
+    for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime_ns, reverse=True):
+        if _is_whole(copy):
+            copy.replace(root / lock)
+            return True
+    return False
+
+
+def _is_whole(lock: Path) -> bool:
+    try:
+        return all({"cmd", "outs"} <= set(stage) for stage in read_yaml(lock)["stages"].values())
+    except (BadFile, KeyError, TypeError, AttributeError):
+        return False

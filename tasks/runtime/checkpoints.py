@@ -1,4 +1,4 @@
-"""What lets a training go on after its end came too early: whole checkpoints only, one process at a time, and leave when asked.
+"""What lets a training go on after its end came too early: whole checkpoints only, and leave when asked.
 
 A checkpoint that was being written when the process died, that the disk damaged, or that holds code is never resumed: the one before
 it is.
@@ -6,12 +6,11 @@ it is.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import signal
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -25,21 +24,6 @@ LEAVE_S = 7.0  # what a step may still take after a signal, so that saving and e
 STATE = "trainer_state.json"  # what transformers writes last
 NEEDED = ("optimizer.pt", "scheduler.pt")  # without them it would begin them anew and say nothing
 NEVER_READ = "training_args.bin"  # a note of transformers, which itself never reads it again
-
-
-@contextmanager
-def exclusive_lock(work: Path, leads: bool = True) -> Iterator[None]:
-    """Raise ValueError when another process trains in `work`; of several that train together only the leading one asks."""
-    work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("a") if leads else nullcontext() as lock:
-        try:
-            if lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"another training is at work in {work}: wait for its end, or end it, then run the same command again"
-            ) from None
-        yield
 
 
 def latest_intact_checkpoint(folder: Path) -> tuple[Path | None, list[Path]]:

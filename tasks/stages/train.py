@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from pydantic import ConfigDict, TypeAdapter
 
-from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.domain.files import BadFile, alone_in, write_jsonl
 from rlver.components.domain.kinds import RewardKind, own_section
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
@@ -66,8 +66,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     elif settings.train.processes > 1 and not processes.launched():
         return ranks.run(settings.train.processes, "rlver.tasks.stages.train", sys.argv[1:] if argv is None else argv)
     processes.join(arguments.rank, settings.train.processes, arguments.meeting)
-    from rlver.tasks.runtime.checkpoints import exclusive_lock
-
     if settings.rollout.sampler == "vllm" and processes.count() > 1:
         raise ValueError("rollout.sampler: vllm goes with one process; start it without torchrun, or use transformers")
     identity = training_identity(settings, arguments.personas, arguments.base, processes.count())
@@ -76,7 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if processes.rank() == 0:
         for line in half_done(work, identity):
             print(line, flush=True)
-    with exclusive_lock(work, processes.rank() == 0), policy_server(settings, arguments.base, settings.rollout.concurrency, True) as server:
+    alone = alone_in(work) if processes.rank() == 0 else nullcontext()
+    with alone, policy_server(settings, arguments.base, settings.rollout.concurrency, True) as server:
         train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
     if processes.rank() == 0:
         shutil.copytree(work / "curves", arguments.logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))  # of a killed write

@@ -145,6 +145,29 @@ def test_half_a_lock_of_a_run_that_was_killed_is_put_back_by_the_next(made: Path
     assert repro(made).returncode == 0 and is_right(made) and dvc.changed(made) == {}
 
 
+def test_only_a_whole_copy_of_a_lock_is_put_back(made: Path) -> None:
+    """A copy may be taken while DVC writes dvc.lock for another stage; one that was never ended has a dot before its name."""
+    whole = (made / "dvc.lock").read_text()
+    kept = made / integrity.KEPT / "dvc.lock"
+    kept.mkdir(parents=True)
+    for number, (name, text) in enumerate({"file": whole, "folder": whole[: whole.index("outs:")], ".file.1a": ""}.items()):
+        (kept / name).write_text(text)
+        os.utime(kept / name, (number, number))
+    (made / "dvc.lock").write_text("")
+    assert integrity.put_back(made, Path("dvc.lock")) and (made / "dvc.lock").read_text() == whole
+    assert not integrity.put_back(made, Path("dvc.lock"))
+
+
+def test_a_file_that_another_process_puts_into_the_cache_stays(made: Path) -> None:
+    cut_cache(made)
+    shutil.rmtree(made / "data")
+    repro(made)
+    written = made / integrity.OBJECTS / "ab" / "tmp-upload.123"
+    written.parent.mkdir(exist_ok=True)
+    written.write_text("half")
+    assert integrity.mend(made, dvc.locked(made)["file"].outputs) == ["data/file.txt"] and written.exists()
+
+
 def test_dvcs_list_of_known_files_may_be_damaged(made: Path, tmp_path: Path) -> None:
     databases = list((tmp_path / "site").rglob("*.db"))
     assert databases

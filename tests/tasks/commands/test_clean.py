@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rlver.components.domain.files import alone_in
 from rlver.flows.cli import app
 from rlver.tasks.commands.clean import InUse, removable, remove
 
@@ -58,6 +59,14 @@ def test_it_is_shown_and_asked_for_first(full: Path) -> None:
     assert "nothing was removed" in CliRunner().invoke(app, ["clean", "--dry-run"]).output
     assert all((full / name).exists() for name in GOES)
     assert "MiB free again" in CliRunner().invoke(app, ["clean", "--yes"]).output
+    assert not any((full / name).exists() for name in GOES)
+
+
+def test_nothing_goes_while_a_training_that_was_started_by_hand_is_at_work(full: Path) -> None:
+    with alone_in(full / "scratch" / "a"), pytest.raises(InUse, match="another training is at work in .*scratch/a"):
+        remove(full, removable(full))
+    assert all((full / name).exists() for name in GOES)
+    remove(full, removable(full))
     assert not any((full / name).exists() for name in GOES)
 
 
