@@ -23,6 +23,7 @@ _PANELS = (
     ("success_rate", "Success rate"),
     ("failure_rate", "Failure rate"),
     ("right_act_rate", "Right act after a cue"),
+    ("one_act_rate", "The commonest act"),
     ("reply_tokens", "Tokens per reply"),
     ("entropy", "Entropy"),
     ("kl", "KL to the base"),

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from transformers import TrainerCallback
 
-from rlver.components.domain.transcript import Dialogue, StopReason
+from rlver.components.domain.acts import ACTS
+from rlver.components.domain.transcript import Dialogue, Evidence, StopReason
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.curves import Recorder
 
@@ -122,10 +124,11 @@ class TrainingWatch(TrainerCallback):
             raise TrainingDiverged(f"step {state.global_step}: {problem}")
         done = state.global_step - self._first_step
         left = (now - self._run_began) / max(1, done) * (state.max_steps - state.global_step)
-        right = row["right_act_rate"]  # an LLM user marks no cues, so nobody knows
+        right, one_act = row["right_act_rate"], row["one_act_rate"]  # an LLM user marks no cues and names no acts, so nobody knows
         self.show(
             f"step {state.global_step}/{state.max_steps}  emotion {row['emotion_mean']:.1f}  success {row['success_rate']:.0%}  "
             f"failure {row['failure_rate']:.0%}  {'' if math.isnan(right) else f'right act {right:.0%}  '}"
+            f"{'' if math.isnan(one_act) else f'one act {one_act:.0%}  '}"
             f"{row['seconds']:.1f} s{self.profile()}  ETA {left / 60:.1f} min"
         )
 
@@ -154,6 +157,12 @@ def right_acts(dialogue: Dialogue) -> list[bool]:
     return right
 
 
+def one_act_rate(explained: Sequence[Sequence[Evidence]]) -> float:
+    """The share of replies in which the commonest act was heard: near 1, the policy does one thing, whoever talks. NaN without replies."""
+    heard = Counter(act for evidence in explained for act in {one.what for one in evidence if one.step == "content"} & set(ACTS))
+    return max(heard.values(), default=0) / len(explained) if any(explained) else math.nan
+
+
 def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, float]:
     """Emotion, success, failure and behaviour over the scorable dialogues; shares in 0..1, NaN where nothing could be scored."""
     scored = [rollout for rollout in rollouts if rollout.dialogue.emotion_final is not None]
@@ -176,6 +185,7 @@ def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, 
         "turns_mean": _mean([len(rollout.dialogue.turns) for rollout in scored]),
         "right_act_rate": _mean([right for rollout in scored for right in right_acts(rollout.dialogue)]),
         "repeat_rate": _mean([any(e.what == "repeats" for e in evidence) for evidence in explained]) if any(explained) else math.nan,
+        "one_act_rate": one_act_rate(explained),
         "cut_off_rate": sum(rollout.cut_off for rollout in scored) / len(turns) if turns else math.nan,
         "malformed_rate": _mean([not rollout.well_formed for rollout in scored]),
         "context_full_rate": _mean([rollout.dialogue.stop_reason is StopReason.CONTEXT_FULL for rollout in scored]),

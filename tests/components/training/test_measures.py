@@ -9,7 +9,7 @@ from fakes import a_dialogue, an_appraisal
 
 from rlver.components.domain.transcript import Dialogue, Evidence, StopReason, Turn
 from rlver.components.rollout.episode import Rollout
-from rlver.components.training.watch import measure, right_acts
+from rlver.components.training.watch import measure, one_act_rate, right_acts
 
 SERVES, MISSES, REPEATS = (Evidence(step="target", what=what) for what in ("serves_need", "misses_need", "repeats"))
 
@@ -54,6 +54,15 @@ def test_acts_and_repeats_are_counted_over_turns() -> None:
     assert (found["right_act_rate"], found["repeat_rate"]) == (0.5, 0.25)
 
 
+def test_a_policy_that_does_one_thing_shows() -> None:
+    def did(*acts: str) -> list[Evidence]:
+        return [Evidence(step="content", what=act) for act in acts]
+
+    assert one_act_rate([did("advise"), did("advise", "comfort", "comfort"), did("comfort", "advise"), did("not_a_reply")]) == 0.75
+    assert one_act_rate([did("not_a_reply"), did()]) == 0
+    assert math.isnan(one_act_rate([]))
+
+
 def test_tokens_are_means_over_turns() -> None:
     turns = [Turn(user="u", assistant="r", emotion=40, appraisal=an_appraisal(0), reply_tokens=n, think_tokens=2 * n) for n in (4, 8)]
     found = measure([rollout(a_dialogue("d", [0], turns=turns))], 100, 10)
@@ -72,4 +81,4 @@ def test_a_learned_appraiser_names_no_acts_so_nobody_counts_them() -> None:
     learned = told.model_copy(update={"simulator": told.simulator.model_copy(update={"kind": "distilled+scripted"})})
     assert right_acts(told) == [True, False] and right_acts(learned) == []
     found = measure([rollout(learned)], 100, 10)
-    assert math.isnan(found["right_act_rate"]) and math.isnan(found["repeat_rate"])
+    assert all(math.isnan(found[name]) for name in ("right_act_rate", "repeat_rate", "one_act_rate"))
