@@ -37,10 +37,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 from collections.abc import Callable, Iterator  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
+import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 
 if TYPE_CHECKING:
     from rlver.components.domain.transcript import Dialogue
+
+
+hypothesis.settings.register_profile("beside_others", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("beside_others")
 
 
 def pytest_unconfigure() -> None:

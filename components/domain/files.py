@@ -86,6 +86,11 @@ def target_of(path: Path) -> Path:
     return Path(os.path.realpath(path.parent)) / path.name if is_protected else target
 
 
+def files_in(folder: Path) -> list[Path]:
+    """Every file of a folder, however deep, but for what Python compiled or is compiling (`.pyc.123`)."""
+    return sorted(path for path in folder.rglob("*") if ".pyc" not in path.suffixes and path.is_file())
+
+
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
     """Raise InUse while another process is alone with `path`, which need not exist. However a process ends, it no longer is.

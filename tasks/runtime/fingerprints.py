@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlver import components
-from rlver.components.domain.files import read_json, write_text_atomically
+from rlver.components.domain.files import files_in, read_json, write_text_atomically
 from rlver.components.domain.registry import ALGORITHMS, REWARDS
 from rlver.components.settings.settings import Settings
 
@@ -45,11 +45,6 @@ DECIDES_NOTHING = {
     "train.min_entropy",
     "train.processes",
 }
-
-
-def files_in(folder: Path) -> list[Path]:
-    """Every file of a folder, however deep, but for what Python compiled."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
 
 
 def digests(paths: Iterable[Path]) -> dict[str, str]:

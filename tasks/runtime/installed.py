@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 import rlver
-from rlver.components.domain.files import write_text_atomically
+from rlver.components.domain.files import files_in, write_text_atomically
 from rlver.components.domain.registry import packages
 
 PACKAGE = Path(str(rlver.__file__)).parent
@@ -102,11 +102,7 @@ def refresh(root: Path) -> None:
 def code() -> str:
     """What belongs into CODE."""
     digest = hashlib.sha256()
-    for path in sorted(path for room in ("components", "tasks") for path in _files(PACKAGE / room)):
+    for path in sorted(path for room in ("components", "tasks") for path in files_in(PACKAGE / room)):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     others = {"packages": found} if (found := packages()) else {}
     return json.dumps({"rlver": version("rlver"), "digest": digest.hexdigest()[:12]} | others) + "\n"
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
