@@ -119,7 +119,7 @@ def alone_with(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def exclusive_lock(folder: Path) -> Iterator[None]:
     """Raise InUse while another process trains in `folder`, which is made if need be. However a process ends, it no longer does."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a") as lock:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import psutil
 
-from rlver.components.domain.files import InUse, alone_in, alone_with
+from rlver.components.domain.files import InUse, alone_with, exclusive_lock
 from rlver.tasks.graph import dvc
 
 TOOLS = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache", ".grimp_cache", ".benchmarks", ".coverage")
@@ -45,7 +45,7 @@ def remove(root: Path, items: Sequence[Removable]) -> int:
                 held.enter_context(alone_with(item.path.with_suffix("")))
             elif item.path == root / "scratch":
                 for work in sorted(lock.parent for lock in item.path.glob("*/lock")):
-                    held.enter_context(alone_in(work))
+                    held.enter_context(exclusive_lock(work))
         for item in items:
             if item.path.is_dir():
                 shutil.rmtree(item.path)

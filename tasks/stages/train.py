@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from pydantic import ConfigDict, TypeAdapter
 
-from rlver.components.domain.files import BadFile, alone_in, write_jsonl
+from rlver.components.domain.files import BadFile, exclusive_lock, write_jsonl
 from rlver.components.domain.kinds import RewardKind, own_section
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if processes.rank() == 0:
         for line in half_done(work, identity):
             print(line, flush=True)
-    alone = alone_in(work) if processes.rank() == 0 else nullcontext()
+    alone = exclusive_lock(work) if processes.rank() == 0 else nullcontext()
     with alone, policy_server(settings, arguments.base, settings.rollout.concurrency, True) as server:
         train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
     if processes.rank() == 0:

@@ -16,7 +16,7 @@ import pytest
 import torch
 from small_project import REPOSITORY, make_project, start_training, train_arguments, weights
 
-from rlver.components.domain.files import InUse, alone_in
+from rlver.components.domain.files import InUse, exclusive_lock
 from rlver.components.training.curves import CurveFile
 from rlver.tasks.runtime.checkpoints import LEAVE_S, latest_intact_checkpoint
 from rlver.tasks.runtime.stage import run_stage
@@ -225,8 +225,8 @@ def test_a_hidden_file_of_a_killed_write_is_no_result(project: Path) -> None:
 
 
 def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
-    script = "import sys, os; from pathlib import Path; from rlver.components.domain.files import alone_in\nwith alone_in(Path(sys.argv[1])): os._exit(9)"
+    script = "import sys, os; from pathlib import Path; from rlver.components.domain.files import exclusive_lock\nwith exclusive_lock(Path(sys.argv[1])): os._exit(9)"
     surroundings = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     assert subprocess.run((sys.executable, "-c", script, str(tmp_path)), env=surroundings, check=False).returncode == 9
-    with alone_in(tmp_path), pytest.raises(InUse, match="another training is at work"), alone_in(tmp_path):
+    with exclusive_lock(tmp_path), pytest.raises(InUse, match="another training is at work"), exclusive_lock(tmp_path):
         pass
