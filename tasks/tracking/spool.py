@@ -37,7 +37,7 @@ class SpoolReading(NamedTuple):
 
 
 class SpoolHead(BaseModel):
-    """What is known of a run when it begins. `parent`: the entry of its pipeline run; `process`: who writes it (pid, start time)."""
+    """What is known of a run when it begins. `parent`: the entry of its pipeline run; `process`: who writes it (pid, seconds from the boot to its start)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -99,7 +99,7 @@ class SpoolEntry:
         """Whether its writer is gone without having ended it."""
         pid, started = self.head.process
         try:
-            gone = abs(psutil.Process(pid).create_time() - started) > 1.0  # the number now belongs to somebody else
+            gone = abs(_started(psutil.Process(pid)) - started) > 1.0  # the number now belongs to somebody else
         except psutil.Error:
             gone = True
         return gone and not (self.folder / "end.json").is_file()  # looked at last: it may have ended it and gone meanwhile
@@ -152,6 +152,11 @@ class SpoolEntry:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def _started(process: psutil.Process) -> float:
+    """Seconds after the boot of the machine: setting its clock does not move them."""
+    return process.create_time() - psutil.boot_time()
+
+
 class Spool:
     """The entries of one project for one tracker."""
 
@@ -161,7 +166,7 @@ class Spool:
     def begin(self, name: str, parent: str | None, tags: Mapping[str, str]) -> SpoolEntry:
         """A new entry; entries sort by the time they began."""
         entry = SpoolEntry(self.folder / f"{datetime.now(UTC).timestamp():020.6f}-{uuid4().hex[:8]}")
-        process = (os.getpid(), psutil.Process().create_time())
+        process = (os.getpid(), _started(psutil.Process()))
         head = SpoolHead(name=name, parent=parent, tags=tags, began_ms=now_ms(), process=process)
         write_json(entry.folder / "head.json", head.model_dump(mode="json"))
         return entry

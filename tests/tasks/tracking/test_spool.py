@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from tracked_project import LOCK
 
@@ -65,6 +66,14 @@ def test_a_line_that_is_still_being_written_is_left_for_later(tmp_path: Path) ->
     with (entry.folder / "points.jsonl").open("a") as file:
         file.write('["train/loss", 2, 1.')
     assert [reading.step for reading, _ in entry.readings()] == [0, 1]
+
+
+def test_who_sets_the_clock_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = MlflowRecorder(tmp_path, "sqlite:///x.db", "reference").begin("train@v")
+    booted = psutil.boot_time()
+    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: booted + 3600)
+    assert abs(psutil.Process().create_time() - time.time()) > 1800, "this psutil counts from another moment: the test shows nothing"
+    assert not entry.abandoned
 
 
 def test_a_killed_pipeline_is_closed_by_whoever_sends_next(tmp_path: Path, tracking_uri: str) -> None:
