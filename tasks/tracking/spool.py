@@ -154,7 +154,7 @@ class SpoolEntry:
 
 def _started(process: psutil.Process) -> float:
     """Seconds after the boot of the machine: setting its clock does not move them."""
-    return process.create_time() - psutil.boot_time()
+    return float(process.create_time() - psutil.boot_time())
 
 
 class Spool:
