@@ -21,7 +21,7 @@ from rlver.components.weights.sources.model import without_revision
 from rlver.tasks.graph import dvc
 
 CHECKPOINTS = 3  # two are kept, and a third is there while it is being written
-MEASURED_STEP_S, MEASURED_WEIGHTS, MEASURED_TOKENS = 58.0, 134_515_008, 40 * 4 * 40  # of SmolLM2-135M, on two cores: docs/log.md
+MEASURED_STEP_S, MEASURED_WEIGHTS, MEASURED_TOKENS = 132.0, 134_515_008, 48 * 6 * 40  # of SmolLM2-135M, on two cores: docs/log.md
 
 
 @dataclass(frozen=True)
