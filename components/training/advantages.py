@@ -2,7 +2,7 @@
 
 The objective is always the reward at the end of the dialogue. `turn` credit subtracts what was known before the turn (the emotion
 then, and how other dialogues of the group went on from there): a baseline that does not depend on the turn's own words leaves the
-gradient unbiased and takes most of its variance away.
+gradient unbiased and takes most of its variance away. `state` credit does so with what dialogues of any persona earned from where this one stood.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 
 _SMALL = 1e-4
 _NONE = 1e-6
+_RIDGE = 1.0  # as much as one turn more whose numbers are all 1
 
 
 def group_advantages(reward_D: torch.Tensor, group_size: int, scale: str) -> torch.Tensor:
@@ -42,7 +43,7 @@ def turn_advantages(
     Unscorable dialogues (NaN reward) get 0 and serve nobody as a baseline.
     """
     _check_groups(reward_D.shape[0], group_size)
-    return_DK = reward_D[:, None] - emotion_before_DK if gamma == 1 else discounted(reward_D, emotion_before_DK, gamma)
+    return_DK = _to_go(reward_D, emotion_before_DK, gamma)
     present_DK = ~return_DK.isnan()
     value_DK = return_DK.nan_to_num()
     group_sum, group_count = (_per_group(x, group_size) for x in (value_DK, present_DK.to(value_DK)))
@@ -51,9 +52,50 @@ def turn_advantages(
     elsewhere = all_sum / all_count.clamp_min(1)
     baseline_DK = torch.where(others_count > 0, others_sum / others_count.clamp_min(1), elsewhere)
     advantage_DK = torch.where(present_DK, value_DK - baseline_DK, torch.nan)
-    if scale == "group":
-        raise ValueError("train.scale_rewards: group does not go with train.credit: turn; use batch or none")
+    _check_scale(scale)
     return _scaled(advantage_DK, scale)
+
+
+def state_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, scale: str, gamma: float = 1.0) -> torch.Tensor:
+    """Advantages (D, K) of each turn against what was to be expected from where its dialogue stood, whoever the persona.
+
+    The return to go is that of `turn_advantages`. Its baseline is a ridge regression on what is known before the turn (`_standing`), fitted to the
+    turns of all *other* dialogues, so it does not depend on the turn's own words. After a fall a turn is compared with turns after falls: one that
+    falls again for having tried something new is not blamed for where it began. Unscorable dialogues (NaN reward) get 0 and count in no fit.
+    """
+    return_DK = _to_go(reward_D, emotion_before_DK, gamma).double()
+    present_DK = ~return_DK.isnan()
+    standing_DKF = _standing(emotion_before_DK.double()) * present_DK[:, :, None]
+    gram_DFF = standing_DKF.transpose(1, 2) @ standing_DKF
+    product_DF = (standing_DKF * return_DK.nan_to_num()[:, :, None]).sum(dim=1)
+    ridge_F = torch.full((standing_DKF.shape[2],), _RIDGE, dtype=torch.float64)
+    ridge_F[0] = _SMALL  # the mean is not drawn to 0
+    others_DFF, others_DF = gram_DFF.sum(dim=0) - gram_DFF, product_DF.sum(dim=0) - product_DF
+    weights_DF = torch.linalg.solve(others_DFF + torch.diag(ridge_F), others_DF)
+    expected_DK = torch.einsum("dkf,df->dk", standing_DKF, weights_DF)
+    _check_scale(scale)
+    return _scaled(torch.where(present_DK, return_DK - expected_DK, torch.nan), scale).to(reward_D.dtype)
+
+
+def _standing(emotion_before_DK: torch.Tensor) -> torch.Tensor:
+    """(D, K, 7) what is known before a turn, in numbers of about 1: a constant, how many turns there were, the emotion and how it last changed."""
+    change_DK = torch.nn.functional.pad(emotion_before_DK.diff(dim=1), (1, 0)).nan_to_num()
+    turn_DK = torch.arange(emotion_before_DK.shape[1], dtype=torch.float64).expand_as(emotion_before_DK)
+    known = (
+        torch.ones_like(turn_DK),
+        turn_DK == 0,
+        turn_DK / 10,
+        emotion_before_DK.nan_to_num(),
+        change_DK * 10,
+        change_DK > 0,
+        change_DK < 0,
+    )
+    return torch.stack([one.double() for one in known], dim=2)
+
+
+def _to_go(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, gamma: float) -> torch.Tensor:
+    """(D, K) the return from turn k on: reward − emotion before k, or with `gamma` below 1 the discounted sum of the changes; NaN where no turn was."""
+    return reward_D[:, None] - emotion_before_DK if gamma == 1 else discounted(reward_D, emotion_before_DK, gamma)
 
 
 def discounted(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, gamma: float) -> torch.Tensor:
@@ -153,6 +195,11 @@ def _scaled(advantage: torch.Tensor, scale: str) -> torch.Tensor:
         root_mean_square = advantage[~advantage.isnan()].square().mean().sqrt() if (~advantage.isnan()).any() else 0.0
         advantage = advantage / (root_mean_square + _SMALL)
     return advantage.nan_to_num()
+
+
+def _check_scale(scale: str) -> None:
+    if scale == "group":
+        raise ValueError("train.scale_rewards: group does not go with train.credit: turn or state; use batch or none")
 
 
 def _check_groups(dialogues: int, group_size: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rlver.components.training.advantages import group_advantages, mica_advantages, turn_advantages, zero_advantage_groups
+from rlver.components.training.advantages import group_advantages, mica_advantages, state_advantages, turn_advantages, zero_advantage_groups
 from rlver.components.training.dialogue_trainer import DialogueTrainer
 
 
@@ -23,6 +23,8 @@ class DialogueGRPOTrainer(DialogueTrainer):
             turn_DK = mica_advantages(reward_D, before_DK, group_size)
         elif credit == "turn":
             turn_DK = turn_advantages(reward_D, before_DK, group_size, self.scale_rewards, self.update.train.gamma)
+        elif credit == "state":
+            turn_DK = state_advantages(reward_D, before_DK, self.scale_rewards, self.update.train.gamma)
         else:
             turn_DK = group_advantages(reward_D, group_size, self.scale_rewards)[:, None].expand(-1, before_DK.shape[1])
         mask = batch["tool_mask"]

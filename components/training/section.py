@@ -27,7 +27,7 @@ class RewardSettings(Section):
 class TrainSettings(Section):
     engine: Engine = Field(default="own", exclude_if=lambda engine: engine == "own")
     algorithm: Annotated[str, AfterValidator(ALGORITHMS.check)]
-    credit: Literal["dialogue", "turn", "mica"]
+    credit: Literal["dialogue", "turn", "state", "mica"]
     gamma: float = Field(ge=0, le=1)
     gae_lambda: float = Field(ge=0, le=1)
     gae_level: Literal["token", "turn"]
@@ -89,16 +89,18 @@ class TrainSettings(Section):
             raise ValueError("ratio_cap must be above 1 + epsilon_high")
         if self.algorithm == "grpo" and self.group_size < 2:
             raise ValueError("algorithm: grpo compares dialogues of one persona, so group_size must be at least 2")
-        if self.algorithm == "grpo" and self.gamma != 1 and self.credit != "turn":
-            raise ValueError(f"gamma below 1 goes with algorithm: ppo or credit: turn; credit: {self.credit} pays the whole return")
+        if self.algorithm == "grpo" and self.gamma != 1 and self.credit not in ("turn", "state"):
+            raise ValueError(
+                f"gamma below 1 goes with algorithm: ppo or credit: turn or state; credit: {self.credit} pays the whole return"
+            )
         if self.keep == "best" and self.processes > 1:
             raise ValueError("keep: best goes with processes: 1")
         if self.trained_layers and (self.lora_rank or self.algorithm == "ppo"):
             raise ValueError("trained_layers goes with algorithm: grpo and lora_rank: 0")
         if self.algorithm == "ppo" and self.personas_per_step * self.group_size % 2:
             raise ValueError("personas_per_step x group_size must be even")
-        if self.algorithm == "grpo" and self.credit == "turn" and self.scale_rewards == "group":
-            raise ValueError("credit: turn needs scale_rewards: batch or none")
+        if self.algorithm == "grpo" and self.credit in ("turn", "state") and self.scale_rewards == "group":
+            raise ValueError(f"credit: {self.credit} needs scale_rewards: batch or none")
         if self.algorithm == "grpo" and self.credit == "mica" and self.scale_rewards != "group":
             raise ValueError("credit: mica scales by the group: it needs scale_rewards: group")
         return self

@@ -10,7 +10,7 @@ import pytest
 import torch
 from small_tensors import NAN, close, tensor
 
-from rlver.components.training.advantages import group_advantages, mica_advantages, turn_advantages, zero_advantage_groups
+from rlver.components.training.advantages import group_advantages, mica_advantages, state_advantages, turn_advantages, zero_advantage_groups
 
 
 def test_group_advantages_are_distances_from_the_groups_mean_in_its_deviations() -> None:
@@ -115,6 +115,29 @@ def test_turn_credit_in_batch_scale_has_unit_size() -> None:
 def test_dividing_turns_by_a_deviation_per_group_is_refused() -> None:
     with pytest.raises(ValueError, match="scale_rewards"):
         turn_advantages(tensor(0.1, 0.2), torch.full((2, 1), 0.4, dtype=torch.float64), 2, "group")
+    with pytest.raises(ValueError, match="scale_rewards"):
+        state_advantages(tensor(0.1, 0.2), torch.full((2, 1), 0.4, dtype=torch.float64), "group")
+
+
+def test_state_credit_expects_of_a_turn_what_others_earned_from_where_it_stood() -> None:
+    """After a rise everybody rises by .1, after a fall everybody falls by .04: nothing of that is the turn's own."""
+    before = torch.stack([tensor(0.4, 0.5) if number % 2 else tensor(0.4, 0.35) for number in range(400)])
+    reward = before[:, 1] + torch.where(before[:, 1] > 0.4, 0.1, -0.04)
+    close(state_advantages(reward, before, "none")[:2, 1], 0.0, 0.0, abs=2e-3)
+    reward[0] += 0.05  # the first one fell, and now falls by less than others do after a fall
+    found = state_advantages(reward, before, "none")
+    close(found[:2, 1], 0.05, 0.0, abs=3e-3)
+    assert turn_advantages(reward, before, 400, "none")[0, 1] < 0  # against all who came to this turn it did badly
+
+
+def test_state_credit_leaves_out_the_dialogue_itself_whoever_is_unscorable_and_turns_that_never_were() -> None:
+    before = torch.stack([tensor(0.4, 0.5), tensor(0.4, NAN), tensor(0.4, 0.3), tensor(0.4, 0.45)])
+    found = state_advantages(tensor(0.9, 0.2, NAN, 0.5), before, "none")
+    close(found[2], 0.0, 0.0)
+    close(found[1, 1], 0.0)
+    other = state_advantages(tensor(0.1, 0.2, NAN, 0.5), before, "none")
+    close(found[0] - other[0], 0.8, 0.8)  # its own reward moves what it got, not what was expected of it
+    close(state_advantages(tensor(NAN, NAN, NAN, NAN), before, "batch").flatten(), *[0.0] * 8)
 
 
 # A world of two turns. First choice 1 (probability p1) ends the dialogue at once; choice 0 leads to a second choice. The emotion after
@@ -162,6 +185,8 @@ def expected_gradient(credit: str, worlds: tuple[int, ...], group_size: int) -> 
         )
         if credit == "turn":
             advantage = turn_advantages(reward, before, group_size, "none")
+        elif credit == "state":
+            advantage = state_advantages(reward, before, "none")
         else:
             advantage = group_advantages(reward, group_size, "none")[:, None].expand(-1, 2)
         for row, path in enumerate(paths):
@@ -170,10 +195,13 @@ def expected_gradient(credit: str, worlds: tuple[int, ...], group_size: int) -> 
     return total
 
 
+@pytest.mark.parametrize("credit", ["turn", "state"])
 @pytest.mark.parametrize(("worlds", "group_size"), [((0, 0), 2), ((0, 0, 0), 3), ((0, 0, 1, 1), 2)])
-def test_turn_credit_does_not_bend_the_gradient_where_the_policy_decides_when_to_stop(worlds: tuple[int, ...], group_size: int) -> None:
+def test_credit_by_turn_does_not_bend_the_gradient_where_the_policy_decides_when_to_stop(
+    credit: str, worlds: tuple[int, ...], group_size: int
+) -> None:
     truth = sum((true_gradient(WORLDS[world]) for world in worlds), torch.zeros(2, dtype=torch.float64)) / len(worlds)
-    torch.testing.assert_close(expected_gradient("turn", worlds, group_size), truth, atol=1e-12, rtol=0)
+    torch.testing.assert_close(expected_gradient(credit, worlds, group_size), truth, atol=1e-12, rtol=0)
 
 
 def test_dialogue_credit_points_the_same_way_shortened_by_the_groups_own_share_in_its_mean() -> None:

@@ -15,7 +15,7 @@ from short_runs import ORDER, PARAMETERS, Run, StopAtSave, changed, prepared
 
 from rlver.components.domain.persona import Persona
 from rlver.components.rollout.episode import Rollout
-from rlver.components.training.advantages import group_advantages, mica_advantages, turn_advantages
+from rlver.components.training.advantages import group_advantages, mica_advantages, state_advantages, turn_advantages
 from rlver.components.training.curves import CurveFile
 from rlver.components.training.dialogue_trainer import paid_before
 from rlver.components.training.section import UpdateParameters
@@ -30,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-@pytest.mark.parametrize("credit", ["dialogue", "turn", "mica"])
+@pytest.mark.parametrize("credit", ["dialogue", "turn", "state", "mica"])
 def test_credit_is_what_params_say(credit: str, tmp_path: Path) -> None:
     run = prepared(tmp_path, changed(PARAMETERS, credit=credit, steps=1, scale_rewards="group" if credit == "mica" else "none"))
     run.trainer.train()
@@ -40,6 +40,7 @@ def test_credit_is_what_params_say(credit: str, tmp_path: Path) -> None:
     expected = {
         "dialogue": group_advantages(reward, 2, "none")[:, None].expand_as(before),
         "turn": turn_advantages(reward, before, 2, "none"),
+        "state": state_advantages(reward, before, "none"),
         "mica": mica_advantages(reward, before, 2),
     }[credit]
     assert expected.any()
