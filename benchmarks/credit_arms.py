@@ -3,7 +3,7 @@
 Each arm is one change of `params.yaml` (grpo-think or ppo-think of the tiny world, vanilla user). All seeds of all arms start from one base
 and hold the benchmark with the test personas. FOLDER keeps everything, the parameters too: what is done is not done again, and a training
 that was stopped goes on, both only with the settings, the code and the base they were begun with; anything else is refused by name. One
-that fails is named and keeps no other from its turn. All arms with three seeds are 27 trainings of 75 steps: the seconds of each are
+that fails is named and keeps no other from its turn. All arms with three seeds are 30 trainings of 75 steps: the seconds of each are
 printed, so the first says how long the rest takes. `--steps 2` tries it out, in a folder of its own. Intervals are Student's over seeds; a
 difference is to the first arm, paired by seed.
 """
@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PPO = {"algorithm": "ppo", "personas_per_step": 64, "group_size": 1}
 ARMS: Mapping[str, Mapping[str, Any]] = {
     "turn": {"credit": "turn"},
+    "state": {"credit": "state"},
     "dialogue": {"credit": "dialogue"},
     "mica": {"credit": "mica", "scale_rewards": "group"},
     "turn-unscaled": {"credit": "turn", "scale_rewards": "none"},
