@@ -15,7 +15,7 @@ from rlver.components.labels.warmup import DIALOGUES, Shown, collection, serving
 GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [bad] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
 
 
-COUNTS = {"scripted_users": 350, "talking_users": 540, "plain": 1117, "finding_out": 1149}
+COUNTS = {"scripted_users": 350, "talking_users": 540, "plain": 1117, "finding_out": 1149, "taking_up": 720}
 
 
 def everything() -> list[Shown]:
@@ -23,7 +23,7 @@ def everything() -> list[Shown]:
 
 
 def test_a_collection_that_there_is_not_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match="no collection 'phrase_book', only finding_out, plain, scripted_users, talking_users"):
+    with pytest.raises(ValueError, match="no collection 'phrase_book', only finding_out, plain, scripted_users, taking_up, talking_users"):
         collection("phrase_book")
 
 
