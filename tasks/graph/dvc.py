@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 PIPELINE = "dvc.yaml"
 NEVER_RAN = "nobody has asked for it before"
 GLANCE_S = 10.0  # for what nothing depends on
+HALF_WRITTEN_TRIES, HALF_WRITTEN_WAIT_S = 5, 0.2
 LOCK_WAIT_S = 600.0  # DVC holds its lock while it hashes: minutes for a large model
 
 
@@ -173,14 +174,22 @@ def lock_hash(root: Path) -> str | None:
 
 
 def holders(root: Path) -> set[int]:
-    """The processes that DVC's own record says are at work here; some may have ended. Raises GraphError when the record is damaged."""
+    """The processes that DVC's own record says are at work here; some may have ended. Raises GraphError when the record is damaged.
+
+    DVC writes it in place, so half of it can be read: it is read again a few times before it counts as damaged.
+    """
     path = root / ".dvc" / "tmp" / "rwlock"
-    try:
-        held = read_json(path) if path.is_file() else {}
-        entries = [entry for kind in ("read", "write") for entry in held.get(kind, {}).values()]
-        return {int(one["pid"]) for entry in entries for one in (entry if isinstance(entry, list) else [entry])}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise GraphError(f"{path} is damaged ({error}); when no dvc is running: rm {path}") from error
+    tries = 0
+    while True:
+        try:
+            held = read_json(path) if path.is_file() else {}
+            entries = [entry for kind in ("read", "write") for entry in held.get(kind, {}).values()]
+            return {int(one["pid"]) for entry in entries for one in (entry if isinstance(entry, list) else [entry])}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            tries += 1
+            if tries == HALF_WRITTEN_TRIES:
+                raise GraphError(f"{path} is damaged ({error}); when no dvc is running: rm {path}") from error
+            time.sleep(HALF_WRITTEN_WAIT_S)
 
 
 def require_import(root: Path, md5: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -241,3 +242,17 @@ def test_another_variant_is_one_line_of_the_graph(own_graph: Path) -> None:
         assert new == {step.name for step in steps.values() if step.variant == "x"} <= steps["report"].needs
     finally:
         graph.write_text(before)
+
+
+def test_a_record_of_who_is_at_work_that_is_being_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DVC writes that file in place too, so another process can meet half of it."""
+    record = tmp_path / ".dvc" / "tmp" / "rwlock"
+    record.parent.mkdir(parents=True)
+    whole = json.dumps({"read": {}, "write": {"data": {"pid": 7, "cmd": "dvc repro"}}})
+    record.write_text(whole[:25])
+    monkeypatch.setattr(dvc.time, "sleep", lambda seconds: record.write_text(whole))
+    assert dvc.holders(tmp_path) == {7}
+    record.write_text(whole[:25])
+    monkeypatch.setattr(dvc.time, "sleep", lambda seconds: None)
+    with pytest.raises(dvc.GraphError, match="rwlock is damaged"):
+        dvc.holders(tmp_path)
