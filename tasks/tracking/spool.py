@@ -177,10 +177,15 @@ class Spool:
         return [entry for path in found if (entry := SpoolEntry(path)).exists]
 
     def has(self, name: str, outputs: str) -> bool:
-        """Whether a run of this name with these outputs waits to be sent."""
+        """Whether a run of this name with these outputs waits to be sent, or one that is at work may yet get them."""
         for entry in self.entries():
             with contextlib.suppress(FileNotFoundError):  # it has just been sent
-                if entry.head.name == name and (end := entry.end) and end.tags.get("outputs") == outputs:
+                if entry.head.name != name:
+                    continue
+                if (end := entry.end) is None:
+                    if not entry.abandoned:
+                        return True
+                elif end.tags.get("outputs") == outputs:
                     return True
         return False
 

@@ -209,6 +209,20 @@ def test_sync_adds_every_result_that_no_run_holds_once(
     assert commands.sync(finished, tracking_uri).endswith("0 runs added for results that none held")
 
 
+def test_sync_leaves_a_stage_alone_that_a_run_is_at_work_on(
+    finished: Path, tracking_uri: str, repository_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DVC has its results already, and the run beside is about to record them."""
+    shutil.copy(repository_root / "params.yaml", finished)
+    monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: LOCK)
+    with MlflowRecorder(finished, tracking_uri, "full") as beside:
+        entry = beside.begin("train@v")
+        others = len(LOCK) - 1 + 1  # with their pipeline's
+        assert f"{others} runs added" in commands.sync(finished, tracking_uri)
+        beside.finish(entry, records.read(finished, "train@v", LOCK))
+    assert commands.sync(finished, tracking_uri).endswith("0 runs added for results that none held")
+
+
 def test_a_seed_of_the_command_line_is_the_run_s_and_its_model_s(finished: Path, tracking_uri: str) -> None:
     """As in the paper run, whose stages have no parameter `seed`."""
     from mlflow import MlflowClient
