@@ -15,7 +15,7 @@ from rlver.components.labels.warmup import DIALOGUES, Shown, collection, serving
 GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [bad] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
 
 
-COUNTS = {"scripted_users": 350, "talking_users": 540, "plain": 1117, "finding_out": 1149, "taking_up": 720}
+COUNTS = {"scripted_users": 350, "talking_users": 540, "plain": 1117, "finding_out": 1149, "taking_up": 1080}
 
 
 def everything() -> list[Shown]:
@@ -100,5 +100,5 @@ def test_the_shipped_dialogues_hold_good_and_other_replies() -> None:
     assert set(marks["scripted_users"]) == {"good", "mediocre", "bad"}
     assert 0.2 < marks["scripted_users"]["good"] / marks["scripted_users"].total() < 0.8
     assert set(marks["talking_users"]) == {"good"}
-    assert set(marks["plain"]) == {"good", "bad"} and set(marks["finding_out"]) == {"good", "mediocre"}
-    assert all(0.7 < marks[name]["good"] / marks[name].total() < 0.95 for name in ("plain", "finding_out")), marks
+    assert set(marks["plain"]) == {"good", "bad"} and set(marks["finding_out"]) == set(marks["taking_up"]) == {"good", "mediocre"}
+    assert all(0.7 < marks[name]["good"] / marks[name].total() < 0.95 for name in ("plain", "finding_out", "taking_up")), marks
