@@ -16,7 +16,15 @@ from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
 
 FOLDER = Path(__file__).with_name("replies")
-UNFITTED_STYLES = ("elderly", "sense", "plain", "careful", "model_finding_out", "model_trained")  # whole styles that no head has seen
+UNFITTED_STYLES = (
+    "elderly",
+    "sense",
+    "plain",
+    "careful",
+    "model_finding_out",
+    "model_trained",
+    "model_taking_up",
+)  # whole styles that no head has seen
 TRAPS = frozenset(
     [
         "parrot",
