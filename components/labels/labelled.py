@@ -23,7 +23,7 @@ UNFITTED_STYLES = (
     "careful",
     "model_finding_out",
     "model_trained",
-    "model_taking_up",
+    "model_warmups",
 )  # whole styles that no head has seen
 TRAPS = frozenset(
     [
