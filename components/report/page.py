@@ -153,8 +153,15 @@ def headline(material: Material) -> Headline:
         verdict = f"The data do not show a difference to the base policy (95% interval {span})."
     return Headline(
         f"From {wording.number(scored['emotion_mean'])} to {mean}",
-        f"With {tuned.name}, users end a dialogue at an emotion of {mean} out of 100 on average. {verdict}",
+        f"With {tuned.name}, users end a dialogue at an emotion of {mean} out of 100 on average. {verdict}{_doubt(tuned)}",
     )
+
+
+def _doubt(variant: Variant) -> str:
+    """What the audit has against the score: nobody should read the one without the other."""
+    checks = variant.metrics.get("audit", {}).get("checks", ())
+    alarms = [wording.readable(check["name"]).lower() for check in checks if check["outcome"] == "alarm"]
+    return f" The audit is in alarm ({', '.join(alarms)}): the score may not be earned." if alarms else ""
 
 
 def _standings(material: Material, first: Variant) -> Headline:

@@ -108,6 +108,16 @@ def test_a_gain_is_called_a_gain_only_when_its_interval_excludes_zero(tmp_path: 
         assert expected in headline.headline(load(tmp_path)).sentence
 
 
+def test_a_score_that_the_audit_doubts_is_not_told_without_the_doubt(tmp_path: Path):
+    write_transcripts(tmp_path, "base", base := make_dialogues("base", 8, 0.5, 1), None)
+    write_transcripts(tmp_path, "tuned", make_dialogues("tuned", 8, 0.6, 2), base)
+    for outcome, told in (("alarm", True), ("ok", False)):
+        material = load(tmp_path)
+        tuned = next(one for one in material.variants if one.name == "tuned")
+        tuned.metrics["audit"] = {"checks": [{"name": "copying", "outcome": outcome}]}
+        assert ("The audit is in alarm (copying)" in headline.headline(material).sentence) is told
+
+
 def test_without_scores_or_without_a_base_the_headline_still_reads(tmp_path: Path):
     write_transcripts(tmp_path, "tuned", make_dialogues("tuned", 8, 0.6, 2), None)
     assert "no scored base" in headline.headline(load(tmp_path)).sentence
