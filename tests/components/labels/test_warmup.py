@@ -15,7 +15,7 @@ from rlver.components.labels.warmup import DIALOGUES, Shown, collection, serving
 GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [bad] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
 
 
-COUNTS = {"scripted_users": 350, "talking_users": 540, "plain": 1117, "finding_out": 1149, "taking_up": 1080}
+COUNTS = {"scripted_users": 350, "talking_users": 540, "plain": 1117, "finding_out": 1149, "taking_up": 1149}
 
 
 def everything() -> list[Shown]:
