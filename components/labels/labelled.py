@@ -16,15 +16,8 @@ from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
 
 FOLDER = Path(__file__).with_name("replies")
-UNFITTED_STYLES = (
-    "elderly",
-    "sense",
-    "plain",
-    "careful",
-    "model_finding_out",
-    "model_trained",
-    "model_warmups",
-)  # whole styles that no head has seen
+UNFITTED_STYLES = ("elderly", "sense", "plain", "careful")  # whole styles that no head has seen
+STRICT_STYLES = ("model_finding_out", "model_trained", "model_warmups")  # small models read strictly: only the second reading of sense sees them
 TRAPS = frozenset(
     [
         "parrot",
@@ -64,9 +57,17 @@ class Labelled:
 
     @property
     def is_for_fitting(self) -> bool:
-        """Neither of a style nor of a situation that is kept apart."""
-        digest = int(hashlib.sha256(self.situation.encode()).hexdigest(), 16)
-        return self.style not in UNFITTED_STYLES and digest % 100 >= _UNFITTED_SITUATIONS
+        """Neither of a style nor of a situation that is kept apart, nor read strictly."""
+        return self.style not in (*UNFITTED_STYLES, *STRICT_STYLES) and not self._is_apart
+
+    @property
+    def is_for_sense(self) -> bool:
+        """Read strictly, and not of a situation that is kept apart."""
+        return self.style in STRICT_STYLES and not self._is_apart
+
+    @property
+    def _is_apart(self) -> bool:
+        return int(hashlib.sha256(self.situation.encode()).hexdigest(), 16) % 100 < _UNFITTED_SITUATIONS
 
 
 def labelled(folder: Path = FOLDER) -> list[Labelled]:

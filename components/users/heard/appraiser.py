@@ -37,6 +37,7 @@ KIND = "heard"
 MANNER = 1.5  # points for each step of the value: how it is said, whatever it does
 UNKNOWN_NEED = 3.0  # the same where nobody knows the need
 BESIDE_THE_POINT = -6  # of a reply that is no answer to what was said
+ECHO = 0.85  # of a reply's word pairs; one that says it again and then does something is heard
 SAME_MEANING = 0.93  # cosine of two replies that say the same
 SAID_AGAIN = -5
 BREAKS_OFF = -4
@@ -85,7 +86,7 @@ class Hearing:
 
     async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
         *earlier, last = exchanges
-        refusal = not_a_reply(read_reply(last.reply), last.user)
+        refusal = not_a_reply(read_reply(last.reply), last.user, ECHO)
         evidence = (
             [refusal] if refusal else [one for one in self._weigh(earlier, last) if one.step == "content" or abs(one.points) >= _LEAST]
         )
@@ -122,10 +123,11 @@ class Hearing:
         need = self.listener.need
         serving = {act: acts[act] for act in SERVING}
         likeliest = max(serving, key=lambda act: serving[act])
-        helps = min(now.helps, unharmed)
+        helps = min(now.helps, unharmed, quality["coherent"])
         if need is None:
             yield self._found("may_serve", likeliest, 2 * min(serving[likeliest], helps), now)
-            yield Evidence(step="target", what="manner", points=round(UNKNOWN_NEED * now.value, 2))
+            taken = now.value * quality["coherent"] if now.value > 0 else now.value
+            yield Evidence(step="target", what="manner", points=round(UNKNOWN_NEED * taken, 2))
         else:
             asked = SERVES[need]
             sure = min(serving[asked], helps, self._believed(asked, before, now))

@@ -26,6 +26,7 @@ from rlver.components.domain.acts import ACTS
 from rlver.components.domain.packages import MINILM, SMOLLM2
 from rlver.components.users.heard.language import READ_REPLY, Answer, language_model
 from rlver.components.users.heard.meaning import meaning
+from rlver.components.users.heard.sense import Sense, overlaps
 from rlver.components.users.special.signs import SIGNS
 
 QUALITIES = ("specific", "picks_up", "coherent", "sincere")
@@ -64,11 +65,11 @@ class Reader:
     def __init__(self, heads: Path = HEADS) -> None:
         content = heads.read_bytes()
         self._tensors = {name: tensor.float() for name, tensor in load(content).items()}
-        self._nets = int(json.loads(_metadata(heads)["nets"]))
+        self._nets, self._sense = int(json.loads(_metadata(heads)["nets"])), Sense(self._tensors)
         self._language, self._meaning = language_model(), meaning()
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
         weights = f"{SMOLLM2.member_sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
-        self.version = f"heard-5 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
+        self.version = f"heard-6 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
 
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str = "") -> Heard:
@@ -77,8 +78,10 @@ class Reader:
         sentences = list(islice(said, READ_REPLY))  # a sentence has a token or more, and no more tokens are read
         answer = self._language(user, reply, [0, *(match.start() for match in sentences[1:])])
         beside = circumstances(reply, user, before)
-        probability = self._probabilities(torch.cat([answer.features(), beside])[None])[0].tolist()
-        named = dict(zip(OUTPUTS, (round(one * GRID) / GRID for one in probability), strict=True))
+        features_F = torch.cat([answer.features(), beside])
+        probability = dict(zip(OUTPUTS, self._probabilities(features_F[None])[0].tolist(), strict=True))
+        probability["coherent"] = self._sense.coherent(torch.cat([features_F, overlaps(reply, user, before)]), probability["coherent"])
+        named = {name: round(one * GRID) / GRID for name, one in probability.items()}
         value = sum(named[f"above {step}"] for step in VALUES[:-1]) + VALUES[0]
         acts = {act: named[act] for act in ACTS}
         signs = {sign: named[sign] for sign in SIGNS_HEARD}

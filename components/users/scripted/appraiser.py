@@ -32,7 +32,7 @@ from rlver.components.users.scripted.reading import Reading, Sentence, bigrams, 
 _LONG_WORDS, _TOO_LONG_WORDS, WALL_WORDS = 70, 130, 250
 SCATTERED_ACTS = 3  # this many different serving acts in one reply serve nobody
 _SAME_SENTENCE = 0.6  # share of word pairs that makes two sentences the same
-_ECHO = 0.6  # share of the reply's word pairs that the user has just said
+ECHO = 0.6  # share of the reply's word pairs that the user has just said
 _SERVING, _GENERIC = frozenset(SERVING), frozenset(GENERIC)
 
 
@@ -63,8 +63,8 @@ def appraise(listener: Listener, difficulty: Difficulty, earlier: Sequence[Excha
     return appraisal(listener.persona_class, evidence)
 
 
-def not_a_reply(reading: Reading, user: str) -> Evidence | None:
-    """The one reason that settles it, when the text is not something one person says to another."""
+def not_a_reply(reading: Reading, user: str, echo: float = ECHO) -> Evidence | None:
+    """The one reason that settles it, when the text is not something one person says to another; an echo has this share of the user's word pairs."""
     if reading.word_count == 0:
         return Evidence(step="content", what="nothing", points=-8)
     if reading.meta:
@@ -75,7 +75,7 @@ def not_a_reply(reading: Reading, user: str) -> Evidence | None:
         return Evidence(step="content", what="wall_of_text", points=-8)
     pairs = frozenset[tuple[str, str]]().union(*(bigrams(sentence.words) for sentence in reading.sentences))
     said = bigrams(words_of(user))
-    if len(pairs) >= 3 and len(pairs & said) >= _ECHO * len(pairs):
+    if len(pairs) >= 3 and len(pairs & said) >= echo * len(pairs):
         return Evidence(step="content", what="echo", points=-6)
     return None
 

@@ -77,14 +77,16 @@ def fit(
     from rlver.components.labels.labelled import labelled
     from rlver.tasks.studies.hearing.fit import fit as fit_reader
     from rlver.tasks.studies.hearing.nonsense import made
+    from rlver.tasks.studies.hearing.sense import written
     from rlver.tasks.studies.special.signs_found import APART, LABELS, load_signs
 
     rows = labelled()
-    used = [row for row in rows if row.is_for_fitting]
+    used, strict, plain = [row for row in rows if row.is_for_fitting], [row for row in rows if row.is_for_sense], written()
     mixed, signed = made(used, seed), [row for path in sorted(LABELS.glob("*.yaml")) if path.stem != APART for row in load_signs(path)]
     read = f"{len(used)} replies, {len(mixed)} made of them and {len(signed)} to users of a kind"
-    typer.echo(f"reading {read}; {len(rows) - len(used)} are kept for tests", err=True)
-    fit_reader([*used, *mixed, *signed], out, seed, lambda line: typer.echo(line, err=True))
+    typer.echo(f"reading {read}; {len(rows) - len(used) - len(strict)} are kept for tests", err=True)
+    fit_reader([*used, *mixed, *signed], strict, plain, out, seed, lambda line: typer.echo(line, err=True))
+    read += f", sense to {len(strict)} read strictly and {len(plain)} written"
     typer.echo(f"{out}: fitted to {read}, in {len({row.style for row in used})} styles, seed {seed}")
 
 

@@ -21,6 +21,8 @@ from rlver.components.labels.labelled import Labelled
 from rlver.components.users.heard.language import LanguageModel, language_model
 from rlver.components.users.heard.reading import OUTPUTS, QUALITIES, SIGNS_HEARD, VALUES, circumstances, scaled
 from rlver.components.users.special.signs import SIGNS
+from rlver.tasks.studies.hearing.nonsense import MADE
+from rlver.tasks.studies.hearing.sense import fit_sense, with_overlaps
 from rlver.tasks.studies.special.signs_found import LabelledSigns
 
 NETS, INNER, EPOCHS, BATCH = 3, 192, 50, 64
@@ -52,8 +54,15 @@ def _target(row: Labelled | LabelledSigns) -> list[float]:
     return [*acts, *qualities, *(float(row.value > value) for value in VALUES[:-1]), *[math.nan] * len(SIGNS_HEARD)]
 
 
-def fit(rows: Sequence[Labelled | LabelledSigns], out: Path, seed: int, tell: Told = lambda line: None) -> None:
-    """Write what was fitted to `rows` to the safetensors file `out`. Raises NotFetched."""
+def fit(
+    rows: Sequence[Labelled | LabelledSigns],
+    strict: Sequence[Labelled],
+    plain: Sequence[Labelled],
+    out: Path,
+    seed: int,
+    tell: Told = lambda line: None,
+) -> None:
+    """Write what was fitted to the safetensors file `out`: the nets to `rows`, sense to `strict` and `plain` (sense.py). Raises NotFetched."""
     features_NF, targets_NO = features(language_model(), rows, tell), targets(rows)
     mean, scale = features_NF.mean(dim=0), features_NF.std(dim=0) + 1e-6
     scaled_NF = scaled(features_NF, mean, scale)
@@ -63,8 +72,13 @@ def fit(rows: Sequence[Labelled | LabelledSigns], out: Path, seed: int, tell: To
         tensors |= {f"{number}.in.weight": net[1].weight, f"{number}.in.bias": net[1].bias}
         tensors |= {f"{number}.out.weight": net[4].weight, f"{number}.out.bias": net[4].bias}
         tell(f"net {number + 1}: loss {loss:.3f}")
+    tell(f"reading {len(strict)} replies of small models and {len(plain)} that were written in their manner")
+    of_strict, of_plain = (with_overlaps(features(language_model(), read, tell), read) for read in (strict, plain))
+    others = [(number, row) for number, row in enumerate(rows) if isinstance(row, Labelled) and row.style != MADE]
+    of_others = with_overlaps(features_NF[[number for number, _ in others]], [row for _, row in others])
+    tensors |= fit_sense(of_strict, strict, of_plain, of_others)
     small = {name: tensor.detach().half().contiguous() for name, tensor in tensors.items()}
-    notes = {"nets": json.dumps(NETS), "replies": json.dumps(len(rows)), "outputs": json.dumps(OUTPUTS)}
+    notes = {"nets": json.dumps(NETS), "replies": json.dumps(len(rows)), "strict": json.dumps(len(strict)), "outputs": json.dumps(OUTPUTS)}
     write_bytes_atomically(out, save(small, metadata=notes))
 
 

@@ -15,6 +15,7 @@ from random import Random
 from rlver.components.labels.labelled import Labelled
 from rlver.components.users.scripted.reading import COMMON_WORDS
 
+MADE = "made"  # their style
 SHARE = 0.15  # of the replies that are fitted
 LEAST_WORDS, MOST_WORDS = 8, 50
 _LEAST_REPLACED = 4  # with fewer words of content the meaning may stay
@@ -35,7 +36,7 @@ def made(rows: Sequence[Labelled], seed: int, share: float = SHARE) -> list[Labe
         if len(_content(row.reply)) >= _LEAST_REPLACED:
             ways.append(_other_words(row.reply, words, chance))
         mixed.append(
-            replace(row, style="made", reply=chance.choice(ways), acts=frozenset(), value=-1, quality=frozenset(), trap="nonsense")
+            replace(row, style=MADE, reply=chance.choice(ways), acts=frozenset(), value=-1, quality=frozenset(), trap="nonsense")
         )
     return mixed
 

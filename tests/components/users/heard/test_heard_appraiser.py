@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from random import Random
@@ -80,6 +81,7 @@ def test_what_is_said_badly_pays_less() -> None:
     assert take(heard({"absolve": 1}, helps=0.5), need)["serves_need"] == 4
     assert take(heard({"absolve": 1}, quality={"picks_up": 0}), need).get("picks_up") is None
     assert take(heard({"absolve": 1}, helps=0), need).get("serves_need") is None, "nobody would take it for help"
+    assert take(heard({"absolve": 1}, quality={"coherent": 0.5}), need)["serves_need"] == 4, "half sense is half a help"
 
 
 def test_what_could_be_said_to_anybody_is_believed_once_it_comes_again() -> None:
@@ -164,6 +166,16 @@ def test_talk_to_the_machinery_is_refused_before_anything_is_heard(name: str) ->
 @pytest.mark.parametrize("reply", ["", "  \n", "... !!! ???"])
 def test_silence_is_not_heard(reply: str) -> None:
     assert appraised(ByHand({}), [reply]).change == -8
+
+
+def test_an_echo_is_no_reply_and_an_echo_that_goes_on_is_heard() -> None:
+    user = "All winter I kept the boat dry and then I let it sink."
+    mere, more = user, f"{user} That was nobody's fault."
+    reader = ByHand({mere: heard({"absolve": 1}), more: heard({"absolve": 1})})
+    asked = Hearing(Listener(HiddenNeed.NOT_AT_FAULT), DIFFICULTIES["vanilla"], cast(Reader, reader))
+    echoed, heard_out = (asyncio.run(asked.appraise([Exchange(user, reply)], 40)) for reply in (mere, more))
+    assert [one.what for one in echoed.evidence] == ["echo"] and echoed.change < 0
+    assert heard_out.change > 0
 
 
 def test_an_unknown_difficulty_and_a_user_of_another_language_are_refused_in_one_line() -> None:
