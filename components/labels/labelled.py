@@ -17,7 +17,11 @@ from rlver.components.domain.files import BadFile
 
 FOLDER = Path(__file__).with_name("replies")
 UNFITTED_STYLES = ("elderly", "sense", "plain", "careful")  # whole styles that no head has seen
-STRICT_STYLES = ("model_finding_out", "model_trained", "model_warmups")  # small models read strictly: only the second reading of sense sees them
+STRICT_STYLES = (
+    "model_finding_out",
+    "model_trained",
+    "model_warmups",
+)  # small models read strictly: only the second reading of sense sees them
 TRAPS = frozenset(
     [
         "parrot",

@@ -58,9 +58,8 @@ def overlaps(reply: str, user: str, before: str) -> torch.Tensor:
     known = {*told, *earlier}
     content = [word for word in said if len(word) >= _CONTENT_LETTERS and word not in COMMON_WORDS]
     new = sum(word not in known for word in content)
-    pairs, triples = list(zip(said, said[1:], strict=False)), list(zip(said, said[1:], said[2:], strict=False))
-    told_pairs = {*zip(told, told[1:], strict=False), *zip(earlier, earlier[1:], strict=False)}
-    told_triples = {*zip(told, told[1:], told[2:], strict=False), *zip(earlier, earlier[1:], earlier[2:], strict=False)}
+    pairs, triples = _runs(said, 2), _runs(said, 3)
+    told_pairs, told_triples = ({*_runs(told, length), *_runs(earlier, length)} for length in (2, 3))
     of_known = [pair for pair in pairs if known.issuperset(pair)]
     longest, words = _longest_run(said, told), max(1, len(said))
     return torch.tensor(
@@ -81,6 +80,10 @@ def overlaps(reply: str, user: str, before: str) -> torch.Tensor:
 
 def _words(text: str) -> list[str]:
     return [_TURNED.get(word, word) for word in _TOKEN.findall(text.lower())]
+
+
+def _runs(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
+    return [tuple(words[first : first + length]) for first in range(len(words) - length + 1)]
 
 
 def _longest_run(said: Sequence[str], told: Sequence[str]) -> int:

@@ -28,14 +28,16 @@ def measure(params: Params = PARAMS) -> None:
     from rlver.components.users.heard.reading import reader
     from rlver.components.users.scripted.effects import DIFFICULTIES
     from rlver.tasks.studies.acts.detection import labelled as old_test_set
-    from rlver.tasks.studies.hearing.listening import Listening, groups
-    from rlver.tasks.studies.hearing.tables import figures_report
+    from rlver.tasks.studies.hearing.listening import Listening, groups, strictly
+    from rlver.tasks.studies.hearing.tables import figures_report, strict_report
 
     settings = load_settings(params)
-    apart = groups(labelled(), old_test_set([]))
+    rows = labelled()
+    apart, strict = groups(rows, old_test_set([])), strictly(rows)
     listening = Listening(reader(), DIFFICULTIES[settings.simulator.difficulty])
     typer.echo(f"{listening.reader.version}; users are {settings.simulator.difficulty}, their need is unknown\n")
-    typer.echo(figures_report(apart, listening, settings.evaluation.bootstrap_samples, settings.seed))
+    drawn = (settings.evaluation.bootstrap_samples, settings.seed)
+    typer.echo("\n\n".join([figures_report(apart, listening, *drawn), strict_report(strict, listening, *drawn)]))
 
 
 def agreement(params: Params = PARAMS) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -69,6 +70,19 @@ def order(taken: Sequence[Taken], apart: int) -> Order:
                 ties += better.change == worse.change
     pairs = sum(map(len, wins.values()))
     return Order(pairs, proportion(wins) if pairs else None, ties / pairs if pairs else 0.0)
+
+
+def told_apart(claims: Iterable[tuple[str, float, bool]], samples: int, seed: int) -> Estimated | None:
+    """Area under the ROC curve of claims (cluster, probability, whether it is so): how often one that is so has the higher probability than one that is
+    not, ties by half. The interval is over the clusters of those that are so. None where all or none are."""
+    every = list(claims)
+    others = sorted(probability for _, probability, is_so in every if not is_so)
+    places: dict[str, list[float]] = {}
+    for cluster, probability, is_so in every:
+        if is_so and others:
+            below = (bisect_left(others, probability) + bisect_right(others, probability)) / 2
+            places.setdefault(cluster, []).append(below / len(others))
+    return cluster_bootstrap(places, samples, seed, Interval(0, 1)) if places else None
 
 
 def calibration(claims: Iterable[tuple[float, bool]]) -> list[Bin]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rlver.components.domain.protocols import Exchange, now
 from rlver.components.domain.transcript import Appraisal
-from rlver.components.labels.labelled import Labelled
+from rlver.components.labels.labelled import STRICT_STYLES, Labelled
 from rlver.components.users.heard.appraiser import Hearing
 from rlver.components.users.heard.reading import Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
@@ -63,8 +63,9 @@ def before(row: Answer) -> str:
 def groups(rows: Sequence[Labelled], old: Mapping[str, Sequence[Answer]]) -> dict[str, list[Answer]]:
     """The replies that no head was fitted to: whole styles, situations of the other styles, and the old test set by style. Last, all of them.
 
-    A message that stands among the fitted ones too is left out.
+    A message that stands among the fitted ones too is left out, and so are the styles that were read strictly (see `strictly`).
     """
+    rows = [row for row in rows if row.style not in STRICT_STYLES]
     seen = {row.user for row in rows if row.is_for_fitting}
     apart = [row for row in rows if not row.is_for_fitting and row.user not in seen]
     whole = whole_styles(rows)
@@ -75,6 +76,11 @@ def groups(rows: Sequence[Labelled], old: Mapping[str, Sequence[Answer]]) -> dic
     found |= {OLD.format(style=style): list(of_style) for style, of_style in old.items()}
     found = {name: of_group for name, of_group in found.items() if of_group}
     return {**found, EVERY: [row for of_group in found.values() for row in of_group]}
+
+
+def strictly(rows: Sequence[Labelled]) -> list[Labelled]:
+    """Replies of small models that were read strictly and that nothing was fitted to."""
+    return [row for row in rows if row.style in STRICT_STYLES and not row.is_for_sense]
 
 
 def whole_styles(rows: Sequence[Labelled]) -> set[str]:

@@ -35,9 +35,7 @@ def made(rows: Sequence[Labelled], seed: int, share: float = SHARE) -> list[Labe
         ways = [_other_order(row.reply, chance), _other_end(row.reply, other, chance)]
         if len(_content(row.reply)) >= _LEAST_REPLACED:
             ways.append(_other_words(row.reply, words, chance))
-        mixed.append(
-            replace(row, style=MADE, reply=chance.choice(ways), acts=frozenset(), value=-1, quality=frozenset(), trap="nonsense")
-        )
+        mixed.append(replace(row, style=MADE, reply=chance.choice(ways), acts=frozenset(), value=-1, quality=frozenset(), trap="nonsense"))
     return mixed
 
 

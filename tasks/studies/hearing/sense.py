@@ -38,7 +38,9 @@ def with_overlaps(features_NF: torch.Tensor, rows: Sequence[Labelled]) -> torch.
     return torch.cat([features_NF, torch.stack([overlaps(row.reply, row.user, row.before) for row in rows])], dim=1)
 
 
-def fit_sense(strict_NF: torch.Tensor, strict: Sequence[Labelled], written_MF: torch.Tensor, others_KF: torch.Tensor) -> dict[str, torch.Tensor]:
+def fit_sense(
+    strict_NF: torch.Tensor, strict: Sequence[Labelled], written_MF: torch.Tensor, others_KF: torch.Tensor
+) -> dict[str, torch.Tensor]:
     """The tensors of Sense. Features have their overlaps; `strict` are the rows of the first."""
     own_NF = torch.cat([strict_NF, written_MF])
     mean_F, scale_F = own_NF.mean(dim=0), own_NF.std(dim=0) + 1e-6
@@ -77,5 +79,5 @@ def _logistic(
         total.backward()  # type: ignore[no-untyped-call]
         return total
 
-    optimizer.step(loss)  # type: ignore[no-untyped-call, arg-type]
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
     return weights.detach(), bias.detach()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from rlver.components.domain.acts import ACTS
@@ -27,7 +27,17 @@ from rlver.tasks.studies.acts.detection import (
 )
 from rlver.tasks.studies.acts.tables import consequence_table, detections, shown, table
 from rlver.tasks.studies.hearing.agreement import Agreement, OfValue, Twice, mean_kappa, of_acts, of_qualities, of_value
-from rlver.tasks.studies.hearing.figures import Group, Taken, by_trap, by_value, calibration, expected_calibration_error, group, order
+from rlver.tasks.studies.hearing.figures import (
+    Group,
+    Taken,
+    by_trap,
+    by_value,
+    calibration,
+    expected_calibration_error,
+    group,
+    order,
+    told_apart,
+)
 from rlver.tasks.studies.hearing.listening import Listening
 from rlver.tasks.studies.hearing.nonsense import made
 from rlver.tasks.studies.hearing.supporters import Earned
@@ -117,6 +127,22 @@ def _served(rows: Sequence[labels.Labelled], listening: Listening, samples: int,
             yield group(need.value, taken, samples, seed)
     if every:
         yield group("any", every, samples, seed)
+
+
+def strict_report(rows: Sequence[labels.Labelled], listening: Listening, samples: int, seed: int) -> str:
+    """How far sense and the change of the emotion tell apart replies of small models that were read strictly: areas under ROC curves."""
+    wanted: dict[str, Callable[[labels.Labelled], bool]] = {
+        "is coherent": lambda row: "coherent" in row.quality,
+        "helped or reached": lambda row: row.value > 0,
+        "is not nonsense": lambda row: row.trap != "nonsense",
+    }
+    readings: list[Callable[[labels.Labelled], float]] = [lambda row: listening.heard(row).quality["coherent"], listening.change]
+    lines: list[tuple[str, ...]] = [("the reply", "replies", "by its coherence", "by the change of the emotion")]
+    for name, is_so in wanted.items():
+        areas = [told_apart(((row.situation, reads(row), is_so(row)) for row in rows), samples, seed) for reads in readings]
+        lines.append((name, str(sum(map(is_so, rows))), *map(shown, areas)))
+    situations = len({row.situation for row in rows})
+    return f"Small models, read strictly: {len(rows)} replies of {situations} situations never fitted; areas under ROC curves\n\n{table(lines)}"
 
 
 def earned_report(found: Sequence[Earned], who: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
-from rlver.components.labels.labelled import FOLDER, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
+from rlver.components.labels.labelled import FOLDER, STRICT_STYLES, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
 from rlver.components.users.scripted.patterns import SERVING
 from rlver.tasks.studies.acts.detection import labelled as old_test_set
 from rlver.tasks.studies.hearing.agreement import DIGITS, reply_hash
@@ -126,9 +126,16 @@ def test_no_reply_stands_twice_and_no_hash_is_of_two() -> None:
     assert len(again) <= 3, again  # proverbs, with and without a full stop
 
 
+def test_what_is_read_strictly_is_fitted_to_sense_alone_and_a_part_is_kept() -> None:
+    strict = [row for row in shipped() if row.style in STRICT_STYLES]
+    of_sense = [row for row in strict if row.is_for_sense]
+    assert not any(row.is_for_fitting for row in strict) and 0.8 < len(of_sense) / len(strict) < 0.95
+    assert not {row.situation for row in of_sense} & {row.situation for row in strict if not row.is_for_sense}
+
+
 def test_nothing_that_is_measured_was_fitted() -> None:
     fitted, apart = ([row for row in shipped() if row.is_for_fitting is kept] for kept in (True, False))
-    assert not {row.situation for row in apart if row.style not in UNFITTED_STYLES} & {row.situation for row in fitted}
+    assert not {row.situation for row in apart if row.style not in (*UNFITTED_STYLES, *STRICT_STYLES)} & {row.situation for row in fitted}
     assert not {plain(row.reply) for row in apart} & {plain(row.reply) for row in fitted}
     assert len(apart) >= 700 and sum(row.style == "elderly" for row in apart) == 300
     old = [row for rows in old_test_set([]).values() for row in rows]

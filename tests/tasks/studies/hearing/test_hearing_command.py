@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from rlver.components.labels.labelled import Labelled
 from rlver.components.users.heard import appraiser, language, meaning, reading
 from rlver.flows.cli import main
 from rlver.tasks.studies.acts.detection import LabelledReply
-from rlver.tasks.studies.hearing.listening import EVERY, groups
+from rlver.tasks.studies.hearing import sense
+from rlver.tasks.studies.hearing.listening import EVERY, groups, strictly
+from rlver.tasks.studies.hearing.sense import written
 from rlver.tasks.studies.special import signs_found
 from rlver.tasks.studies.special.signs_found import load_signs
 
@@ -73,6 +76,8 @@ def test_all_that_was_never_fitted_is_grouped() -> None:
     }
     seen = label("Seen.", "", 0, user="Another.")
     assert seen not in groups([*ROWS, seen], old)[EVERY], "its message was fitted with another reply"
+    small = [replace(seen, style="model_trained", user="Dear me.", situation=situation) for situation in map(str, range(40))]
+    assert strictly(small) and not any(row.is_for_sense for row in strictly(small)) and groups([*ROWS, *small], old) == found
 
 
 def test_the_test_prints_every_table(
@@ -88,6 +93,7 @@ def test_the_test_prints_every_table(
     micro = next(line for line in lines if line[0] == "all acts (micro)")
     assert [cell.strip() for cell in micro if cell.strip()][1:] == ["2", "3", "0.67 [0.00, 1.00]", "1.00 [0.00, 1.00]", "0.80 [0.00, 1.00]"]
     assert "2 or more" in said and "1.00 [0.21, 1.00]" in said
+    assert "Small models, read strictly: 0 replies of 0 situations never fitted" in said
     assert "Calibration of acts: expected error" in said and "subtle" in said and "not_at_fault" in said
     assert all(told == "I had a boat." for reply, _, told in by_hand.asked if reply in HEARD), "what was said before is known to the reader"
 
@@ -144,11 +150,16 @@ def test_without_weights_it_says_how_to_get_them(
 
 @NEEDS_READER
 def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [row for row in labels.labelled() if row.is_for_fitting][:40]
+    every = labels.labelled()
+    rows = [row for row in every if row.is_for_fitting][:40] + [row for row in every if row.is_for_sense][:20]
     monkeypatch.setattr(labels, "labelled", lambda: rows)
+    monkeypatch.setattr(sense, "written", lambda: written()[:12])
     monkeypatch.setattr(signs_found, "load_signs", lambda path: load_signs(path)[:1])
     out = tmp_path / "heads.safetensors"
     assert main(["hearing", "fit", "--seed", "3", "-o", str(out)]) == 0
-    assert re.search(r"fitted to 40 replies, 6 made of them and \d+ to users of a kind, in 1 styles, seed 3\n", capsys.readouterr().out)
+    told = (
+        r"fitted to 40 replies, 6 made of them and \d+ to users of a kind, sense to 20 read strictly and 12 written, in 1 styles, seed 3\n"
+    )
+    assert re.search(told, capsys.readouterr().out)
     made = reading.Reader(out)
     assert set(made.hear("Old boats sink.", "It sank.").acts) == set(ACTS)

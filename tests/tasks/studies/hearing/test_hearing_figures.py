@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from rlver.tasks.studies.hearing.figures import NO_TRAP, Taken, by_trap, by_value, calibration, expected_calibration_error, order
+from rlver.tasks.studies.hearing.figures import (
+    NO_TRAP,
+    Taken,
+    by_trap,
+    by_value,
+    calibration,
+    expected_calibration_error,
+    order,
+    told_apart,
+)
 
 
 def test_pairs_are_of_one_message_and_far_enough_apart() -> None:
@@ -34,6 +43,13 @@ def test_calibration_counts_what_is_labelled_in_each_tenth() -> None:
 def test_who_is_right_as_often_as_said_is_calibrated() -> None:
     claims = [(0.24, number < 6) for number in range(25)]
     assert expected_calibration_error(calibration(claims)) == pytest.approx(0)
+
+
+def test_what_is_so_is_told_from_what_is_not_by_rank() -> None:
+    claims = [("a", 0.9, True), ("b", 0.5, True), ("a", 0.5, False), ("c", 0.1, False)]
+    area = told_apart(claims, 50, seed=1)
+    assert area is not None and area.value == pytest.approx((1 + 0.75) / 2) and area.n == 2
+    assert told_apart([("a", 0.5, True)], 50, 1) is None and told_apart([("a", 0.5, False)], 50, 1) is None
 
 
 def test_traps_have_their_mean_change_and_those_without_come_last() -> None:
