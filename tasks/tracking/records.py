@@ -7,9 +7,11 @@ is a plain artifact. A record waits in the spool until it is sent, so each file 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -128,8 +130,15 @@ def stamped(path: Path, name: str, md5: str) -> File:
 
 def stamp(path: Path) -> str:
     """What changes when a file or folder is written anew; empty when there is none. Nothing is read: a model may be large."""
-    stats = [one.stat() for one in (path.rglob("*") if path.is_dir() else (path,) if path.is_file() else ())]
+    stats = [found for one in (path.rglob("*") if path.is_dir() else (path,)) if (found := _stat(one))]
     return f"{len(stats)} {sum(one.st_size for one in stats)} {max(one.st_mtime_ns for one in stats)}" if stats else ""
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """None for a file that is gone, or that went while its folder was listed."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat()
+    return None
 
 
 def kind(name: str) -> str | None:
