@@ -6,6 +6,7 @@ in every clone, over hundreds of stages that never ran. An offered pipeline is w
 
 from __future__ import annotations
 
+import fcntl
 import io
 import itertools
 from collections.abc import Iterable, Mapping
@@ -32,15 +33,22 @@ def ask_for(root: Path, names: Iterable[str]) -> None:
         prefix = f"{asked_for.relative_to(root).as_posix()}:"
         new = {name.removeprefix(prefix) for name in wanted if name.startswith(prefix)}
         if new:
-            before = _names(read_yaml(asked_for), offered.parent) if asked_for.is_file() else set()
-            text = io.StringIO(_HEAD)
-            text.seek(0, io.SEEK_END)
-            writer = YAML(typ="safe")
-            writer.default_flow_style = False
-            writer.width = 10_000
-            writer.dump(_part(read_yaml(offered), offered.parent, new | before), text)
-            if not asked_for.is_file() or asked_for.read_text(encoding="utf-8") != text.getvalue():
-                write_text_atomically(asked_for, text.getvalue())
+            with offered.open(encoding="utf-8") as held:
+                fcntl.flock(held, fcntl.LOCK_EX)  # of two that ask at once, the second knows what the first asked for
+                _write(asked_for, offered, new)
+
+
+def _write(asked_for: Path, offered: Path, new: set[str]) -> None:
+    """What was asked for before and what is `new`, unless it stands there."""
+    before = _names(read_yaml(asked_for), offered.parent) if asked_for.is_file() else set()
+    text = io.StringIO(_HEAD)
+    text.seek(0, io.SEEK_END)
+    writer = YAML(typ="safe")
+    writer.default_flow_style = False
+    writer.width = 10_000
+    writer.dump(_part(read_yaml(offered), offered.parent, new | before), text)
+    if not asked_for.is_file() or asked_for.read_text(encoding="utf-8") != text.getvalue():
+        write_text_atomically(asked_for, text.getvalue())
 
 
 def whole(repo: Repo) -> Index:

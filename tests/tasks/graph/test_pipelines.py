@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,23 @@ def test_what_was_asked_for_before_stays_and_asking_again_writes_nothing(workspa
     before = (workspace / "bigger" / "dvc.yaml").stat().st_mtime_ns
     pipelines.ask_for(workspace, first)
     assert (workspace / "bigger" / "dvc.yaml").stat().st_mtime_ns == before
+
+
+def test_of_two_that_ask_at_once_neither_is_forgotten(workspace: Path) -> None:
+    first, second = ([name for name in chosen(workspace, variant) if "bigger/" in name] for variant in ("qwen3-4b", "qwen2.5-0.5b"))
+    asked_for = workspace / "bigger" / "dvc.yaml"
+    pipelines.ask_for(workspace, first)
+    of_first = asked_for.read_text()
+    asked_for.unlink()
+    other = threading.Thread(target=pipelines.ask_for, args=(workspace, second))
+    with (workspace / "bigger" / pipelines.OFFERED).open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        other.start()
+        other.join(0.5)
+        assert other.is_alive() and not asked_for.exists(), "it waits for whoever is writing"
+        asked_for.write_text(of_first)
+    other.join()
+    assert {name for name in dvc.changed(workspace, ()) if "bigger/" in name} == {*first, *second}
 
 
 def test_all_of_a_pipeline_is_the_pipeline_as_it_is_offered(workspace: Path) -> None:
