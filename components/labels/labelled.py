@@ -16,7 +16,7 @@ from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
 
 FOLDER = Path(__file__).with_name("replies")
-UNFITTED_STYLES = ("elderly", "sense", "plain", "careful")  # whole styles that no head has seen
+UNFITTED_STYLES = ("elderly", "sense", "plain", "careful", "model_apart")  # whole styles that no head has seen
 STRICT_STYLES = (
     "model_finding_out",
     "model_trained",
@@ -66,8 +66,8 @@ class Labelled:
 
     @property
     def is_for_sense(self) -> bool:
-        """Read strictly, and not of a situation that is kept apart."""
-        return self.style in STRICT_STYLES and not self._is_apart
+        """Read strictly, and neither of a style nor of a situation that is kept apart."""
+        return self.style in STRICT_STYLES and self.style not in UNFITTED_STYLES and not self._is_apart
 
     @property
     def _is_apart(self) -> bool:

@@ -78,9 +78,11 @@ def groups(rows: Sequence[Labelled], old: Mapping[str, Sequence[Answer]]) -> dic
     return {**found, EVERY: [row for of_group in found.values() for row in of_group]}
 
 
-def strictly(rows: Sequence[Labelled]) -> list[Labelled]:
-    """Replies of small models that were read strictly and that nothing was fitted to."""
-    return [row for row in rows if row.style in STRICT_STYLES and not row.is_for_sense]
+def strictly(rows: Sequence[Labelled]) -> dict[str, list[Labelled]]:
+    """Replies of small models that were read strictly and never fitted: all, and those of users of whom no reply was."""
+    fitted = {row.situation for row in rows if row.is_for_sense}
+    apart = [row for row in rows if row.style in STRICT_STYLES and not row.is_for_sense]
+    return {"replies never fitted": apart, "users never fitted": [row for row in apart if row.situation not in fitted]}
 
 
 def whole_styles(rows: Sequence[Labelled]) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rlver.components.domain.acts import ACTS
@@ -129,20 +129,22 @@ def _served(rows: Sequence[labels.Labelled], listening: Listening, samples: int,
         yield group("any", every, samples, seed)
 
 
-def strict_report(rows: Sequence[labels.Labelled], listening: Listening, samples: int, seed: int) -> str:
-    """How far sense and the change of the emotion tell apart replies of small models that were read strictly: areas under ROC curves."""
+def strict_report(groups: Mapping[str, Sequence[labels.Labelled]], listening: Listening, samples: int, seed: int) -> str:
+    """How far sense and the change of the emotion tell apart replies of small models that were read strictly."""
     wanted: dict[str, Callable[[labels.Labelled], bool]] = {
         "is coherent": lambda row: "coherent" in row.quality,
         "helped or reached": lambda row: row.value > 0,
         "is not nonsense": lambda row: row.trap != "nonsense",
     }
     readings: list[Callable[[labels.Labelled], float]] = [lambda row: listening.heard(row).quality["coherent"], listening.change]
-    lines: list[tuple[str, ...]] = [("the reply", "replies", "by its coherence", "by the change of the emotion")]
-    for name, is_so in wanted.items():
-        areas = [told_apart(((row.situation, reads(row), is_so(row)) for row in rows), samples, seed) for reads in readings]
-        lines.append((name, str(sum(map(is_so, rows))), *map(shown, areas)))
-    situations = len({row.situation for row in rows})
-    return f"Small models, read strictly: {len(rows)} replies of {situations} situations never fitted; areas under ROC curves\n\n{table(lines)}"
+    lines: list[tuple[str, ...]] = [
+        ("small models, read strictly", "a reply that", "replies", "by its coherence", "by the change of the emotion")
+    ]
+    for group_name, rows in groups.items():
+        for name, is_so in wanted.items():
+            areas = [told_apart(((row.situation, reads(row), is_so(row)) for row in rows), samples, seed) for reads in readings]
+            lines.append((group_name, name, f"{sum(map(is_so, rows))} of {len(rows)}", *map(shown, areas)))
+    return f"How often the one of two replies that is so gets more than the one that is not (area under the ROC curve)\n\n{table(lines)}"
 
 
 def earned_report(found: Sequence[Earned], who: str) -> str:

@@ -77,7 +77,12 @@ def test_all_that_was_never_fitted_is_grouped() -> None:
     seen = label("Seen.", "", 0, user="Another.")
     assert seen not in groups([*ROWS, seen], old)[EVERY], "its message was fitted with another reply"
     small = [replace(seen, style="model_trained", user="Dear me.", situation=situation) for situation in map(str, range(40))]
-    assert strictly(small) and not any(row.is_for_sense for row in strictly(small)) and groups([*ROWS, *small], old) == found
+    never, of_others = strictly(
+        [*small, replace(small[0], style="model_apart"), replace(small[0], style="model_apart", situation="41")]
+    ).values()
+    assert not any(row.is_for_sense for row in never) and {row.style for row in never} == {"model_trained", "model_apart"}
+    assert {row.situation for row in never if row not in of_others} <= {row.situation for row in small if row.is_for_sense}
+    assert groups([*ROWS, *small], old) == found
 
 
 def test_the_test_prints_every_table(
@@ -93,7 +98,7 @@ def test_the_test_prints_every_table(
     micro = next(line for line in lines if line[0] == "all acts (micro)")
     assert [cell.strip() for cell in micro if cell.strip()][1:] == ["2", "3", "0.67 [0.00, 1.00]", "1.00 [0.00, 1.00]", "0.80 [0.00, 1.00]"]
     assert "2 or more" in said and "1.00 [0.21, 1.00]" in said
-    assert "Small models, read strictly: 0 replies of 0 situations never fitted" in said
+    assert "users never fitted" in said and "is not nonsense" in said and "0 of 0" in said
     assert "Calibration of acts: expected error" in said and "subtle" in said and "not_at_fault" in said
     assert all(told == "I had a boat." for reply, _, told in by_hand.asked if reply in HEARD), "what was said before is known to the reader"
 
