@@ -17,11 +17,8 @@ from rlver.components.domain.files import BadFile
 
 FOLDER = Path(__file__).with_name("replies")
 UNFITTED_STYLES = ("elderly", "sense", "plain", "careful", "model_apart")  # whole styles that no head has seen
-STRICT_STYLES = (
-    "model_finding_out",
-    "model_trained",
-    "model_warmups",
-)  # small models read strictly: only the second reading of sense sees them
+# Small models, read strictly: only the second reading of sense is fitted to them.
+STRICT_STYLES = ("model_apart", "model_finding_out", "model_trained", "model_warmups")
 TRAPS = frozenset(
     [
         "parrot",
