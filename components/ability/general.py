@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lm_eval
-import nltk
 from lm_eval.api.model import TemplateLM
 from lm_eval.evaluator import evaluate
 from lm_eval.tasks import TaskManager
 
 from rlver.components.ability.backends import BenchmarkError, Served, check_backend, load_backend
 from rlver.components.ability.records import BOOTSTRAP_SAMPLES, HARNESS_BOOTSTRAP, Finished, every_metric, write_layout
-from rlver.components.ability.tasks import FOLDER, OURS, is_ours, runs_code
+from rlver.components.ability.tasks import FOLDER, OURS, is_ours, lacking, runs_code
 from rlver.components.domain.files import BadFile
 from rlver.components.scoring import intervals, statistics
 
@@ -220,8 +219,5 @@ def _refuse_unusable(name: str, run_model_code: bool) -> None:
         raise BenchmarkError(f"task {name} is not offered: {_REFUSED[name]}")
     if name.startswith("rlver_") and not is_ours(name):
         raise BenchmarkError(f"unknown task {name}; ours are {', '.join(sorted(OURS))}")
-    if name == "ifeval":
-        try:
-            nltk.data.find("tokenizers/punkt_tab")
-        except LookupError as error:  # the task says "Downloaded" even when the download failed
-            raise BenchmarkError("task ifeval needs nltk's punkt_tab data; download it and set NLTK_DATA") from error
+    if lacks := lacking(name):
+        raise BenchmarkError(lacks)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import nltk
 from datasets import Dataset, load_dataset
 
 from rlver.components.ability import answers, sandbox
@@ -30,6 +31,18 @@ def is_ours(name: str) -> bool:
 def runs_code(name: str) -> bool:
     """Whether scoring the task runs what the model wrote."""
     return name.partition(":")[0] in _RUN_CODE
+
+
+def lacking(name: str) -> str | None:
+    """What must be fetched by hand before the task runs. The task itself says "Downloaded" even when its download failed."""
+    if name == "ifeval":
+        try:
+            nltk.data.find("tokenizers/punkt_tab")
+        except LookupError:
+            return (
+                "task ifeval needs data of nltk: run `python -m nltk.downloader punkt_tab`, or set NLTK_DATA to the folder that holds them"
+            )
+    return None
 
 
 def math500_rows(source: str = "", **_: Any) -> dict[str, Dataset]:

@@ -131,7 +131,11 @@ def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun, bas
     if one.module == "train":
         settings.require_trainable()
     if one.module == "benchmark":
+        from rlver.components.ability.tasks import lacking
+
         told.lines.append(f"  tasks      {', '.join(settings.benchmark.tasks)}")
+        for lacks in filter(None, map(lacking, settings.benchmark.tasks)):
+            told.lacks(lacks)
     elif one.module == "base":
         told.disk += estimates.base_disk(shape) if shape else 0
     elif one.module == "train":

@@ -43,6 +43,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (model / "model.safetensors").touch()
     monkeypatch.setenv("RLVER_USER_URL", "http://127.0.0.1:8100/v1")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("nltk.data.find", lambda name: name)
     return tmp_path
 
 
@@ -104,6 +105,15 @@ def test_an_address_and_a_key_are_asked_for(project: Path, chosen: list[dvc.Stag
     assert found.missing == [] and "a-key-of-nobody" not in "\n".join(found.lines)
     monkeypatch.delenv("RLVER_USER_URL")
     assert "RLVER_USER_URL" in told(project, chosen).missing[0]
+
+
+def test_data_that_a_task_does_not_fetch_itself_are_missing(
+    project: Path, chosen: list[dvc.Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not [lacks for lacks in told(project, chosen).missing if "punkt_tab" in lacks]
+    monkeypatch.undo()
+    monkeypatch.setattr("nltk.data.path", [])
+    assert [lacks for lacks in told(project, chosen).missing if "punkt_tab" in lacks], "lm-eval's ifeval"
 
 
 def test_money_is_calls_times_prices_or_unknown(project: Path, chosen: list[dvc.Stage]) -> None:
