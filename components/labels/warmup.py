@@ -17,8 +17,8 @@ from rlver.components.labels.labelled import Labelled
 GOOD = "good"
 DIALOGUES = Path(__file__).with_name("dialogues")
 _NOT_SHOWN = frozenset(
-    ("half_sense", "model_raw", "model_warm", "non_native", "small_model", "supporter", "plain_spoken")
-)  # the last two stand in DIALOGUES
+    ("half_sense", "model_raw", "model_warm", "non_native", "small_model", "supporter", "plain_spoken", "written")
+)  # the last three stand in DIALOGUES
 _WANTED = frozenset(("coherent", "picks_up", "specific"))
 _TRICKS = frozenset(("nonsense", "stacked"))
 _REPLY = re.compile(r"A: \[(good|mediocre|bad)\] (\S.*)")

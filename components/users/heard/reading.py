@@ -69,7 +69,7 @@ class Reader:
         self._language, self._meaning = language_model(), meaning()
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
         weights = f"{SMOLLM2.member_sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
-        self.version = f"heard-6 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
+        self.version = f"heard-7 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
 
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str = "") -> Heard:

@@ -20,7 +20,7 @@ HEAD = "@ work/boat\nU: It sank.\n"
 OF_ONE_SUBJECT = {"sense"}  # replies without sense beside good ones: a test, and short
 SERVING_ONLY = "plain_spoken"  # acts that serve, in plain words, and replies that lie under another message
 # Replies of the real small model and of its warm-up: what they do is what there is
-AS_THEY_WERE = {"model_raw", "model_warm", "model_finding_out", "model_trained", "model_warmups", "model_apart", "supporter"}
+AS_THEY_WERE = {"model_raw", "model_warm", "model_finding_out", "model_trained", "model_warmups", "model_apart", "supporter", "written"}
 DOMAINS = 24
 OTHER_SITUATIONS = {"talking", "warmup", "sense", "plain"}  # messages of the simulated users, and those of a style that only asks for sense
 
