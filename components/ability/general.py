@@ -219,5 +219,5 @@ def _refuse_unusable(name: str, run_model_code: bool) -> None:
         raise BenchmarkError(f"task {name} is not offered: {_REFUSED[name]}")
     if name.startswith("rlver_") and not is_ours(name):
         raise BenchmarkError(f"unknown task {name}; ours are {', '.join(sorted(OURS))}")
-    if lacks := lacking(name):
-        raise BenchmarkError(lacks)
+    if missing := lacking(name):
+        raise BenchmarkError(missing)
