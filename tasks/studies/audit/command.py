@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rlver.tasks.runtime import options
 from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, Params
+
+if TYPE_CHECKING:
+    from rlver.components.domain.transcript import Dialogue
+    from rlver.tasks.studies.audit.audited import Audited
 
 BASE = Path("base")
 
@@ -20,7 +25,8 @@ def register(app: typer.Typer) -> None:
 def audit(
     policies: Annotated[list[Path], typer.Argument(metavar="TRANSCRIPTS|VARIANT…", help="Transcript files, or names of variants.")],
     base: Annotated[
-        Path | None, typer.Option("--base", help="The base's transcripts (default: the variant base, if there is one).")
+        Path | None,
+        typer.Option("--base", help="The base's transcripts (default: the variant base, if it met the same personas)."),
     ] = None,
     log: Annotated[Path | None, typer.Option("--log", help="The train.jsonl of the policy (a variant's own is found).")] = None,
     second: Annotated[
@@ -54,9 +60,7 @@ def audit(
     if log is not None and len(policies) > 1:
         raise ValueError("a training log belongs to one policy: audit the others by themselves, or as variants")
     named = [Audited.of(one, log) for one in policies]
-    if base is None and (TRANSCRIPTS / f"{BASE}.jsonl").is_file():
-        base = BASE
-    compared = None if base is None else list(Audited.of(base, None).dialogues)
+    compared = list(Audited.of(base, None).dialogues) if base else _own_base(named, TRANSCRIPTS / f"{BASE}.jsonl")
     if personas is None and TEST_PERSONAS.is_file():
         personas = TEST_PERSONAS
     people = {persona.persona_id: persona for persona in validate_file(personas)} if personas else {}
@@ -79,3 +83,19 @@ def audit(
     typer.echo("\n".join(parts))
     if CheckOutcome.ALARM in outcomes:
         raise typer.Exit(1)
+
+
+def _own_base(policies: Sequence[Audited], recorded: Path) -> list[Dialogue] | None:
+    """The variant base where every policy met some of its personas, as those of this project did. Says whether it was taken."""
+    if not recorded.is_file():
+        return None
+    from rlver.components.rollout.transcripts import load_transcripts
+
+    base = load_transcripts(recorded)
+    met = {one.persona_id for one in base}
+    strangers = [policy.name for policy in policies if not met & {one.persona_id for one in policy.dialogues}]
+    if strangers:
+        typer.echo(f"compared with no base: {', '.join(strangers)} met other personas than {recorded} (name one with --base)", err=True)
+        return None
+    typer.echo(f"compared with the base in {recorded}", err=True)
+    return base

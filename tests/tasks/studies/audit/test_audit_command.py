@@ -155,3 +155,14 @@ def test_every_report_has_its_audit(project: Path) -> None:
     page = Path("reports/results.md").read_text()
     assert page.count("## Audit: verdicts") == page.count("## Audit: is the score earned or gamed?") == 1
     assert "| honest | clean | – |" in page
+
+
+def test_the_variant_base_is_no_base_of_dialogues_with_other_people(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    elsewhere = [one.model_copy(update={"persona_id": f"elsewhere-{one.persona_id}"}) for one in talks(mixed(1.0))]
+    write(Path("foreign.jsonl"), elsewhere)
+    assert main(["audit", "foreign.jsonl", "-o", "apart.json"]) in (0, 1)
+    assert "compared with no base: foreign.jsonl met other personas than transcripts/base.jsonl" in capsys.readouterr().err
+    found = json.loads(Path("apart.json").read_text())["policies"]["foreign.jsonl"]["checks"]
+    assert {check["outcome"] for check in found if check["name"] == "unconfirmed_gain"} == {"unknown"}
+    assert main(["audit", "honest"]) == 0
+    assert "compared with the base in transcripts/base.jsonl" in capsys.readouterr().err
