@@ -75,6 +75,19 @@ def test_every_relative_link_leads_somewhere(repository_root: Path) -> None:
     assert not broken
 
 
+def test_every_file_that_a_page_names_is_there(repository_root: Path) -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=repository_root, capture_output=True, text=True, check=True).stdout.split()
+    ends = {"/".join(name.split("/")[start:]) for name in listed for start in range(name.count("/") + 1)}
+    pages = [name for name in listed if name.endswith(".md") and name not in ("CHANGELOG.md", "docs/log.md")]  # both tell of older files
+    missing = [
+        f"{page}: {named}"
+        for page in pages
+        for named in re.findall(r"`([\w./-]+\.(?:py|j2))`", (repository_root / page).read_text(encoding="utf-8"))
+        if named not in ends and "NAME" not in named
+    ]
+    assert not missing
+
+
 def test_every_picture_is_on_a_page_and_made_by_the_script(repository_root: Path) -> None:
     made = {*screenshots.PICTURES.values(), *screenshots.REPORT.values()}
     there = {path.stem for path in (repository_root / "docs" / "images").iterdir()}

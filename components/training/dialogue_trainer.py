@@ -1,6 +1,6 @@
 """Reinforcement learning on whole dialogues, whatever the algorithm: TRL's trainer, taught what a dialogue is.
 
-Beside this file only build.py and asynchronous.py import TRL.
+Beside this file only build.py, ppo.py and asynchronous.py import TRL.
 TRL's `rollout_func` is the only hook that can express a user's turns. What is relied on is held by tests/components/training/test_trl_contract.py:
 prompts arrive already repeated, `env_mask` 1 means policy token, a reward of None is left out, `_compute_loss` takes advantages (B, T).
 """
