@@ -6,6 +6,7 @@ own turn's sample alone. A dialogue that failed makes no sample. TRL averages ov
 
 from __future__ import annotations
 
+import json
 import math
 import queue
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +25,16 @@ from transformers import PrinterCallback
 from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 
+from rlver.components.domain.files import BadFile, write_json
+from rlver.components.policy.load import refuse_not_finite
+from rlver.components.policy.policy_server import refuse_other_checkpoint
 from rlver.components.rollout.episode import Rollout, check_failures
 from rlver.components.training.advantages import turn_advantages
 from rlver.components.training.dialogue_trainer import counted_cut_off, paid_before
 from rlver.components.training.section import UpdateParameters
 
 Hold = Callable[[Sequence[str], int], Sequence[Rollout]]
+BATCH = "batch_of_personas.json"  # in a checkpoint: from which batch on dialogues are held
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ class DialogueWorker:
     """TRL's `RolloutWorkerProtocol`: holds dialogues in a thread of its own, as fast as the trainer takes them.
 
     `hold(persona_ids, number)` gives a dialogue for each id, in order, with the weights as they are then; `batches` are the ids of each call, every
-    persona `credit.group_size` times in a row. At most `ahead` samples wait.
+    persona `credit.group_size` times in a row. At most `ahead` samples wait. `first_batch`: a training that goes on leaves out those before it.
     """
 
     def __init__(
@@ -113,6 +119,8 @@ class DialogueWorker:
         self.rollout_buffer: queue.Queue[RolloutSample] = queue.Queue(maxsize=ahead)
         self.metrics_queue: queue.Queue[dict[str, float]] = queue.Queue()  # nothing is measured here
         self._hold, self._batches, self._credit, self._weights, self._max_failure_rate = hold, batches, credit, weights, max_failure_rate
+        self.first_batch = 0
+        self._batch_of_group: dict[int, int] = {}
         self._version, self._stopping = 0, threading.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dialogues")
         self._work: Future[None] | None = None
@@ -128,6 +136,10 @@ class DialogueWorker:
     def update_model_version(self, model_version: int) -> None:
         self._version = model_version
 
+    def batch_after(self, groups: Iterable[int]) -> int:
+        """The batch of the last of these groups that were learned from: of its dialogues some may still wait."""
+        return max((self._batch_of_group[group] for group in groups), default=self.first_batch)
+
     def check_health(self, stale_after_s: float) -> None:
         """Raises what ended the thread, or RuntimeError when all dialogues were held and the trainer wants more. Slow dialogues are not an error."""
         if self._work is not None and self._work.done():
@@ -136,13 +148,14 @@ class DialogueWorker:
 
     def _hold_all(self) -> None:
         group = 0
-        for number, persona_ids in enumerate(self._batches):
+        for number, persona_ids in enumerate(islice(self._batches, self.first_batch, None), self.first_batch):
             with self._weights.under_way:
                 if self._stopping.is_set():
                     return
                 version, rollouts = self._version, self._hold(persona_ids, number)
             check_failures(rollouts, self._max_failure_rate)
             for sample in samples_of(rollouts, self._credit, version, group):
+                self._batch_of_group[sample.group_id] = number
                 self._put(sample)
             group += len(rollouts) // self._credit.group_size
 
@@ -153,15 +166,38 @@ class DialogueWorker:
 
 
 class AsyncDialogueTrainer(AsyncGRPOTrainer):
-    """TRL's trainer, whose dialogues end with the training, however that ends. It goes on from no checkpoint."""
+    """TRL's trainer, whose dialogues end with the training, however that ends.
 
-    def train(self, *_: Any, **__: Any) -> Any:
-        worker = self.rollout_worker
-        assert worker is not None
+    It goes on from a checkpoint with weights, optimiser and the batch of personas that was learned from last. Dialogues that waited then are held anew.
+    """
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, trial: Any = None, ignore_keys_for_eval: Any = None) -> Any:
+        """Raises BadFile for a checkpoint without its batch, ValueError for one that does not hold just what is trained."""
+        worker: Any = self.rollout_worker
+        if resume_from_checkpoint:
+            worker.first_batch = _batch_of(Path(str(resume_from_checkpoint)) / BATCH)
         try:
-            return super().train()
+            return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
         finally:
             worker.stop()
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        worker: Any = self.rollout_worker
+        folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
+        write_json(folder / BATCH, {"batch": worker.batch_after(self._trained_groups)})  # before what makes the checkpoint count as whole
+        super()._save_checkpoint(model, trial)  # type: ignore[no-untyped-call]
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        refuse_other_checkpoint(self.model, Path(resume_from_checkpoint))
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        refuse_not_finite(self.model, resume_from_checkpoint)
+
+
+def _batch_of(file: Path) -> int:
+    try:
+        return int(json.loads(file.read_text(encoding="utf-8"))["batch"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise BadFile(f"{file} is damaged ({error}); delete its folder to go on from an earlier checkpoint") from error
 
 
 def async_trainer(
@@ -193,7 +229,9 @@ def async_trainer(
         gradient_checkpointing=train.gradient_checkpointing,
         **train.update_arguments(),
         temperature=update.policy.temperature,
-        save_strategy="no",
+        save_strategy="steps",
+        save_steps=train.save_every,
+        save_total_limit=2,
         report_to=[],
         disable_tqdm=True,
         seed=update.seed,

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 from uuid import uuid4
@@ -33,8 +34,7 @@ QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     # No page of another origin may ask a Prefect server started here, least of all the temporary one of a flow, which has no pages.
     "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "",
-    # Seconds. A run that is silent for several of these counts as crashed (flows/watch.py).
-    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "60",  # seconds; a run that is silent for several of these counts as crashed (flows/watch.py)
     # The first start of Prefect's ephemeral server takes 10 s; on an overloaded machine 80 s were seen, and its default limit is 20 s.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     # A tracking server that is down is known to be so in seconds; what it misses waits in spool/.
@@ -43,8 +43,9 @@ QUIET = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "TOKENIZERS_PARALLELISM": "false",
     "TRL_EXPERIMENTAL_SILENCE": "1",
+    # oneDNN keeps what it compiled for 1,024 shapes, with its working memory: 0.3 GB more with each step of training (docs/log.md).
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
 }
-
 
 EXPERIMENT = "rlver"  # in MLflow, unless another is named
 VLLM = Path(".vllm")  # what a vLLM server started here leaves in the project's folder
@@ -88,6 +89,11 @@ def prepare(root: Path) -> Addresses:
     where = addresses(root)
     _hold_keys(root, where)
     return where
+
+
+def settle() -> None:
+    """The same for a process that records nothing, before its libraries are imported."""
+    os.environ.update({**QUIET, **os.environ})
 
 
 def addresses(root: Path) -> Addresses:
@@ -206,18 +212,14 @@ def chat_server(role: Role, root: Path | None = None, url: str | None = None) ->
         raise NoServer(
             f"no chat endpoint is set: put {_ADDRESS[role]}=http://127.0.0.1:8100/v1 into .env (and {_KEY[role]}, where it needs one)"
         )
-    left_out = None
-    if _value(at, _KEY[role]) and not _key(at, role, url):
+    key, left_out = partial(_key_for, at, _KEY[role], _ADDRESS[role], url), None
+    if _value(at, _KEY[role]) and not key():
         meant_for = origin(_meant_for(at, _KEY[role], _ADDRESS[role]) or "") or "another address"
         left_out = (
             f"{_KEY[role]} was set for {meant_for} and is not sent to {origin(url)}: "
             f"set {_ADDRESS[role]} and {_KEY[role]} together, in the same place, to use it there"
         )
-    return ServerAddress(url, _ADDRESS[role], _KEY[role], lambda: _key(at, role, url), left_out)
-
-
-def _key(root: Path, role: Role, url: str) -> str | None:
-    return _key_for(root, _KEY[role], _ADDRESS[role], url)
+    return ServerAddress(url, _ADDRESS[role], _KEY[role], key, left_out)
 
 
 def _key_for(root: Path, key: str, address: str, url: str) -> str | None:
@@ -230,8 +232,7 @@ def _meant_for(root: Path, key: str, address: str) -> str | None:
     """The address that the key was set beside; None where there is none. A key of .env stays with the address of .env also where the
     process names another: `prepare` copies both into the process, one by one, so it is the key's value that tells where it is from."""
     in_file = read_dotenv(root / ".env")
-    is_of_file = in_file.get(key) == _value(root, key)
-    return (in_file.get(address) if is_of_file else None) or _value(root, address)
+    return (in_file.get(address) if in_file.get(key) == _value(root, key) else None) or _value(root, address)
 
 
 def serve_key(root: Path) -> str | None:

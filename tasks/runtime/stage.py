@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -18,17 +17,13 @@ from rlver.tasks.runtime.terminal import printable_output
 TEMPORARY_FAILURE = 75  # EX_TEMPFAIL of sysexits.h
 DISK_FULL = ("No space left on device", "inline_container.cc")  # the second is PyTorch's writer, which does not say why it failed
 
-# oneDNN keeps what it compiled for the last 1,024 shapes of a product, with its working memory: dialogues always have another length, so every step of
-# training took 0.3 GB more (docs/log.md). One forward and backward pass needs about 50. It is read at the first product; a variable that is set wins.
-MATRIX_SHAPES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-
 
 def run_stage(main: Callable[[], int]) -> int:
     """Run a stage's main: foreseeable errors become one readable line and exit status 1, Ctrl-C and SIGTERM become 130.
 
     75 says that the same command may succeed later, because a service did not answer; `rlver run` then tries again.
     """
-    os.environ.setdefault(*MATRIX_SHAPES)
+    environment.settle()
     with printable_output():
         return _run(main)
 

@@ -223,7 +223,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
             **parts,
             weights=weights,
             max_failure_rate=settings.rollout.max_failure_rate,
-            callbacks=[watch],
+            callbacks=[watch, stops],
         )
     else:
         trainer = build_trainer(model, tokenizer, order, update, work / "checkpoints", **parts, callbacks=[watch, stops])

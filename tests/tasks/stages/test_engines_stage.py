@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import signal
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import plain_attention
 import pytest
 import torch
 from small_project import make_project, train_arguments, weights
 
+from rlver.components.domain.files import BadFile
+from rlver.components.rollout.episode import Rollout
+from rlver.components.training.asynchronous import BATCH
 from rlver.components.training.curves import CurveFile
+from rlver.components.training.watch import TrainingWatch
 from rlver.tasks.stages import base, train
 
 ASYNC = "train: {engine: trl-async, credit: turn, scale_rewards: batch, loss_type: dapo, beta: 0.0}\npolicy: {thinking: false}\n"
@@ -58,3 +66,45 @@ def test_trl_s_asynchronous_trainer_makes_the_same_files(root: Path, monkeypatch
     assert not torch.equal(weights(root / "models" / "async"), weights(root / "models" / "base"))
     assert [row["step"] for row in CurveFile(root / "logs" / "async" / "train").rows()] == [1, 2, 3]
     assert [row["step"] for row in CurveFile(root / "logs" / "async" / "evaluation").rows()] == [0, 1, 2, 3]
+
+
+def test_trl_s_asynchronous_trainer_goes_on_from_its_checkpoint(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain_attention.put_in(monkeypatch)
+    monkeypatch.setattr(train, "lacking", lambda *_: None)
+    ends, held = TrainingWatch.on_step_end, list[int]()
+    hold = train.TrainingDialogues.held
+
+    def press(watch: TrainingWatch, args: Any, state: Any, control: Any, **named: Any) -> None:
+        ends(watch, args, state, control, **named)
+        if state.global_step == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    def noted(self: train.TrainingDialogues, persona_ids: Sequence[str], step: int) -> list[Rollout]:
+        held.append(step)
+        return hold(self, persona_ids, step)
+
+    monkeypatch.setattr(train.TrainingDialogues, "held", noted)
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingWatch, "on_step_end", press)
+        with pytest.raises(KeyboardInterrupt):
+            train.main(train_arguments("later", "async"))
+    [checkpoint] = (root / "scratch" / "later").glob("*/checkpoints/checkpoint-2")
+    batch = json.loads((checkpoint / BATCH).read_text())["batch"]
+    assert held[0] == 0 and 0 <= batch <= held[-1]
+    held.clear()
+    assert train.main(train_arguments("later", "async")) == 0
+    assert "going on from step 2" in capsys.readouterr().out
+    assert held[0] == batch, "dialogues begin where the learning ended"
+    assert [row["step"] for row in CurveFile(root / "logs" / "later" / "train").rows()] == [1, 2, 3]
+    assert not torch.equal(weights(root / "models" / "later"), weights(checkpoint))
+
+
+def test_an_asynchronous_checkpoint_without_its_batch_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain_attention.put_in(monkeypatch)
+    monkeypatch.setattr(train, "lacking", lambda *_: None)
+    [checkpoint] = (root / "scratch" / "later").glob("*/checkpoints/checkpoint-3")
+    (checkpoint / BATCH).write_text("[]\n")
+    with pytest.raises(BadFile, match="delete its folder to go on from an earlier checkpoint"):
+        train.main(train_arguments("later", "async"))
