@@ -22,6 +22,7 @@ from rlver.components.settings.settings import Settings
 from rlver.components.users.together import put_together
 from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.serving.server import Serving, available
+from rlver.tasks.runtime.stage import give_back_memory
 
 BESIDE_A_TRAINER = 0.4  # of a GPU's memory
 
@@ -74,9 +75,13 @@ class Conversation:
         self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None] = lambda rollout: None, started: bool = False
     ) -> list[Rollout]:
         """Hold all dialogues with the present weights; where the policy was `started` before, with those of then."""
+        give_back_memory()  # of the update before
         if not started:
             self.policy.start()
-        return asyncio.run(self._hold(jobs, on_finished))
+        try:
+            return asyncio.run(self._hold(jobs, on_finished))
+        finally:
+            give_back_memory()  # of these dialogues, before the next update
 
     async def _hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None]) -> list[Rollout]:
         async with self.connection or nullcontext(), self.policy_connection or nullcontext():

@@ -1,10 +1,12 @@
-"""How the main of a stage is run, whichever it is: its errors as one line, its exit status, and what its calls to chat endpoints came to."""
+"""How the main of a stage is run, whichever it is: its errors as one line, its exit status, its memory, and what its calls to chat endpoints came to."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -44,6 +46,12 @@ def _run(main: Callable[[], int]) -> int:
             traceback.print_exc()
         print(f"error: {said}{'; is the disk full? make room, then run the same command again' if full else ''}", file=sys.stderr)
         return TEMPORARY_FAILURE if isinstance(error, (ConnectionError, TimeoutError, EndpointUnavailable)) else 1
+
+
+def give_back_memory() -> None:
+    """Give freed memory back to the system. glibc keeps it, in pieces of the last sizes, which the next lengths of dialogues do not fit; others do it unasked."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 COSTS = Path("answers") / "costs"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rlver.components.domain.files import write_json
 from rlver.components.settings.settings import load_settings
-from rlver.tasks.runtime.stage import run_stage
+from rlver.tasks.runtime.stage import give_back_memory, run_stage
 
 HELD_OUT = 12  # every so manieth dialogue is not shown, and says what the model has learned of the others
 
@@ -58,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def show(step: int, steps: int, loss: float) -> None:
         if step % 20 == 0 or step == steps:
+            give_back_memory()
             print(f"warm-up: step {step}/{steps}, loss {loss:.3f}", flush=True)
 
     before, done = held_out_loss(), list[WarmStarted]()
