@@ -68,7 +68,7 @@ def test_trl_s_asynchronous_trainer_makes_the_same_files(root: Path, monkeypatch
     assert [row["step"] for row in CurveFile(root / "logs" / "async" / "evaluation").rows()] == [0, 1, 2, 3]
 
 
-def test_trl_s_asynchronous_trainer_goes_on_from_its_checkpoint(
+def test_trl_s_asynchronous_trainer_goes_on_from_its_checkpoint_and_from_none_without_its_batch(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain_attention.put_in(monkeypatch)
@@ -99,12 +99,7 @@ def test_trl_s_asynchronous_trainer_goes_on_from_its_checkpoint(
     assert held[0] == batch, "dialogues begin where the learning ended"
     assert [row["step"] for row in CurveFile(root / "logs" / "later" / "train").rows()] == [1, 2, 3]
     assert not torch.equal(weights(root / "models" / "later"), weights(checkpoint))
-
-
-def test_an_asynchronous_checkpoint_without_its_batch_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain_attention.put_in(monkeypatch)
-    monkeypatch.setattr(train, "lacking", lambda *_: None)
-    [checkpoint] = (root / "scratch" / "later").glob("*/checkpoints/checkpoint-3")
-    (checkpoint / BATCH).write_text("[]\n")
+    [last] = (root / "scratch" / "later").glob("*/checkpoints/checkpoint-3")
+    (last / BATCH).write_text("[]\n")
     with pytest.raises(BadFile, match="delete its folder to go on from an earlier checkpoint"):
         train.main(train_arguments("later", "async"))

@@ -160,7 +160,7 @@ def test_every_report_has_its_audit(project: Path) -> None:
 def test_the_variant_base_is_no_base_of_dialogues_with_other_people(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     elsewhere = [one.model_copy(update={"persona_id": f"elsewhere-{one.persona_id}"}) for one in talks(mixed(1.0))]
     write(Path("foreign.jsonl"), elsewhere)
-    assert main(["audit", "foreign.jsonl", "-o", "apart.json"]) in (0, 1)
+    assert main(["audit", "foreign.jsonl", "-o", "apart.json"]) == 0
     assert "compared with no base: foreign.jsonl met other personas than transcripts/base.jsonl" in capsys.readouterr().err
     found = json.loads(Path("apart.json").read_text())["policies"]["foreign.jsonl"]["checks"]
     assert {check["outcome"] for check in found if check["name"] == "unconfirmed_gain"} == {"unknown"}
