@@ -20,7 +20,6 @@ MOST_WORDS = 25_000  # of the reading path
 # The pages that one reads; all others are details behind them, or the generated reference.
 READING_PATH = (
     "README.md",
-    "examples/README.md",
     *(
         f"docs/{name}.md"
         for name in (
@@ -86,7 +85,7 @@ def count_words(markdown: str) -> int:
 
 def pages(root: Path) -> list[Path]:
     """The pages that this is asked of: the front page, the rules for contributors, the examples and docs/ without the experiment log."""
-    first = [root / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md")]
+    first = [root / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
     found = [*first, *sorted((root / "docs").rglob("*.md"))]
     return [page for page in found if page.name != "log.md"]
 

@@ -28,11 +28,10 @@ def unnamed_blocks(text: str) -> list[str]:
 
 def section(path: Path, title: str) -> str:
     """The text below a heading, up to the next one of its level or above."""
-    found = re.search(
-        rf"^(#+) {re.escape(title)}\n(.*?)(?=^#{{1,2}} |\Z)", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
-    )
+    text = path.read_text(encoding="utf-8")
+    found = re.search(rf"^(#+) {re.escape(title)}\n", text, flags=re.MULTILINE)
     assert found, f"{path} has no section {title!r}"
-    return found[2]
+    return re.split(rf"^#{{1,{len(found[1])}}} ", text[found.end() :], maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def rlver_commands(path: Path) -> Iterator[list[str]]:

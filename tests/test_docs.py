@@ -29,7 +29,7 @@ import python_modules
 
 
 def pages(root: Path) -> list[Path]:
-    found = [*sorted((root / "docs").rglob("*.md")), root / "README.md", root / "CONTRIBUTING.md", root / "examples" / "README.md"]
+    found = [*sorted((root / "docs").rglob("*.md")), root / "README.md", root / "CONTRIBUTING.md"]
     assert len(found) > 20
     return found
 
@@ -101,7 +101,6 @@ def test_every_page_is_in_the_navigation(repository_root: Path) -> None:
     there = {path.relative_to(repository_root / "docs").as_posix() for path in (repository_root / "docs").rglob("*.md")}
     made = {
         "index.md",
-        "examples.md",
         "contributing.md",
         "security.md",
         "changelog.md",

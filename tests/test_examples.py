@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
     ],
 )
 def test_an_example_runs_as_it_stands_on_the_page(title: str, said: str, tmp_path: Path, repository_root: Path) -> None:
-    blocks = shell_blocks(section(repository_root / "examples" / "README.md", title))
+    blocks = shell_blocks(section(repository_root / "docs" / "tutorial.md", title))
     assert said in run_as_typed(blocks, tmp_path / "project").splitlines()
 
 

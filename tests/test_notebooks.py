@@ -26,8 +26,8 @@ def cells(name: str) -> list[dict[str, Any]]:
 
 def test_every_notebook_is_named_here_and_on_the_page() -> None:
     assert {path.name for path in EXAMPLES.rglob("*.ipynb")} == set(SAID)
-    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    assert all(f"({name})" in page for name in SAID)
+    page = (EXAMPLES.parent / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    assert all(f"(../examples/{name})" in page for name in SAID)
 
 
 @pytest.mark.parametrize("name", SAID)

@@ -1,6 +1,6 @@
 """The shell blocks of the documentation run, in a finished run of a policy so small that it takes minutes. What does not run is listed with its reason.
 
-The pages of the tour and of the examples run in tests/test_examples.py, and their output is compared there.
+The tour and the examples of the tutorial run in tests/test_examples.py, and their output is compared there.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def commands_of(page: str) -> Iterator[str]:
     """Whole commands, each of one line or more, without the prefix of the environment and without remarks of their own line."""
     text = (ROOT / page).read_text(encoding="utf-8")
     if page == "docs/tutorial.md":
-        text = text.replace(section(ROOT / page, "The five-minute tour"), "")
+        for title in ("The five-minute tour", "Small things of your own"):
+            text = text.replace(section(ROOT / page, title), "")
     for block in shell_blocks(text):
         begun = ""
         for line in block.splitlines():

@@ -23,7 +23,6 @@ ROOT = Path(__file__).parents[2]
 # Files outside docs/ that are pages of the site, by the page's address.
 OUTSIDE = {
     "index.md": "README.md",
-    "examples.md": "examples/README.md",
     "contributing.md": "CONTRIBUTING.md",
     "security.md": "SECURITY.md",
     "changelog.md": "CHANGELOG.md",
