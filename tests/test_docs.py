@@ -167,6 +167,7 @@ def test_the_citation_is_of_this_version_and_the_reference_number_is_the_front_p
     citation = YAML(typ="safe").load(repository_root / "CITATION.cff")
     project = tomllib.loads((repository_root / "pyproject.toml").read_text())["project"]
     assert (citation["cff-version"], citation["version"], citation["license"]) == ("1.2.0", project["version"], project["license"])
+    assert YAML(typ="safe").load(repository_root / "components" / "adapters" / "openenv.yaml")["version"] == project["version"]
     number = re.search(r"> \*\*(\d+\.\d \[\d+\.\d, \d+\.\d\])\*\*", (repository_root / "docs" / "any-model.md").read_text())
     assert number, "the page to cite from names no reference number"
     for page in ("README.md", "docs/results.md"):
