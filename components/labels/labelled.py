@@ -16,9 +16,10 @@ from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
 
 FOLDER = Path(__file__).with_name("replies")
-UNFITTED_STYLES = ("elderly", "sense", "plain", "careful", "model_apart")  # whole styles that no head has seen
-# Small models, read strictly: only the second reading of sense is fitted to them.
-STRICT_STYLES = ("model_apart", "model_finding_out", "model_trained", "model_warmups")
+UNFITTED_STYLES = ("elderly", "sense", "plain", "careful", "model_apart", "simple_apart")  # whole styles that no head has seen
+# Replies of small models, and replies written for them, read strictly: half sense is no sense in them.
+WRITTEN, WRITTEN_APART = "simple", "simple_apart"
+STRICT_STYLES = ("model_apart", "model_finding_out", "model_trained", "model_warmups", WRITTEN, WRITTEN_APART)
 TRAPS = frozenset(
     [
         "parrot",
@@ -62,7 +63,7 @@ class Labelled:
         return self.style not in (*UNFITTED_STYLES, *STRICT_STYLES) and not self._is_apart
 
     @property
-    def is_for_sense(self) -> bool:
+    def is_for_strict_fitting(self) -> bool:
         """Read strictly, and neither of a style nor of a situation that is kept apart."""
         return self.style in STRICT_STYLES and self.style not in UNFITTED_STYLES and not self._is_apart
 

@@ -7,6 +7,7 @@ labelled replies that serve a single message. In a file, `#` begins a dialogue, 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,11 @@ from rlver.components.domain.files import BadFile
 from rlver.components.labels.labelled import Labelled
 
 GOOD = "good"
+_HELD_OUT = 12
 DIALOGUES = Path(__file__).with_name("dialogues")
 _NOT_SHOWN = frozenset(
-    ("half_sense", "model_raw", "model_warm", "non_native", "small_model", "supporter", "plain_spoken", "written")
-)  # the last three stand in DIALOGUES
+    ("half_sense", "model_raw", "model_warm", "non_native", "small_model", "supporter", "plain_spoken", "written", "simple", "simple_apart")
+)  # the last five were written for DIALOGUES
 _WANTED = frozenset(("coherent", "picks_up", "specific"))
 _TRICKS = frozenset(("nonsense", "stacked"))
 _REPLY = re.compile(r"A: \[(good|mediocre|bad)\] (\S.*)")
@@ -31,6 +33,11 @@ class Shown:
     users: tuple[str, ...]
     replies: tuple[str, ...]
     marks: tuple[str, ...]
+
+
+def is_held_out(one: Shown) -> bool:
+    """Whether it is never shown, and says what a model has learned of the others: one story in twelve, told by its first message."""
+    return zlib.crc32(one.users[0].encode()) % _HELD_OUT == 0
 
 
 def collection(name: str) -> list[Shown]:

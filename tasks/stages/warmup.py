@@ -15,8 +15,6 @@ from rlver.components.domain.files import write_json
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.stage import give_back_memory, run_stage
 
-HELD_OUT = 12  # every so manieth dialogue is not shown, and says what the model has learned of the others
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -29,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     import torch
 
     from rlver.components.labels.labelled import labelled
-    from rlver.components.labels.warmup import GOOD, Shown, collection, serving
+    from rlver.components.labels.warmup import GOOD, Shown, collection, is_held_out, serving
     from rlver.components.policy.load import load_policy, save_policy
     from rlver.components.policy.supervised import Example, WarmStarted, encode_dialogue, next_token_loss, warm_start
 
@@ -47,10 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return [example for example, which in zip(examples, taught, strict=True) if any(which)]
 
     collections = {name: collection(name) for name in parameters.dialogues}
-    held = encoded([one for dialogues in collections.values() for one in dialogues[::HELD_OUT]])
-    lessons = {name: encoded([one for number, one in enumerate(all_of) if number % HELD_OUT]) for name, all_of in collections.items()}
+    held = encoded([one for dialogues in collections.values() for one in dialogues if is_held_out(one)])
+    lessons = {name: encoded([one for one in dialogues if not is_held_out(one)]) for name, dialogues in collections.items()}
     replies = encoded(serving(labelled())) if parameters.labelled else []
     replies = [one for one in replies if sum(one.weights) <= settings.policy.max_reply_tokens]
+
+    if not held:
+        raise ValueError(f"warmup.dialogues: {', '.join(collections)}: no dialogue is left to be held out: name a larger collection")
 
     def held_out_loss() -> float:
         with torch.no_grad():

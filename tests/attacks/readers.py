@@ -44,7 +44,8 @@ def hearing() -> dict[str, Callable[[str], object]]:
     """Of the user who hears. PyTorch is imported here, since the other readers do without."""
     from rlver.components.domain.packages import NotFetched
     from rlver.components.users.heard.appraiser import breaks_off
-    from rlver.components.users.heard.reading import circumstances, reader
+    from rlver.components.users.heard.circumstances import circumstances
+    from rlver.components.users.heard.reading import reader
 
     found: dict[str, Callable[[str], object]] = {
         "breaks_off": breaks_off,

@@ -1,15 +1,15 @@
-"""A small language model (SmolLM2-135M-Instruct, Apache-2.0) that reads a reply as the answer to a message, with its weights as they come.
+"""A small language model (SmolLM2-135M-Instruct, Apache-2.0) that reads a reply as the answer to a message.
 
 What it makes of the reply are its hidden states: means over the reply's tokens in a few layers, and the states at the reply's end. Replies are read one at a
 time and unpadded, in float32: what stands beside a reply in a batch cannot change a bit of its numbers. The weights come from a pinned package
-(components/domain/packages.py) and are checked by hash when they are fetched; layers above the last that is taken are left out.
+(components/domain/packages.py) and are checked by hash when they are fetched; layers above the last that is taken are left out. To the weights of the
+upper half of those that are run an adapter (LoRA) is added, which was fitted to labelled replies (`rlver hearing fit`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,14 @@ from tokenizers import Tokenizer
 from transformers import AutoModel
 from transformers.utils import logging
 
-from rlver.components.domain.packages import SMOLLM2
-from rlver.components.weights.sources.package import of_package
-
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # as in policy/load.py
 
 HIDDEN = 576
 MEANS, ENDS = (5, 10, 15, 20), (15, 20)  # layers, of thirty; the upper ones think of the next token (docs/log.md)
 WIDTH = HIDDEN * (len(MEANS) + len(ENDS))
+ADAPTED = range(10, 20)  # layers
+DOWN, UP = ".down", ".up"  # of an adapter: (rank, inputs) and (outputs, rank)
+NOTHING: Mapping[str, torch.Tensor] = {}
 READ_MESSAGE, READ_REPLY = 96, 128  # tokens of the message (its end) and of the reply
 _BEFORE, _BETWEEN = "<|im_start|>system\n<|im_end|>\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
 _END = "<|im_end|>"
@@ -47,34 +47,63 @@ class Answer:
         return torch.cat([mean_M, self.end_E])
 
 
-class LanguageModel:
-    """Calling it reads a reply after the message it answers. Not for several threads at once."""
+@dataclass(frozen=True)
+class Prompted:
+    """Tokens of a message and its reply: the reply is those from `begin` on, the last of which ends it; `starts` are their places in the reply's text."""
+
+    ids: tuple[int, ...]
+    begin: int
+    starts: tuple[int, ...]
+
+
+class Prompt:
+    """Puts a message and its reply as a chat, in tokens."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` holds the model in the format of transformers."""
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False).eval()
-        del self._model.layers[max(MEANS) :]
-        self._model.norm = torch.nn.Identity()
-        self._end = self._tokens(_END)[0]
+        self._before, self._between, self._end = (self._tokens(text)[0] for text in (_BEFORE, _BETWEEN, _END))
 
-    @torch.inference_mode()
-    def __call__(self, message: str, reply: str, begins: Sequence[int] = (0,)) -> Answer:
-        """`begins` are the places in the reply where its parts begin; the first is 0."""
+    def __call__(self, message: str, reply: str) -> Prompted:
         told = self._tokens(_plain(message[-READ_MESSAGE * _LONGEST_TOKEN :]))[0]
-        head = [*self._tokens(_BEFORE)[0], *told[-READ_MESSAGE:], *self._tokens(_BETWEEN)[0]]
+        head = [*self._before, *told[-READ_MESSAGE:], *self._between]
         said, starts = self._tokens(_plain(reply[: READ_REPLY * _LONGEST_TOKEN]))
-        own, part_T = [*said[:READ_REPLY], *self._end], _parts([*starts[:READ_REPLY], len(reply)], begins)
-        states = self._model(torch.tensor([[*head, *own]]), output_hidden_states=True, use_cache=False).hidden_states
-        own_TM = torch.cat([states[layer][0, len(head) :] for layer in MEANS], dim=1)
-        sums_PM = torch.zeros(len(begins), own_TM.shape[1]).index_add_(0, part_T, own_TM)
-        tokens = tuple(torch.bincount(part_T, minlength=len(begins)).tolist())
-        return Answer(sums_PM, tokens, torch.cat([states[layer][0, -1] for layer in ENDS]))
+        return Prompted((*head, *said[:READ_REPLY], *self._end), len(head), tuple(starts[:READ_REPLY]))
 
     def _tokens(self, text: str) -> tuple[list[int], list[int]]:
         """Numbers of the tokens, and where in the text each begins."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         return encoding.ids, [start for start, _ in encoding.offsets]
+
+
+class LanguageModel:
+    """Calling it reads a reply after the message it answers. Not for several threads at once."""
+
+    def __init__(self, folder: Path, adapter: Mapping[str, torch.Tensor] = NOTHING) -> None:
+        """`folder` holds the model in the format of transformers; the names in `adapter` are those of its modules with DOWN or UP."""
+        self.prompt, self._model = Prompt(folder), lower_layers(folder)
+        for name, down_RI in adapter.items():
+            if name.endswith(DOWN):
+                module = name.removesuffix(DOWN)
+                self._model.get_submodule(module).weight.data += adapter[module + UP] @ down_RI
+
+    @torch.inference_mode()
+    def __call__(self, message: str, reply: str, begins: Sequence[int] = (0,)) -> Answer:
+        """`begins` are the places in the reply where its parts begin; the first is 0."""
+        read = self.prompt(message, reply)
+        own_T, part_T = slice(read.begin, None), _parts([*read.starts, len(reply)], begins)
+        states = self._model(torch.tensor([read.ids]), output_hidden_states=True, use_cache=False).hidden_states
+        own_TM = torch.cat([states[layer][0, own_T] for layer in MEANS], dim=1)
+        sums_PM = torch.zeros(len(begins), own_TM.shape[1]).index_add_(0, part_T, own_TM)
+        tokens = tuple(torch.bincount(part_T, minlength=len(begins)).tolist())
+        return Answer(sums_PM, tokens, torch.cat([states[layer][0, -1] for layer in ENDS]))
+
+
+def lower_layers(folder: Path) -> Any:
+    """The model up to the last layer that is taken, in float32."""
+    model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False).eval()
+    del model.layers[max(MEANS) :]
+    model.norm = torch.nn.Identity()
+    return model
 
 
 def _plain(text: str) -> str:
@@ -85,9 +114,3 @@ def _plain(text: str) -> str:
 def _parts(starts: Sequence[int], begins: Sequence[int]) -> torch.Tensor:
     """(T,) the part in which each token begins."""
     return torch.tensor([max(0, sum(first <= start for first in begins) - 1) for start in starts])
-
-
-@cache
-def language_model() -> LanguageModel:
-    """The one of this process, fetched if need be. Raises NotFetched."""
-    return LanguageModel(of_package(SMOLLM2.name))

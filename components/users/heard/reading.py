@@ -1,44 +1,43 @@
-"""What a reply does and how well, in probabilities: small nets over the states of a language model, fitted to labelled replies (`rlver hearing fit`).
+"""What a reply does and how well, in probabilities: a small net over the states of a language model.
+
+Both were fitted to labelled replies (`rlver hearing fit`).
 
 The language model reads the reply after the user's message (language.py); beside what it makes of it stand a few circumstances, as how many of its
-words the user has used. Probabilities are on a grid of 1/50, so that the last bits of a sum decide nothing but a tie.
+words the user has used (circumstances.py). Probabilities are on a grid of 1/50, so that the last bits of a sum decide nothing but a tie.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import load
 from torch.nn.functional import gelu, linear
 
 from rlver.components.domain.acts import ACTS
+from rlver.components.domain.files import BadFile
 from rlver.components.domain.packages import MINILM, SMOLLM2
-from rlver.components.users.heard.language import READ_REPLY, Answer, language_model
+from rlver.components.users.heard.circumstances import circumstances
+from rlver.components.users.heard.language import DOWN, READ_REPLY, UP, Answer, LanguageModel
 from rlver.components.users.heard.meaning import meaning
-from rlver.components.users.heard.sense import Sense, overlaps
 from rlver.components.users.special.signs import SIGNS
+from rlver.components.weights.sources.package import of_package
 
 QUALITIES = ("specific", "picks_up", "coherent", "sincere")
 VALUES = (-2, -1, 0, 1, 2)  # how most people would take it who do not say what they need: hurt, let down, nothing, helped, reached
 SIGNS_HEARD = tuple(sign for signs in SIGNS.values() for sign in signs)  # in replies to users of a kind (users/special)
+_NET = {"mean", "scale", "in.weight", "in.bias", "out.weight", "out.bias"}
 OUTPUTS = (*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1]), *SIGNS_HEARD)
 HEADS = Path(__file__).with_name("heads.safetensors")
-CIRCUMSTANCES = 7  # numbers about the reply that are not the language model's
 FURTHEST = 6.0  # standard deviations; a few states are far out now and then
 GRID = 50
 SURE = 0.3  # an act of this probability counts as found; docs/hearing.md says what it was chosen on, and what was seen before
-_WORD = re.compile(r"[a-z']{4,}")
 _SENTENCE = re.compile(r"[^.!?;\n]+[.!?;]*")
 
 
@@ -60,16 +59,18 @@ class Heard:
 
 
 class Reader:
-    """Hears replies with one file of nets (fit.py writes it). Not for several threads at once."""
+    """Hears replies with one file of what was fitted (fit.py writes it). Not for several threads at once. Raises NotFetched and BadFile."""
 
     def __init__(self, heads: Path = HEADS) -> None:
         content = heads.read_bytes()
-        self._tensors = {name: tensor.float() for name, tensor in load(content).items()}
-        self._nets, self._sense = int(json.loads(_metadata(heads)["nets"])), Sense(self._tensors)
-        self._language, self._meaning = language_model(), meaning()
+        self._net = {name: tensor.float() for name, tensor in load(content).items()}
+        adapter = {name: self._net.pop(name) for name in tuple(self._net) if name.endswith((DOWN, UP))}
+        if self._net.keys() != _NET or len(self._net["out.bias"]) != len(OUTPUTS):
+            raise BadFile(f"{heads}: not a file of this reader (heard-8): fit it again with `rlver hearing fit`")
+        self._language, self._meaning = LanguageModel(of_package(SMOLLM2.name), adapter), meaning()
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
         weights = f"{SMOLLM2.member_sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
-        self.version = f"heard-7 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
+        self.version = f"heard-8 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
 
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str = "") -> Heard:
@@ -80,7 +81,6 @@ class Reader:
         beside = circumstances(reply, user, before)
         features_F = torch.cat([answer.features(), beside])
         probability = dict(zip(OUTPUTS, self._probabilities(features_F[None])[0].tolist(), strict=True))
-        probability["coherent"] = self._sense.coherent(torch.cat([features_F, overlaps(reply, user, before)]), probability["coherent"])
         named = {name: round(one * GRID) / GRID for name, one in probability.items()}
         value = sum(named[f"above {step}"] for step in VALUES[:-1]) + VALUES[0]
         acts = {act: named[act] for act in ACTS}
@@ -97,41 +97,15 @@ class Reader:
         return {name: sentences[int(left_PO[:, OUTPUTS.index(name)].argmin())] for name in asked}
 
     def _probabilities(self, features_NF: torch.Tensor) -> torch.Tensor:
-        """(N, OUTPUTS): the mean of the nets."""
-        weights = self._tensors
-        scaled_NF = scaled(features_NF, weights["mean"], weights["scale"])
-        found = []
-        for net in range(self._nets):
-            inner = gelu(linear(scaled_NF, weights[f"{net}.in.weight"], weights[f"{net}.in.bias"]))
-            found.append(linear(inner, weights[f"{net}.out.weight"], weights[f"{net}.out.bias"]).sigmoid())
-        return torch.stack(found).mean(dim=0)
+        """(N, OUTPUTS)"""
+        net = self._net
+        inner_NI = gelu(linear(scaled(features_NF, net["mean"], net["scale"]), net["in.weight"], net["in.bias"]))
+        return linear(inner_NI, net["out.weight"], net["out.bias"]).sigmoid()
 
 
 def scaled(features_NF: torch.Tensor, mean_F: torch.Tensor, scale_F: torch.Tensor) -> torch.Tensor:
-    """(N, F) as the nets want them."""
+    """(N, F) as the net wants them."""
     return ((features_NF - mean_F) / scale_F).clamp(-FURTHEST, FURTHEST)
-
-
-def circumstances(reply: str, user: str, before: str) -> torch.Tensor:
-    """(CIRCUMSTANCES,): words shared with the message and with what was told before, length and marks."""
-    said, told, earlier = (frozenset(_WORD.findall(text.lower())) for text in (reply, user, before))
-    shared = said & told
-    return torch.tensor(
-        (
-            len(shared) / (1 + len(said)),
-            len(shared) / (1 + len(told)),
-            len(said & earlier) / (1 + len(said)),
-            math.log(1 + len(reply.split())),
-            min(3, reply.count("?")),
-            min(3, reply.count("!")),
-            len(shared),
-        )
-    )
-
-
-def _metadata(heads: Path) -> dict[str, Any]:
-    with safe_open(heads, framework="pt") as opened:
-        return dict(opened.metadata() or {})
 
 
 @cache

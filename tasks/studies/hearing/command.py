@@ -72,24 +72,19 @@ def supporters(
 
 
 def fit(
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Where the nets begin; those that come along began here.")] = SHIPPED_SEED,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Where adapter and net begin; those that come along began here.")
+    ] = SHIPPED_SEED,
     out: Annotated[Path, options.out("The heads to write (safetensors).", options.FILE)] = FITTED,
 ) -> None:
-    """Fit the reader to all labelled replies but those kept for tests (twenty minutes on two cores)."""
-    from rlver.components.labels.labelled import labelled
+    """Fit the reader to all labelled replies but those kept for tests (45 minutes on two cores)."""
     from rlver.tasks.studies.hearing.fit import fit as fit_reader
-    from rlver.tasks.studies.hearing.nonsense import made
-    from rlver.tasks.studies.hearing.sense import written
-    from rlver.tasks.studies.special.signs_found import APART, LABELS, load_signs
+    from rlver.tasks.studies.hearing.fit import rows_to_fit
 
-    rows = labelled()
-    used, strict, plain = [row for row in rows if row.is_for_fitting], [row for row in rows if row.is_for_sense], written()
-    mixed, signed = made(used, seed), [row for path in sorted(LABELS.glob("*.yaml")) if path.stem != APART for row in load_signs(path)]
-    read = f"{len(used)} replies, {len(mixed)} made of them and {len(signed)} to users of a kind"
-    typer.echo(f"reading {read}; {len(rows) - len(used) - len(strict)} are kept for tests", err=True)
-    fit_reader([*used, *mixed, *signed], strict, plain, out, seed, lambda line: typer.echo(line, err=True))
-    read += f", sense to {len(strict)} read strictly and {len(plain)} written"
-    typer.echo(f"{out}: fitted to {read}, in {len({row.style for row in used})} styles, seed {seed}")
+    rows = rows_to_fit(seed)
+    typer.echo(f"reading {rows}; {rows.kept} are kept for tests", err=True)
+    fit_reader(rows, out, seed, lambda line: typer.echo(line, err=True))
+    typer.echo(f"{out}: fitted to {rows}, seed {seed}")
 
 
 def say(

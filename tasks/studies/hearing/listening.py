@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from rlver.components.domain.protocols import Exchange, now
 from rlver.components.domain.transcript import Appraisal
-from rlver.components.labels.labelled import STRICT_STYLES, Labelled
+from rlver.components.labels.labelled import STRICT_STYLES, WRITTEN, WRITTEN_APART, Labelled
+from rlver.components.labels.warmup import collection
 from rlver.components.users.heard.appraiser import Hearing
 from rlver.components.users.heard.reading import Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
@@ -65,8 +66,8 @@ def groups(rows: Sequence[Labelled], old: Mapping[str, Sequence[Answer]]) -> dic
 
     A message that stands among the fitted ones too is left out, and so are the styles that were read strictly (see `strictly`).
     """
+    seen = fitted_messages(rows)
     rows = [row for row in rows if row.style not in STRICT_STYLES]
-    seen = {row.user for row in rows if row.is_for_fitting}
     apart = [row for row in rows if not row.is_for_fitting and row.user not in seen]
     whole = whole_styles(rows)
     found: dict[str, list[Answer]] = {STYLE.format(style=style): [] for style in sorted(whole)}
@@ -79,10 +80,25 @@ def groups(rows: Sequence[Labelled], old: Mapping[str, Sequence[Answer]]) -> dic
 
 
 def strictly(rows: Sequence[Labelled]) -> dict[str, list[Labelled]]:
-    """Replies of small models that were read strictly and never fitted: all, and those of users of whom no reply was."""
-    fitted = {row.situation for row in rows if row.is_for_sense}
-    apart = [row for row in rows if row.style in STRICT_STYLES and not row.is_for_sense]
-    return {"replies never fitted": apart, "users never fitted": [row for row in apart if row.situation not in fitted]}
+    """Replies that were read strictly and never fitted, nor any with their message.
+
+    Of small models all, and those of users of whom no reply was fitted; and replies that were written for small models, half of them misplaced.
+    """
+    seen, situations = fitted_messages(rows), {row.situation for row in rows if row.is_for_strict_fitting}
+    apart = [row for row in rows if row.style in STRICT_STYLES and not row.is_for_strict_fitting and row.user not in seen]
+    of_models = [row for row in apart if row.style not in (WRITTEN, WRITTEN_APART)]
+    return {
+        "of small models": of_models,
+        "of small models, other users": [row for row in of_models if row.situation not in situations],
+        "written for them": [row for row in apart if row.style == WRITTEN_APART],
+    }
+
+
+def fitted_messages(rows: Sequence[Labelled]) -> set[str]:
+    """The messages that stand before what the reader is fitted to: labelled replies, and those that are drawn from the warm-up's dialogues."""
+    kept = {row.user for row in rows if row.style == WRITTEN_APART}
+    drawn = {user for one in collection(WRITTEN) if kept.isdisjoint(one.users) for user in one.users}
+    return drawn | {row.user for row in rows if row.is_for_fitting or row.is_for_strict_fitting}
 
 
 def whole_styles(rows: Sequence[Labelled]) -> set[str]:

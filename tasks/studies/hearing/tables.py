@@ -138,7 +138,7 @@ def strict_report(groups: Mapping[str, Sequence[labels.Labelled]], listening: Li
     }
     readings: list[Callable[[labels.Labelled], float]] = [lambda row: listening.heard(row).quality["coherent"], listening.change]
     lines: list[tuple[str, ...]] = [
-        ("small models, read strictly", "a reply that", "replies", "by its coherence", "by the change of the emotion")
+        ("read strictly, never fitted", "a reply that", "replies", "by its coherence", "by the change of the emotion")
     ]
     for group_name, rows in groups.items():
         for name, is_so in wanted.items():

@@ -20,7 +20,18 @@ HEAD = "@ work/boat\nU: It sank.\n"
 OF_ONE_SUBJECT = {"sense"}  # replies without sense beside good ones: a test, and short
 SERVING_ONLY = "plain_spoken"  # acts that serve, in plain words, and replies that lie under another message
 # Replies of the real small model and of its warm-up: what they do is what there is
-AS_THEY_WERE = {"model_raw", "model_warm", "model_finding_out", "model_trained", "model_warmups", "model_apart", "supporter", "written"}
+AS_THEY_WERE = {
+    "model_raw",
+    "model_warm",
+    "model_finding_out",
+    "model_trained",
+    "model_warmups",
+    "model_apart",
+    "supporter",
+    "written",
+    "simple",
+    "simple_apart",
+}
 DOMAINS = 24
 OTHER_SITUATIONS = {"talking", "warmup", "sense", "plain"}  # messages of the simulated users, and those of a style that only asks for sense
 
@@ -128,9 +139,9 @@ def test_no_reply_stands_twice_and_no_hash_is_of_two() -> None:
 
 def test_what_is_read_strictly_is_fitted_to_sense_alone_and_a_part_is_kept() -> None:
     strict = [row for row in shipped() if row.style in STRICT_STYLES and row.style not in UNFITTED_STYLES]
-    of_sense = [row for row in strict if row.is_for_sense]
+    of_sense = [row for row in strict if row.is_for_strict_fitting]
     assert not any(row.is_for_fitting for row in strict) and 0.8 < len(of_sense) / len(strict) < 0.95
-    assert not {row.situation for row in of_sense} & {row.situation for row in strict if not row.is_for_sense}
+    assert not {row.situation for row in of_sense} & {row.situation for row in strict if not row.is_for_strict_fitting}
 
 
 def test_nothing_that_is_measured_was_fitted() -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from rlver.components.domain.files import BadFile
 from rlver.components.labels.labelled import Labelled, labelled
-from rlver.components.labels.warmup import DIALOGUES, Shown, collection, serving, shown
+from rlver.components.labels.warmup import DIALOGUES, Shown, collection, is_held_out, serving, shown
 
 GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [bad] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
 
 
-COUNTS = {"scripted_users": 350, "talking_users": 540, "plain": 1117, "finding_out": 1149, "taking_up": 1149}
+COUNTS = {"scripted_users": 350, "talking_users": 540, "plain": 1117, "simple": 1149, "simple_again": 1149}
 
 
 def everything() -> list[Shown]:
@@ -23,7 +23,7 @@ def everything() -> list[Shown]:
 
 
 def test_a_collection_that_there_is_not_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match="no collection 'phrase_book', only finding_out, plain, scripted_users, taking_up, talking_users"):
+    with pytest.raises(ValueError, match="no collection 'phrase_book', only plain, scripted_users, simple, simple_again, talking_users"):
         collection("phrase_book")
 
 
@@ -73,8 +73,10 @@ def test_the_shipped_dialogues_are_as_many_as_is_said_and_no_reply_that_is_taugh
 
 
 def test_the_shipped_replies_fit_into_a_turn_of_the_small_model() -> None:
-    odd = [reply for one in everything() for reply in one.replies if not 8 <= len(reply.split()) <= 40]
+    odd = [reply for one in everything() for reply in one.replies if not 5 <= len(reply.split()) <= 40]
     assert odd == []
+    words = [len(reply.split()) for name in ("simple", "simple_again") for one in collection(name) for reply in one.replies]
+    assert max(words) <= 16 and 10 < sum(words) / len(words) < 11
 
 
 def labelled_reply(**changes: Any) -> Labelled:
@@ -100,5 +102,13 @@ def test_the_shipped_dialogues_hold_good_and_other_replies() -> None:
     assert set(marks["scripted_users"]) == {"good", "mediocre", "bad"}
     assert 0.2 < marks["scripted_users"]["good"] / marks["scripted_users"].total() < 0.8
     assert set(marks["talking_users"]) == {"good"}
-    assert set(marks["plain"]) == {"good", "bad"} and set(marks["finding_out"]) == set(marks["taking_up"]) == {"good", "mediocre"}
-    assert all(0.7 < marks[name]["good"] / marks[name].total() < 0.95 for name in ("plain", "finding_out", "taking_up")), marks
+    assert set(marks["plain"]) == {"good", "bad"} and set(marks["simple"]) == set(marks["simple_again"]) == {"good", "mediocre"}
+    assert all(0.7 < marks[name]["good"] / marks[name].total() < 0.95 for name in ("plain", "simple", "simple_again")), marks
+
+
+def test_about_one_story_in_twelve_is_never_shown() -> None:
+    for name in COUNTS:
+        dialogues = collection(name)
+        held, others = ([one.users[0] for one in dialogues if is_held_out(one) is kept] for kept in (True, False))
+        assert 1 / 30 < len(held) / len(dialogues) < 1 / 6, name
+        assert not set(held) & set(others)

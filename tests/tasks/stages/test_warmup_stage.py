@@ -19,7 +19,14 @@ from rlver.components.labels.labelled import Labelled
 from rlver.components.policy.load import save_policy
 from rlver.tasks.stages import warmup
 
-COUNT = 26  # of which the first, the 13th and the 25th are held out
+FIRST = [f"{SENTENCES[n % 6]} {SENTENCES[n % 5]}" for n in range(26)]
+
+
+def held_out(first: str) -> bool:
+    return dialogues.is_held_out(dialogues.Shown((first,), ("",), ("good",)))
+
+
+COUNT, HELD = len(FIRST), sum(map(held_out, FIRST))
 
 
 @pytest.fixture
@@ -37,7 +44,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     YAML(typ="safe").dump(values, tmp_path / "params.yaml")
     save_policy(micro_model(), micro_tokenizer(), tmp_path / "models" / "base")
-    lines = [f"# {n}\nU: {SENTENCES[n % 6]}\nA: [good] {SENTENCES[0]}\nU: {SENTENCES[3]}\nA: [bad] {SENTENCES[2]}\n" for n in range(COUNT)]
+    lines = [f"# {n}\nU: {FIRST[n]}\nA: [good] {SENTENCES[0]}\nU: {SENTENCES[3]}\nA: [bad] {SENTENCES[2]}\n" for n in range(COUNT)]
     (tmp_path / "shown.txt").write_text("".join(lines))
     monkeypatch.setattr(dialogues, "DIALOGUES", tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -53,13 +60,19 @@ def run(out: str = "models/warm", variant: str = "v", base: str = "models/base")
 
 def test_it_is_learned_what_is_shown_and_the_same_weights_come_of_it_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = run()
-    assert found["dialogues"] == COUNT - 3 and found["replies"] == 0 and found["steps"] > 0 and found["tokens"] > 0
+    assert found["dialogues"] == COUNT - HELD and found["replies"] == 0 and found["steps"] > 0 and found["tokens"] > 0
     assert found["held_out_loss_after"] < found["held_out_loss_before"] - 0.1
     assert not torch.equal(weights(root / "models" / "warm"), weights(root / "models" / "base"))
-    assert f"{COUNT - 3} dialogues and 0 replies, loss on 3 that were not shown" in capsys.readouterr().out
+    assert f"{COUNT - HELD} dialogues and 0 replies, loss on {HELD} that were not shown" in capsys.readouterr().out
     again = run("models/again")
     assert torch.equal(weights(root / "models" / "warm"), weights(root / "models" / "again"))
     assert {**again, "seconds": 0} == {**found, "seconds": 0}
+
+
+def test_a_collection_of_which_nothing_is_held_out_is_refused(root: Path) -> None:
+    (root / "shown.txt").write_text(f"# 1\nU: {next(one for one in FIRST if not held_out(one))}\nA: [good] {SENTENCES[0]}\n")
+    with pytest.raises(ValueError, match="no dialogue is left to be held out"):
+        run()
 
 
 @pytest.fixture
@@ -82,7 +95,7 @@ def taught(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def test_the_users_words_are_not_taught(root: Path, taught: list[list[str]]) -> None:
     run()
-    assert [len(lesson) for lesson in taught] == 3 * [COUNT - 3], "every round is a lesson"
+    assert [len(lesson) for lesson in taught] == 3 * [COUNT - HELD], "every round is a lesson"
     assert {text for lesson in taught for text in lesson} == {SENTENCES[0] + SENTENCES[2]}
 
 
@@ -97,7 +110,7 @@ def test_only_good_replies_are_taught_and_in_the_first_round_the_labelled_ones_t
     values["policy"]["max_reply_tokens"] = 100
     YAML(typ="safe").dump(values, Path("params.yaml"))
     assert run()["replies"] == 1
-    good = (COUNT - 3) * [SENTENCES[0]]
+    good = (COUNT - HELD) * [SENTENCES[0]]
     assert taught == [[*good, SENTENCES[4]], good, good]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -13,14 +14,21 @@ from transformers import AutoModel, AutoTokenizer
 
 from rlver.components.domain.packages import SMOLLM2
 from rlver.components.labels.labelled import labelled
-from rlver.components.users.heard.language import ENDS, HIDDEN, MEANS, READ_MESSAGE, READ_REPLY, WIDTH, language_model
+from rlver.components.users.heard.circumstances import circumstances
+from rlver.components.users.heard.language import DOWN, ENDS, HIDDEN, MEANS, READ_MESSAGE, READ_REPLY, UP, WIDTH, LanguageModel, Prompt
 from rlver.components.users.heard.meaning import meaning
 from rlver.components.users.heard.reading import Reader
 from rlver.components.weights.sources.package import of_package
-from rlver.tasks.studies.hearing.fit import fit
+from rlver.tasks.studies.hearing import adapting
+from rlver.tasks.studies.hearing.fit import Rows, fit, written
 
 pytestmark = [NEEDS_READER, pytest.mark.no_cover]
 USER, REPLY = "I let my boat sink.", "Old boats sink. It was not you."
+
+
+@cache
+def language_model() -> LanguageModel:
+    return LanguageModel(of_package(SMOLLM2.name))
 
 
 def test_the_states_are_those_of_the_whole_model_in_a_chat() -> None:
@@ -36,6 +44,17 @@ def test_the_states_are_those_of_the_whole_model_in_a_chat() -> None:
     whole = torch.cat([*means, *(states[layer][0, -1] for layer in ENDS)])
     assert whole.shape == (WIDTH,)
     assert torch.allclose(language_model()(USER, REPLY).features(), whole, rtol=1e-3, atol=1e-2)
+
+
+def test_an_adapter_is_added_to_the_weights_it_names() -> None:
+    name = "layers.17.mlp.down_proj"
+    down, up = torch.full((2, 1536), 0.1), torch.full((HIDDEN, 2), 0.2)
+    adapted = LanguageModel(of_package(SMOLLM2.name), {name + DOWN: down, name + UP: up})
+    plain, changed = (model._model.get_submodule(name).weight for model in (language_model(), adapted))
+    assert torch.allclose(changed, plain + up @ down)
+    before, after = (model(USER, REPLY).features() for model in (language_model(), adapted))
+    lower = HIDDEN * 3  # the means of layers 5, 10 and 15, below the one that was changed
+    assert torch.equal(before[:lower], after[:lower]) and not torch.allclose(before[lower:], after[lower:], atol=1e-2)
 
 
 def test_parts_add_up_and_without_one_the_others_are_left() -> None:
@@ -69,14 +88,40 @@ def test_replies_that_say_the_same_are_near_in_meaning() -> None:
     assert float(same) > 0.9 > 0.4 > float(other)
 
 
-def test_fitting_is_the_same_again_and_the_reader_reads_what_was_fitted(tmp_path: Path) -> None:
+def test_fitting_is_the_same_again_and_the_reader_reads_what_was_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = [row for row in labelled() if len(row.reply) < 90]
-    rows = Random(1).sample([row for row in short if row.is_for_fitting], 48)
-    strict = Random(1).sample([row for row in short if row.is_for_sense], 24)
+    used = Random(1).sample([row for row in short if row.is_for_fitting], 24)
+    strict = Random(1).sample([row for row in short if row.is_for_strict_fitting], 8)
+    rows = Rows(used, [], [], strict, written(1)[0][:8], [], 0)
+    monkeypatch.setattr(adapting, "EPOCHS", 60)
     for name in ("one", "two"):
-        fit(rows, strict, rows[:8], tmp_path / name, 1)
+        fit(rows, tmp_path / name, 1)
     one, two = (load_file(tmp_path / name) for name in ("one", "two"))
     assert one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
     reader = Reader(tmp_path / "one")
-    right = sum((reader.hear(row.reply, row.user, row.before).helps > 0.5) == (row.value > 0) for row in rows)
-    assert right >= 0.9 * len(rows), "what was fitted is known by heart"
+    right = sum((reader.hear(row.reply, row.user, row.before).helps > 0.5) == (row.value > 0) for row in used)
+    assert right >= 0.9 * len(used), "what was fitted is known by heart"
+
+
+def test_what_is_fitted_is_what_the_reader_reads() -> None:
+    """State by state, up to the rounding of bfloat16, with an adapter that changes them."""
+    rows = [row for row in labelled() if row.is_for_fitting][:3]
+    folder = of_package(SMOLLM2.name)
+    prompt, beside = Prompt(folder), torch.stack([circumstances(row.reply, row.user, row.before) for row in rows])
+    fitted = adapting.Adapting(folder, [prompt(row.user, row.reply) for row in rows], beside, 1, lambda line: None)
+    torch.manual_seed(2)
+    for name, weight in fitted._model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.3)
+    tensors = fitted._tensors()
+    adapter = {name: tensor.detach() for name, tensor in tensors.items() if name.endswith((DOWN, UP))}
+    model, plain = LanguageModel(folder, adapter), language_model()
+    with torch.no_grad():
+        features_NF = fitted._features(range(3))
+    blocks = [slice(first, first + HIDDEN) for first in range(0, WIDTH, HIDDEN)]
+    for found, row, own in zip(features_NF, rows, beside, strict=True):
+        read, before = model(row.user, row.reply).features(), plain(row.user, row.reply).features()
+        assert torch.equal(found[WIDTH:], own)
+        for number, block in enumerate(blocks):
+            assert (found[block] - read[block]).norm() < 0.03 * read[block].norm(), number
+        assert all((read[block] - before[block]).norm() > 0.1 * before[block].norm() for block in blocks[2:]), "else it changed nothing"

@@ -14,13 +14,11 @@ from rlver.components.domain import packages
 from rlver.components.domain.acts import ACTS
 from rlver.components.labels import labelled as labels
 from rlver.components.labels.labelled import Labelled
-from rlver.components.users.heard import appraiser, language, meaning, reading
+from rlver.components.users.heard import appraiser, meaning, reading
 from rlver.flows.cli import main
 from rlver.tasks.studies.acts.detection import LabelledReply
-from rlver.tasks.studies.hearing import sense
+from rlver.tasks.studies.hearing import fit
 from rlver.tasks.studies.hearing.listening import EVERY, groups, strictly
-from rlver.tasks.studies.hearing.sense import written
-from rlver.tasks.studies.special import signs_found
 from rlver.tasks.studies.special.signs_found import load_signs
 
 SAY = ["hearing", "say", "Old boats sink.", "--user", "I let my boat sink."]
@@ -57,7 +55,7 @@ def no_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(packages.CACHE, str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    for cached in (reading.reader, language.language_model, meaning.meaning):
+    for cached in (reading.reader, meaning.meaning):
         cached.cache_clear()
 
 
@@ -76,12 +74,15 @@ def test_all_that_was_never_fitted_is_grouped() -> None:
     }
     seen = label("Seen.", "", 0, user="Another.")
     assert seen not in groups([*ROWS, seen], old)[EVERY], "its message was fitted with another reply"
-    small = [replace(seen, style="model_trained", user="Dear me.", situation=situation) for situation in map(str, range(40))]
-    never, of_others = strictly(
-        [*small, replace(small[0], style="model_apart"), replace(small[0], style="model_apart", situation="41")]
-    ).values()
-    assert not any(row.is_for_sense for row in never) and {row.style for row in never} == {"model_trained", "model_apart"}
-    assert {row.situation for row in never if row not in of_others} <= {row.situation for row in small if row.is_for_sense}
+    small = [replace(seen, style="model_trained", user=f"Dear {one}.", situation=one) for one in map(str, range(40))]
+    unseen = replace(small[0], user="Never met.")
+    apart = [replace(unseen, style="model_apart"), replace(unseen, style="model_apart", situation="41")]
+    beside_fitted = replace(next(row for row in small if row.is_for_strict_fitting), style="model_apart", situation="42")
+    never, of_others, written_for_them = strictly([*small, *apart, replace(unseen, style="simple_apart"), beside_fitted]).values()
+    assert beside_fitted not in never, "its message was fitted with another reply"
+    assert [row.style for row in written_for_them] == ["simple_apart"]
+    assert not any(row.is_for_strict_fitting for row in never) and {row.style for row in never} == {"model_trained", "model_apart"}
+    assert {row.situation for row in never if row not in of_others} <= {row.situation for row in small if row.is_for_strict_fitting}
     assert groups([*ROWS, *small], old) == found
 
 
@@ -98,7 +99,7 @@ def test_the_test_prints_every_table(
     micro = next(line for line in lines if line[0] == "all acts (micro)")
     assert [cell.strip() for cell in micro if cell.strip()][1:] == ["2", "3", "0.67 [0.00, 1.00]", "1.00 [0.00, 1.00]", "0.80 [0.00, 1.00]"]
     assert "2 or more" in said and "1.00 [0.21, 1.00]" in said
-    assert "users never fitted" in said and "is not nonsense" in said and "0 of 0" in said
+    assert "of small models, other users" in said and "is not nonsense" in said and "0 of 0" in said
     assert "Calibration of acts: expected error" in said and "subtle" in said and "not_at_fault" in said
     assert all(told == "I had a boat." for reply, _, told in by_hand.asked if reply in HEARD), "what was said before is known to the reader"
 
@@ -156,15 +157,14 @@ def test_without_weights_it_says_how_to_get_them(
 @NEEDS_READER
 def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     every = labels.labelled()
-    rows = [row for row in every if row.is_for_fitting][:40] + [row for row in every if row.is_for_sense][:20]
-    monkeypatch.setattr(labels, "labelled", lambda: rows)
-    monkeypatch.setattr(sense, "written", lambda: written()[:12])
-    monkeypatch.setattr(signs_found, "load_signs", lambda path: load_signs(path)[:1])
+    rows = [row for row in every if row.is_for_fitting][:40] + [row for row in every if row.is_for_strict_fitting][:20]
+    monkeypatch.setattr(fit, "labelled", lambda: rows)
+    monkeypatch.setattr(fit, "DRAWN", 6)
+    monkeypatch.setattr(fit, "load_signs", lambda path: load_signs(path)[:1])
     out = tmp_path / "heads.safetensors"
     assert main(["hearing", "fit", "--seed", "3", "-o", str(out)]) == 0
-    told = (
-        r"fitted to 40 replies, 6 made of them and \d+ to users of a kind, sense to 20 read strictly and 12 written, in 1 styles, seed 3\n"
-    )
+    told = r"fitted to 40 replies in 1 styles, 20 read strictly, 6 written for small models, 6 such under another message, "
+    told += r"6 made nonsense, \d+ to users of a kind, seed 3\n"
     assert re.search(told, capsys.readouterr().out)
     made = reading.Reader(out)
     assert set(made.hear("Old boats sink.", "It sank.").acts) == set(ACTS)

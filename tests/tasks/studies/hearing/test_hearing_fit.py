@@ -1,4 +1,4 @@
-"""Fitting the reader: what a label says nothing of teaches nothing, and nets learn what they are shown."""
+"""What the reader is fitted to: what a label says nothing of teaches nothing, and what is kept apart is not among it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import torch
 
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.persona import PersonaKind
-from rlver.components.labels.labelled import labelled
+from rlver.components.labels.labelled import WRITTEN, WRITTEN_APART, labelled
+from rlver.components.labels.warmup import collection
 from rlver.components.users.heard.reading import OUTPUTS, QUALITIES, SIGNS_HEARD, VALUES
 from rlver.components.users.special.signs import SIGNS
-from rlver.tasks.studies.hearing.fit import fitted_net, targets
+from rlver.tasks.studies.hearing.fit import COHERENT, DRAWN, Rows, written
 from rlver.tasks.studies.special.signs_found import APART, LABELS, LabelledSigns, load_signs
 
 
@@ -20,7 +21,7 @@ def named(row: torch.Tensor) -> dict[str, float]:
 def test_a_target_is_what_the_labels_say_and_nothing_else() -> None:
     row = next(row for row in labelled() if row.acts and row.quality and row.value == 1)
     signed = LabelledSigns(PersonaKind.DANGER, "", "I took pills.", "Shall we ring somebody together?", frozenset({"points_to_help"}))
-    ordinary, special = map(named, targets([row, signed]))
+    ordinary, special = map(named, Rows([row], [], [signed], [], [], [], 0).targets())
     assert set(ordinary) == {*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1])}
     assert {act for act in ACTS if ordinary[act]} == row.acts and {one for one in QUALITIES if ordinary[one]} == row.quality
     assert [ordinary[f"above {value}"] for value in VALUES[:-1]] == [1, 1, 1, 0]
@@ -28,18 +29,28 @@ def test_a_target_is_what_the_labels_say_and_nothing_else() -> None:
     assert set(SIGNS_HEARD) == {sign for signs in SIGNS.values() for sign in signs}
 
 
-def test_nets_learn_what_is_known_and_nothing_of_what_is_not() -> None:
-    features_NF = torch.randn(200, 12, generator=torch.Generator().manual_seed(1))
-    targets_NO = torch.full((200, len(OUTPUTS)), torch.nan)
-    targets_NO[:, 0] = (features_NF[:, 3] > 0).float()
-    net, loss = fitted_net(features_NF, targets_NO, 1)
-    assert torch.isfinite(torch.tensor(loss))
-    with torch.no_grad():
-        found = net.eval()(features_NF).sigmoid()
-    assert ((found[:, 0] > 0.5) == (targets_NO[:, 0] > 0.5)).float().mean() > 0.9
-    again = targets_NO.clone()
-    again[0, 1] = 1.0
-    assert torch.isfinite(fitted_net(features_NF, again, 1)[0][1].weight).all()
+def test_a_written_reply_is_taught_as_coherent_and_as_beside_the_point_under_another_message() -> None:
+    own, misplaced = written(1)
+    assert len(own) == len(misplaced) == DRAWN and (own, misplaced) == written(1) != written(2)
+    assert {row.reply for row in misplaced} <= {row.reply for row in own}
+    together = {(user, reply) for one in collection(WRITTEN) for user, reply in zip(one.users, one.replies, strict=True)}
+    assert all((row.user, row.reply) in together for row in own) and not {(row.user, row.reply) for row in misplaced} & together
+    told, beside = map(named, Rows([], [], [], [], own[:1], misplaced[:1], 0).targets())
+    assert told == {"coherent": 1.0}
+    assert set(beside) == {*ACTS, "coherent", "above -1", "above 0", "above 1"} and not any(beside.values())
+
+
+def test_no_dialogue_with_a_message_that_is_kept_apart_is_shown() -> None:
+    apart = {row.user for row in labelled() if row.style == WRITTEN_APART}
+    assert len(apart) > 400
+    assert not apart & {row.user for rows in written(1, apart) for row in rows}
+    assert apart & {row.user for rows in written(1) for row in rows}, "else nothing was asked"
+
+
+def test_strict_labels_of_coherence_count_more_than_others() -> None:
+    ordinary, strict = (next(row for row in labelled() if getattr(row, name)) for name in ("is_for_fitting", "is_for_strict_fitting"))
+    first, second = Rows([ordinary], [], [], [strict], [], [], 0).weights()
+    assert first[COHERENT] < first[0] == 1 < second[0] < second[COHERENT]
 
 
 def test_what_is_fitted_shares_no_message_and_no_reply_with_what_is_kept_apart() -> None:
