@@ -58,7 +58,7 @@ EXTRAS = {
     "rlver.tasks.runtime.serving": "train",
     "rlver.tasks.runtime.web": "serve",
     "rlver.tasks.stages": "pipeline",
-    "rlver.tasks.studies.hearing.fit": "train",
+    "rlver.tasks.studies.hearing.adapting": "train",
     "rlver.tasks.studies.acts": "score",
     "rlver.tasks.studies.audit": "pipeline",
     "rlver.tasks.studies.authoring": "llm",
