@@ -59,12 +59,12 @@ class Labelled:
 
     @property
     def is_for_fitting(self) -> bool:
-        """Neither of a style nor of a situation that is kept apart, nor read strictly."""
+        """Fitted by the ordinary labels: neither of a style nor of a situation that is kept apart, nor read strictly."""
         return self.style not in (*UNFITTED_STYLES, *STRICT_STYLES) and not self._is_apart
 
     @property
     def is_for_strict_fitting(self) -> bool:
-        """Read strictly, and neither of a style nor of a situation that is kept apart."""
+        """Fitted by strict labels: read strictly, and neither of a style nor of a situation that is kept apart."""
         return self.style in STRICT_STYLES and self.style not in UNFITTED_STYLES and not self._is_apart
 
     @property

@@ -130,7 +130,7 @@ def _served(rows: Sequence[labels.Labelled], listening: Listening, samples: int,
 
 
 def strict_report(groups: Mapping[str, Sequence[labels.Labelled]], listening: Listening, samples: int, seed: int) -> str:
-    """How far sense and the change of the emotion tell apart replies of small models that were read strictly."""
+    """How far sense and the change of the emotion tell apart replies that were read strictly: of small models, and written for them."""
     wanted: dict[str, Callable[[labels.Labelled], bool]] = {
         "is coherent": lambda row: "coherent" in row.quality,
         "helped or reached": lambda row: row.value > 0,

@@ -137,7 +137,7 @@ def test_no_reply_stands_twice_and_no_hash_is_of_two() -> None:
     assert len(again) <= 3, again  # proverbs, with and without a full stop
 
 
-def test_what_is_read_strictly_is_fitted_to_sense_alone_and_a_part_is_kept() -> None:
+def test_what_is_read_strictly_is_told_from_the_rest_and_a_part_is_kept() -> None:
     strict = [row for row in shipped() if row.style in STRICT_STYLES and row.style not in UNFITTED_STYLES]
     of_sense = [row for row in strict if row.is_for_strict_fitting]
     assert not any(row.is_for_fitting for row in strict) and 0.8 < len(of_sense) / len(strict) < 0.95
