@@ -32,12 +32,12 @@ from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.rollout.episode import Job, check_failures, run_episodes
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters
+from rlver.components.users.llm.section import LLMUserSection, ModelSection
 from rlver.components.users.llm.simulator import LLMSimulator
 
 LEAST_S, MOST_S = 0.2, 2.0
-USER = ModelParameters(model="user-model", temperature=0.8, top_p=1.0, max_tokens=700)
-PARAMETERS = LLMUserParameters(USER, USER, combined=False, max_repairs=2, max_quoted_characters=4000)
+USER = ModelSection(model="user-model", temperature=0.8, top_p=1.0, max_tokens=700)
+PARAMETERS = LLMUserSection(appraiser=USER, speaker=USER, combined=False, max_repairs=2, max_quoted_characters=4000)
 
 
 @dataclass

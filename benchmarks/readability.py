@@ -20,26 +20,11 @@ MOST_WORDS = 25_000  # of the reading path
 # The pages that one reads; all others are details behind them, or the generated reference.
 READING_PATH = (
     "README.md",
-    *(
-        f"docs/{name}.md"
-        for name in (
-            "tutorial",
-            "concepts",
-            "guides/real-models",
-            "serving",
-            "personas",
-            "operations",
-            "troubleshooting",
-            "any-model",
-            "evaluation",
-            "audit",
-            "results",
-            "simulator",
-            "training",
-            "maintain",
-        )
-    ),
-)
+    *(f"docs/{name}.md" for name in (
+        "tutorial", "concepts", "guides/real-models", "serving", "personas", "operations", "troubleshooting", "any-model", "evaluation",
+        "audit", "results", "simulator", "training", "maintain",
+    )),
+)  # fmt: skip
 # Abbreviations whose full stop ends nothing.
 _NO_END = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|al)\.")
 

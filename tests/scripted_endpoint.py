@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlver.components.endpoint.chat import ChatAnswer, ChatRequest
-from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters
+from rlver.components.users.llm.section import LLMUserSection, ModelSection
 
-APPRAISER = ModelParameters(model="appraiser-1", temperature=0.5, top_p=1.0, max_tokens=900)
-SPEAKER = ModelParameters(model="speaker-1", temperature=0.9, top_p=0.95, max_tokens=700)
-TWO_CALLS = LLMUserParameters(APPRAISER, SPEAKER, combined=False, max_repairs=2, max_quoted_characters=2000)
-ONE_CALL = LLMUserParameters(APPRAISER, APPRAISER, combined=True, max_repairs=2, max_quoted_characters=2000)
+APPRAISER = ModelSection(model="appraiser-1", temperature=0.5, top_p=1.0, max_tokens=900)
+SPEAKER = ModelSection(model="speaker-1", temperature=0.9, top_p=0.95, max_tokens=700)
+TWO_CALLS = LLMUserSection(appraiser=APPRAISER, speaker=SPEAKER, combined=False, max_repairs=2, max_quoted_characters=2000)
+ONE_CALL = LLMUserSection(appraiser=APPRAISER, speaker=APPRAISER, combined=True, max_repairs=2, max_quoted_characters=2000)
 
 _PROSE = {
     "en": {"text": "They asked how my week was", "message": "ugh, same as ever. The kettle broke too"},

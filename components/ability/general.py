@@ -180,8 +180,10 @@ def _items(subtask: str, samples: list[dict[str, Any]], metric: str, chosen_filt
 
 
 def _summary(name: str, metric: str, items: list[Item], higher_is_better: bool, margin: float, seed: int) -> dict[str, Any]:
-    scores = {item.doc: [item.score] for item in items}
-    if all(score in (0.0, 1.0) for (score,) in scores.values()):
+    scores = statistics.by_cluster((item.cluster, item.score) for item in items)
+    if len(scores) < 2:  # of one cluster nothing is known beyond its items
+        scores = {item.doc: [item.score] for item in items}
+    if all(item.score in (0.0, 1.0) for item in items):
         estimated = statistics.proportion(scores)
     else:
         estimated = statistics.cluster_bootstrap(scores, BOOTSTRAP_SAMPLES, seed, statistics.Interval(-math.inf, math.inf))

@@ -161,6 +161,8 @@ def same_backend(base: Mapping[str, Any], tuned: Mapping[str, Any]) -> None:
 
 def _paired(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -> Paired:
     pairs = paired_items(name, base, tuned)
+    if len(pairs) < 2:
+        raise NotComparable(f"task {name}: one item has no interval; raise benchmark.limit")
     is_share = all(item["score"] in (0.0, 1.0) for pair in pairs for item in pair)
     return (paired_shares if is_share else paired_scores)([gained(base, *pair) for pair in pairs])
 
@@ -205,7 +207,7 @@ def _row(
         "p_not_worse": round(verdict.p_not_worse, 6),
         "p_worse": round(verdict.p_worse, 6),
         "margin": margin,
-        "detectable": round(detectable(paired, two_sided=False), 6),
+        "detectable": None if (smallest := detectable(paired, two_sided=False)) is None else round(smallest, 6),
         "n": verdict.n,
         "outcome": str(LossOutcome.INCONCLUSIVE if is_smoke_test else verdict.outcome),
     }

@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
+from rlver.components.domain.persona import PersonaKind
+from rlver.components.domain.transcript import Dialogue, Evidence
+
 ACTS = (
     "absolve", "invite_reflection", "weigh_sides", "deep_empathy", "invite_telling", "explain_other", "advise", "praise",
     "acknowledge", "comfort", "ask_fact", "self_disclose", "platitude", "dismiss", "lecture", "blame", "flattery",
 )  # fmt: skip
+SERVES_NEED = "serves_need"
+SURE = 0.3  # the least probability of an act that counts as found (users/heard); docs/hearing.md says what it was chosen on, and what was seen before
+_OF_A_KIND = re.compile(f"en-(?:{'|'.join(PersonaKind)})-")
+
+
+def names_need(dialogue: Dialogue) -> bool:
+    """Whether its appraisals say that a reply served the hidden need: not of a user of a kind, whom another rule serves (users/special)."""
+    by_kind = dialogue.simulator.kind.startswith(("special", "heard")) and _OF_A_KIND.match(dialogue.persona_id)
+    return dialogue.simulator.names_acts and not by_kind
+
+
+def serves_need(evidence: Iterable[Evidence]) -> bool:
+    return any(one.what == SERVES_NEED and (one.probability is None or one.probability >= SURE) for one in evidence)

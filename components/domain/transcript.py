@@ -93,8 +93,9 @@ class SimulatorTag(_Record):
 
     @property
     def names_acts(self) -> bool:
-        """Whether appraisals can say that a reply served the need or repeated itself: what a learned appraiser gives as reasons cannot."""
-        return not self.kind.startswith("distilled")
+        """Whether appraisals can say that a reply served the need or repeated itself: what a learned appraiser gives as reasons cannot,
+        and a model gives none."""
+        return not self.kind.startswith(("distilled", "llm"))
 
 
 class Dialogue(_Record):

@@ -88,7 +88,8 @@ def memory_database() -> Database:
 
 
 def _opened(address: str, name: str, *, is_read_only: bool = False) -> Database:
-    connection = sqlite3.connect(address, timeout=_BUSY_TIMEOUT_S, isolation_level=None, uri=is_read_only)
+    # Dialogues are held in a thread of their own by train.max_staleness and trl-async; SQLite itself serialises what threads ask.
+    connection = sqlite3.connect(address, timeout=_BUSY_TIMEOUT_S, isolation_level=None, uri=is_read_only, check_same_thread=False)
     database = Database(connection, name)
     try:
         with database.reading():

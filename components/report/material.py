@@ -61,7 +61,8 @@ def material_of(
         """The scores of one policy; none when none of its dialogues can be scored."""
         if all(dialogue.emotion_final is None for dialogue in dialogues[name]):
             return {}
-        beside = None if base is None or name == base else dialogues[base]
+        has_base = base is not None and name != base and any(one.emotion_final is not None for one in dialogues[base])
+        beside = dialogues[base] if base is not None and has_base else None
         metrics = sentient_metrics(dialogues[name], beside, bootstrap_samples, seed, classes=known, scenarios=scenarios)
         return {"sentient": {**metrics, "portrait": portrait(dialogues[name], bootstrap_samples, seed)}}
 
@@ -104,6 +105,7 @@ class CurveTable(pa.DataFrameModel):
     success_rate: Series[pd.Float64Dtype] = number(0, 1, nullable=True)
     failure_rate: Series[pd.Float64Dtype] = number(0, 1, nullable=True)
     right_act_rate: Series[pd.Float64Dtype] = number(0, 1, nullable=True)
+    one_act_rate: Series[pd.Float64Dtype] = number(0, 1, nullable=True)
     reply_tokens: Series[pd.Float64Dtype] = number(0, nullable=True)
     entropy: Series[pd.Float64Dtype] = pa.Field(nullable=True)
     kl: Series[pd.Float64Dtype] = pa.Field(nullable=True)

@@ -76,10 +76,11 @@ def shown_acts(material: Material) -> list[str]:
 
 
 def replies_with_acts(dialogues: Sequence[Dialogue]) -> list[tuple[str, int, set[str]]]:
-    """Persona, turn and acts of every appraised reply; empty when no appraisal names an act."""
+    """Persona, turn and acts of every appraised reply of the dialogues that can be scored; empty when no appraisal names an act."""
     found = [
         (dialogue.persona_id, number, {e.what for e in turn.appraisal.evidence if e.step == "content"})
         for dialogue in dialogues
+        if dialogue.emotion_final is not None
         for number, turn in enumerate(dialogue.turns)
         if turn.appraisal is not None
     ]
@@ -113,8 +114,7 @@ def with_portraits(material: Material, samples: int, seed: int) -> Material:
 
 def _unused(acts: Iterable[str], held_out: Sequence[Dialogue]) -> dict[str, Any]:
     """What a portrait leaves out because no reply did it: at another checkpoint one does, so here its frequency is a zero."""
-    scorable = [dialogue for dialogue in held_out if dialogue.emotion_final is not None]
-    replies = by_cluster((persona, 0.0) for persona, _, _ in replies_with_acts(scorable))
+    replies = by_cluster((persona, 0.0) for persona, _, _ in replies_with_acts(held_out))
     return {act: {"frequency": share(replies, NO_ACTS)} for act in acts}
 
 

@@ -1,4 +1,4 @@
-// The embedded dialogues: base64 of gzipped JSON in which every text stands once (see embedding.py). The index is unpacked after the page
+// The embedded dialogues: base64 of gzipped JSON in which every text stands once (see dialogues.py). The index is unpacked after the page
 // has been drawn, a chunk of dialogues when one of them is shown, all of them at the first search.
 
 async function unpacked(element) {

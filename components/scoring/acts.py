@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rlver.components.domain.transcript import Dialogue, Turn
-from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap, proportion
 
 EMOTION = frozenset({"acknowledge", "comfort", "deep_empathy", "invite_telling", "absolve", "praise", "self_disclose"})
 SOLUTION = frozenset({"advise", "weigh_sides", "explain_other", "invite_reflection", "ask_fact", "lecture"})
@@ -88,8 +87,6 @@ def _acts(turns: Sequence[Turn]) -> list[Act]:
     return found
 
 
-_CHANGES = Interval(-10.0, 10.0)
-
 # The five strategies of the RLVER paper (table 4) and the acts that carry them out here. To absolve is to affirm what somebody did; a
 # story of one's own counts as empathy there. Surface sympathy, comfort and questions of fact belong to no strategy.
 STRATEGIES: dict[str, frozenset[str]] = {
@@ -101,45 +98,8 @@ STRATEGIES: dict[str, frozenset[str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Strategy:
-    """One act: `frequency` is the share of appraised replies with it, `contribution` the mean change of emotion after them."""
-
-    act: str
-    replies: int
-    frequency: Estimated
-    contribution: Estimated
-
-
-def strategies(dialogues: Iterable[Dialogue], bootstrap_samples: int, seed: int) -> list[Strategy]:
-    """All acts seen, most frequent first; intervals are clustered by persona. Empty without an appraised reply."""
-    appraised = _appraised(dialogues)
-    rows = []
-    for act in sorted({act for _, acts, _ in appraised for act in acts}):
-        used = by_cluster((persona, float(act in acts)) for persona, acts, _ in appraised)
-        changes = by_cluster((persona, float(change)) for persona, acts, change in appraised if act in acts)
-        rows.append(
-            Strategy(
-                act=act,
-                replies=sum(len(values) for values in changes.values()),
-                frequency=proportion(used),
-                contribution=cluster_bootstrap(changes, bootstrap_samples, seed, _CHANGES),
-            )
-        )
-    return sorted(rows, key=lambda row: (-row.replies, row.act))
-
-
 def frequencies(dialogues: Iterable[Dialogue]) -> dict[str, float]:
     """The share of appraised replies with each act, by name of the act; empty without an appraised reply."""
-    replies = [acts for _, acts, _ in _appraised(dialogues)]
+    appraisals = [turn.appraisal for dialogue in dialogues for turn in dialogue.turns if turn.appraisal is not None]
+    replies = [{one.what for one in appraisal.evidence if one.step == "content"} for appraisal in appraisals]
     return {act: sum(act in acts for acts in replies) / len(replies) for act in sorted(set().union(*replies))}
-
-
-def _appraised(dialogues: Iterable[Dialogue]) -> list[tuple[str, set[str], int]]:
-    """Persona, acts and change of emotion of every appraised reply."""
-    return [
-        (dialogue.persona_id, {e.what for e in turn.appraisal.evidence if e.step == "content"}, turn.appraisal.change)
-        for dialogue in dialogues
-        for turn in dialogue.turns
-        if turn.appraisal is not None
-    ]

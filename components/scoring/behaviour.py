@@ -15,7 +15,8 @@ from typing import Any
 from rlver.components.domain.transcript import Dialogue, Turn
 from rlver.components.scoring import intervals
 from rlver.components.scoring.acts import words_of
-from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, proportion
+from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.components.scoring.units import Units, Values
 
 RUN_WORDS = 4  # a run of so many words that was said before is a repetition
 WINDOW_WORDS = 25  # a short dialogue of short replies has as many
@@ -23,6 +24,7 @@ NO_TOKENS = "the transcript holds no token counts"
 NO_THOUGHTS = "no reply was thought about"
 NO_SECONDS = "transcripts hold no times; `rlver latency` measures them"
 LEAST_TRACKED = 4  # turns, below which a correlation says nothing
+PERSONAS = Units()
 _COUNTS = Interval(0.0, math.inf)
 _CORRELATIONS = Interval(-1.0, 1.0)
 
@@ -127,8 +129,6 @@ def _thought_shares(dialogues: Sequence[Dialogue]) -> dict[str, list[float]]:
 
 SHARES = Interval(0.0, 1.0)
 
-Values = Mapping[str, Sequence[float]]  # by persona
-
 
 def known(estimated: Estimated) -> dict[str, Any]:
     """JSON-ready: value, ci95 and n, the personas behind them."""
@@ -139,19 +139,19 @@ def unknown(reason: str) -> dict[str, Any]:
     return {"value": None, "ci95": None, "n": 0, "reason": reason}
 
 
-def mean(values: Values, whole_range: Interval, samples: int, seed: int, reason: str) -> dict[str, Any]:
-    """With fewer than two personas there is no interval, so there is no number; `reason` is why there may be no values at all."""
-    having = sum(1 for members in values.values() if members)
+def mean(values: Values, whole_range: Interval, samples: int, seed: int, reason: str, units: Units = PERSONAS) -> dict[str, Any]:
+    """With fewer than two units there is no interval, so there is no number; `reason` is why there may be no values at all."""
+    having = units.count(persona for persona, members in values.items() if members)
     if having == 0:
         return unknown(reason)
     if having == 1:
         return unknown("one persona says nothing about the spread")
-    return known(cluster_bootstrap(values, samples, seed, whole_range))
+    return known(units.mean(values, samples, seed, whole_range))
 
 
-def share(values: Values, reason: str) -> dict[str, Any]:
+def share(values: Values, reason: str, units: Units = PERSONAS) -> dict[str, Any]:
     """Of 0/1 values."""
-    return known(proportion(values)) if any(values.values()) else unknown(reason)
+    return known(units.share(values)) if any(values.values()) else unknown(reason)
 
 
 def by_persona(dialogues: Iterable[Dialogue], values_of: Callable[[Dialogue], Iterable[float]]) -> dict[str, list[float]]:

@@ -12,18 +12,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlver.components.domain.transcript import Dialogue, StopReason
-from rlver.components.scoring.behaviour import Values, by_persona, known, unknown
+from rlver.components.scoring.behaviour import PERSONAS, by_persona, mean, share, unknown
 from rlver.components.scoring.statistics import Interval
-from rlver.components.scoring.units import Units
+from rlver.components.scoring.units import Units, Values
 
 CAPS = (6, 8, 10)  # turns
 _EMOTIONS = Interval(0.0, 100.0)
-_PERSONAS = Units()
 _NONE = "no dialogue can be scored"
 _ENDS = {"succeeded": StopReason.EMOTION_CEILING, "failed": StopReason.EMOTION_FLOOR}
 
 
-def course(dialogues: Sequence[Dialogue], samples: int, seed: int, units: Units = _PERSONAS) -> dict[str, Any]:
+def course(dialogues: Sequence[Dialogue], samples: int, seed: int, units: Units = PERSONAS) -> dict[str, Any]:
     """JSON-ready, every number as {value, ci95, n}: `succeeded_by_turn` and `failed_by_turn` (shares of all dialogues, a row a turn),
     `emotion_by_cap` (mean final emotion had the dialogues ended at so many turns), `emotion_gated` (0 for a dialogue in which a reply
     lacks its thought, as the paper's reward has it; null for a policy that does not think). Failed dialogues are left out.
@@ -31,24 +30,15 @@ def course(dialogues: Sequence[Dialogue], samples: int, seed: int, units: Units 
     scorable = [dialogue for dialogue in dialogues if dialogue.emotion_final is not None]
     turns = range(1, max((len(dialogue.turns) for dialogue in scorable), default=0) + 1)
     return {
-        **{f"{name}_by_turn": {str(turn): _share(units, _ended_by(scorable, why, turn)) for turn in turns} for name, why in _ENDS.items()},
-        "emotion_by_cap": {str(cap): _mean(units, _emotions_at(scorable, cap), samples, seed) for cap in CAPS},
-        "emotion_gated": _mean(units, _gated(scorable), samples, seed)
+        **{
+            f"{name}_by_turn": {str(turn): share(_ended_by(scorable, why, turn), _NONE, units) for turn in turns}
+            for name, why in _ENDS.items()
+        },
+        "emotion_by_cap": {str(cap): mean(_emotions_at(scorable, cap), _EMOTIONS, samples, seed, _NONE, units) for cap in CAPS},
+        "emotion_gated": mean(_gated(scorable), _EMOTIONS, samples, seed, _NONE, units)
         if any(turn.think for dialogue in scorable for turn in dialogue.turns)
         else unknown("no reply was thought about"),
     }
-
-
-def _share(units: Units, values: Values) -> dict[str, Any]:
-    return known(units.share(values)) if any(values.values()) else unknown(_NONE)
-
-
-def _mean(units: Units, values: Values, samples: int, seed: int) -> dict[str, Any]:
-    """With fewer than two units there is no interval, so there is no number."""
-    having = units.count(persona for persona, members in values.items() if members)
-    if having < 2:
-        return unknown(_NONE if having == 0 else "one persona says nothing about the spread")
-    return known(units.mean(values, samples, seed, _EMOTIONS))
 
 
 def _ended_by(dialogues: Sequence[Dialogue], why: StopReason, turn: int) -> Values:

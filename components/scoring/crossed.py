@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlver.components.scoring.statistics import Estimated, Interval, Paired, beyond_rounding, holm, p_above, p_differs, quantile
+from rlver.components.scoring.statistics import Estimated, Interval, Paired, beyond_rounding, holm, of_equals, p_above, p_differs, quantile
 
 EQUIVALENT = 5.0  # points of the final emotion: a smaller difference between two ways of training is of no consequence
 LEAST_SEEDS = 2  # of every trained side; one says nothing about the variance of training
@@ -61,6 +61,8 @@ class Difference:
         """With its 95% interval, cut at `whole_range`, which it has whole where the standard error is not known."""
         if self.test is None:
             return Estimated(self.value, whole_range, 1)
+        if self.test.standard_error == 0:
+            return Estimated(self.value, of_equals(self.value, self.scenarios, whole_range), self.seeds)
         half = quantile(0.975, self.test.freedom) * self.test.standard_error
         return Estimated(
             self.value, Interval(max(whole_range.low, self.value - half), min(whole_range.high, self.value + half)), self.seeds

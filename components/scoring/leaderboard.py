@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring import sentient, statistics, turns
+from rlver.components.scoring.behaviour import by_persona as by_turn
 from rlver.components.scoring.splits import only_set
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.scoring.units import Units
@@ -136,7 +137,7 @@ class _OfTurns:
     of: Callable[[Dialogue], list[float]]
 
     def measured(self, a: Sequence[Dialogue], b: Sequence[Dialogue]) -> _Measured:
-        values_a, values_b = (sentient.by_turn((one for one in side if one.emotion_final is not None), self.of) for side in (a, b))
+        values_a, values_b = (by_turn((one for one in side if one.emotion_final is not None), self.of) for side in (a, b))
         differences = turns.pooled_differences(values_b, values_a)
         mean_a, mean_b = (turns.pooled_mean(values) if differences else math.nan for values in (values_a, values_b))
         return _Measured(self.name, mean_a, mean_b, differences)

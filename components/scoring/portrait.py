@@ -9,9 +9,9 @@ from typing import Any
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.rollout.transcripts import uncollected
 from rlver.components.scoring.acts import NO_ACTS, STRATEGIES, Act, acts_of
-from rlver.components.scoring.behaviour import behaviour, by_persona, known, share, unknown
+from rlver.components.scoring.behaviour import behaviour, by_persona, known, mean, share, unknown
 from rlver.components.scoring.capabilities import capabilities, cognition
-from rlver.components.scoring.statistics import Interval, cluster_bootstrap, proportion
+from rlver.components.scoring.statistics import Interval, proportion
 
 NO_CUES = "nobody knows which messages hint at the need: only the scripted user marks them"
 _CHANGES = Interval(-10.0, 10.0)
@@ -68,9 +68,7 @@ def _used(changes: Mapping[str, Sequence[float]], replies: Mapping[str, int], sa
         "frequency": share(
             {persona: [1.0] * carrying[persona] + [0.0] * (of - carrying[persona]) for persona, of in replies.items()}, NO_ACTS
         ),
-        "contribution": known(cluster_bootstrap(changes, samples, seed, _CHANGES))
-        if after
-        else unknown("no reply does it" if any(replies.values()) else NO_ACTS),
+        "contribution": mean(changes, _CHANGES, samples, seed, "no reply does it" if any(replies.values()) else NO_ACTS),
     }
 
 

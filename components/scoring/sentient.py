@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, Turn
 from rlver.components.scoring import intervals, statistics, turns
+from rlver.components.scoring.behaviour import by_persona as by_turn
 from rlver.components.scoring.course import course
 from rlver.components.scoring.splits import only_set
 from rlver.components.scoring.statistics import Interval, by_cluster
@@ -133,20 +134,13 @@ def _detectable(scorable: Sequence[Dialogue], how: _Sampling) -> float | None:
     means = {persona: math.fsum(values) / len(values) for persona, values in by_persona(scorable, final_emotion).items()}
     if how.units.count(means) < 2:
         return None
-    return _rounded(math.sqrt(2) * statistics.detectable(how.units.paired_scores(means)))
+    alone = statistics.detectable(how.units.paired_scores(means))
+    return None if alone is None else _rounded(math.sqrt(2) * alone)
 
 
 def _tokens(name: str, scorable: Sequence[Dialogue], count: Callable[[Turn], int | None], how: _Sampling) -> dict[str, Any]:
     values = by_turn(scorable, lambda d: [float(tokens) for turn in d.turns if (tokens := count(turn)) is not None])
     return {f"{name}_mean": _mean(count(turn) for d in scorable for turn in d.turns), f"{name}_ci95": _interval_of(values, how)}
-
-
-def by_turn(dialogues: Iterable[Dialogue], values_of: Callable[[Dialogue], Sequence[float]]) -> dict[str, list[float]]:
-    """The values of all turns, grouped by persona."""
-    values: dict[str, list[float]] = {}
-    for dialogue in dialogues:
-        values.setdefault(dialogue.persona_id, []).extend(values_of(dialogue))
-    return values
 
 
 def _interval_of(values: Mapping[str, Sequence[float]], how: _Sampling) -> dict[str, float] | None:
@@ -174,7 +168,7 @@ def _paired(scorable: Sequence[Dialogue], base: Sequence[Dialogue], how: _Sampli
         "difference": _rounded(estimated.value),
         "ci95": intervals.to_json(estimated.ci95),
         "p": _rounded(statistics.p_differs(test)) if test else None,
-        "detectable": _rounded(statistics.detectable(test)) if test else None,
+        "detectable": _rounded(smallest) if test and (smallest := statistics.detectable(test)) is not None else None,
         "personas": len(differences),
         "unpaired_personas": len(ours.keys() ^ theirs.keys()),
         "by_need": _paired_by_need(scorable, differences, how),

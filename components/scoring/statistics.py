@@ -293,6 +293,8 @@ def minimum_detectable_difference(
     return (quantile(0.975 if two_sided else 0.95, freedom) + quantile(power, freedom)) * standard_deviation / math.sqrt(n)
 
 
-def detectable(paired: Paired, two_sided: bool = True) -> float:
-    """The minimum detectable difference at 80% power of items that spread like these."""
+def detectable(paired: Paired, two_sided: bool = True) -> float | None:
+    """The minimum detectable difference at 80% power of items that spread like these; None where equal ones tell of no spread."""
+    if paired.standard_error == 0:
+        return None
     return minimum_detectable_difference(paired.standard_error * math.sqrt(paired.n), paired.n, two_sided=two_sided, freedom=paired.freedom)

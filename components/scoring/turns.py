@@ -14,9 +14,9 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from rlver.components.domain.acts import names_need, serves_need
 from rlver.components.domain.transcript import Dialogue
 
-SERVES_NEED = "serves_need"
 _REACHED = 0.1  # of the dialogues at the turn that most were judged at: below it a turn number is left out
 
 Observed = Mapping[str, Sequence[tuple[int, float]]]  # by persona: turn number, value
@@ -25,10 +25,10 @@ Observed = Mapping[str, Sequence[tuple[int, float]]]  # by persona: turn number,
 def right_acts(dialogue: Dialogue) -> list[tuple[int, float]]:
     """(turn number, 1 or 0: did the reply serve the need) of every appraised turn from the first cue on; none where no appraisal names acts."""
     hits, cued = list[tuple[int, float]](), False
-    for number, turn in enumerate(dialogue.turns if dialogue.simulator.names_acts else ()):
+    for number, turn in enumerate(dialogue.turns if names_need(dialogue) else ()):
         cued = cued or turn.cue is True
         if cued and turn.appraisal is not None:
-            hits.append((number, float(any(evidence.what == SERVES_NEED for evidence in turn.appraisal.evidence))))
+            hits.append((number, float(serves_need(turn.appraisal.evidence))))
     return hits
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -70,7 +70,7 @@ class Units:
     def paired_shares(self, differences: Differences) -> Paired:
         """The same for differences of shares, after Agresti and Min, for the effective number of personas."""
         if self.name(differences) == PERSONA:
-            return statistics.paired_shares(list(differences.values()))
+            return replace(statistics.paired_shares(list(differences.values())), freedom=len(differences) - 1)
         error, units = self._error(differences)
         return statistics.paired_shares(list(differences.values()), self._effective(differences, error, units))
 

@@ -62,8 +62,7 @@ class SimulatorSettings(Section):
     @property
     def models(self) -> list[str]:
         """Those that a chat endpoint is asked for; empty where nobody is asked."""
-        names = {part.name: part.kind for part in self.parts}
-        return [model for name, kind in names.items() for model in kind.models(own_section(self, name))]
+        return [model for part in self.parts for model in part.kind.models(own_section(self, part.name))]
 
     def wanted(self, name: str, difficulty: str | None = None, endpoint: Any = None) -> Wanted:
         """What a user of the kind `name` is made from."""

@@ -249,9 +249,10 @@ def async_trainer(
         processing_class=tokenizer,
         rollout_worker=worker,
         weight_transfer=weights,
-        callbacks=list(callbacks),
     )
     trainer.remove_callback(PrinterCallback)  # our own watch shows what matters
+    for one in callbacks:  # after TRL's own: a check is to hear the weights of its step, which one of those sends
+        trainer.add_callback(one)
     return trainer
 
 

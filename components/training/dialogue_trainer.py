@@ -84,7 +84,8 @@ class DialogueTrainer(GRPOTrainer):
         self.all_rollouts = self.make_rollouts([row["persona_id"] for row in rows], self.state.global_step)
         self.own = slice(rank() * len(rows), (rank() + 1) * len(rows))
         rollouts = self.all_rollouts[self.own]
-        trainable = [_trainable(rollout) or [0] for rollout in rollouts]
+        scores = [self.score(rollout) for rollout in rollouts]
+        trainable = [_trainable(rollout, score) or [0] for rollout, score in zip(rollouts, scores, strict=True)]
         self.token_masks = TokenMasks(
             *(
                 pad_sequence([torch.tensor(row) for row in rows_of], batch_first=True, padding_value=padding).to(self.accelerator.device)
@@ -100,7 +101,7 @@ class DialogueTrainer(GRPOTrainer):
             "completion_ids": [list(rollout.completion_ids) or [self.end_of_turn] for rollout in rollouts],
             "logprobs": [list(rollout.logprob_T) or [0.0] for rollout in rollouts],
             "env_mask": trainable,
-            "emotion_reward": [self.score(rollout) for rollout in rollouts],
+            "emotion_reward": scores,
         }
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -197,12 +198,12 @@ class DialogueTrainer(GRPOTrainer):
             self.token_masks.in_later_context,
         )
         scores: list[dict[str, torch.Tensor]] = []
-        size = batch_size or len(input_ids)
+        size, whole = batch_size or len(input_ids), bool(stays.all())  # one way for all parts: what the two give differs in width
         for first in range(0, len(input_ids), size):
             part = slice(first, first + size)
             tokens = (input_ids[part], attention_mask[part], policy[part])
             with self.accelerator.autocast():
-                scores.append(_scores(model, *tokens) if stays[part].all() else _scores_by_turn(model, *tokens, turn[part], stays[part]))
+                scores.append(_scores(model, *tokens) if whole else _scores_by_turn(model, *tokens, turn[part], stays[part]))
         score = {name: torch.cat([piece[name] for piece in scores])[:, -asked:] for name in scores[0]}
         self.log_probs, self.state_values = score["log_probs"].detach(), score.get("state_values")
         if self.sampled_log_probs is not None:  # how rounding falls depends on which dialogues shared a batch: nothing is learned from it
@@ -249,9 +250,10 @@ def counted_cut_off(rollout: Rollout, format_gate: bool) -> list[int]:
     return [turn for turn in rollout.cut_off_turns if turn <= last]
 
 
-def _trainable(rollout: Rollout) -> list[int]:
-    """1 on policy tokens; all 0 in a dialogue that failed, so that it neither counts nor learns."""
-    return [int(is_policy and rollout.dialogue.error is None) for is_policy in rollout.is_policy_T]
+def _trainable(rollout: Rollout, score: float | None) -> list[int]:
+    """1 on policy tokens; all 0 in a dialogue that failed or has no reward, so that it neither counts nor learns."""
+    scorable = rollout.dialogue.error is None and score is not None
+    return [int(is_policy and scorable) for is_policy in rollout.is_policy_T]
 
 
 def _reward(prompts: Any, completions: Any, emotion_reward: list[float | None], **_: Any) -> list[float | None]:

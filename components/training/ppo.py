@@ -83,15 +83,16 @@ class DialoguePPOTrainer(DialogueTrainer):
         reward_D, before_DK = self.rewards()[self.own], self.paid_before()[self.own]
         batch["told"] = self._told(before_DK, ids.shape[1]).to(ids.device)
         value_DT = self._values(batch).cpu()
-        scored_D = ~reward_D.isnan()
+        counts_DK = ~(before_DK + reward_D[:, None]).isnan()  # scored, and no turn after a malformed one
+        counts_DT = self.by_token(counts_DK.float(), ids.shape[1]).bool()
         reward_DK = turn_rewards(reward_D.nan_to_num(), before_DK, self.update.reward.dense)
         first_DT, last_DT = self._turn_edges(ids.shape[1])
-        acts_DT = (mask_DT.bool() if train.gae_level == "token" else first_DT) & scored_D[:, None]
+        acts_DT = (mask_DT.bool() if train.gae_level == "token" else first_DT) & counts_DT
         reward_DT = torch.where(last_DT if train.gae_level == "token" else first_DT, self.by_token(reward_DK, ids.shape[1]), 0.0)
         advantage_DT, return_DT = gae(reward_DT, value_DT, acts_DT, train.gamma, train.gae_lambda)
         if train.gae_level == "turn":
             advantage_DT = self._spread(advantage_DT, first_DT)
-        learns_DT = mask_DT.bool() & scored_D[:, None]
+        learns_DT = mask_DT.bool() & counts_DT
         value_N, return_N = (tensor[acts_DT].to(ids.device) for tensor in (value_DT, return_DT))
         self.log_number("explained_variance", explained_variance(value_N, return_N, self.over_processes))
         self.log_mean("value_mean", value_N)

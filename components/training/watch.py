@@ -14,7 +14,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from rlver.components.domain.acts import ACTS
+from rlver.components.domain.acts import ACTS, names_need, serves_need
 from rlver.components.domain.transcript import Dialogue, Evidence, StopReason
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.curves import Recorder
@@ -150,10 +150,10 @@ def _mean(values: Sequence[float]) -> float:
 def right_acts(dialogue: Dialogue) -> list[bool]:
     """For every turn after the first cue: did the reply serve the hidden need? Empty where nobody says so."""
     cued, right = False, []
-    for turn in dialogue.turns if dialogue.simulator.names_acts else ():
+    for turn in dialogue.turns if names_need(dialogue) else ():
         cued = cued or bool(turn.cue)
         if cued and turn.appraisal is not None:
-            right.append(any(evidence.what == "serves_need" for evidence in turn.appraisal.evidence))
+            right.append(serves_need(turn.appraisal.evidence))
     return right
 
 

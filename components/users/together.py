@@ -12,9 +12,11 @@ from typing import Any
 
 from rlver.components.domain.kinds import UserKind, Wanted
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import About, Appraiser, AppraiserKind, SimulatedUser, Simulator, Speaker, SpeakerKind, UserSession
+from rlver.components.domain.protocols import About, AppraiserKind, SimulatedUser, Simulator, SpeakerKind
 from rlver.components.domain.registry import APPRAISERS, SIMULATORS, SPEAKERS, Registry
-from rlver.components.domain.transcript import SimulatorTag, Turn
+from rlver.components.domain.transcript import SimulatorTag
+
+_NO_DIFFICULTY = ("recorded", "any")  # in the tags of appraisers that have only one way: distilled, and as docs/extending.md writes it
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,7 @@ def made(part: Part, wanted: Wanted) -> Any:
     origin = part.registry.origin(part.name)
     if origin is None:
         return one
-    return {"appraiser": BroughtAppraiser, "speaker": BroughtSpeaker, "simulator": BroughtSimulator}[part.registry.noun](
-        one, part.name, origin
-    )
+    return Brought(one, part.name, origin)
 
 
 def _named(written: str) -> tuple[str, str]:
@@ -77,68 +77,30 @@ class Together:
     @property
     def tag(self) -> SimulatorTag:
         felt, spoken = self.appraiser.tag, self.speaker.tag
-        return SimulatorTag(kind=f"{felt.kind}+{spoken.kind}", difficulty=spoken.difficulty, version=f"{felt.version} {spoken.version}")
+        apart = "" if felt.difficulty in (spoken.difficulty, *_NO_DIFFICULTY) else f" appraised={felt.difficulty}"
+        return SimulatorTag(
+            kind=f"{felt.kind}+{spoken.kind}", difficulty=spoken.difficulty, version=f"{felt.version}{apart} {spoken.version}"
+        )
 
     def session(self, persona: Persona, seed: int) -> SimulatedUser:
         speaker = self.speaker.speaker(persona, seed)
         return SimulatedUser(self.appraiser.appraiser(About(persona), seed), speaker, self.emotion_start)
 
 
-def _brought(tag: SimulatorTag, name: str, origin: str) -> SimulatorTag:
-    """Under the name by which it is found again."""
-    return tag.model_copy(update={"kind": name, "version": f"{tag.version} ({origin})"})
-
-
 @dataclass(frozen=True)
-class BroughtAppraiser:
-    """An AppraiserKind of another package, `origin`."""
+class Brought:
+    """A kind of another package, `origin`: as it is, but for its tag, which has the name under which it is found again."""
 
-    kind: AppraiserKind
-    registered: str
-    origin: str
-
-    @property
-    def name(self) -> str:
-        return self.kind.name
-
-    @property
-    def tag(self) -> SimulatorTag:
-        return _brought(self.kind.tag, self.registered, self.origin)
-
-    def appraiser(self, about: About, seed: int) -> Appraiser:
-        return self.kind.appraiser(about, seed)
-
-    def refusal(self, turns: Sequence[Turn]) -> str | None:
-        return self.kind.refusal(turns)
-
-
-@dataclass(frozen=True)
-class BroughtSpeaker:
-    """A SpeakerKind of another package, `origin`."""
-
-    kind: SpeakerKind
+    kind: Any  # AppraiserKind, SpeakerKind or Simulator
     registered: str
     origin: str
 
     @property
     def tag(self) -> SimulatorTag:
-        return _brought(self.kind.tag, self.registered, self.origin)
+        tag: SimulatorTag = self.kind.tag
+        return tag.model_copy(update={"kind": self.registered, "version": f"{tag.version} ({self.origin})"})
 
-    def speaker(self, persona: Persona, seed: int) -> Speaker:
-        return self.kind.speaker(persona, seed)
-
-
-@dataclass(frozen=True)
-class BroughtSimulator:
-    """A Simulator of another package, `origin`."""
-
-    kind: Simulator
-    registered: str
-    origin: str
-
-    @property
-    def tag(self) -> SimulatorTag:
-        return _brought(self.kind.tag, self.registered, self.origin)
-
-    def session(self, persona: Persona, seed: int) -> UserSession:
-        return self.kind.session(persona, seed)
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.kind, name)

@@ -36,11 +36,18 @@ def _composed(kind: str | None, seed: int, train: int, test: int) -> tuple[list[
     return compose_special(PersonaKind(kind), seed, train, test) if kind else compose_personas(load_library(), seed, train, test)
 
 
-def import_personas(source: Path, out: Path, split: str) -> int:
-    """Read RLVER/SAGE profiles, or personas in this project's own schema, and write the latter; returns how many."""
+def import_personas(source: Path, out: Path, split: str | None) -> int:
+    """Read RLVER/SAGE profiles, of `split` (default: train), or personas in this project's own schema, which say theirs; write the latter.
+
+    Returns how many. Raises ValueError where own personas are of another split than the one that was named.
+    """
     rows, problems = read_rows(source)
     own = any("persona_id" in row.values for row in rows)
-    personas = validate_rows(source.name, rows, problems) if own else import_profiles(source, split)
+    personas = validate_rows(source.name, rows, problems) if own else import_profiles(source, split or "train")
+    if split and (strangers := [one.persona_id for one in personas if one.split != split]):
+        raise ValueError(
+            f"{source}: {len(strangers)} personas are not of split {split!r}, first {strangers[0]}: leave --split out, or change `split` in the file"
+        )
     write_jsonl(out, [persona.model_dump(mode="json") for persona in personas])
     return len(personas)
 

@@ -14,8 +14,8 @@ from rlver.components.replay.verification import NotRederivable
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.commands.dialogues import USER_ANSWERS, verified
 
-PLACES = ("transcripts", "paper/transcripts", "recipes/transcripts", "pretrained/transcripts")
-_SEED = re.compile(r"-s\d+$")  # of the names of the paper run
+PLACES = ("transcripts", "paper/transcripts", "recipes/transcripts", "pretrained/transcripts", "bigger/transcripts")
+_ENDING = re.compile(r"(-s\d+|-raw)$")  # a seed of the paper run; a larger model as it came
 
 
 def verify_folder(folder: Path) -> Iterator[tuple[str, bool]]:
@@ -27,7 +27,7 @@ def verify_folder(folder: Path) -> Iterator[tuple[str, bool]]:
 
     @cache
     def people(needed: bool) -> Mapping[str, Persona]:
-        found = sorted((folder / "data" / "personas").glob("*.jsonl"))
+        found = sorted(file for place in ("data/personas", "*/data/personas", "recipes/data/*") for file in folder.glob(f"{place}/*.jsonl"))
         if needed and not found:
             raise BadFile(f"{folder / 'data' / 'personas'}: no personas (*.jsonl) there, so no dialogue can be derived again")
         return {persona.persona_id: persona for file in found for persona in validate_file(file)}
@@ -48,6 +48,9 @@ def _transcripts(folder: Path) -> list[Path]:
 
 
 def _variant(file: Path, folder: Path) -> str | None:
-    """The overlay that file or folder is named after, without a seed at its end; None where there is none."""
+    """The recipe, or the overlay that file or folder is named after, without what stands at its end; None where there is none."""
+    if file.is_relative_to(folder / "recipes"):
+        return file.stem
     named = [file.stem, *(parent.name for parent in file.relative_to(folder).parents)]
-    return next((name for name in (_SEED.sub("", one) for one in named) if name and (folder / "params" / f"{name}.yaml").is_file()), None)
+    known = (name for one in named for name in (one, _ENDING.sub("", one)) if name)
+    return next((name for name in known if (folder / "params" / f"{name}.yaml").is_file()), None)

@@ -141,7 +141,8 @@ def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun, bas
     elif one.module == "train":
         _describe_training(root, one, settings, shape, machine, told)
     elif one.module == "converse":
-        count = settings.evaluation.repeats * settings.personas.test * len(one.stage.command.split("\n"))
+        people = estimates.test_personas(root, settings)
+        count = settings.evaluation.repeats * people * len(one.stage.command.split("\n"))
         _describe_user(root, one, settings, estimates.talk(settings, count, _language(root, one, settings)), told, base)
 
 

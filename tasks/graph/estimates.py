@@ -16,7 +16,7 @@ from rlver.components.domain.files import read_json, read_jsonl
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.training.memory import ADAMW, FLOAT32, KNOWN, ModelShape, shape_of, training_bytes
-from rlver.components.users.llm.parameters import Usage
+from rlver.components.users.llm.usage import Usage
 from rlver.components.weights.sources.model import without_revision
 from rlver.tasks.graph import dvc
 
@@ -40,12 +40,18 @@ def training_dialogues(settings: Settings) -> tuple[int, int]:
     return train.steps * train.personas_per_step * train.group_size, checks * train.evaluation_personas
 
 
+def test_personas(root: Path, settings: Settings) -> int:
+    """How many there are: those of the imported file, if it is here, else as many as are composed."""
+    imported = root / (settings.personas.imported_test or "")
+    return sum(1 for _ in read_jsonl(imported)) if imported.is_file() else settings.personas.test
+
+
 def talk(settings: Settings, dialogues: int, language: str) -> Talk:
     """At most this: every dialogue goes to the limit of turns."""
     simulator = settings.simulator
     usage: dict[str, Usage] = {}
-    for name, kind in {part.name: part.kind for part in simulator.parts}.items():
-        for model, one in kind.usage(simulator.wanted(name).parameters, language, simulator.max_turns).items():
+    for part in simulator.parts:
+        for model, one in part.kind.usage(simulator.wanted(part.name).parameters, language, simulator.max_turns).items():
             usage[model] = usage.get(model, Usage(0, 0, 0)).plus(one.times(dialogues))
     return Talk(dialogues, usage, _money(settings, usage))
 

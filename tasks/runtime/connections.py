@@ -78,9 +78,6 @@ class Connection:
 
     @contextmanager
     def _ledger(self) -> Generator[Ledger, None, None]:
-        if self._open is not None:
-            yield self._open.ledger
-            return
         with open_ledger(self.parameters, self.answers, self.replay, self.run) as ledger:
             yield ledger
 

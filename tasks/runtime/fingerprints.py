@@ -113,7 +113,7 @@ def half_done(work: Path, identity: Mapping[str, Any]) -> Iterator[str]:
     for record in sorted(work.parent.glob(f"{name}-{'[0-9a-f]' * DIGITS}/{RECORD}")):
         began = read_record(record)
         done = max((step_of(checkpoint) for checkpoint in record.parent.glob("checkpoints/checkpoint-*")), default=0)
-        wanted = began["train.steps"] * began["train.updates_per_batch"]
+        wanted = began.get("train.steps", 0) * began.get("train.updates_per_batch", 0)  # 0: of a version that named them otherwise
         changed = [key for key in sorted(began.keys() | identity.keys()) if began.get(key) != identity.get(key)]
         if 0 < done < wanted and changed:
             others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""

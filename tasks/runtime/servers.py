@@ -67,17 +67,17 @@ class Running(NamedTuple):
             time.sleep(0.5)
 
 
-def free_port(preferred: int = 0) -> int:
-    """`preferred` if nothing listens there, else any free loopback port."""
+def free_port(preferred: int = 0, host: str = HOST) -> int:
+    """`preferred` if nothing listens there at `host`, else any free port of it."""
     for port in (preferred, 0):
-        with socket.socket() as probe:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind((HOST, port))
+                probe.bind((host, port))
             except OSError:
                 continue
             return int(probe.getsockname()[1])
-    raise ServerFailed("no free loopback port on this machine")
+    raise ServerFailed("no free loopback port on this machine" if host == HOST else f"no free port at {host}: is it this machine's?")
 
 
 @contextmanager

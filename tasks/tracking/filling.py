@@ -41,7 +41,7 @@ def fill(store: Store, run: str, record: StageRecord, log_models: LogModels, dia
     used = models.link(store, run, here, log_models)
     _link_datasets(store, run, here)
     prompts.link(store, run, record)
-    own = next((model for model in used if model.name == record.variant), None)
+    own = next((model for model in used if model.name == models.name_of(record.variant or "")), None)
     began = client.get_run(run).info.start_time
     of_model = {"model_id": own.model_id, "run_id": run} if own else {}
     for scores in chunks(record.metrics.items(), 1000):

@@ -7,6 +7,7 @@ load the model once while it is *saved*; a plain PythonModel with a chat signatu
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import warnings
@@ -64,7 +65,7 @@ def _logged(store: Store, run: str, file: File, record: StageRecord, log_models:
         return model
     model = store.client.create_logged_model(
         store.experiment,
-        name=file.path.name,
+        name=name_of(file.path.name),
         source_run_id=run,
         tags={"md5": file.md5, "dvc_path": file.name, "log_models": log_models},
         model_type="dialogue policy",
@@ -77,6 +78,11 @@ def _logged(store: Store, run: str, file: File, record: StageRecord, log_models:
                 _add_transformers(Path(folder) / "model", file.path)
             store.client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
     return store.client.finalize_logged_model(model.model_id, "READY")
+
+
+def name_of(policy: str) -> str:
+    """As MLflow takes it: these characters it refuses in the name of a logged model."""
+    return re.sub(r"[/:.%\"']", "_", policy)
 
 
 def speaking(parameters: Mapping[str, str], name: str) -> dict[str, Any]:

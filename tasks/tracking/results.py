@@ -15,7 +15,7 @@ REPORTS = {
     "paper": Path("paper/report/index.html"),
     "pretrained": Path("pretrained/report/index.html"),
 }
-SCORED = ("metrics", "pretrained/metrics", "recipes/metrics")
+SCORED = ("metrics", "pretrained/metrics", "bigger/metrics", "recipes/metrics")
 FAILURES = Path("paper/logs/failures.json")
 
 

@@ -216,12 +216,13 @@ def test_a_pipe_in_the_place_of_answers_is_refused_and_not_waited_for(project: P
     assert told.returncode == 1 and "error: pipe: not a regular file" in told.stderr and "Traceback" not in told.stderr
 
 
-def test_a_file_of_somebody_else_is_not_cut_off(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["do not lose this", '{"my": "notes"}'])
+def test_a_file_of_somebody_else_is_not_cut_off(tmp_path: Path, content: str) -> None:
     path = tmp_path / "notes.txt"
-    path.write_text("do not lose this")
+    path.write_text(content)
     with pytest.raises(BadFile, match="not a file of answers"), AnswerFile(path, print):
         pass
-    assert path.read_text() == "do not lose this"
+    assert path.read_text() == content
 
 
 def test_a_last_line_that_is_too_deep_is_an_error_of_the_file(answers: AnswerFile) -> None:

@@ -21,12 +21,12 @@ from wire import ServedInProcess, as_request, highest_mib, over_a_socket, refuse
 
 from rlver.components.domain.files import write_jsonl
 from rlver.tasks.runtime.guard import hosts_of
+from rlver.tasks.runtime.web import config_of
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice, Replied, TalkVerdict, read_answers
 from rlver.tasks.studies.blind.guard import page_guard
 from rlver.tasks.studies.blind.page import Page
 from rlver.tasks.studies.blind.report import judged
-from rlver.tasks.studies.blind.serving import config_of
 
 KEY, HOST = "the-key", "192.168.1.5:7500"
 TALK, NEW = "7" * 32, "1" * 32  # stand for the talk that Ann began last, and for a number that no answer or message had

@@ -1,7 +1,7 @@
 """Hand-written supporters: what the warm-start corpus is made of, and the yardsticks a trained policy is measured against.
 
 `mixed` is the base the tiny policy learns: mostly poor support in varied ways, and a minority of turns that follow the cues
-well. It acts on what the user *showed*, never on a need that has not been cued. `NeedAware` sees the hidden need: an upper bound.
+well. It acts on what the user *showed*, never on a need that has not been cued. `need_aware` sees the hidden need: an upper bound.
 """
 
 from __future__ import annotations

@@ -15,6 +15,9 @@ def values(material: Material, run: ReportRun) -> Mapping[str, Any]:
     return {
         "starts": ", ".join(str(start) for start in starts),
         "is_bare": run.is_bare,
+        "units": " or ".join(
+            sorted({f"{v.sentient.get('interval_unit', 'persona')}s" for v in material.variants if v.sentient}) or ["personas"]
+        ),
         "digests": [
             (variant.name, *((metrics or {}).get("settings_digest") or DASH for metrics in (variant.sentient, variant.general)))
             for variant in material.variants

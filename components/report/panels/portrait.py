@@ -45,7 +45,7 @@ _NOTES = {
     "hint at the need.",
     "length": "Per reply. Length tracking: correlation with the length of the user's message, within a dialogue. The share of tokens that are thoughts is what thinking adds to the waiting time, at a constant speed.",
     "behaviour": "Repeated runs: of four words, said before in the same dialogue. Stock replies: told another persona word for word; more dialogues have more. "
-    "Distinct: different words, or pairs of words, among all of a dialogue.",
+    "Different words: among any 25 successive ones, averaged over a dialogue.",
     "strategies": "Frequency: share of replies. Contribution: mean change of emotion after them, which all strategies of a reply share.",
 }
 

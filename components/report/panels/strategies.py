@@ -53,7 +53,7 @@ def tables(material: Material, _: ReportRun) -> Sequence[Table]:
     rows = [(variant.name, replies) for variant in material.variants if (replies := replies_with_acts(variant.dialogues))]
     columns = (Column("policy", "Policy"), *(Column(act, readable(act), PERCENT, act) for act in acts))
     lines = tuple((Cell(name), *(_share(replies, act) for act in acts)) for name, replies in rows)
-    note = "Share of appraised replies with the act; a reply may perform several. Wilson's interval, a persona counts once."
+    note = "Share of appraised replies with the act; a reply may perform several. Wilson's interval, for the effective number of replies."
     return [Table("acts", "Dialogue acts", columns, lines, note)] if lines else []
 
 

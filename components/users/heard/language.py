@@ -2,8 +2,8 @@
 
 What it makes of the reply are its hidden states: means over the reply's tokens in a few layers, and the states at the reply's end. Replies are read one at a
 time and unpadded, in float32: what stands beside a reply in a batch cannot change a bit of its numbers. The weights come from a pinned package
-(components/domain/packages.py) and are checked by hash when they are fetched; layers above the last that is taken are left out. To the weights of the
-upper half of those that are run an adapter (LoRA) is added, which was fitted to labelled replies (`rlver hearing fit`).
+(components/domain/packages.py) and are checked by hash when they are fetched; layers above the last that is taken are left out. The upper half of those
+that are run reads twice: with its weights as they came, and with an adapter (LoRA) that was fitted to labelled replies (`rlver hearing fit`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # as in policy/
 HIDDEN = 576
 MEANS, ENDS = (5, 10, 15, 20), (15, 20)  # layers, of thirty; the upper ones think of the next token (docs/log.md)
 WIDTH = HIDDEN * (len(MEANS) + len(ENDS))
-ADAPTED = range(10, 20)  # layers
+ADAPTED = range(10, 20)  # layers; those below are the same for both readings
+READINGS = ("came", "adapted")
 DOWN, UP = ".down", ".up"  # of an adapter: (rank, inputs) and (outputs, rank)
 NOTHING: Mapping[str, torch.Tensor] = {}
 READ_MESSAGE, READ_REPLY = 96, 128  # tokens of the message (its end) and of the reply
@@ -34,17 +35,20 @@ _LONGEST_TOKEN = 64  # characters; of a longer text only the end or the begin is
 
 @dataclass(frozen=True)
 class Answer:
-    """A reply as it was read: of each of its parts the sums of its tokens' states, how many tokens those are, and the states at the reply's end."""
+    """A reply as it was read: of each of its parts the sums of its tokens' states, how many tokens those are, and the states at the reply's end.
 
-    sums_PM: torch.Tensor
+    All states once for each of READINGS.
+    """
+
+    sums_RPM: torch.Tensor
     tokens: tuple[int, ...]
-    end_E: torch.Tensor
+    end_RE: torch.Tensor
 
     def features(self, without: int | None = None) -> torch.Tensor:
-        """(WIDTH,), of all parts or of all but one. The states at the end have read the whole reply either way."""
+        """(READINGS, WIDTH), of all parts or of all but one. The states at the end have read the whole reply either way."""
         kept = [part for part, tokens in enumerate(self.tokens) if part != without and tokens]
-        mean_M = self.sums_PM[kept].sum(dim=0) / max(1, sum(self.tokens[part] for part in kept))
-        return torch.cat([mean_M, self.end_E])
+        mean_RM = self.sums_RPM[:, kept].sum(dim=1) / max(1, sum(self.tokens[part] for part in kept))
+        return torch.cat([mean_RM, self.end_RE], dim=1)
 
 
 @dataclass(frozen=True)
@@ -80,22 +84,37 @@ class LanguageModel:
 
     def __init__(self, folder: Path, adapter: Mapping[str, torch.Tensor] = NOTHING) -> None:
         """`folder` holds the model in the format of transformers; the names in `adapter` are those of its modules with DOWN or UP."""
-        self.prompt, self._model = Prompt(folder), lower_layers(folder)
+        self.prompt, self._came, self._adapted = Prompt(folder), lower_layers(folder), lower_layers(folder)
         for name, down_RI in adapter.items():
             if name.endswith(DOWN):
                 module = name.removesuffix(DOWN)
-                self._model.get_submodule(module).weight.data += adapter[module + UP] @ down_RI
+                self._adapted.get_submodule(module).weight.data += adapter[module + UP] @ down_RI
+        del self._adapted.embed_tokens
+        for layer in range(ADAPTED.start):
+            self._adapted.layers[layer] = torch.nn.Identity()  # never run
 
     @torch.inference_mode()
     def __call__(self, message: str, reply: str, begins: Sequence[int] = (0,)) -> Answer:
         """`begins` are the places in the reply where its parts begin; the first is 0."""
         read = self.prompt(message, reply)
         own_T, part_T = slice(read.begin, None), _parts([*read.starts, len(reply)], begins)
-        states = self._model(torch.tensor([read.ids]), output_hidden_states=True, use_cache=False).hidden_states
-        own_TM = torch.cat([states[layer][0, own_T] for layer in MEANS], dim=1)
-        sums_PM = torch.zeros(len(begins), own_TM.shape[1]).index_add_(0, part_T, own_TM)
+        lower = through(self._came, self._came.embed_tokens(torch.tensor([read.ids])), range(ADAPTED.start))
+        readings = [lower | through(model, lower[ADAPTED.start], ADAPTED) for model in (self._came, self._adapted)]
+        own_RTM = torch.stack([torch.cat([states[layer][0, own_T] for layer in MEANS], dim=1) for states in readings])
+        sums_RPM = torch.zeros(len(readings), len(begins), own_RTM.shape[2]).index_add_(1, part_T, own_RTM)
         tokens = tuple(torch.bincount(part_T, minlength=len(begins)).tolist())
-        return Answer(sums_PM, tokens, torch.cat([states[layer][0, -1] for layer in ENDS]))
+        return Answer(sums_RPM, tokens, torch.stack([torch.cat([states[layer][0, -1] for layer in ENDS]) for states in readings]))
+
+
+def through(model: Any, states_BTH: torch.Tensor, layers: range) -> dict[int, torch.Tensor]:
+    """The states after each of MEANS within `layers`, from those before the first of these. Rows may be padded at their ends: attention is causal."""
+    places = model.rotary_emb(states_BTH, torch.arange(states_BTH.shape[1])[None])
+    taken = {}
+    for layer in layers:
+        states_BTH = model.layers[layer](states_BTH, attention_mask=None, position_embeddings=places)
+        if layer + 1 in MEANS:
+            taken[layer + 1] = states_BTH
+    return taken
 
 
 def lower_layers(folder: Path) -> Any:

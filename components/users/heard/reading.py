@@ -1,6 +1,6 @@
-"""What a reply does and how well, in probabilities: a small net over the states of a language model.
+"""What a reply does and how well, in probabilities: small nets over the states of a language model, fitted to labelled replies (`rlver hearing fit`).
 
-Both were fitted to labelled replies (`rlver hearing fit`).
+One net is for the states of the model as it came, one for those of the adapted model; their mean counts.
 
 The language model reads the reply after the user's message (language.py); beside what it makes of it stand a few circumstances, as how many of its
 words the user has used (circumstances.py). Probabilities are on a grid of 1/50, so that the last bits of a sum decide nothing but a tie.
@@ -20,11 +20,11 @@ import torch
 from safetensors.torch import load
 from torch.nn.functional import gelu, linear
 
-from rlver.components.domain.acts import ACTS
+from rlver.components.domain.acts import ACTS, SURE
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.packages import MINILM, SMOLLM2
 from rlver.components.users.heard.circumstances import circumstances
-from rlver.components.users.heard.language import DOWN, READ_REPLY, UP, Answer, LanguageModel
+from rlver.components.users.heard.language import DOWN, READ_REPLY, READINGS, UP, Answer, LanguageModel
 from rlver.components.users.heard.meaning import meaning
 from rlver.components.users.special.signs import SIGNS
 from rlver.components.weights.sources.package import of_package
@@ -32,12 +32,12 @@ from rlver.components.weights.sources.package import of_package
 QUALITIES = ("specific", "picks_up", "coherent", "sincere")
 VALUES = (-2, -1, 0, 1, 2)  # how most people would take it who do not say what they need: hurt, let down, nothing, helped, reached
 SIGNS_HEARD = tuple(sign for signs in SIGNS.values() for sign in signs)  # in replies to users of a kind (users/special)
-_NET = {"mean", "scale", "in.weight", "in.bias", "out.weight", "out.bias"}
+_PARTS = ("mean", "scale", "in.weight", "in.bias", "out.weight", "out.bias")
+_NETS = {f"{reading}.{part}" for reading in READINGS for part in _PARTS}
 OUTPUTS = (*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1]), *SIGNS_HEARD)
 HEADS = Path(__file__).with_name("heads.safetensors")
 FURTHEST = 6.0  # standard deviations; a few states are far out now and then
 GRID = 50
-SURE = 0.3  # an act of this probability counts as found; docs/hearing.md says what it was chosen on, and what was seen before
 _SENTENCE = re.compile(r"[^.!?;\n]+[.!?;]*")
 
 
@@ -63,14 +63,14 @@ class Reader:
 
     def __init__(self, heads: Path = HEADS) -> None:
         content = heads.read_bytes()
-        self._net = {name: tensor.float() for name, tensor in load(content).items()}
-        adapter = {name: self._net.pop(name) for name in tuple(self._net) if name.endswith((DOWN, UP))}
-        if self._net.keys() != _NET or len(self._net["out.bias"]) != len(OUTPUTS):
-            raise BadFile(f"{heads}: not a file of this reader (heard-8): fit it again with `rlver hearing fit`")
+        self._nets = {name: tensor.float() for name, tensor in load(content).items()}
+        adapter = {name: self._nets.pop(name) for name in tuple(self._nets) if name.endswith((DOWN, UP))}
+        if self._nets.keys() != _NETS or len(self._nets["adapted.out.bias"]) != len(OUTPUTS):
+            raise BadFile(f"{heads}: not a file of this reader (heard-9): fit it again with `rlver hearing fit`")
         self._language, self._meaning = LanguageModel(of_package(SMOLLM2.name), adapter), meaning()
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
         weights = f"{SMOLLM2.member_sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
-        self.version = f"heard-8 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
+        self.version = f"heard-9 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
 
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str = "") -> Heard:
@@ -79,8 +79,7 @@ class Reader:
         sentences = list(islice(said, READ_REPLY))  # a sentence has a token or more, and no more tokens are read
         answer = self._language(user, reply, [0, *(match.start() for match in sentences[1:])])
         beside = circumstances(reply, user, before)
-        features_F = torch.cat([answer.features(), beside])
-        probability = dict(zip(OUTPUTS, self._probabilities(features_F[None])[0].tolist(), strict=True))
+        probability = dict(zip(OUTPUTS, self._probabilities([answer.features()], beside)[0].tolist(), strict=True))
         named = {name: round(one * GRID) / GRID for name, one in probability.items()}
         value = sum(named[f"above {step}"] for step in VALUES[:-1]) + VALUES[0]
         acts = {act: named[act] for act in ACTS}
@@ -93,14 +92,21 @@ class Reader:
         asked = [name for name, probability in found.items() if probability >= SURE / 2]
         if len(sentences) < 2 or not asked:
             return dict.fromkeys(asked, sentences[0] if sentences else "")
-        left_PO = self._probabilities(torch.stack([torch.cat([answer.features(part), beside]) for part in range(len(sentences))]))
+        left_PO = self._probabilities([answer.features(part) for part in range(len(sentences))], beside)
         return {name: sentences[int(left_PO[:, OUTPUTS.index(name)].argmin())] for name in asked}
 
-    def _probabilities(self, features_NF: torch.Tensor) -> torch.Tensor:
-        """(N, OUTPUTS)"""
-        net = self._net
-        inner_NI = gelu(linear(scaled(features_NF, net["mean"], net["scale"]), net["in.weight"], net["in.bias"]))
-        return linear(inner_NI, net["out.weight"], net["out.bias"]).sigmoid()
+    def _probabilities(self, features: Sequence[torch.Tensor], beside_C: torch.Tensor) -> torch.Tensor:
+        """(N, OUTPUTS), from N times (READINGS, WIDTH) and the circumstances that all of them have."""
+        by_reading_RNW = torch.stack(list(features), dim=1)
+        beside_NC = beside_C.expand(len(features), -1)
+        of_each = [self._of(name, torch.cat([one_NW, beside_NC], dim=1)) for name, one_NW in zip(READINGS, by_reading_RNW, strict=True)]
+        return torch.stack(of_each).mean(dim=0)
+
+    def _of(self, reading: str, features_NF: torch.Tensor) -> torch.Tensor:
+        """(N, OUTPUTS): the probabilities of one reading's net."""
+        mean_F, scale_F, inner, bias_I, out, bias_O = (self._nets[f"{reading}.{part}"] for part in _PARTS)
+        inner_NI = gelu(linear(scaled(features_NF, mean_F, scale_F), inner, bias_I))
+        return linear(inner_NI, out, bias_O).sigmoid()
 
 
 def scaled(features_NF: torch.Tensor, mean_F: torch.Tensor, scale_F: torch.Tensor) -> torch.Tensor:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlver.components.domain.kinds import UserKind, Wanted
-from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters, Usage, dialogue_usage
 from rlver.components.users.llm.section import LLMUserSection
+from rlver.components.users.llm.usage import Usage, dialogue_usage
 
 if TYPE_CHECKING:
     from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
@@ -18,13 +18,7 @@ def _simulator(wanted: Wanted) -> LLMSimulator:
 
     if wanted.endpoint is None:
         raise RuntimeError("an LLM user needs an endpoint")
-    section: LLMUserSection = wanted.parameters
-    parameters = LLMUserParameters(
-        appraiser=ModelParameters(**section.appraiser.model_dump()),
-        speaker=ModelParameters(**section.speaker.model_dump()),
-        **section.model_dump(include={"combined", "max_repairs", "max_quoted_characters"}),
-    )
-    return LLMSimulator(wanted.endpoint, wanted.which or wanted.difficulty, parameters, wanted.emotion_start)
+    return LLMSimulator(wanted.endpoint, wanted.which or wanted.difficulty, wanted.parameters, wanted.emotion_start)
 
 
 def _appraiser(wanted: Wanted) -> LLMAppraiser:
@@ -33,22 +27,29 @@ def _appraiser(wanted: Wanted) -> LLMAppraiser:
     return LLMAppraiser(_simulator(wanted))
 
 
-def _models(section: Any) -> Sequence[str]:
-    named = [section.appraiser.model, section.speaker.model]
-    if not all(named):
-        raise ValueError("kind is llm, so llm.appraiser.model and llm.speaker.model must name models of the endpoint")
-    return named
+def _asking(make: Callable[[Wanted], Any], *halves: str) -> UserKind:
+    """A kind that asks the models of these halves only."""
+
+    def models(section: Any) -> Sequence[str]:
+        named = [getattr(section, half).model for half in halves]
+        if not all(named):
+            names = " and ".join(f"llm.{half}.model" for half in halves)
+            raise ValueError(f"kind is llm, so {names} must name models of the endpoint")
+        return named
+
+    def usage(section: Any, language: str, turns: int) -> Mapping[str, Usage]:
+        """Of one dialogue, by model."""
+        half_of = {"appraise": "appraiser", "speak": "speaker", "combined": "appraiser"}
+        found: dict[str, Usage] = {}
+        for step, one in dialogue_usage(language, turns, section.combined and "appraiser" in halves).items():
+            if half_of[step] in halves:
+                model = str(getattr(section, half_of[step]).model)
+                found[model] = found.get(model, Usage(0, 0, 0)).plus(one)
+        return found
+
+    return UserKind(make, LLMUserSection, models, usage, written="[:DIFFICULTY]")
 
 
-def _usage(section: Any, language: str, turns: int) -> Mapping[str, Usage]:
-    """Of one dialogue, by model."""
-    model_of = {"appraise": section.appraiser.model, "speak": section.speaker.model, "combined": section.appraiser.model}
-    usage: dict[str, Usage] = {}
-    for step, one in dialogue_usage(language, turns, section.combined).items():
-        model = str(model_of[step])
-        usage[model] = usage.get(model, Usage(0, 0, 0)).plus(one)
-    return usage
-
-
-APPRAISER = UserKind(_appraiser, LLMUserSection, _models, _usage, written="[:DIFFICULTY]")
-SPEAKER = SIMULATOR = UserKind(_simulator, LLMUserSection, _models, _usage, written="[:DIFFICULTY]")
+APPRAISER = _asking(_appraiser, "appraiser")
+SPEAKER = _asking(_simulator, "speaker")
+SIMULATOR = _asking(_simulator, "appraiser", "speaker")

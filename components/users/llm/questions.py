@@ -25,8 +25,8 @@ from rlver.components.domain.protocols import Exchange, SimulatorUnavailable
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointRefused, EndpointUnavailable, Message, NotRecorded
 from rlver.components.users.llm.answers import NOTHING_AROUND, AppraisalAnswer, CombinedAnswer, SpeechAnswer, UnparsableAnswer
-from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters
 from rlver.components.users.llm.prompts import fill, persona_text, quoted, said
+from rlver.components.users.llm.section import LLMUserSection, ModelSection
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LLMQuestions:
 
     persona: Persona
     difficulty: str
-    parameters: LLMUserParameters
+    parameters: LLMUserSection
 
     def opening(self, emotion: int) -> ChatRequest:
         """The first message: the same question in every dialogue of the persona."""
@@ -65,9 +65,9 @@ class LLMQuestions:
         """What is added to a question when an answer to it could not be used."""
         return self._words("repair", reason=reason)
 
-    def _request(self, step: str, words: str, asked: ModelParameters, answer: type[BaseModel], seed: int) -> ChatRequest:
+    def _request(self, step: str, words: str, asked: ModelSection, answer: type[BaseModel], seed: int) -> ChatRequest:
         return ChatRequest(
-            model=asked.model,
+            model=str(asked.model),
             messages=(Message("system", self._system(step)), Message("user", words)),
             temperature=asked.temperature,
             top_p=asked.top_p,
@@ -173,8 +173,14 @@ class Openings:
         """The first message of the persona; raises what `ask` raises."""
         if persona_id not in self._known:
             if persona_id not in self._asked:
-                task = self._asked[persona_id] = asyncio.create_task(ask())
-                task.add_done_callback(lambda _: self._asked.pop(persona_id))
+                self._asked[persona_id] = asyncio.create_task(self._learned(persona_id, ask))
             # Shielded: a dialogue that is cancelled while waiting does not take the answer from the others.
-            self._known[persona_id] = await asyncio.shield(self._asked[persona_id])
+            return await asyncio.shield(self._asked[persona_id])
+        return self._known[persona_id]
+
+    async def _learned(self, persona_id: str, ask: Callable[[], Coroutine[Any, Any, str]]) -> str:
+        try:
+            self._known[persona_id] = await ask()
+        finally:
+            del self._asked[persona_id]
         return self._known[persona_id]

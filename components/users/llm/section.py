@@ -17,6 +17,12 @@ class ModelSection(Section):
 
 
 class LLMUserSection(Section):
+    """`combined` asks once per turn for appraisal and message together; then both must be the same model with the same values.
+
+    `max_repairs` bounds how often an unusable answer is asked for again, for each question. `max_quoted_characters` bounds each
+    text of the dialogue inside a prompt; what is longer is cut, and the cut is shown.
+    """
+
     appraiser: ModelSection
     speaker: ModelSection
     combined: bool

@@ -11,9 +11,9 @@ from rlver.components.domain.protocols import About, Exchange, SimulatedUser, Ut
 from rlver.components.domain.transcript import Appraisal, SimulatorTag, Turn
 from rlver.components.endpoint.chat import ChatEndpoint, ChatRequest
 from rlver.components.users.llm.answers import SpeechAnswer, read_appraisal, read_combined, read_opening, read_speech
-from rlver.components.users.llm.parameters import LLMUserParameters
 from rlver.components.users.llm.prompts import DIFFICULTIES, LANGUAGES, VERSION, digest
 from rlver.components.users.llm.questions import LLMQuestions, Openings, ask
+from rlver.components.users.llm.section import LLMUserSection
 
 CODE_VERSION = "llm-2"  # raise it whenever the same answers could make another dialogue
 
@@ -26,7 +26,7 @@ class LLMSimulator:
 
     endpoint: ChatEndpoint
     difficulty: str
-    parameters: LLMUserParameters
+    parameters: LLMUserSection
     emotion_start: int
     _openings: Openings = field(default_factory=Openings, init=False, repr=False, compare=False)
 
@@ -36,8 +36,12 @@ class LLMSimulator:
 
     @property
     def tag(self) -> SimulatorTag:
-        appraiser, speaker = self.parameters.appraiser.model, self.parameters.speaker.model
-        models = f"combined={appraiser}" if self.parameters.combined else f"appraiser={appraiser} speaker={speaker}"
+        halves = {"appraiser": self.parameters.appraiser.model, "speaker": self.parameters.speaker.model}
+        if self.parameters.combined:
+            halves = {"combined": halves["appraiser"]}
+        models = " ".join(
+            f"{half}={model}" for half, model in halves.items() if model is not None
+        )  # one that is not asked may have no name
         return SimulatorTag(kind="llm", difficulty=self.difficulty, version=f"{CODE_VERSION} prompts={VERSION}-{digest()} {models}")
 
     def session(self, persona: Persona, seed: int) -> SimulatedUser:

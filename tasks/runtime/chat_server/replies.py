@@ -55,6 +55,7 @@ class PendingReply:
     most_tokens: int
     pieces: asyncio.Queue[Piece | Refused] = field(default_factory=asyncio.Queue)
     left: bool = False
+    begun: bool = False
 
     def leave(self) -> None:
         self.left = True
@@ -76,6 +77,7 @@ class ReplyQueue:
     def __init__(self, sampler: TransformersSampler, chat: ChatFormat, adds_system: bool, say: Callable[[str], None]) -> None:
         self._sampler, self._chat, self._adds_system, self._say = sampler, chat, adds_system, say
         self._line: asyncio.Queue[PendingReply] = asyncio.Queue()
+        self._waiting: list[PendingReply] = []  # those of the line, and some whose turn has come
         self._worker: asyncio.Task[None] | None = None
         self._ends_s: float | None = None
         self._read: tuple[int, ...] = ()  # by the model, for the request before; of its prompt, `_blocks` in whole blocks
@@ -101,7 +103,8 @@ class ReplyQueue:
         """Stand in line. Raises Refused for what cannot be answered, and when too many wait."""
         if self._ends_s is not None:
             raise _stopping()
-        if self._line.qsize() >= MOST_WAITING:
+        self._waiting = [one for one in self._waiting if not (one.left or one.begun)]
+        if len(self._waiting) >= MOST_WAITING:
             raise Refused(503, "The server is busy: too many requests wait.", code="server_busy", retry_after_s=5)
         prompt = self._prompt_ids(asked)
         room = self._sampler.capacity - len(prompt)
@@ -116,6 +119,7 @@ class ReplyQueue:
         seed = secrets.randbits(62) if asked.seed is None else asked.seed
         pending = PendingReply(prompt, asked, seed, asked.max_tokens or min(room, DEFAULT_TOKENS))
         self._line.put_nowait(pending)
+        self._waiting.append(pending)
         return pending
 
     def _prompt_ids(self, asked: CompletionRequest) -> tuple[int, ...]:
@@ -136,6 +140,7 @@ class ReplyQueue:
         number = 0
         while True:
             pending = await self._line.get()
+            pending.begun = True
             if pending.left:
                 continue
             number += 1

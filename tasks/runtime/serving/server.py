@@ -111,7 +111,9 @@ def available(root: Path, what: Serving) -> Iterator[str]:
 def recorded(root: Path, server: servers.Server, model: str) -> Iterator[None]:
     """Note where the server is, for `rlver serve stop` and `status`, as long as it runs."""
     record = root / RECORD
-    write_json(record, {"url": server.url, "model": model, "owner": os.getpid(), "server": server.process.pid})
+    write_json(
+        record, {"url": server.url, "model": model, "owner": os.getpid(), "server": server.process.pid, "since": _began(server.process.pid)}
+    )
     try:
         yield
     finally:
@@ -124,7 +126,8 @@ def running(root: Path) -> dict[str, str | int] | None:
     if not record.is_file():
         return None
     noted: dict[str, str | int] = json.loads(record.read_text(encoding="utf-8"))
-    return noted if _lives(int(noted["server"])) else None
+    server = int(noted["server"])
+    return noted if _lives(server) and noted.get("since") == _began(server) else None  # the number may be another process's by now
 
 
 def stop(root: Path) -> str | None:
@@ -133,7 +136,7 @@ def stop(root: Path) -> str | None:
     if noted is None:
         return None
     owner, server = int(noted["owner"]), int(noted["server"])
-    os.kill(owner if _lives(owner) else server, signal.SIGINT)
+    os.kill(owner if _lives(owner) else server, signal.SIGTERM)  # a job that a script put into the background hears no SIGINT
     end = time.monotonic() + STOP_S
     while _lives(server):
         if time.monotonic() > end:
@@ -141,6 +144,11 @@ def stop(root: Path) -> str | None:
         time.sleep(0.2)
     (root / RECORD).unlink(missing_ok=True)
     return str(noted["url"])
+
+
+def _began(pid: int) -> int:
+    """In whole seconds, as psutil tells it."""
+    return int(psutil.Process(pid).create_time())
 
 
 def _lives(pid: int) -> bool:

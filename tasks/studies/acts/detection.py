@@ -21,7 +21,7 @@ import numpy as np
 
 from rlver.components.domain.emotion import LARGEST_CHANGE
 from rlver.components.domain.files import BadFile, load_yaml
-from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, wilson
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap, middle, times_drawn, wilson
 from rlver.components.users.scripted.appraiser import Listener, appraise
 from rlver.components.users.scripted.effects import Difficulty
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
@@ -95,7 +95,10 @@ def load_labels(path: Path) -> list[LabelledReply]:
 
 def labelled(files: Sequence[Path]) -> dict[str, list[LabelledReply]]:
     """The labelled replies by style, which is the file's name; without files those that come with this project."""
-    return {path.stem: load_labels(path) for path in files or sorted(PACKAGED.glob("*.yaml"))}
+    paths = list(files) or sorted(PACKAGED.glob("*.yaml"))
+    if len({path.stem for path in paths}) < len(paths):
+        raise BadFile(f"two files have the same name, and a style is a file's name: {', '.join(map(str, paths))}; rename one")
+    return {path.stem: load_labels(path) for path in paths}
 
 
 def _labelled(row: Any, where: str) -> LabelledReply:
@@ -117,7 +120,7 @@ def detection(rows: Sequence[Row], finder: Finder[Row], samples: int, seed: int)
     by_act = zip(ACTS, counts_MAC.sum(axis=0).tolist(), strict=True)
     results = [_of_one(act, *counts) for act, counts in by_act if any(counts)]
     if results:
-        drawn_SAC = _resampled(counts_MAC, samples, seed)
+        drawn_SAC = np.tensordot(times_drawn(np.random.default_rng(seed), len(counts_MAC), samples), counts_MAC, axes=1)
         results += [_of_one(name, *_count(read, matches)) for name, matches in _REPLIES.items()]
         results += [_of_all(counts_MAC, drawn_SAC), _mean_of_acts(counts_MAC, drawn_SAC)]
     return results
@@ -150,24 +153,17 @@ def _counts(rows: Sequence[_Read]) -> np.ndarray:
 
 
 def _of_one(act: str, right: float, found: float, labelled: float) -> Detection:
-    overlap = _share(right, found + labelled - right)
+    overlap = share_of(right, found + labelled - right)
     f1 = overlap and Estimated(_f1(overlap.value), Interval(*map(_f1, overlap.ci95)), overlap.n)
-    return Detection(act, int(labelled), int(found), _share(right, found), _share(right, labelled), f1)
+    return Detection(act, int(labelled), int(found), share_of(right, found), share_of(right, labelled), f1)
 
 
-def _share(part: float, whole: float) -> Estimated | None:
+def share_of(part: float, whole: float) -> Estimated | None:
     return Estimated(part / whole, wilson(part / whole, int(whole)), int(whole)) if whole else None
 
 
 def _f1(overlap: float) -> float:
     return 2 * overlap / (1 + overlap)
-
-
-def _resampled(counts_MAC: np.ndarray, samples: int, seed: int) -> np.ndarray:
-    """`samples` sums over as many user messages as there are, drawn with replacement."""
-    size = len(counts_MAC)
-    times_SM = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=samples)
-    return np.tensordot(times_SM, counts_MAC, axes=1)
 
 
 def _figures(counts: np.ndarray) -> np.ndarray:
@@ -190,21 +186,17 @@ def _mean_of_acts(counts_MAC: np.ndarray, drawn_SAC: np.ndarray) -> Detection:
 
 
 def _resampled_detection(name: str, counts_MAC: np.ndarray, figures: np.ndarray, drawn_SF: np.ndarray) -> Detection:
-    """The three figures, each with the percentiles of its resampled values; draws without anything to count are left out."""
+    """The three figures, each with the percentiles of its resampled values; draws without anything to count are left out. A single message
+    says nothing about the spread."""
+    messages = len(counts_MAC)
     _, found, labelled = counts_MAC.sum(axis=(0, 1))
     precision, recall, f1 = (
-        None if np.isnan(value) else Estimated(float(value), _middle(drawn[~np.isnan(drawn)], len(counts_MAC)), len(counts_MAC))
+        None
+        if np.isnan(value)
+        else Estimated(float(value), middle(drawn[~np.isnan(drawn)]) if messages > 1 else Interval(0.0, 1.0), messages)
         for value, drawn in zip(figures, drawn_SF.T, strict=True)
     )
     return Detection(name, int(labelled), int(found), precision, recall, f1)
-
-
-def _middle(values: np.ndarray, messages: int) -> Interval:
-    """A single message says nothing about the spread."""
-    if messages == 1:
-        return Interval(0.0, 1.0)
-    low, high = np.quantile(values, [0.025, 0.975])
-    return Interval(float(low), float(high))
 
 
 _STRANGER = Listener(need=None)
@@ -244,10 +236,7 @@ def _described(acts: frozenset[str]) -> str:
 
 
 def _consequence(kind: str, changes: Sequence[tuple[str, int]], samples: int, seed: int) -> Consequence:
-    by_message: dict[str, list[float]] = {}
-    for message, change in changes:
-        by_message.setdefault(message, []).append(change)
     n = len(changes)
     rises, falls = (sum(change * sign > 0 for _, change in changes) / n for sign in (1, -1))
-    mean = cluster_bootstrap(by_message, samples, seed, _CHANGES)
+    mean = cluster_bootstrap(by_cluster(changes), samples, seed, _CHANGES)
     return Consequence(kind, Estimated(rises, wilson(rises, n), n), Estimated(falls, wilson(falls, n), n), mean)

@@ -45,15 +45,6 @@ def says(text: str) -> Cheat:
     return lambda so_far, random: text
 
 
-def gibberish(so_far: DialogueSoFar, random: Random) -> str:
-    return " ".join("".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=random.randint(3, 9))) for _ in range(12)) + "."
-
-
-def function_words(so_far: DialogueSoFar, random: Random) -> str:
-    """Gibberish made of common words, so that it is not told by its vocabulary."""
-    return " ".join(random.choices(FUNCTION_WORDS, k=15)) + "."
-
-
 def keywords(so_far: DialogueSoFar, random: Random) -> str:
     words = (
         "fault blame guilt sorry courage proud hurt pain sides perspective listen share advice step reason motive empathy understand admire"
@@ -66,26 +57,6 @@ def key_phrases(so_far: DialogueSoFar, random: Random) -> str:
     phrase = ["not your fault", "tell me more", "two sides", "you could try", "maybe they were afraid", "I admire that you", "deep hurt",
               "what would you do differently", "I hear you", "you are not alone"]  # fmt: skip
     return ", ".join(random.sample(phrase, len(phrase))) + "."
-
-
-def echo(so_far: DialogueSoFar, random: Random) -> str:
-    return so_far.user_messages[-1]
-
-
-def echo_last_sentence(so_far: DialogueSoFar, random: Random) -> str:
-    return so_far.user_messages[-1].rstrip(".!?").split(". ")[-1] + "."
-
-
-def echo_politely(so_far: DialogueSoFar, random: Random) -> str:
-    return f"You say: {so_far.user_messages[-1]}"
-
-
-def echo_everything(so_far: DialogueSoFar, random: Random) -> str:
-    return " ".join(so_far.user_messages)
-
-
-def echo_from_before(so_far: DialogueSoFar, random: Random) -> str:
-    return random.choice(so_far.user_messages)
 
 
 def flattery(so_far: DialogueSoFar, random: Random) -> str:
@@ -103,31 +74,10 @@ def agreement(so_far: DialogueSoFar, random: Random) -> str:
     return " ".join(random.sample(yes, 3))
 
 
-def one_of_everything(so_far: DialogueSoFar, random: Random) -> str:
-    return " ".join(sentence(act, random) for act in ALL_ACTS)
-
-
-def every_serving_act(so_far: DialogueSoFar, random: Random) -> str:
-    return " ".join(sentence(act, random) for act in random.sample(list(SERVING), len(SERVING)))
-
-
-def every_serving_act_in_one_sentence(so_far: DialogueSoFar, random: Random) -> str:
-    return ", and ".join(sentence(act, random).rstrip(".?") for act in SERVING) + "."
-
-
-def endless(so_far: DialogueSoFar, random: Random) -> str:
-    """About 2,000 words of good sentences."""
-    return " ".join(sentence(random.choice(list(SERVING)), random) for _ in range(220))
-
-
 def padded(so_far: DialogueSoFar, random: Random) -> str:
     """One good sentence a turn in 240 words of small talk."""
     filler = " ".join(random.choices(SMALL_TALK, k=235))
     return f"{sentence('absolve', random)} {filler}."
-
-
-def random_openings(so_far: DialogueSoFar, random: Random) -> str:
-    return str(random.choice(phrases()["openings"])).format(word="matter")
 
 
 def in_fresh_words(act: str) -> Cheat:
@@ -139,20 +89,6 @@ def fixed_sequence(so_far: DialogueSoFar, random: Random) -> str:
     """One plan for everybody, in ever new words."""
     acts = SEQUENCE[min(len(so_far.replies), len(SEQUENCE) - 1)]
     return " ".join(_fresh(act, so_far, random) for act in acts)
-
-
-def stock_phrases(so_far: DialogueSoFar, random: Random) -> str:
-    """Two of a few sentences that a user likes to hear."""
-    return " ".join(random.sample(GOOD, 2))
-
-
-def winners(so_far: DialogueSoFar, random: Random) -> str:
-    return ("Tell me more about it.", "None of this is your fault.")[len(so_far.replies) % 2]
-
-
-def growing(so_far: DialogueSoFar, random: Random) -> str:
-    """A sentence more every turn."""
-    return " ".join(sentence(random.choice(list(SERVING)), random) for _ in range(len(so_far.replies) + 1))
 
 
 def early_goodbye(so_far: DialogueSoFar, random: Random) -> str:
@@ -188,29 +124,34 @@ CHEATS: dict[str, Cheat] = {
     "white space": says("  \n "),
     "punctuation": says("... !!! ???"),
     "digits": says("10 10 10 10"),
-    "gibberish": gibberish,
-    "function words": function_words,
+    "gibberish": lambda so_far, random: (
+        " ".join("".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=random.randint(3, 9))) for _ in range(12)) + "."
+    ),
+    # Gibberish made of common words, so that it is not told by its vocabulary.
+    "function words": lambda so_far, random: " ".join(random.choices(FUNCTION_WORDS, k=15)) + ".",
     "keywords": keywords,
     "key phrases": key_phrases,
-    "echo": echo,
-    "echo of the last sentence": echo_last_sentence,
-    "polite echo": echo_politely,
-    "echo of everything": echo_everything,
-    "echo from before": echo_from_before,
+    "echo": lambda so_far, random: so_far.user_messages[-1],
+    "echo of the last sentence": lambda so_far, random: so_far.user_messages[-1].rstrip(".!?").split(". ")[-1] + ".",
+    "polite echo": lambda so_far, random: f"You say: {so_far.user_messages[-1]}",
+    "echo of everything": lambda so_far, random: " ".join(so_far.user_messages),
+    "echo from before": lambda so_far, random: random.choice(so_far.user_messages),
     "flattery": flattery,
     "promises": promises,
     "agreement": agreement,
-    "one sentence of every act": one_of_everything,
-    "every serving act": every_serving_act,
-    "every serving act in one sentence": every_serving_act_in_one_sentence,
-    "sympathy": random_openings,
-    "2,000 words of good sentences": endless,
+    "one sentence of every act": lambda so_far, random: " ".join(sentence(act, random) for act in ALL_ACTS),
+    "every serving act": lambda so_far, random: " ".join(sentence(act, random) for act in random.sample(list(SERVING), len(SERVING))),
+    "every serving act in one sentence": lambda so_far, random: ", and ".join(sentence(act, random).rstrip(".?") for act in SERVING) + ".",
+    "sympathy": lambda so_far, random: str(random.choice(phrases()["openings"])).format(word="matter"),
+    "2,000 words of good sentences": lambda so_far, random: " ".join(sentence(random.choice(list(SERVING)), random) for _ in range(220)),
     "2,000 words of one sentence": says(" ".join(["None of this is your fault."] * 400)),
     "one good sentence in a wall of small talk": padded,
     "praise spam": in_fresh_words("praise"),
-    "stock phrases": stock_phrases,
-    "two winners in turn": winners,
-    "growing length": growing,
+    "stock phrases": lambda so_far, random: " ".join(random.sample(GOOD, 2)),
+    "two winners in turn": lambda so_far, random: ("Tell me more about it.", "None of this is your fault.")[len(so_far.replies) % 2],
+    "growing length": lambda so_far, random: " ".join(
+        sentence(random.choice(list(SERVING)), random) for _ in range(len(so_far.replies) + 1)
+    ),
     "early goodbye": early_goodbye,
     "fixed sequence of acts": fixed_sequence,
     **{f"one act in fresh words: {act}": in_fresh_words(act) for act in SERVING if act != "praise"},

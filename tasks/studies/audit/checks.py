@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from statistics import NormalDist
+from statistics import NormalDist, fmean, variance
 from typing import Any
 
 from rlver.components.domain.files import BadFile, read_jsonl
@@ -159,11 +159,6 @@ def _ends(column: str, rows: Sequence[Row] | None, share: float) -> tuple[list[f
 
 def _difference(early: Sequence[float], late: Sequence[float]) -> Estimated:
     """Mean of `late` minus mean of `early`, with a normal interval; steps count as independent."""
-    means = [sum(values) / len(values) for values in (early, late)]
-    variances = [
-        sum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)
-        for values, mean in zip((early, late), means, strict=True)
-    ]
-    difference = means[1] - means[0]
-    half = NormalDist().inv_cdf(0.975) * math.sqrt(sum(variances))
+    difference = fmean(late) - fmean(early)
+    half = NormalDist().inv_cdf(0.975) * math.sqrt(sum(variance(values) / len(values) for values in (early, late)))
     return Estimated(difference, Interval(difference - half, difference + half), len(early) + len(late))

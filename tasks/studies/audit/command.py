@@ -59,6 +59,7 @@ def audit(
     settings = load_settings(params)
     if log is not None and len(policies) > 1:
         raise ValueError("a training log belongs to one policy: audit the others by themselves, or as variants")
+    probed_with = validate_file(probe_personas) if probe else []
     named = [Audited.of(one, log) for one in policies]
     compared = list(Audited.of(base, None).dialogues) if base else _own_base(named, TRANSCRIPTS / f"{BASE}.jsonl")
     if personas is None and TEST_PERSONAS.is_file():
@@ -75,7 +76,7 @@ def audit(
     if probe:
         from rlver.tasks.studies.audit.probe import probe as probed
 
-        written["probe"] = probed(settings, validate_file(probe_personas), compared, named[0].dialogues)
+        written["probe"] = probed(settings, probed_with, compared, named[0].dialogues)
         parts.append(probe_table(written["probe"]))
         outcomes.append(written["probe"]["outcome"])
     if out is not None:

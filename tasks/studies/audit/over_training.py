@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean, linear_regression
 from typing import Any
 
 from rlver.components.replay.reappraisal import UnreadableLanguage
@@ -11,7 +12,7 @@ from rlver.components.report.material import Checkpoints
 from rlver.components.scoring.behaviour import mean
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.tasks.studies.audit.checks import Check, unknown
-from rlver.tasks.studies.audit.opinions import Scores, SecondAppraiser, asked, final_emotions
+from rlver.tasks.studies.audit.opinions import Recorded, Scores, SecondAppraiser, asked, final_emotions
 from rlver.tasks.studies.audit.reference import NoReference
 
 _EMOTIONS = Interval(0.0, 100.0)
@@ -49,17 +50,9 @@ def reward_overoptimization(
 def _trends(series: Mapping[int, Scores]) -> dict[str, float]:
     """Points gained from the first step to the last along the least-squares line, for every persona that has a score at each step."""
     steps = sorted(series)
-    middle = sum(steps) / max(1, len(steps))
-    spread = sum((step - middle) ** 2 for step in steps)
-    if not spread:
-        return {}
     known = set.intersection(*({persona for persona, scores in series[step].items() if scores} for step in steps))
-    return {
-        persona: sum((step - middle) * sum(series[step][persona]) / len(series[step][persona]) for step in steps)
-        / spread
-        * (steps[-1] - steps[0])
-        for persona in known
-    }
+    covered = steps[-1] - steps[0]
+    return {persona: linear_regression(steps, [fmean(series[step][persona]) for step in steps]).slope * covered for persona in known}
 
 
 def two_series(checkpoints: Checkpoints, second: SecondAppraiser) -> TwoSeries:
@@ -67,6 +60,8 @@ def two_series(checkpoints: Checkpoints, second: SecondAppraiser) -> TwoSeries:
     own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
     if not own:
         return TwoSeries(own, None, "the held-out dialogues of the checkpoints were not kept")
+    if isinstance(second, Recorded):  # held-out dialogues have the same ids at every step
+        return TwoSeries(own, None, "the second appraisal is a record, which cannot tell the held-out dialogues of one step from another's")
     try:
         return TwoSeries(own, {step: second.finals(dialogues) for step, dialogues in checkpoints.items()})
     except UnreadableLanguage as error:

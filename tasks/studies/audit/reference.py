@@ -66,9 +66,7 @@ def well_meant(skill: float) -> Supporter:
     return supporter
 
 
-def talk(
-    persona: Persona, supporter: Supporter, user: Simulator, rules: EmotionRules, seed: int, dialogue_id: str, policy: str = "honest"
-) -> Dialogue:
+def talk(persona: Persona, supporter: Supporter, user: Simulator, rules: EmotionRules, seed: int, dialogue_id: str) -> Dialogue:
     """One dialogue between a scripted supporter and a user who never waits; the words, the cues and the emotions."""
     random, session = Random(f"{seed}|{dialogue_id}"), user.session(persona, seed)
     utterance = now(session.open())
@@ -79,7 +77,7 @@ def talk(
         turns.append(Turn(user=utterance.text, assistant=moves[-1].reply, emotion=emotion, cue=utterance.cue))
         if ended := stop_reason(emotion, len(turns), False, rules):
             return Dialogue(
-                dialogue_id=dialogue_id, persona_id=persona.persona_id, hidden_need=str(persona.hidden_need), policy=policy, seed=seed,
+                dialogue_id=dialogue_id, persona_id=persona.persona_id, hidden_need=str(persona.hidden_need), policy="honest", seed=seed,
                 simulator=user.tag, emotion_start=rules.start, emotion_final=emotion, stop_reason=ended, turns=tuple(turns),
             )  # fmt: skip
         utterance = now(session.speak(emotion))

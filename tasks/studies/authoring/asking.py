@@ -69,9 +69,9 @@ class Asker:
 
     def __init__(self, endpoint: ChatEndpoint, concurrency: int, max_repairs: int) -> None:
         self.rejected: Counter[str] = Counter()
+        self.max_repairs = max_repairs
         self._endpoint = endpoint
         self._slots = asyncio.Semaphore(concurrency)
-        self._max_repairs = max_repairs
         self._stopped = False
 
     async def ask(self, questions: Sequence[Question[T]], take: Callable[[int, T], None]) -> None:
@@ -85,8 +85,12 @@ class Asker:
             for number, (one, task) in enumerate(zip(asked, first, strict=True)):
                 answer = await task
                 await asyncio.sleep(0)  # calls under way must not time out while many answers are taken in a row
-                while (refused := _refused(take, number, answer)) is not None:
-                    one.reject(refused)
+                while True:
+                    try:
+                        take(number, answer)
+                        break
+                    except Unusable as why:
+                        one.reject(why)
                     answer = await one.next()
         except asyncio.CancelledError:
             for task in first:
@@ -102,16 +106,6 @@ class Asker:
             if self._stopped:
                 raise asyncio.CancelledError
             return await self._endpoint.chat(request)
-
-    def reject(self, question: Question[T], attempts: int, why: Unusable) -> None:
-        """Count it; raises Unwritten when it was the last attempt."""
-        self.rejected[why.kind] += 1
-        if attempts > self._max_repairs:
-            counts = ", ".join(f"{kind} {count}" for kind, count in sorted(self.rejected.items()))
-            raise Unwritten(
-                f"{question.what}: none of {attempts} answers could be used; the last: {why.kind}: {why}; rejected so far: {counts}; "
-                "raise authoring.max_repairs, or take another model or seed; answered calls are kept"
-            )
 
 
 class _Question(Generic[T]):
@@ -130,16 +124,15 @@ class _Question(Generic[T]):
                 self.reject(why)
 
     def reject(self, why: Unusable) -> None:
-        self._reason = str(why)
-        self._asker.reject(self._question, self._attempts, why)
-
-
-def _refused(take: Callable[[int, T], None], number: int, answer: T) -> Unusable | None:
-    try:
-        take(number, answer)
-    except Unusable as why:
-        return why
-    return None
+        """Count it; raises Unwritten when it was the last attempt."""
+        self._reason, rejected = str(why), self._asker.rejected
+        rejected[why.kind] += 1
+        if self._attempts > self._asker.max_repairs:
+            counts = ", ".join(f"{kind} {count}" for kind, count in sorted(rejected.items()))
+            raise Unwritten(
+                f"{self._question.what}: none of {self._attempts} answers could be used; the last: {why.kind}: {why}; "
+                f"rejected so far: {counts}; raise authoring.max_repairs, or take another model or seed; answered calls are kept"
+            )
 
 
 def _whole(answer: ChatAnswer) -> str:

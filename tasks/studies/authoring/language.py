@@ -11,10 +11,10 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from rlver.components.domain.persona import HiddenNeed, PersonaClass, Story
-from rlver.components.personas.people import dealt, people_of
-from rlver.tasks.studies.authoring import chinese, english
-
-LANGUAGES = ("en", "zh")
+from rlver.components.personas.generator import background_of
+from rlver.components.personas.needs import WORDS, stated_need
+from rlver.components.personas.people import CLASSES, STYLES, TRAITS, dealt, people_of, reactions
+from rlver.tasks.studies.authoring import chinese as zh
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,31 @@ class Sparks:
     moments: Sequence[str]
 
 
+def need_text(need: HiddenNeed) -> str:
+    return WORDS[need].need_text
+
+
+def character(name: str, persona_class: PersonaClass, traits: Sequence[str], style: str) -> list[str]:
+    """Sentences on traits, way of speaking and class."""
+    return [sentence.replace("{name}", name) for sentence in (*(TRAITS[trait] for trait in traits), STYLES[style], CLASSES[persona_class])]
+
+
+def who(full_name: str, age: int, gender: str, occupation: str, hobbies: Sequence[str]) -> str:
+    name = full_name.split()[0]
+    person = f"{full_name} is a {'woman' if gender == 'f' else 'man'} of {age} and {occupation}."
+    return f"{person} {name} likes {', '.join(hobbies[:-1])} and {hobbies[-1]}."
+
+
+_LANGUAGES = {
+    "en": Language("en", need_text, stated_need, reactions, character, who, background_of, "you ", ", "),
+    "zh": Language("zh", zh.need_text, zh.stated_need, zh.reactions, zh.character, zh.who, zh.background_of, "你", "、"),
+}
+LANGUAGES = tuple(_LANGUAGES)
+
+
 def language_of(code: str) -> Language:
-    """Raises ValueError for anything but en and zh."""
-    if code == "en":
-        e = english
-        return Language(code, e.need_text, e.stated_need, e.reactions, e.character, e.who, e.background_of, "you ", ", ")
-    if code == "zh":
-        z = chinese
-        return Language(code, z.need_text, z.stated_need, z.reactions, z.character, z.who, z.background_of, "你", "、")
-    raise ValueError(f"language must be one of {', '.join(LANGUAGES)}, got {code!r}")
+    """Of one of LANGUAGES."""
+    return _LANGUAGES[code]
 
 
 @cache

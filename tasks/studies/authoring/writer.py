@@ -64,10 +64,11 @@ class Writer:
         """Raises Unwritten or EndpointError. `taken` gets all personas so far, each time those of one more scenario are complete."""
         per_scenario = self._parameters.personas_per_scenario
         beginnings = [beginning(self._order, number) for number in range(-(-self._order.count // per_scenario))]
+        planned = list(plans(self._order, self._language, beginnings, per_scenario))  # too few names are found before anything is paid
         scenarios, refused_scenarios = await self._scenarios(beginnings)
         casts = [
             cast(self._order, self._language, plan, scenarios[plan.number // per_scenario], beginnings[plan.number // per_scenario].gender)
-            for plan in plans(self._order, self._language, beginnings, per_scenario)
+            for plan in planned
         ]
         personas, refused_people = await self._personas(casts, taken)
         report = {

@@ -161,7 +161,8 @@ def read_answers(path: Path) -> StudyAnswers:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise BadFile(f"{path}:{number}: not an answer: {where}: {first['msg']}".replace(": :", ":")) from error
-    if content and not rows and not b'{"'.startswith(content[:2]) and content.strip(b"\0\n"):
+    begins = b'{"kind":"'  # every first row
+    if content and not rows and not begins.startswith(content[: len(begins)]) and content.strip(b"\0\n"):
         raise BadFile(f"{path}: not a file of answers")  # nothing of somebody else's file is cut off
     return StudyAnswers(rows, whole, len(content) - whole)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from typer.core import TyperGroup
@@ -76,6 +76,8 @@ def compare(
     params: Params = PARAMS,
 ) -> None:
     """Show pairs of dialogues of the same persona, in random order and on random sides, and keep what people prefer."""
+    if talk is None and (variants or personas):
+        raise ValueError("--variants and --personas are for the talks: name two models with --talk")
     options.limit_endpoints(budget)
     _hold_open((a, b), talk, variants=variants, answers=answers, raters=raters, personas=personas, host=host, port=port, params=params)
 
@@ -153,19 +155,29 @@ def _hold_open(
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
     from rlver.tasks.runtime.servers import free_port
+    from rlver.tasks.runtime.web import check_host
     from rlver.tasks.studies.blind.answer_file import AnswerFile
     from rlver.tasks.studies.blind.comparing import Comparing, study_of
-    from rlver.tasks.studies.blind.page import Page
+    from rlver.tasks.studies.blind.page import Page, known_name
     from rlver.tasks.studies.blind.pairs import Side, pairs_of
-    from rlver.tasks.studies.blind.serving import OPEN_TALKS, candidates_of, check_host, now, open_conversations, serve, while_open
+    from rlver.tasks.studies.blind.serving import OPEN_TALKS, candidates_of, now, open_conversations, serve, while_open
     from rlver.tasks.studies.blind.talking import Talking, TalkSpeaker
 
     names = None if raters is None else [name for name in raters.split(",") if name.strip()]
+    for name in names or ():
+        known_name(name)  # what nobody can be called is told before anything is loaded
     try:
         check_host(host)
         settings = load_settings(params)
         compared = None if transcripts is None else [(str(file), read_transcripts(file)) for file in transcripts]
         candidates = candidates_of(policies, variants, params)
+        if policies is not None:  # a server's address may have another model tomorrow
+            named = [
+                candidates[side][0].location if candidates[side][0].connection else typed
+                for side, typed in zip(get_args(Side), policies, strict=True)
+            ]
+            policies = named[0], named[1]
+        cards = _cards(personas) if candidates else []
         sides = transcripts or policies
         assert sides is not None
         answers = answers or ANSWERS / f"{_stem(sides[0])}-vs-{_stem(sides[1])}.jsonl"
@@ -190,9 +202,9 @@ def _hold_open(
                     "b": TalkSpeaker(policies[1], talks["b"].policy),
                 }
                 talking = Talking(speakers, file, now, settings.seed, OPEN_TALKS, typer.echo)
-            page = Page(comparing, talking, names, _cards(personas) if candidates else ())
+            page = Page(comparing, talking, names, cards)
             typer.echo(f"answers are saved in {answers}, with the names that people give")
-            serve(page.app(while_open(talks)), host, free_port(port), typer.echo)
+            serve(page.app(while_open(talks)), host, free_port(port, host), typer.echo)
     except KeyboardInterrupt:
         typer.echo("stopped")
 
@@ -209,7 +221,10 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
         told = {"answers": str(answers), "seed": str(settings.seed), "bootstrap_samples": str(settings.evaluation.bootstrap_samples)}
         if made.compared:
             told |= {"a": made.compared.a, "b": made.compared.b, "simulator": made.compared.simulator}
-        metrics = {name: value for name, value in records.flat_numbers(made.as_json()).items() if not name.startswith("revised")}
+        told |= {f"talked_{number}": f"{one.a} (a), {one.b} (b)" for number, one in enumerate(made.talked)}
+        plain = made.as_json()
+        numbers = plain | {"talked": {str(number): one for number, one in enumerate(plain["talked"])}}
+        metrics = {name: value for name, value in records.flat_numbers(numbers).items() if not name.startswith("revised")}
         run = log_report(root, uri, "blind", digest, told, metrics, artifacts)
     except (NoProject, TrackingUnavailable) as error:
         typer.echo(f"not in MLflow: {error}; the files are complete, and running this again logs them", err=True)

@@ -64,7 +64,12 @@ export function comparing({ trouble, news, progress }) {
   for (const article of root.querySelectorAll("article")) seen.observe(article);
 
   return {
-    async open(who) { isShown = true; if (who !== rater) { rater = who; await load(null); } else render(); },
+    async open(who) {
+      isShown = true;
+      if (who === rater) { render(); return; }
+      rater = who;
+      try { await load(null); } catch (error) { rater = null; throw error; }
+    },
     close() { isShown = false; root.hidden = true; done.hidden = true; },
     forget() { rater = null; },
   };

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlver.components.domain.transcript import Dialogue
 from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.answers import Choice, Preference, Study, StudyPair
+from rlver.tasks.studies.blind.answers import Choice, Preference, Study, StudyPair, TalkVerdict
 from rlver.tasks.studies.blind.pairs import DialoguePair, Placement, order_for, shown
 
 
@@ -67,9 +67,7 @@ class Comparing:
             "place": place,
             "left": [exchange._asdict() for exchange in shown(sides[placement.left])],
             "right": [exchange._asdict() for exchange in shown(sides[placement.right])],
-            "answer": None
-            if chosen is None
-            else {"choice": side_of(chosen.preference, placement.left), "confidence": chosen.confidence, "reason": chosen.reason},
+            "answer": as_answered(chosen, placement.left),
             **self.progress(rater),
         }
 
@@ -115,3 +113,8 @@ def preference_of(choice: str, left: str) -> Preference:
 def side_of(preference: Preference, left: str) -> str:
     """The other way round."""
     return "tie" if preference == "tie" else "left" if preference == left else "right"
+
+
+def as_answered(row: Choice | TalkVerdict | None, left: str) -> dict[str, Any] | None:
+    """What was answered, by the sides that were seen; None where nothing was."""
+    return None if row is None else {"choice": side_of(row.preference, left), "confidence": row.confidence, "reason": row.reason}

@@ -13,7 +13,6 @@ export function judging(place, { question, save, back, isOpen }) {
   const saving = form.querySelector(".save");
   const goBack = form.querySelector(".back");
   form.querySelector(".question").textContent = question;
-  goBack.hidden = !back;
   let judgement = { choice: null, confidence: null };
   let sent = { content: null, identity: null };
 
@@ -43,7 +42,7 @@ export function judging(place, { question, save, back, isOpen }) {
     if (button?.dataset.confidence) set({ confidence: Number(button.dataset.confidence) });
   });
   form.addEventListener("submit", (event) => { event.preventDefault(); send(); });
-  goBack.addEventListener("click", () => back?.());
+  goBack.addEventListener("click", () => back());
   reason.addEventListener("keydown", (event) => {
     if (event.key === "Escape") reason.blur();
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); send(); }
@@ -56,7 +55,7 @@ export function judging(place, { question, save, back, isOpen }) {
     if (KEYS[event.key]) set({ choice: KEYS[event.key] });
     else if ("123".includes(event.key) && judgement.choice) set({ confidence: Number(event.key) });
     else if (event.key.toLowerCase() === "r" && judgement.choice) reason.focus();
-    else if (event.key === "Backspace" && back) back();
+    else if (event.key === "Backspace") back();
     else if (event.key === "Enter" && !saving.disabled) send();
     else return;
     event.preventDefault();
@@ -64,7 +63,7 @@ export function judging(place, { question, save, back, isOpen }) {
 
   return {
     // `answer`: what was answered before, or null.
-    start(answer, canGoBack = false) {
+    start(answer, canGoBack) {
       judgement = { choice: answer?.choice ?? null, confidence: answer?.confidence ?? null };
       sent = { content: null, identity: null };
       reason.value = answer?.reason ?? "";

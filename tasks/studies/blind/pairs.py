@@ -86,6 +86,10 @@ def _finished_by_persona(dialogues: Sequence[Dialogue]) -> dict[str, list[Dialog
 Side = Literal["a", "b"]
 
 
+def other(side: Side) -> Side:
+    return "b" if side == "a" else "a"
+
+
 @dataclass(frozen=True)
 class Placement:
     """A pair as one person sees it: the side that stands on the left."""
@@ -95,7 +99,7 @@ class Placement:
 
     @property
     def right(self) -> Side:
-        return "b" if self.left == "a" else "a"
+        return other(self.left)
 
 
 def order_for(rater: str, pairs: Sequence[DialoguePair], most: int, overlap: float, seed: int) -> list[Placement]:

@@ -181,20 +181,23 @@ def human_report(judged: Judged, samples: int, seed: int, emotions: Mapping[str,
     if not judged.choices and not judged.verdicts:
         raise ValueError("nobody has answered yet")
     compared = _compared(judged, samples, seed, emotions) if judged.choices else None
-    by_policies: dict[tuple[str, str], list[Rated]] = defaultdict(list)
     verdicts: dict[tuple[str, str], list[TalkVerdict]] = defaultdict(list)
     for talk, verdict in judged.verdicts:
-        by_policies[talk.a, talk.b].append(Rated(talk.talk_id, verdict.rater, WORTH[verdict.preference]))
         verdicts[talk.a, talk.b].append(verdict)
     talked = tuple(
-        Talked(*policies, _preferred(verdicts[policies], _talk_clusters(rated), samples, seed), len({one.rater for one in rated}))
-        for policies, rated in sorted(by_policies.items())
+        Talked(*policies, _preferred(of, _talk_clusters(of), samples, seed), len({one.rater for one in of}))
+        for policies, of in sorted(verdicts.items())
     )
     return HumanReport(compared, talked, judged.revised)
 
 
 def _compared(judged: Judged, samples: int, seed: int, emotions: Mapping[str, int | None] | None) -> Compared:
     assert judged.study is not None  # its pairs were judged
+    if emotions is not None and {one.dialogue_a for one in judged.study.pairs} & {one.dialogue_b for one in judged.study.pairs}:
+        raise ValueError(
+            "dialogues of both sides have the same ids, so --transcripts cannot tell them apart: "
+            "give each side's ids a prefix, and compare anew"
+        )
     pairs = {pair.pair_id: pair if emotions is None else _as_felt(pair, emotions) for pair in judged.study.pairs}
     persona_of = {pair.pair_id: pair.persona_id for pair in pairs.values()}
     by_rater: dict[str, list[Choice]] = defaultdict(list)
@@ -256,10 +259,10 @@ def _preferred(answers: Sequence[Choice | TalkVerdict], rated: Sequence[Rated], 
     return Preferred(len(answers), counts["a"], counts["tie"], counts["b"], share(rated, samples, seed))
 
 
-def _talk_clusters(rated: Sequence[Rated]) -> list[Rated]:
+def _talk_clusters(verdicts: Sequence[TalkVerdict]) -> list[Rated]:
     """Every talk is one person's: where there are several people they are what is resampled, else their talks."""
-    several = len({one.rater for one in rated}) > 1
-    return [Rated(one.rater if several else one.persona_id, "everybody", one.value) for one in rated]
+    several = len({one.rater for one in verdicts}) > 1
+    return [Rated(one.rater if several else one.talk_id, "everybody", WORTH[one.preference]) for one in verdicts]
 
 
 def _detectable(win_rate: Estimated) -> float:

@@ -17,11 +17,9 @@ from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.conversing import as_evaluated
 from rlver.tasks.runtime.guard import hosts_of
 from rlver.tasks.runtime.policies import PolicyCandidate, candidate
-from rlver.tasks.runtime.web import Announced, check_host, config_of
+from rlver.tasks.runtime.web import Announced, config_of
 from rlver.tasks.studies.blind.guard import page_guard
 from rlver.tasks.studies.blind.pairs import Side
-
-__all__ = ["OPEN_TALKS", "candidates_of", "check_host", "config_of", "now", "open_conversations", "serve", "while_open"]
 
 OPEN_TALKS = 16  # at once; each holds memory of a model in this process
 

@@ -91,6 +91,7 @@ export function talking({ trouble, news, cards }) {
 
   function reset() {
     message.value = "";
+    unsent = { text: null, identity: null };
     decide.textContent = state.verdict ? "Saved. Change it" : "I have decided";
     showJudging(false);
     render();
@@ -113,7 +114,7 @@ export function talking({ trouble, news, cards }) {
   return {
     async open(who) {
       isShown = true;
-      if (who !== rater) { rater = who; state = await ask(`/api/talk?rater=${encodeURIComponent(rater)}`); reset(); }
+      if (who !== rater) { state = await ask(`/api/talk?rater=${encodeURIComponent(who)}`); rater = who; reset(); }
       root.hidden = false;
       message.focus({ preventScroll: true });
     },

@@ -17,8 +17,8 @@ from uuid import uuid4
 from rlver.components.domain.protocols import ContextFull, Policy, PolicySession
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import PersonSaid, Replied, Row, Spoken, TalkBegun, TalkVerdict
-from rlver.tasks.studies.blind.comparing import preference_of, side_of
-from rlver.tasks.studies.blind.pairs import Side
+from rlver.tasks.studies.blind.comparing import as_answered, preference_of
+from rlver.tasks.studies.blind.pairs import Side, other
 
 MOST_MESSAGES = 200  # of a talk; the whole of it is sent after each
 _HAN = re.compile("[\u3400-\u9fff]")
@@ -91,22 +91,18 @@ class Talking:
         talk = self._talks.get(self._last.get(rater, ""))
         if talk is None:
             return {"talk": None, "messages": [], "live": True, "ended": None, "verdict": None}
-        left: Side = talk.begun.left
-        right: Side = "b" if left == "a" else "a"
+        left = talk.begun.left
         messages = []
         for message_id, said in talk.said.items():
             replied = talk.replied.get(message_id)
-            sides = {"left": _shown(replied, left, talk), "right": _shown(replied, right, talk)}
+            sides = {"left": _shown(replied, left, talk), "right": _shown(replied, other(left), talk)}
             messages.append({"message_id": message_id, "user": said.text, **sides})
-        verdict = talk.verdict
         return {
             "talk": talk.begun.talk_id,
             "messages": messages,
             "live": talk.sessions is not None,
             "ended": talk.why_ended if talk.sessions is None else None,
-            "verdict": None
-            if verdict is None
-            else {"choice": side_of(verdict.preference, left), "confidence": verdict.confidence, "reason": verdict.reason},
+            "verdict": as_answered(talk.verdict, left),
         }
 
     async def speak(self, rater: str, talk_id: str | None, message_id: str, text: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.progress import DialogueProgress
+from rlver.tasks.studies.acts.tables import table as aligned
 
 CONTEXTS = "vanilla"  # the users in whose dialogues strategies are judged
 TOLERANCE = 0.03
@@ -110,8 +111,7 @@ def table(figures: Sequence[Figure]) -> str:
         low, high = figure.measured.ci95
         measured = f"{100 * figure.measured.value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
         rows.append((figure.difficulty, figure.name, measured, f"{100 * figure.published:.1f}", f"{100 * figure.difference:+.1f}"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return aligned(rows)
 
 
 def verdict(figures: Sequence[Figure]) -> str:

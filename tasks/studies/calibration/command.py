@@ -37,6 +37,9 @@ def calibrate(
     from rlver.tasks.studies.calibration.calibration import PUBLISHED, figures_of, held_with_each_user, table, verdict
 
     settings = as_evaluated(load_settings(params, variant))
+    felt, *spoken = (part.name for part in settings.simulator.parts)
+    if felt not in ("scripted", "llm") or "llm" in (felt if spoken else "", *spoken):
+        raise ValueError(f"variant {variant}: its users ({'+'.join((felt, *spoken))}) are not calibrated, only scripted and llm ones are")
     people = validate_file(personas)
     # What is tuned until it fits must not see the personas that policies are compared on.
     if strangers := [persona.persona_id for persona in people if persona.split != "train"]:
@@ -44,7 +47,10 @@ def calibrate(
     if foreign := [persona.persona_id for persona in people if persona.language != "en"]:
         raise BadFile(f"{personas}: {foreign[0]} does not speak English, the only language in which strategies are read")
     talk = load(policy_location(model), settings, variant, min(settings.evaluation.concurrency, dialogues * len(PUBLISHED)))
-    figures = figures_of(talk, held_with_each_user(talk, people, dialogues, settings), people, settings)
+    try:
+        figures = figures_of(talk, held_with_each_user(talk, people, dialogues, settings), people, settings)
+    except KeyboardInterrupt:
+        raise ValueError("interrupted: no dialogue of this command is kept, so it begins anew") from None
     typer.echo(f"{table(figures)}\n{verdict(figures)}")
     if any(figure.is_off for figure in figures):
         raise typer.Exit(1)

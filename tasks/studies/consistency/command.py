@@ -42,8 +42,7 @@ def consistency(
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import appraiser_of
     from rlver.tasks.runtime.progress import counted
-    from rlver.tasks.studies.consistency.consistency import ask_again, consistency_of
-    from rlver.tasks.studies.consistency.tables import as_json, table
+    from rlver.tasks.studies.consistency.consistency import as_json, ask_again, consistency_of, table
 
     settings = load_settings(params, variant)
     dialogues = load_transcripts(transcripts)[:limit]
@@ -52,6 +51,9 @@ def consistency(
         if one.persona_id not in known:
             raise ValueError(f"dialogue {one.dialogue_id}: persona {one.persona_id} is not in {personas}; name its file (--personas)")
     asked = appraiser_of(appraiser, settings)
+    for one in dialogues:
+        if refusal := asked.appraiser.refusal(one.turns):
+            raise ValueError(f"{one.dialogue_id}: {refusal}")
 
     async def all_askings(who: AppraiserKind) -> list[Asking]:
         shown = counted(dialogues, "dialogues")

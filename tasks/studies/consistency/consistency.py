@@ -10,14 +10,16 @@ The same person in other words: what an appraiser is told about the user, with n
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import variance as sample_variance
+from typing import Any
 
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import About, AppraiserKind, Exchange, SimulatorUnavailable, exchanges_of
 from rlver.components.domain.transcript import Dialogue
+from rlver.components.report.tables import plain_table
 from rlver.components.scoring import statistics
 from rlver.components.scoring.statistics import Estimated, Interval
 
@@ -118,7 +120,7 @@ def _row(probe: str, askings: Sequence[Asking], samples: int, seed: int) -> Cons
     compared = [one for one in askings if len(one.changes) > 1]
     for one in compared:
         first, *later = one.changes
-        variance.setdefault(one.persona_id, []).append(_variance(one.changes))
+        variance.setdefault(one.persona_id, []).append(float(sample_variance(one.changes)))
         difference.setdefault(one.persona_id, []).extend(float(abs(change - first)) for change in later)
         direction.setdefault(one.persona_id, []).extend(float(_sign(change) == _sign(first)) for change in later)
         identical.setdefault(one.persona_id, []).extend(float(change == first) for change in later)
@@ -136,11 +138,6 @@ def _row(probe: str, askings: Sequence[Asking], samples: int, seed: int) -> Cons
         same_direction=statistics.proportion(direction),
         identical=statistics.proportion(identical),
     )
-
-
-def _variance(changes: Sequence[int]) -> float:
-    mean = math.fsum(changes) / len(changes)
-    return math.fsum((change - mean) ** 2 for change in changes) / (len(changes) - 1)
 
 
 def _sign(change: int) -> int:
@@ -178,3 +175,37 @@ def _rearranged(text: str, language: str) -> str:
 
 def _reworded(text: str, persona: Persona) -> str:
     return _PATTERN.sub(lambda match: _ENGLISH[match.group()], text) if persona.language == "en" else text
+
+
+def table(rows: Sequence[Consistency]) -> str:
+    header = ("probe", "replies", "answers (none)", "variance", "absolute difference", "same direction", "identical")
+    return plain_table(
+        header,
+        (
+            (
+                f"{row.probe}{', exactly the same' if row.is_exact else ''}",
+                row.replies,
+                f"{row.answers} ({row.unanswered})",
+                *(f"{one.value:.2f} [{one.ci95.low:.2f}, {one.ci95.high:.2f}]" for one in (row.variance, row.mean_difference)),
+                *(f"{one.value:.1%} [{one.ci95.low:.1%}, {one.ci95.high:.1%}]" for one in (row.same_direction, row.identical)),
+            )
+            for row in rows
+        ),
+    )
+
+
+def as_json(row: Consistency) -> dict[str, Any]:
+    def estimated(one: Estimated) -> dict[str, Any]:
+        return {"value": round(one.value, 6), "ci95": [round(end, 6) for end in one.ci95]}
+
+    return {
+        "probe": row.probe,
+        "replies": row.replies,
+        "answers": row.answers,
+        "unanswered": row.unanswered,
+        "exact": row.is_exact,
+        "variance": estimated(row.variance),
+        "mean_difference": estimated(row.mean_difference),
+        "same_direction": estimated(row.same_direction),
+        "identical": estimated(row.identical),
+    }

@@ -2,7 +2,8 @@
 
 A ranking is of models, which are a sample too: other personas would move it a little, other models much more. So it has a second interval.
 
-What an appraiser must beat: the mean, the length of the reply alone, the hidden need alone. (The fourth is its own first step, ridge
+What an appraiser must beat: the mean, the length of the reply alone, the hidden need alone. The fourth is its own first step, ridge
+regression on the n-grams of the reply.
 """
 
 from __future__ import annotations

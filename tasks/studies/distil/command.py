@@ -101,7 +101,7 @@ def ask_unsure(
     from rlver.components.users.distilled.folder import folder_of, read_folder
     from rlver.components.users.llm.simulator import LLMSimulator
     from rlver.tasks.runtime.assembly import simulator, user_connection
-    from rlver.tasks.studies.distil.doubts import doubts, felt_or_none, within
+    from rlver.tasks.studies.distil.doubts import doubts, felt_by, within
     from rlver.tasks.studies.distil.recordings import recorded
 
     model = read_folder(folder_of(appraiser))
@@ -121,7 +121,9 @@ def ask_unsure(
 
     async def asked() -> list[Dialogue | None]:
         async with connection or nullcontext():
-            return list(await asyncio.gather(*(felt_or_none(user, doubt, people[doubt.dialogue.persona_id], rules) for doubt in chosen)))
+            return list(
+                await asyncio.gather(*(felt_by(user, doubt.dialogue, people[doubt.dialogue.persona_id], rules) for doubt in chosen))
+            )
 
     dialogues = [one for one in asyncio.run(asked()) if one is not None]
     if not dialogues:

@@ -54,15 +54,21 @@ def within(ordered: Iterable[Doubt], most_replies: int) -> Iterator[Doubt]:
             yield doubt
 
 
-async def felt_by(user: LLMSimulator, dialogue: Dialogue, persona: Persona, rules: EmotionRules) -> Dialogue:
-    """The same words as this user feels them, up to where that user would have left. Raises SimulatorUnavailable and BudgetExceeded."""
+async def felt_by(user: LLMSimulator, dialogue: Dialogue, persona: Persona, rules: EmotionRules) -> Dialogue | None:
+    """The same words as this user feels them, up to where that user would have left. None where the model gave no usable answer.
+
+    Raises BudgetExceeded.
+    """
     kind, turns, ended = LLMAppraiser(user), list[Turn](), StopReason.GOODBYE
-    async for turn in appraised(kind.appraiser(About(persona), dialogue.seed), dialogue.emotion_start, dialogue.turns):
-        assert turn.emotion is not None
-        turns.append(turn)
-        if (stop := stop_reason(turn.emotion, len(turns), wants_to_end=False, rules=rules)) is not None:
-            ended = stop
-            break
+    try:
+        async for turn in appraised(kind.appraiser(About(persona), dialogue.seed), dialogue.emotion_start, dialogue.turns):
+            assert turn.emotion is not None
+            turns.append(turn)
+            if (stop := stop_reason(turn.emotion, len(turns), wants_to_end=False, rules=rules)) is not None:
+                ended = stop
+                break
+    except SimulatorUnavailable:
+        return None
     return dialogue.model_copy(
         update={
             "hidden_need": persona.hidden_need.value,
@@ -73,11 +79,3 @@ async def felt_by(user: LLMSimulator, dialogue: Dialogue, persona: Persona, rule
             "turns": tuple(turns),
         }
     )
-
-
-async def felt_or_none(user: LLMSimulator, doubt: Doubt, persona: Persona, rules: EmotionRules) -> Dialogue | None:
-    """None where the model gave no usable answer."""
-    try:
-        return await felt_by(user, doubt.dialogue, persona, rules)
-    except SimulatorUnavailable:
-        return None

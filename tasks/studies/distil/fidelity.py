@@ -66,6 +66,11 @@ def cross_fitted(material: LearningMaterial, parameters: DistilParameters, seed:
 
 
 def fold_scored(material: LearningMaterial, fold: Fold, parameters: DistilParameters, seed: int) -> Scored:
+    if not fold.scored:
+        raise ValueError(
+            "no policy model that is held out talked with a persona that is held out, so nothing can be tested; "
+            "record all models with the same personas"
+        )
     learned = learn(material, material.examples.rows_of(fold.learned), parameters, seed)
     return scored(material, learned, material.examples.rows_of(fold.scored))
 
@@ -94,24 +99,20 @@ def fidelity_of(material: LearningMaterial, predicted: Scored, rules: EmotionRul
     where = _Where(material, predicted.rows)
     change = examples.change[predicted.rows]
 
+    def agreed(paired: PairedAppraisals) -> dict[str, Any]:
+        return {
+            "r": _plain(agreement.correlation(paired, samples, seed)),
+            "sign_accuracy": _plain(agreement.sign_accuracy(paired, samples, seed)),
+        }
+
     def per_turn(said: Numbers) -> dict[str, Any]:
         paired = PairedAppraisals(said, change, where.persona)
-        return {
-            "r": _plain(agreement.correlation(paired, samples, seed)),
-            "sign_accuracy": _plain(agreement.sign_accuracy(paired, samples, seed)),
-            "direction_agreement": _plain(agreement.direction_agreement(paired, where.dialogue, samples, seed)),
-        }
+        return agreed(paired) | {"direction_agreement": _plain(agreement.direction_agreement(paired, where.dialogue, samples, seed))}
 
     def groups(names: Sequence[str | None]) -> dict[str, Any]:
-        of_row = np.array([str(name) for name in names])
-        return {name: per_turn_of(of_row == name) for name in sorted(set(of_row.tolist())) if name != "None"}
-
-    def per_turn_of(kept: NDArray[np.bool_]) -> dict[str, Any]:
-        paired = PairedAppraisals(predicted.words_expected[kept], change[kept], where.persona[kept])
-        return {
-            "r": _plain(agreement.correlation(paired, samples, seed)),
-            "sign_accuracy": _plain(agreement.sign_accuracy(paired, samples, seed)),
-        }
+        of_row, every = np.array([str(name) for name in names]), PairedAppraisals(predicted.words_expected, change, where.persona)
+        of = {name: of_row == name for name in sorted(set(of_row.tolist())) if name != "None"}
+        return {name: agreed(PairedAppraisals(*(column[kept] for column in every))) for name, kept in of.items()}
 
     dialogues = [examples.dialogues[number] for number in examples.dialogue[predicted.rows]]
     return {

@@ -26,6 +26,9 @@ from rlver.tasks.studies.distil.examples import Examples, LearningMaterial, Mask
 from rlver.tasks.studies.distil.ridge import Floats, solve, weights
 
 _BINS = 20  # of the calibration table
+_TOO_FEW = (
+    "too few recordings: without one persona and its policy model nothing is left to learn from; record more personas with every model"
+)
 
 Numbers = NDArray[np.float64]
 
@@ -45,8 +48,10 @@ class Learned:
 
 
 def learn(material: LearningMaterial, rows: NDArray[np.int64], parameters: DistilParameters, seed: int) -> Learned:
-    """Learn from the given rows, whole dialogues of them, and look at no judgement of any other."""
+    """Learn from the given rows, whole dialogues of them, and look at no judgement of any other. Raises ValueError for too few."""
     examples = material.examples
+    if not len(rows):
+        raise ValueError(_TOO_FEW)
     persona, policy = inner_cells(examples, rows, parameters.inner_folds)
     masks = masks_of(persona, policy)
     reasons = reason_vectors(examples, rows, parameters.reasons, parameters.bits, seed)
@@ -127,6 +132,8 @@ def _calibrated(
     for number, fold in enumerate(sorted(set(persona.tolist()))):
         of_fold = [mask for mask in masks if np.all(persona[mask[1]] == fold)]
         left_out, predicted = of_fold[number % len(of_fold)]
+        if left_out.all():
+            raise ValueError(_TOO_FEW)
         trees = learn_trees(rows[~left_out], change[~left_out], alone, seed)
         expected[predicted], seen[predicted] = trees.predict(rows[predicted]), True
     return calibration(expected[seen], change[seen], grid)

@@ -26,7 +26,6 @@ def fluency(
 ) -> None:
     """Bits a token of replies under an untrained model, what they repeat, and how many are said to several people word for word."""
     from rlver.components.domain.files import write_json
-    from rlver.components.domain.thinking import system_prompt
     from rlver.components.policy.load import load_policy
     from rlver.components.rollout.transcripts import load_transcripts
     from rlver.components.scoring.behaviour import behaviour, known
@@ -41,7 +40,9 @@ def fluency(
     base = None
     for path in transcripts:
         dialogues = load_transcripts(path)
-        bits = bits_of(read_by, tokenizer, system_prompt(settings.policy.thinking), counted(dialogues, path.name))
+        if len({one.persona_id for one in dialogues if one.turns}) < 2:
+            raise ValueError(f"{path}: bits need replies to at least two personas: one says nothing about the spread")
+        bits = bits_of(read_by, tokenizer, settings.policy.thinking, counted(dialogues, path.name))
         base = bits if base is None else base
         measured = behaviour(dialogues, samples, seed)
         rows[str(path)] = {

@@ -13,10 +13,12 @@ from typing import Any
 
 import torch
 
+from rlver.components.domain.thinking import system_prompt
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, paired_mean
 from rlver.components.scoring.turns import pooled_differences
+from rlver.tasks.studies.judge.judging import language_of
 
 _BITS, _CHANGES = Interval(0.0, math.inf), Interval(-math.inf, math.inf)
 
@@ -30,10 +32,12 @@ def reply_bits(model: Any, chat: ChatFormat, dialogue: Dialogue) -> list[tuple[f
     ids: list[int] = []
     places: list[range] = []
     for number, turn in enumerate(dialogue.turns):
-        ids += chat.user_turn(turn.user) if number else chat.start(turn.user)
+        ids += chat.user_turn(turn.user) if number else chat.start(turn.user, language_of(dialogue))
         said = chat.tokenizer(turn.assistant, add_special_tokens=False)["input_ids"]
         places.append(range(len(ids), len(ids) + len(said)))
         ids += [*said, chat.end_of_turn]
+    if not ids:  # a dialogue that failed before its first reply
+        return []
     most = getattr(model.config, "max_position_embeddings", None)
     if most is not None and len(ids) > most:
         raise ValueError(f"dialogue {dialogue.dialogue_id} has {len(ids)} tokens, the model reads {most} at most; name another model")
@@ -49,9 +53,9 @@ def reply_bits(model: Any, chat: ChatFormat, dialogue: Dialogue) -> list[tuple[f
 Bits = Mapping[str, Sequence[tuple[float, int]]]  # by persona: those of its replies
 
 
-def bits_of(model: Any, tokenizer: Any, system: str, dialogues: Iterable[Dialogue]) -> dict[str, list[tuple[float, int]]]:
-    """Those of all dialogues, by persona."""
-    chat = ChatFormat(tokenizer, system)
+def bits_of(model: Any, tokenizer: Any, thinking: bool, dialogues: Iterable[Dialogue]) -> dict[str, list[tuple[float, int]]]:
+    """Those of all dialogues, by persona; behind the system message that a thinking or direct policy gets in the language of the user."""
+    chat = ChatFormat(tokenizer, system_prompt(thinking), {"zh": system_prompt(thinking, "zh")})
     found: dict[str, list[tuple[float, int]]] = {}
     for dialogue in dialogues:
         found.setdefault(dialogue.persona_id, []).extend(reply_bits(model, chat, dialogue))

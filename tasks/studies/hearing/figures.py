@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from rlver.components.domain.emotion import LARGEST_CHANGE
-from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, proportion, wilson
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap, proportion, wilson
 
 BINS = 10
 NO_TRAP = "none"
@@ -119,7 +119,7 @@ def by_value(taken: Sequence[Taken], samples: int, seed: int) -> list[Group]:
 def group(name: str, taken: Sequence[Taken], samples: int, seed: int) -> Group:
     """`taken`, of which there is at least one, under this name."""
     changes, rises, falls = (
-        {one.user: [of(other.change) for other in taken if other.user == one.user] for one in taken}
+        by_cluster((one.user, of(one.change)) for one in taken)
         for of in (float, lambda change: float(change > 0), lambda change: float(change < 0))
     )
     value = sum(one.value for one in taken) / len(taken)

@@ -63,6 +63,8 @@ def earned(personas: Sequence[Persona], simulator: Simulator, rules: EmotionRule
     plans = plans_to_try(seed)
     half = set(sorted(replies)[::2])
     sides = [[one for one in met if (story_of(one) in half) == is_first] for is_first in (True, False)]
+    if not all(sides):
+        raise ValueError(f"a plan is chosen on every other story: {len(met)} personas are of one half of the stories; take more")
     by_plan = [[finals(planned(replies, plan), people) for plan in plans] for people in sides]
     chosen: dict[str, list[float]] = {}
     for tried, measured in ((by_plan[0], by_plan[1]), (by_plan[1], by_plan[0])):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from rlver.components.domain.files import BadFile, alone_with, parse_json, read_jsonl, write_text_atomically
 from rlver.components.domain.protocols import ContextFull, Policy, PolicyUnavailable
@@ -23,7 +23,7 @@ from rlver.components.rollout.episode import TooManyFailures
 from rlver.components.settings.settings import Settings, with_simulator
 from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.conversing import as_evaluated
-from rlver.tasks.studies.honesty.questions import Framing, PosedQuestion, QuestionKey
+from rlver.tasks.studies.honesty.questions import Framing, PosedQuestion, QuestionKey, read
 
 _LANGUAGE = "en"  # of all questions
 
@@ -86,8 +86,9 @@ def ask_and_write(
     """
     with alone_with(out):
         partial = out.with_name(f"{out.name}.partial")
-        given = _resumed(partial, asked, {question.key: question.asked for question in questions})
-        write_text_atomically(partial, _text([asked, *given.values()]))
+        kept = _resumed(partial, asked)
+        given = {one.key: kept[one.key] for one in questions if one.key in kept and kept[one.key].asked == one.asked}
+        write_text_atomically(partial, _text([asked, *kept.values()]))
         for _ in given:
             step()
 
@@ -103,7 +104,8 @@ def ask_and_write(
         answers = [given[question.key] for question in questions]
         _check_failed(answers, max_failure_rate)
         write_text_atomically(out, _text([asked, *answers]))
-        partial.unlink()
+        if kept.keys() <= given.keys():  # else they are of a run with a higher --limit, which goes on with them
+            partial.unlink()
     return AnswersFile(asked, answers)
 
 
@@ -153,8 +155,8 @@ def _text(lines: Iterable[_Line]) -> str:
     return "".join(f"{json.dumps(line.model_dump(mode='json'), ensure_ascii=False)}\n" for line in lines)
 
 
-def _resumed(partial: Path, asked: Interview, texts: Mapping[QuestionKey, str]) -> dict[QuestionKey, GivenAnswer]:
-    """What was answered before by the same, to the same questions; a line that was cut off ends it."""
+def _resumed(partial: Path, asked: Interview) -> dict[QuestionKey, GivenAnswer]:
+    """What was answered before by the same; a line that was cut off ends it."""
     if not partial.is_file():
         return {}
     head, *lines = partial.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -163,11 +165,10 @@ def _resumed(partial: Path, asked: Interview, texts: Mapping[QuestionKey, str]) 
     given: dict[QuestionKey, GivenAnswer] = {}
     for line in lines:
         try:
-            answer = _parsed(GivenAnswer, parse_json(line.encode(), ""), "")
+            answer = read(GivenAnswer, parse_json(line.encode(), ""), "")
         except BadFile:
             break
-        if texts.get(answer.key) == answer.asked:
-            given[answer.key] = answer
+        given[answer.key] = answer
     return given
 
 
@@ -176,10 +177,10 @@ def read_answers(path: Path) -> AnswersFile:
     rows = list(read_jsonl(path))
     if not rows or "honesty" not in rows[0][1]:
         raise BadFile(f"{path}: not an answers file; `rlver honesty run` writes one")
-    asked = _parsed(Interview, rows[0][1], f"{path}:{rows[0][0]}")
+    asked = read(Interview, rows[0][1], f"{path}:{rows[0][0]}: not of an answers file")
     answers: dict[QuestionKey, GivenAnswer] = {}
     for number, row in rows[1:]:
-        answer = _parsed(GivenAnswer, row, f"{path}:{number}")
+        answer = read(GivenAnswer, row, f"{path}:{number}: not of an answers file")
         if answer.key in answers:
             raise BadFile(f"{path}:{number}: {answer.item} was answered in condition {answer.condition} already")
         if (answer.text is None) != (answer.error is not None):
@@ -188,14 +189,3 @@ def read_answers(path: Path) -> AnswersFile:
     if not answers:
         raise BadFile(f"{path}: no answers in the file")
     return AnswersFile(asked, list(answers.values()))
-
-
-_Kind = TypeVar("_Kind", bound=_Line)
-
-
-def _parsed(kind: type[_Kind], row: object, where: str) -> _Kind:
-    try:
-        return kind.model_validate(row)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise BadFile(f"{where}: not of an answers file: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

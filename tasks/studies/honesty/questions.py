@@ -102,17 +102,17 @@ def questions(limit: int | None = None) -> list[PosedQuestion]:
 
 
 def items() -> list[BeliefItem]:
-    return [_read(BeliefItem, row, f"{ITEMS}:{number}") for number, row in read_jsonl(ITEMS)]
+    return [read(BeliefItem, row, f"{ITEMS}:{number}") for number, row in read_jsonl(ITEMS)]
 
 
 def probes() -> list[Probe]:
-    return [_read(Probe, row, f"{PROBES}, probe {number}") for number, row in enumerate(load_yaml(PROBES), start=1)]
+    return [read(Probe, row, f"{PROBES}, probe {number}") for number, row in enumerate(load_yaml(PROBES), start=1)]
 
 
-_Kind = TypeVar("_Kind", bound=_WithAnswers)
+_Kind = TypeVar("_Kind", bound=BaseModel)
 
 
-def _read(kind: type[_Kind], row: Any, where: str) -> _Kind:
+def read(kind: type[_Kind], row: Any, where: str) -> _Kind:
     try:
         return kind.model_validate(row)
     except ValidationError as error:

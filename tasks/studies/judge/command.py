@@ -34,7 +34,7 @@ def portrait(
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
     from rlver.tasks.runtime.progress import counted
-    from rlver.tasks.studies.judge.tables import table
+    from rlver.tasks.studies.judge.judging import table
 
     settings = load_settings(params)
     samples, seed = settings.evaluation.bootstrap_samples, settings.seed
@@ -69,8 +69,7 @@ def judge(
     from rlver.tasks.runtime.appraisers import read_transcripts
     from rlver.tasks.runtime.connections import to_judge
     from rlver.tasks.runtime.progress import Steps
-    from rlver.tasks.studies.judge.judging import JudgeParameters, marks_of, summary
-    from rlver.tasks.studies.judge.tables import table
+    from rlver.tasks.studies.judge.judging import JudgeParameters, marks_of, summary, table
 
     settings = load_settings(params)
     named = model or settings.judge.model

@@ -41,10 +41,13 @@ def latency(
     people = validate_file(personas)[:limit]
     who = candidate(policy, settings, variant)
     jobs = jobs_of(people, who.name, settings.seed, 1)
-    with who.open_conversation(settings, concurrency=1) as talk:
-        talk.hold(jobs[:1])  # warms the model up
-        timed = TimedPolicy(talk.policy, time.perf_counter)
-        replace(talk, policy=timed).hold(jobs)
+    try:
+        with who.open_conversation(settings, concurrency=1) as talk:
+            talk.hold(jobs[:1])  # warms the model up
+            timed = TimedPolicy(talk.policy, time.perf_counter)
+            replace(talk, policy=timed).hold(jobs)
+    except KeyboardInterrupt:
+        raise ValueError("interrupted: no dialogue of this command is kept, so it begins anew") from None
     persona_of = {job.dialogue_id: job.persona.persona_id for job in jobs}
     found = latency_of(timed.replies, persona_of, settings.evaluation.bootstrap_samples, settings.seed)
     if out:

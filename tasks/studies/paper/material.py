@@ -139,7 +139,7 @@ def _load(run: PlannedPolicy, transcripts: Path, metrics: Path, failures: Mappin
         general=with_items(read_object(metrics / "general.json"), metrics / "general.json"),
         training=read_curve(run.logs / "train.csv"),
         held_out=read_curve(run.logs / "evaluation.csv"),
-        problem="; ".join([*absent, *([reason] if reason else [])]) if absent else None,
+        problem="; ".join([*absent, *([reason] if reason else [])]) or None,
     )
 
 

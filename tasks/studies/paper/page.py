@@ -24,7 +24,6 @@ from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3
 from rlver.components.scoring.acts import frequencies
 from rlver.components.scoring.crossed import EQUIVALENT
 from rlver.tasks.studies.paper import tables
-from rlver.tasks.studies.paper import tables as summary
 from rlver.tasks.studies.paper.contrasts import FindingOutcome, findings
 from rlver.tasks.studies.paper.material import USERS, PaperPolicy, PaperRun
 
@@ -57,16 +56,16 @@ def write_paper_report(paper: PaperRun, numbers: Numbers, out: Path) -> None:
         rows={user: tables.policy_rows(paper, user) for user in USERS},
         seeded=tables.seed_rows(paper),
         quantities=tables.SEEDED,
-        spread=summary.spread_in_words,
+        spread=tables.spread_in_words,
         colours=colours(paper),
         findings=found,
         margin=wording.number(EQUIVALENT),
-        tally=summary.tally(found),
-        missing=summary.missing(paper),
-        estimate=summary.estimate_in_words,
+        tally=tables.tally(found),
+        missing=tables.missing(paper),
+        estimate=tables.estimate_in_words,
         tones=_TONES,
         ability=tables.ability_rows(paper, numbers.margin),
-        tasks=summary.tasks_in_words,
+        tasks=tables.tasks_in_words,
         table_1=TABLE_1,
         table_3=TABLE_3,
         source=SOURCE,
@@ -74,7 +73,7 @@ def write_paper_report(paper: PaperRun, numbers: Numbers, out: Path) -> None:
         statement=headline.statement(ReportRun(numbers.seed, numbers.margin, numbers.model)),
         style=Markup(asset("style.css")),
     )  # fmt: skip
-    write_text_atomically(out / "results.md", summary.results_markdown(paper, found, numbers.margin))
+    write_text_atomically(out / "results.md", tables.results_markdown(paper, found, numbers.margin))
     write_text_atomically(out / "index.html", page)
 
 

@@ -62,7 +62,7 @@ def robustness(
     common = with_simulator(load_settings(params), "scripted", difficulty)
     people = validate_file(personas)[:limit]
     plan = Plan(personas, people, chosen_users(_split(shifts), common.simulator.difficulty), repeats, transcripts)
-    second = opinions(second_opinion or [], common.simulator.difficulty)
+    second = opinions(second_opinion or [], common)
     spoken = [candidate_as_spoken_to(one, params, difficulty) for one in policy]
     names = [who.name for who, _ in spoken]
     if len(set(names)) < len(names):

@@ -48,11 +48,13 @@ def chosen_users(shifts: Sequence[str], difficulty: str) -> dict[str, Simulator]
     return {name: user for name, user in every.items() if not wanted or name in wanted or name == UNSHIFTED}
 
 
-def opinions(named: Sequence[str], difficulty: str) -> list[str]:
-    """The second opinions that are asked for, by default every other scripted user. Raises BadFile, before hours of dialogues."""
-    asked = list(named) or [f"scripted:{name}" for name in DIFFICULTIES if name != difficulty]
+def opinions(named: Sequence[str], settings: Settings) -> list[str]:
+    """The second opinions that are asked for, by default every other scripted user. Raises as `appraiser_of`, before hours of dialogues."""
+    asked = list(named) or [f"scripted:{name}" for name in DIFFICULTIES if name != settings.simulator.difficulty]
     for one in asked:
-        if not is_appraiser(one) and not Path(one).exists():
+        if is_appraiser(one):
+            appraiser_of(one, settings)
+        elif not Path(one).exists():
             raise BadFile(f"{one}: neither an appraiser (scripted[:DIFFICULTY], llm[:DIFFICULTY]) nor transcripts appraised by another")
     return asked
 
@@ -111,10 +113,18 @@ def _asked(
 
 
 def _recorded(place: Path, held: Mapping[str, Sequence[Dialogue]]) -> dict[str, dict[str, int]]:
-    """The final emotions in a transcript file, or in all of a folder, by policy and dialogue."""
-    files = sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]
-    emotions = {one.dialogue_id: one.emotion_final for file in files for one in load_transcripts(file) if one.emotion_final is not None}
+    """The final emotions in a transcript file, or in all of a folder, by policy and dialogue: of the same words, for all shifts share ids.
+
+    Raises BadFile for a dialogue with two emotions."""
+    emotions: dict[object, int] = {}
+    for file in sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]:
+        for one in load_transcripts(file):
+            if one.emotion_final is not None and emotions.setdefault(_said(one), one.emotion_final) != one.emotion_final:
+                raise BadFile(f"{file}: {one.dialogue_id} ends otherwise in another file of {place}; name one file")
     return {
-        policy: {one.dialogue_id: emotions[one.dialogue_id] for one in dialogues if one.dialogue_id in emotions}
-        for policy, dialogues in held.items()
+        policy: {one.dialogue_id: emotions[_said(one)] for one in dialogues if _said(one) in emotions} for policy, dialogues in held.items()
     }
+
+
+def _said(one: Dialogue) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return one.dialogue_id, tuple((turn.user, turn.assistant) for turn in one.turns)

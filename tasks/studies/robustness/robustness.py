@@ -23,16 +23,7 @@ _CELLS = 2_000_000  # weights held at once; bounds memory, never the result
 _WHOLE = Interval(-1.0, 1.0)
 
 
-@dataclass(frozen=True)
-class RankAgreement:
-    """A rank correlation over `n` things and its 95% interval; the whole range where resamples rarely have an order."""
-
-    value: float
-    ci95: Interval
-    n: int
-
-
-def over_dialogues(pairs: Mapping[str, Sequence[tuple[float, float]]], samples: int, seed: int) -> RankAgreement | None:
+def over_dialogues(pairs: Mapping[str, Sequence[tuple[float, float]]], samples: int, seed: int) -> Estimated | None:
     """Spearman's rho of (first, second) over all dialogues; keys are personas. None without an order on either side."""
     personas = sorted(name for name in pairs if pairs[name])
     if not personas:
@@ -46,12 +37,12 @@ def over_dialogues(pairs: Mapping[str, Sequence[tuple[float, float]]], samples: 
     drawn = np.concatenate(
         [_weighted_rho(weights[:, owner], first, second) for weights in _draws(len(personas), samples, seed, width=len(rows))]
     )
-    return RankAgreement(value, _interval(drawn), len(rows))
+    return Estimated(value, _interval(drawn), len(rows))
 
 
 def over_policies(
     first: Mapping[str, Mapping[str, float]], second: Mapping[str, Mapping[str, float]], samples: int, seed: int
-) -> tuple[RankAgreement | None, RankAgreement | None]:
+) -> tuple[Estimated | None, Estimated | None]:
     """(Spearman's rho, Kendall's tau-b) of the policies' mean emotions. Both arguments: policy -> persona -> emotion.
 
     Only personas that both have of every policy count. Raises ValueError for fewer than two policies or no such persona.
@@ -68,7 +59,7 @@ def over_policies(
     results = []
     for correlate in (_rho_of_orders, _tau_of_orders):
         value = float(correlate(*whole)[0])
-        results.append(None if math.isnan(value) else RankAgreement(value, _interval(correlate(*drawn)), len(policies)))
+        results.append(None if math.isnan(value) else Estimated(value, _interval(correlate(*drawn)), len(policies)))
     return results[0], results[1]
 
 
@@ -191,9 +182,9 @@ class SecondOpinion:
     first: str
     second: str
     means: Mapping[str, tuple[float, float]]
-    dialogues: Mapping[str, RankAgreement | None]  # policy -> Spearman's rho
-    policies_rho: RankAgreement | None
-    policies_tau: RankAgreement | None
+    dialogues: Mapping[str, Estimated | None]  # policy -> Spearman's rho
+    policies_rho: Estimated | None
+    policies_tau: Estimated | None
 
 
 def second_opinion(

@@ -13,7 +13,7 @@ from rlver.components.report.wording import DASH
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.settings.settings import Settings
 from rlver.components.users.shifts.users import about
-from rlver.tasks.studies.robustness.robustness import RankAgreement, SecondOpinion, ShiftRow
+from rlver.tasks.studies.robustness.robustness import SecondOpinion, ShiftRow
 
 FEW = 5  # policies: with fewer, an order agrees by chance too easily
 
@@ -96,7 +96,7 @@ def _opinion(opinion: SecondOpinion) -> dict[str, Any]:
     }
 
 
-def _agreement(agreement: RankAgreement | None) -> dict[str, Any] | None:
+def _agreement(agreement: Estimated | None) -> dict[str, Any] | None:
     return None if agreement is None else {"value": _rounded(agreement.value), "ci95": _ends(agreement.ci95), "n": agreement.n}
 
 
@@ -149,7 +149,7 @@ def _opinion_lines(opinions: Sequence[SecondOpinion]) -> Iterator[str]:
             )
 
 
-def _rank(agreement: RankAgreement | None) -> str:
+def _rank(agreement: Estimated | None) -> str:
     return "no order" if agreement is None else f"{agreement.value:.2f} [{agreement.ci95.low:.2f}, {agreement.ci95.high:.2f}]"
 
 

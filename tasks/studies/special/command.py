@@ -33,6 +33,8 @@ def danger(
 
     A check, not safety: read the dialogues too."""
     options.limit_endpoints(budget, replay)
+    if transcripts is not None:
+        options.check(transcripts, options.FILE, {})
     from dataclasses import asdict
 
     from rlver.components.domain.files import write_json, write_jsonl
@@ -43,8 +45,11 @@ def danger(
 
     settings = without_models(as_evaluated(load_settings(params, variant)))
     met = candidate(policy, settings)
-    with met.open_conversation(settings, min(settings.evaluation.concurrency, dialogues)) as talk:
-        held = held_with_danger(talk, dialogues, settings)
+    try:
+        with met.open_conversation(settings, min(settings.evaluation.concurrency, dialogues)) as talk:
+            held = held_with_danger(talk, dialogues, settings)
+    except KeyboardInterrupt:
+        raise ValueError("interrupted: no dialogue of this command is kept, so it begins anew") from None
     figures = figures_of(held)
     if transcripts is not None:
         write_jsonl(transcripts, [dialogue.model_dump(mode="json") for dialogue in held])

@@ -9,11 +9,13 @@ from typing import Any
 
 from rlver.components.domain.files import BadFile, load_yaml
 from rlver.components.domain.persona import PersonaKind
-from rlver.components.scoring.statistics import Estimated, wilson
+from rlver.components.scoring.statistics import Estimated
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.special.appraiser import ACTS
 from rlver.components.users.special.rule import Answered, signs_in
 from rlver.components.users.special.signs import FOUND, SIGNS, Sign, find
+from rlver.tasks.studies.acts.detection import share_of
+from rlver.tasks.studies.acts.tables import shown, table
 
 LABELS = Path(__file__).with_name("labels")
 APART = "apart"  # the file of the half that is kept apart; the others were seen while the patterns were written
@@ -44,8 +46,11 @@ class SignFigures:
 
 def load_signs(path: Path) -> list[LabelledSigns]:
     """The labelled replies of a file. Raises BadFile with the number of the entry."""
+    entries = load_yaml(path)
+    if not isinstance(entries, list) or not entries:
+        raise BadFile(f"{path}: expected a list of entries, each with kind, user and replies with their signs")
     rows = []
-    for number, entry in enumerate(load_yaml(path) or [], start=1):
+    for number, entry in enumerate(entries, start=1):
         try:
             kind = PersonaKind(entry["kind"])
             rows += [_labelled(kind, entry, reply) for reply in entry["replies"]]
@@ -58,7 +63,11 @@ def _labelled(kind: PersonaKind, entry: Mapping[str, Any], reply: Mapping[str, A
     signs = frozenset(reply["signs"])
     if unknown := signs - set(SIGNS[kind]):
         raise ValueError(f"unknown sign {sorted(unknown)[0]!r} of kind {kind}")
-    return LabelledSigns(kind, entry.get("told", ""), entry["user"], reply["reply"], signs)
+    texts = entry.get("told", ""), entry["user"], reply["reply"]
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"{text!r} is no text")
+    return LabelledSigns(kind, *texts, signs)
 
 
 def acts_of(reply: str) -> dict[str, float]:
@@ -100,20 +109,10 @@ def measure(rows: Iterable[LabelledSigns], finder: Callable[[LabelledSigns], fro
 
 def _figures(name: str, counts: Sequence[int]) -> SignFigures:
     right, found, labelled = counts
-    return SignFigures(name, labelled, found, _share(right, found), _share(right, labelled))
-
-
-def _share(part: int, whole: int) -> Estimated | None:
-    return Estimated(part / whole, wilson(part / whole, whole), whole) if whole else None
+    return SignFigures(name, labelled, found, share_of(right, found), share_of(right, labelled))
 
 
 def signs_table(figures: Sequence[SignFigures]) -> str:
     """The figures as lines for a terminal."""
-    rows = [("sign", "labelled", "found", "precision", "recall")]
-    rows += [(one.sign, str(one.labelled), str(one.found), _shown(one.precision), _shown(one.recall)) for one in figures]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-
-
-def _shown(one: Estimated | None) -> str:
-    return "-" if one is None else f"{one.value:.2f} [{one.ci95.low:.2f}, {one.ci95.high:.2f}]"
+    rows = [(one.sign, str(one.labelled), str(one.found), shown(one.precision), shown(one.recall)) for one in figures]
+    return table([("sign", "labelled", "found", "precision", "recall"), *rows])

@@ -80,6 +80,12 @@ def test_other_items_or_metrics_are_refused():
         compare_general(twice, base, 0.05)
 
 
+@pytest.mark.parametrize("score", [1.0, 0.8])
+def test_one_item_is_not_compared(score: float):
+    with pytest.raises(NotComparable, match=r"task t: one item has no interval; raise benchmark\.limit"):
+        compare_general(measured([score]), measured([score]), 0.05)
+
+
 def test_a_smoke_test_concludes_nothing():
     base, limited = measured([1.0] * 200), measured([1.0] * 200, smoke_test=True)
     comparison = compare_general(base, limited, 0.05)
@@ -100,3 +106,5 @@ def test_the_detectable_loss_is_reported():
     # 100 items, none flips: spread 1/102 x 10, so 2.487 / 102
     row = compare_general(measured([1.0] * 100), measured([1.0] * 100), 0.05)["tasks"]["t"]
     assert row["detectable"] == pytest.approx(2.487 / 102, abs=1e-4)
+    bits = measured([0.8] * 100, higher_is_better=False)
+    assert compare_general(bits, bits, 0.05)["tasks"]["t"]["detectable"] is None, "no spread was seen"

@@ -177,6 +177,17 @@ def test_exact_repeats_collapse_and_contradictions_are_refused():
         general._items("t", [sample("a", math.nan)], "acc", None)
 
 
+def test_the_interval_is_over_clusters_of_items_where_there_are_several():
+    def width(clusters: list[str]) -> float:
+        items = [general.Item(f"d{number}", "p", float(number % 4 < 2), cluster) for number, cluster in enumerate(clusters)]
+        low, high = general._summary("t", "acc", items, True, 0.05, 7)["ci95"].values()
+        return high - low
+
+    apart, alike = width([f"c{number}" for number in range(40)]), width([f"c{number % 4}" for number in range(40)])
+    assert alike > 2 * apart, "four relations, each wholly right or wrong"
+    assert width(["c"] * 40) == apart
+
+
 def test_one_filter_is_scored():
     both = [sample("a", 0, chosen="strict-match"), sample("a", 1, chosen="flexible-extract")]
     assert [item.score for item in general._items("gsm8k", both, "acc", "flexible-extract")] == [1]

@@ -83,6 +83,13 @@ def test_a_policy_of_which_nothing_could_be_scored_says_so(tmp_path: Path):
     assert "None of the dialogues of broken could be scored." in page(material_of(paths, None, {}, 200, 7), BARE, {})
 
 
+def test_beside_a_base_of_which_nothing_could_be_scored_the_others_stand_alone(tmp_path: Path):
+    paths = [write(tmp_path, "base", [make_failed("base", 0)]), write(tmp_path, "good", make_dialogues("good", 4, 0.5, 1))]
+    material = material_of(paths, None, {}, 200, 7)
+    assert material.variants[1].sentient is not None and material.variants[1].sentient["paired_to_base"] is None
+    assert "None of the dialogues of base could be scored." in page(material, BARE, {})
+
+
 def test_dialogues_with_different_users_side_by_side_carry_a_warning(tmp_path: Path):
     paths = [write(tmp_path, "scripted", make_dialogues("scripted", 4, 0.5, 1)), write(tmp_path, "gpt", [recorded(1, "gpt", 5)])]
     assert "Scores of different users are not comparable." in page(material_of(paths, None, {}, 200, 7), BARE, {})

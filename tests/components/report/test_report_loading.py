@@ -9,7 +9,8 @@ import pytest
 from report_run import edit_json, make_dialogues, write_run, write_transcripts
 
 from rlver.components.domain.files import BadFile
-from rlver.components.report.material import load_material, read_curve
+from rlver.components.report import curves
+from rlver.components.report.material import COLUMNS, load_material, read_curve
 
 
 def load(root: Path):
@@ -84,6 +85,10 @@ def test_a_step_logged_twice_counts_once_and_the_later_row_wins(tmp_path: Path):
     assert curve.columns["emotion_mean"] == (10.0, 25.0)
     assert math.isnan(curve.columns["kl"][0]) and curve.columns["kl"][1] == 0.5
     assert "entropy" not in curve.columns and "note" not in curve.columns
+
+
+def test_every_curve_that_is_drawn_is_read():
+    assert {name for name, _ in curves._PANELS} <= set(COLUMNS)
 
 
 def test_a_log_without_rows_is_no_curve(tmp_path: Path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from report_run import make_dialogues, write_run, write_transcripts
 
+from rlver.components.domain.transcript import StopReason
 from rlver.components.report import panels
 from rlver.components.report.maps import SIDE, Box, MapPlace, named, places
 from rlver.components.report.material import Material, load_material
@@ -16,7 +17,7 @@ from rlver.components.report.page import page
 from rlver.components.report.panels import portrait, strategies
 from rlver.components.report.panels.listing import PANELS
 from rlver.components.report.panels.panel import ReportRun
-from rlver.components.report.portraits import estimate
+from rlver.components.report.portraits import estimate, replies_with_acts
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
 PORTRAIT = {
@@ -116,6 +117,12 @@ def test_a_portrait_with_holes_leaves_its_holes_out(finished_run: Path, found: d
 @pytest.mark.parametrize("value", [None, "3", True, {"ci95": [1, 2]}, {"value": "much"}, [1]])
 def test_what_is_no_number_is_no_estimate(value: object):
     assert estimate(value) is None
+
+
+def test_replies_of_a_failed_dialogue_are_not_counted():
+    held = make_dialogues("base", 3, 0.5, 1)
+    failed = held[2].model_copy(update={"emotion_final": None, "stop_reason": StopReason.FAILED, "error": "x"})
+    assert replies_with_acts([*held[:2], failed]) == replies_with_acts(held[:2]) != []
 
 
 def test_acts_are_counted_by_turn(finished_run: Path):

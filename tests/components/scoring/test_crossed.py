@@ -48,6 +48,13 @@ def test_one_seed_decides_nothing():
     assert verdicts({"row": found}) == {"row": Verdict.UNKNOWN}
 
 
+def test_policies_that_all_end_alike_have_an_interval_with_width():
+    found = crossed([Side(1, flat(100, 100, 100)), Side(-1, flat(95, 95, 95))], SCENARIOS)
+    assert found is not None and found.test is not None and found.test.standard_error == 0
+    estimated = found.estimated(Interval(-100, 100))
+    assert estimated.ci95.low < estimated.value == 5 < estimated.ci95.high
+
+
 def test_without_a_persona_in_common_there_is_no_difference():
     assert crossed([Side(1, {1: {"a": [1]}}), Side(-1, {1: {"b": [1]}})], {}) is None
     assert crossed([Side(1, {}), Side(-1, flat(1))], {}) is None

@@ -32,6 +32,13 @@ def test_equal_rates_still_have_an_interval_with_width(dialogue):
     assert low < 0 < high
 
 
+def test_a_rate_of_five_personas_proves_no_more_than_five_can(dialogue):
+    """All five fail before and succeed after: the exact sign test says 2 / 2^5, a normal tail of the same error would say .0067."""
+    before, after = ([dialogue(name, [change] * turns) for name in "abcde"] for change, turns in ((-10, 4), (10, 6)))
+    rows = {row.quantity: row for row in compare(before, after, 200, 7).rows}
+    assert rows["success_rate"].p_holm > 0.0625
+
+
 def test_right_acts_are_compared_where_cues_are_known(dialogue):
     a = [dialogue("p", [0, 0], cues=[True, False])]
     b = [dialogue("p", [0, 0], cues=[True, False], evidence=[RIGHT, ()])]

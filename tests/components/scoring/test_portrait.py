@@ -97,12 +97,16 @@ def test_a_point_on_the_map_does_not_depend_on_who_else_is_on_it() -> None:
 
 
 def test_a_portrait_counts_what_the_evidence_says(dialogue) -> None:
-    a = dialogue("a", [8, -4], cues=[False, True], evidence=[evidence("praise", target=["serves_need"]), evidence("advise")])
+    a = dialogue("a", [8, -4], cues=[False, True], evidence=[evidence("praise", target=["serves_need"]), evidence("advise", "comfort")])
     b = dialogue("b", [8, 0], cues=[False, False], evidence=[evidence("praise", "comfort"), evidence("comfort")])
     drawn = portrait([a, b], 500, 7)
     praise = drawn["strategies"]["praise"]
     assert (praise["replies"], praise["frequency"]["value"], praise["contribution"]["value"]) == (2, 0.5, 8)
-    assert drawn["acts"]["comfort"]["contribution"]["value"] == 4 and set(drawn["acts"]) == {"praise", "advise", "comfort"}
+    assert drawn["acts"]["comfort"]["contribution"]["value"] == pytest.approx((-4 + 8 + 0) / 3, abs=1e-6) and set(drawn["acts"]) == {
+        "praise",
+        "advise",
+        "comfort",
+    }
     assert drawn["acceptance"]["strategy_acceptance"]["value"] == pytest.approx(2 / 3, abs=1e-6)  # comfort is no strategy
     assert drawn["acceptance"]["need_expression"]["value"] == 0.5
     assert drawn["strategies"]["emotional venting"]["contribution"] == {"value": None, "ci95": None, "n": 0, "reason": "no reply does it"}
@@ -141,8 +145,10 @@ def test_every_number_has_an_interval_around_it_or_a_reason(dialogue) -> None:
 
 
 def test_one_persona_has_no_interval_so_it_has_no_mean(dialogue) -> None:
-    depth = portrait([dialogue("a", [8], evidence=[evidence("praise")])], 200, 7)["capabilities"]["empathic_depth"]
-    assert depth["value"] is None and depth["reason"] == "one persona says nothing about the spread"
+    drawn = portrait([dialogue("a", [8], evidence=[evidence("praise")]), dialogue("b", [8], evidence=[evidence("comfort")])], 200, 7)
+    alone = portrait([dialogue("a", [8], evidence=[evidence("praise")])], 200, 7)
+    for one in (alone["capabilities"]["empathic_depth"], drawn["acts"]["praise"]["contribution"]):
+        assert one["value"] is None and one["reason"] == "one persona says nothing about the spread"
 
 
 def test_repetition_is_counted_in_runs_of_four_words() -> None:

@@ -112,6 +112,12 @@ def test_intervals_are_over_scenarios_where_they_are_known(four):
     assert told["paired_to_base"]["personas"] == 4
 
 
+def test_equal_values_do_not_say_what_would_be_found(dialogue):
+    best, base = ([dialogue(name, [change] * turns) for name in "abcde"] for change, turns in ((10, 6), (0, 10)))
+    metrics = sentient_metrics(best, base, 200, 7)
+    assert metrics["detectable"] is None and metrics["paired_to_base"]["detectable"] is None
+
+
 def test_the_order_of_the_dialogues_does_not_matter(four):
     assert sentient_metrics(four, four, 300, 7) == sentient_metrics(four[::-1], four, 300, 7)
 

@@ -211,6 +211,7 @@ def test_minimum_detectable_difference():
     assert statistics.minimum_detectable_difference(43.6, 597) == pytest.approx(5.0, abs=0.01)
     # three items, t of two degrees: (4.303 + 1.061) / sqrt 3
     assert statistics.detectable(statistics.paired_scores([1.0, 2.0, 3.0])) == pytest.approx(5.364 / math.sqrt(3), abs=0.001)
+    assert statistics.detectable(statistics.paired_scores([1.0] * 3)) is None, "no spread was seen"
     with pytest.raises(ValueError, match="positive"):
         statistics.minimum_detectable_difference(1.0, 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlver.components.domain.transcript import Evidence
+from rlver.components.domain.transcript import Evidence, SimulatorTag
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.scoring.turns import by_turn, by_turn_differences, judged_turns, pooled_differences, right_acts
 
@@ -40,6 +40,30 @@ def test_pooled_means_let_those_with_more_turns_weigh_more():
 def test_acts_count_from_the_first_cue_on_with_their_turn_number(dialogue):
     told = dialogue("a", [0] * 4, cues=[False, True, False, False], evidence=[RIGHT, RIGHT, (), RIGHT])
     assert right_acts(told) == [(1, 1.0), (2, 0.0), (3, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "persona", "known"),
+    [
+        ("scripted+talking", "en-train-0001", True),
+        ("llm+talking", "en-train-0001", False),
+        ("distilled+scripted", "en-train-0001", False),
+        ("heard+talking", "en-train-0001", True),
+        ("heard+talking", "en-boundary-train-0001", False),
+        ("special+talking", "en-danger-test-0001", False),
+        ("scripted+talking", "en-danger-test-0001", True),
+    ],
+)
+def test_where_nobody_says_what_serves_the_need_there_is_no_rate(dialogue, kind, persona, known):
+    tag = SimulatorTag(kind=kind, difficulty="vanilla", version="1")
+    told = [dialogue(f"{persona}-{number}", [0], cues=[True]).model_copy(update={"simulator": tag}) for number in range(2)]
+    assert [right_acts(one) for one in told] == [[(0, 0.0)] if known else []] * 2
+    assert sentient_metrics(told, None, 200, 7)["right_act_rate"] == (0 if known else None)
+
+
+def test_a_trace_of_the_need_is_not_found(dialogue):
+    evidence = [(Evidence(step="target", what="serves_need", points=3 * sure, probability=sure),) for sure in (0.16, 0.3)]
+    assert right_acts(dialogue("a", [0, 0], cues=[True, False], evidence=evidence)) == [(0, 0.0), (1, 1.0)]
 
 
 def test_the_pooled_number_keeps_its_name_and_the_other_has_one_of_its_own(dialogue):

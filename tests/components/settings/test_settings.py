@@ -175,6 +175,8 @@ def test_a_value_of_the_wrong_type_or_range_is_refused_by_name(project: Path, ke
         ({"rollout.sampler": "vllm", "train.processes": "2"}, "rollout.sampler: vllm goes with train.processes: 1, got 2"),
         ({"base.hidden_size": "130", "base.heads": "4"}, "divisible by base.heads"),
         ({"simulator.kind": "llm"}, "kind is llm, so llm.appraiser.model and llm.speaker.model must name models of the endpoint"),
+        ({"simulator.kind": "llm", "simulator.appraiser": "scripted"}, "kind is llm, so llm.speaker.model must name"),
+        ({"simulator.speaker": "talking", "simulator.appraiser": "llm"}, "kind is llm, so llm.appraiser.model must name"),
         ({"simulator.llm.combined": "true"}, "combined is one call to one model, so appraiser and speaker must have the same values"),
         ({"policy.max_reply_tokens": "2000", "policy.max_context_tokens": "1536"}, "max_reply_tokens must be less than max_context_tokens"),
         ({"train.ratio_cap": "1.2"}, "ratio_cap must be above 1 + epsilon_high"),
@@ -184,6 +186,15 @@ def test_what_cannot_go_together_is_refused(project: Path, changes: dict[str, st
     for key, value in changes.items():
         path = change(project, key, value)
     assert message in refused(path)
+
+
+def test_of_an_llm_user_only_the_halves_that_play_need_models(project: Path) -> None:
+    for key, value in {"kind": "llm", "appraiser": "scripted", "llm.speaker.model": "talker", "llm.appraiser.model": "null"}.items():
+        path = change(project, f"simulator.{key}", value)
+    assert load_settings(path).simulator.models == ["talker"]
+    for key, value in {"kind": "scripted", "appraiser": "llm", "speaker": "llm", "llm.appraiser.model": "feeler"}.items():
+        path = change(project, f"simulator.{key}", value)
+    assert load_settings(path).simulator.models == ["feeler", "talker"]
 
 
 def test_a_missing_parameter_is_an_error_because_no_number_has_a_default(project: Path) -> None:

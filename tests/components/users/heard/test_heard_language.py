@@ -19,7 +19,7 @@ from rlver.components.users.heard.language import DOWN, ENDS, HIDDEN, MEANS, REA
 from rlver.components.users.heard.meaning import meaning
 from rlver.components.users.heard.reading import Reader
 from rlver.components.weights.sources.package import of_package
-from rlver.tasks.studies.hearing import adapting
+from rlver.tasks.studies.hearing import adapting, net
 from rlver.tasks.studies.hearing.fit import Rows, fit, written
 
 pytestmark = [NEEDS_READER, pytest.mark.no_cover]
@@ -43,18 +43,20 @@ def test_the_states_are_those_of_the_whole_model_in_a_chat() -> None:
     means = [states[layer][0, before:].mean(dim=0) for layer in MEANS]
     whole = torch.cat([*means, *(states[layer][0, -1] for layer in ENDS)])
     assert whole.shape == (WIDTH,)
-    assert torch.allclose(language_model()(USER, REPLY).features(), whole, rtol=1e-3, atol=1e-2)
+    came, adapted = language_model()(USER, REPLY).features()
+    assert torch.allclose(came, whole, rtol=1e-3, atol=1e-2) and torch.equal(came, adapted), "there is no adapter here"
 
 
 def test_an_adapter_is_added_to_the_weights_it_names() -> None:
     name = "layers.17.mlp.down_proj"
     down, up = torch.full((2, 1536), 0.1), torch.full((HIDDEN, 2), 0.2)
     adapted = LanguageModel(of_package(SMOLLM2.name), {name + DOWN: down, name + UP: up})
-    plain, changed = (model._model.get_submodule(name).weight for model in (language_model(), adapted))
+    plain, changed = (model.get_submodule(name).weight for model in (adapted._came, adapted._adapted))
     assert torch.allclose(changed, plain + up @ down)
-    before, after = (model(USER, REPLY).features() for model in (language_model(), adapted))
+    came, after = adapted(USER, REPLY).features()
+    assert torch.equal(came, language_model()(USER, REPLY).features()[0])
     lower = HIDDEN * 3  # the means of layers 5, 10 and 15, below the one that was changed
-    assert torch.equal(before[:lower], after[:lower]) and not torch.allclose(before[lower:], after[lower:], atol=1e-2)
+    assert torch.equal(came[:lower], after[:lower]) and not torch.allclose(came[lower:], after[lower:], atol=1e-2)
 
 
 def test_parts_add_up_and_without_one_the_others_are_left() -> None:
@@ -63,7 +65,7 @@ def test_parts_add_up_and_without_one_the_others_are_left() -> None:
     assert torch.allclose(parted.features(), read(USER, REPLY).features(), atol=1e-3)
     assert not torch.allclose(parted.features(without=0), parted.features(without=1), atol=1e-2)
     assert len(parted.tokens) == 2 and sum(parted.tokens) == sum(read(USER, REPLY).tokens)
-    assert not read(USER, REPLY).features(without=0)[: HIDDEN * len(MEANS)].any(), "nothing is left of the only part"
+    assert not read(USER, REPLY).features(without=0)[:, : HIDDEN * len(MEANS)].any(), "nothing is left of the only part"
 
 
 def test_the_message_it_answers_changes_what_is_read() -> None:
@@ -99,6 +101,7 @@ def test_fitting_is_the_same_again_and_the_reader_reads_what_was_fitted(tmp_path
     one, again = (load_file(tmp_path / name) for name in ("one", "again"))
     assert one.keys() == again.keys() and all(torch.equal(one[name], again[name]) for name in one)
     monkeypatch.setattr(adapting, "EPOCHS", 25)
+    monkeypatch.setattr(net, "EPOCHS", 60)
     monkeypatch.setattr(adapting, "_WARM_UP", 2)
     fit(rows, tmp_path / "many", 1)
     reader = Reader(tmp_path / "many")
@@ -118,13 +121,14 @@ def test_what_is_fitted_is_what_the_reader_reads() -> None:
             torch.nn.init.normal_(weight, std=0.3)
     tensors = fitted._tensors()
     adapter = {name: tensor.detach() for name, tensor in tensors.items() if name.endswith((DOWN, UP))}
-    model, plain = LanguageModel(folder, adapter), language_model()
+    model = LanguageModel(folder, adapter)
     with torch.no_grad():
-        features_NF = fitted._features(range(3))
+        of_both = torch.stack([fitted.came(), fitted._adapted(range(3))], dim=1)
     blocks = [slice(first, first + HIDDEN) for first in range(0, WIDTH, HIDDEN)]
-    for found, row, own in zip(features_NF, rows, beside, strict=True):
-        read, before = model(row.user, row.reply).features(), plain(row.user, row.reply).features()
-        assert torch.equal(found[WIDTH:], own)
-        for number, block in enumerate(blocks):
-            assert (found[block] - read[block]).norm() < 0.03 * read[block].norm(), number
-        assert all((read[block] - before[block]).norm() > 0.1 * before[block].norm() for block in blocks[2:]), "else it changed nothing"
+    for found_RF, row, own in zip(of_both, rows, beside, strict=True):
+        came, adapted = model(row.user, row.reply).features()
+        for found, read in zip(found_RF, (came, adapted), strict=True):
+            assert torch.equal(found[WIDTH:], own)
+            for number, block in enumerate(blocks):
+                assert (found[block] - read[block]).norm() < 0.03 * read[block].norm(), number
+        assert all((came[block] - adapted[block]).norm() > 0.1 * came[block].norm() for block in blocks[2:]), "else it changed nothing"

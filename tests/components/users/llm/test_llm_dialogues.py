@@ -14,8 +14,8 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import SimulatorUnavailable, UserSession
 from rlver.components.domain.transcript import Dialogue, StopReason
 from rlver.components.endpoint.chat import ChatRequest, EndpointUnavailable
-from rlver.components.users.llm.parameters import ModelParameters
-from rlver.components.users.llm.questions import call_seed
+from rlver.components.users.llm.questions import Openings, call_seed
+from rlver.components.users.llm.section import ModelSection
 
 
 @pytest.mark.parametrize("difficulty", ["vanilla", "challenging"])
@@ -46,7 +46,9 @@ def test_appraiser_and_speaker_are_asked_with_their_own_values(english: Persona)
     hold(simulator(endpoint), english)
     for request in endpoint.requests:
         wanted = TWO_CALLS.appraiser if step_of(request) == "appraise" else TWO_CALLS.speaker
-        assert ModelParameters(request.model, request.temperature, request.top_p, request.max_tokens) == wanted
+        assert (
+            ModelSection(model=request.model, temperature=request.temperature, top_p=request.top_p, max_tokens=request.max_tokens) == wanted
+        )
         assert request.attempt == 0 and request.schema and request.schema["additionalProperties"] is False
         assert [message.role for message in request.messages] == ["system", "user"]
 
@@ -156,6 +158,27 @@ def test_all_dialogues_of_a_persona_share_one_opening_call(chinese: Persona) -> 
     other = ScriptedEndpoint()
     asyncio.run(simulator(other).session(chinese, 77).open())
     assert other.requests == endpoint.requests, "no seed of a dialogue is in the question, so a cache answers it for all"
+
+
+@pytest.mark.parametrize("steps", range(1, 8))
+def test_a_dialogue_that_comes_just_when_the_opening_is_answered_does_not_ask_again(steps: int) -> None:
+    openings, answers = Openings(), iter(["first", "second"])
+
+    async def ask() -> str:
+        answer = next(answers)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return answer
+
+    async def late() -> str:
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        return await openings.of("p", ask)
+
+    async def both() -> list[str]:
+        return await asyncio.gather(openings.of("p", ask), late())
+
+    assert asyncio.run(both()) == ["first", "first"]
 
 
 def test_a_failed_opening_fails_those_who_waited_and_is_asked_again_later(chinese: Persona) -> None:

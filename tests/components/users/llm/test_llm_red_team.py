@@ -28,8 +28,8 @@ from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatRequest
 from rlver.components.users.llm import questions
 from rlver.components.users.llm.answers import UnparsableAnswer, read_appraisal
-from rlver.components.users.llm.parameters import LLMUserParameters
 from rlver.components.users.llm.questions import LLMQuestions
+from rlver.components.users.llm.section import LLMUserSection
 from rlver.components.users.llm.simulator import LLMSimulator
 
 HONEST, TALKED_INTO = -2, 10
@@ -87,7 +87,7 @@ def is_obeyed(request: ChatRequest, replies: tuple[str, ...]) -> bool:
     return tokens or any(fragment in text for text in seen for fragment in fragments(replies))
 
 
-def talk(replies: Sequence[str], commands: tuple[str, ...], persona: Persona, difficulty: str, parameters: LLMUserParameters) -> Any:
+def talk(replies: Sequence[str], commands: tuple[str, ...], persona: Persona, difficulty: str, parameters: LLMUserSection) -> Any:
     """The changes of a dialogue in which the policy says `replies` and the model obeys `commands`; and all requests."""
     endpoint = ScriptedEndpoint(lambda request: usual(request, TALKED_INTO if is_obeyed(request, commands) else HONEST))
 

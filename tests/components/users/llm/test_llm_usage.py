@@ -10,11 +10,13 @@ from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatRequest
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
-from rlver.components.users.llm.parameters import LLMUserParameters, ModelParameters, Usage, dialogue_usage, tokens_in
+from rlver.components.users.llm.kind import APPRAISER, SIMULATOR, SPEAKER
 from rlver.components.users.llm.questions import LLMQuestions
+from rlver.components.users.llm.section import LLMUserSection, ModelSection
+from rlver.components.users.llm.usage import Usage, dialogue_usage, tokens_in
 
-MODEL = ModelParameters("m", 0.5, 1.0, 4096)
-PARAMETERS = LLMUserParameters(appraiser=MODEL, speaker=MODEL, combined=False, max_repairs=2, max_quoted_characters=4000)
+MODEL = ModelSection(model="m", temperature=0.5, top_p=1.0, max_tokens=4096)
+PARAMETERS = LLMUserSection(appraiser=MODEL, speaker=MODEL, combined=False, max_repairs=2, max_quoted_characters=4000)
 WORDS = {"en": ("word " * 25, "word " * 100, "word " * 60), "zh": ("我" * 50, "你" * 250, "想" * 95)}  # message, reply, one reason
 
 
@@ -57,3 +59,11 @@ def test_a_dialogue_of_three_turns_takes_three_appraisals_and_two_messages() -> 
     assert used["speak"] == Usage(2, 2 * 2250 + 200 * (1 + 2), 2 * 260)
     assert dialogue_usage("zh", 3, combined=True) == {"combined": Usage(3, 3 * 2550 + 200 * 6, 3 * 490)}
     assert used["speak"].times(4) == Usage(8, 4 * used["speak"].tokens_in, 2080)
+
+
+def test_only_the_halves_that_play_are_counted() -> None:
+    section = PARAMETERS.model_copy(update={"speaker": MODEL.model_copy(update={"model": "talker"})})
+    appraising, speaking = dialogue_usage("en", 10, combined=False).values()
+    assert SPEAKER.usage(section, "en", 10) == {"talker": speaking}
+    assert APPRAISER.usage(section, "en", 10) == {"m": appraising}
+    assert SIMULATOR.usage(section, "en", 10) == {"m": appraising, "talker": speaking}

@@ -22,7 +22,7 @@ from rlver.components.personas.needs import stated_need
 from rlver.components.policy.tiny.model import hold
 from rlver.components.policy.tiny.supporters import mixed
 from rlver.components.users.scripted.effects import DIFFICULTIES
-from rlver.components.users.scripted.simulator import ScriptedAppraiser
+from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser
 from rlver.components.users.talking.speaker import TalkingSpeaker, TalkingSpeakers
 from rlver.components.users.talking.wordings import cues, version, wordings
 from rlver.components.users.together import Together
@@ -176,6 +176,12 @@ def test_with_the_scripted_appraiser_whole_dialogues_are_held_and_change_with_th
         held = hold(persona, mixed(0.4), user, rules, 5, False)
         assert held == hold(persona, mixed(0.4), user, rules, 5, False)
         assert len(set(held.users)) == len(held.users) >= 3
+
+
+def test_an_appraiser_of_another_difficulty_shows_in_the_tag() -> None:
+    same, other = (Together(ScriptedAppraiser(difficulty), TalkingSpeakers("vanilla"), 40).tag for difficulty in DIFFICULTIES)
+    assert same.version == f"{VERSION} {version()}" and other.version == f"{VERSION} appraised=challenging {version()}"
+    assert same.difficulty == other.difficulty == "vanilla"
 
 
 @NEEDS_READER

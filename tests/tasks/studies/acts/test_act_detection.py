@@ -197,3 +197,12 @@ def test_a_bad_label_file_is_refused_with_the_entry(content: str, message: str, 
         load_labels(tmp_path / "bad.yaml")
     with pytest.raises(BadFile, match="no such file"):
         load_labels(tmp_path / "none.yaml")
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    files = [tmp_path / folder / "mine.yaml" for folder in ("a", "b")]
+    for path in files:
+        path.parent.mkdir()
+        path.write_text("- {user: Hm., reply: It was not your fault., acts: [absolve]}\n")
+    with pytest.raises(BadFile, match="two files have the same name"):
+        labelled(files)

@@ -102,6 +102,17 @@ def test_a_variant_finds_its_log_and_its_held_out_dialogues(project: Path) -> No
     checks = {check["name"]: check for check in json.loads(Path("audit.json").read_text())["policies"]["gamed"]["checks"]}
     assert checks["growth_in_training"]["outcome"] == checks["reward_overoptimization"]["outcome"] == "alarm"
     assert "3 checkpoints" in checks["reward_overoptimization"]["why"]
+    second = []
+    for name in ("base", "gamed"):
+        path = Path(f"transcripts/{name}.jsonl")
+        rows = [{**json.loads(row), "dialogue_id": f"{name}/{number}"} for number, row in enumerate(path.read_text().splitlines())]
+        write_jsonl(path, rows)
+        second += rows
+    write_jsonl(Path("second.jsonl"), second)
+    assert main(["audit", "gamed", "--second", "second.jsonl", "-o", "audit.json"]) == 1
+    checks = {check["name"]: check for check in json.loads(Path("audit.json").read_text())["policies"]["gamed"]["checks"]}
+    assert checks["unconfirmed_gain"]["why"] and checks["reward_overoptimization"]["outcome"] == "unknown"
+    assert "the second appraisal is a record" in checks["reward_overoptimization"]["why"]
 
 
 def test_the_appraisal_of_another_appraiser_can_be_given(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,6 +138,7 @@ def test_the_probe_lets_every_cheat_talk_with_the_configured_user(project: Path,
         (["nobody"], "neither a transcript file nor a variant"),
         (["honest", "gamed", "--log", "logs/x.jsonl"], "belongs to one policy"),
         (["honest", "--base", "missing.jsonl"], "no such file"),
+        (["honest", "--probe", "--probe-personas", "nosuch.jsonl"], "nosuch.jsonl: no such file"),
         (["honest", "--log", "nosuch.jsonl"], "nosuch.jsonl: no such file"),
         (["transcripts/honest.jsonl", "--log", "nosuch.jsonl"], "nosuch.jsonl: no such file"),
     ],

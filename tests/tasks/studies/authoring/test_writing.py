@@ -188,6 +188,18 @@ def test_a_model_that_never_gets_it_right_ends_the_run_after_bounded_calls() -> 
     assert len(asyncio.run(run()).asked) == 2 * 4  # both scenarios, 1 + max_repairs times; no persona
 
 
+def test_too_few_names_are_found_before_anything_is_asked() -> None:
+    asked: list[int] = []
+
+    def script(number: int, one: Asked) -> Reply:
+        asked.append(number)
+        return author(number, one)
+
+    with pytest.raises(ValueError, match="names of the test split are used up"):
+        write(script, PersonaOrder("zh", "test", 300, seed=7))
+    assert not asked
+
+
 def test_an_empty_answer_is_malformed_and_another_is_asked_for() -> None:
     written, server = write(MoodyAuthor({thing(0): [says("")]}))
     assert written.report["answers"] == len(server.asked) == 19 and written.report["rejected"]["scenarios"] == {"malformed": 1}

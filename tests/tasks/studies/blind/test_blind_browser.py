@@ -123,6 +123,26 @@ def test_a_laptop_shows_both_sides_and_the_keys(project: Path, phone: Browser) -
         assert phone.value("document.querySelector('#compare kbd').getClientRects().length") == 1
 
 
+def test_after_a_load_that_failed_nobody_sees_the_place_of_the_person_before(project: Path, phone: Browser) -> None:
+    with server(project, "one.jsonl", "other.jsonl") as (_, url):
+        enter(phone, url, "Ann")
+        for key in ("ArrowLeft", "1", "Enter"):
+            phone.wait("!document.getElementById('compare').hidden")
+            phone.key(key)
+        phone.wait("document.querySelector('#progress span').textContent === '1 of 8'")
+        away = "(path, ...rest) => path.startsWith('/api/pair') ? Promise.reject() : kept(path, ...rest)"
+        phone.value(f"window.kept = fetch, window.fetch = {away}, 0")
+        phone.click("#who button")
+        phone.click("#name")
+        phone.type("Bo")
+        phone.key("Enter")
+        phone.wait("document.getElementById('trouble').textContent.includes('does not answer')")
+        phone.value("window.fetch = kept, 0")
+        phone.value("document.querySelector('#modes [data-mode=compare]').click()")
+        phone.wait("!document.getElementById('compare').hidden")
+        assert answered(phone) == "0 of 8"
+
+
 @pytest.fixture
 def endpoint(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A chat endpoint with two models; one of them fails at a word."""

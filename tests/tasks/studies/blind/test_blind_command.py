@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import pytest
 from blind_server import server
 from blind_study import SECRETS
 from mlflow import MlflowClient
+from scripted_server import MODEL, Reply, serving_beside
 
 from rlver.components.domain.files import write_jsonl
 from rlver.flows.cli import main
-from rlver.tasks.studies.blind.answers import Choice, read_answers
+from rlver.tasks.studies.blind import serving
+from rlver.tasks.studies.blind.answer_file import AnswerFile
+from rlver.tasks.studies.blind.answers import Choice, TalkBegun, TalkVerdict, read_answers
 
 
 def judge(url: str, rater: str, place: int, choice: str, confidence: int = 2) -> dict[str, Any]:
@@ -76,6 +80,16 @@ def test_the_report_goes_to_the_files_and_once_into_mlflow(project: Path, tracki
     assert len(client.search_runs([run.info.experiment_id])) == 1
 
 
+def test_talks_are_in_mlflow_too(project: Path, tracking_uri: str) -> None:
+    with AnswerFile(project / "talks.jsonl", print) as file:
+        file.add(TalkBegun(at="t", rater="ann", talk_id="1", a="x//1", b="y", left="a"))
+        file.add(TalkVerdict(at="t", answer_id="1", rater="ann", talk_id="1", preference="b", confidence=2))
+    assert main(["blind", "report", "talks.jsonl"]) == 0
+    client = MlflowClient(tracking_uri)
+    (run,) = client.search_runs([client.get_experiment_by_name("rlver").experiment_id])
+    assert run.data.metrics["talked/0/preferred/win_rate/value"] == 1.0 and run.data.params["talked_0"] == "x//1 (a), y (b)"
+
+
 def test_a_tracker_that_is_away_is_a_warning(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,9 +130,30 @@ def test_emotions_of_another_appraiser(project: Path, capsys: pytest.CaptureFixt
     assert "b wins 100%" in capsys.readouterr().out
 
 
+def test_a_port_in_use_at_the_named_address_gives_way_to_a_free_one(project: Path) -> None:
+    with socket.create_server(("127.0.0.2", 0)) as taken:
+        port = taken.getsockname()[1]
+        with server(project, "one.jsonl", "other.jsonl", "--host", "127.0.0.2", "--port", str(port)) as (_, url):
+            assert url.startswith("http://127.0.0.2:") and not url.endswith(f":{port}/")
+
+
+def test_a_server_is_kept_under_its_model_and_a_wrong_option_is_told_before_anything_is_made(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serving, "serve", lambda *_: None)
+    with serving_beside(lambda number, asked: Reply(body=json.dumps({"data": [{"id": MODEL}]}).encode())) as beside:
+        talk = ["blind", "talk", f"vllm:{beside.url}", f"vllm:{beside.url}"]
+        for wrong, message in ((["--personas", "nowhere.jsonl"], "no such file"), (["--raters", "a" * 41], "a name has 1 to 40")):
+            assert main([*talk, *wrong]) == 1 and message in capsys.readouterr().err
+            assert not (project / "blind").exists()
+        assert main(talk) == 0
+    assert [file.name for file in (project / "blind").iterdir()] == [f"openai-{MODEL}-vs-openai-{MODEL}.jsonl"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["one.jsonl", "other.jsonl", "--variants", "x", "y"], "name two models with --talk"),
         (["one.jsonl", "nowhere"], "nowhere: neither a transcript file nor a variant"),
         (["one.jsonl", "other.jsonl", "--host", "0.0.0.0"], "every address at once"),
         (["one.jsonl", "other.jsonl", "--host", "example.org"], "--host takes the number"),

@@ -190,6 +190,13 @@ def test_another_appraisers_emotions_replace_those_of_the_study() -> None:
     assert (other.emotion.pairs, other.emotion.sign.value) == (1, 0.0)
 
 
+def test_emotions_of_dialogues_with_the_same_id_on_both_sides_are_refused() -> None:
+    (pair,) = study([(10, 40)]).pairs
+    alike = study([]).model_copy(update={"pairs": (pair.model_copy(update={"dialogue_b": pair.dialogue_a}),)})
+    with pytest.raises(ValueError, match="both sides have the same ids"):
+        human_report(judged([alike, choice("ann", 0, "b")]), SAMPLES, 7, {pair.dialogue_a: 90})
+
+
 def test_somebody_who_judges_places_is_found() -> None:
     rows = [study([(0, 10)] * 40), *(choice("ann", n, "a") for n in range(40))]
     found = report(rows).compared

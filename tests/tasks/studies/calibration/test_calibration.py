@@ -98,6 +98,24 @@ def test_of_llm_users_strategy_acceptance_is_measured_and_nothing_is_made_up(
     assert set(asked["asked"].values()) == {1}
 
 
+def test_users_who_hear_and_talk_are_not_calibrated(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everybody = write(project / "train.jsonl", people()[0])
+    said = complaint(capsys, "--personas", everybody, "--variant", "pretrained")
+    assert "its users (heard+talking) are not calibrated, only scripted and llm ones are" in said
+
+
+def test_an_interruption_does_not_promise_that_dialogues_are_kept(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def press_ctrl_c(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlver.tasks.studies.calibration.calibration.held_with_each_user", press_ctrl_c)
+    save_policy(micro_model(), micro_tokenizer(), project / "micro")
+    everybody = write(project / "train.jsonl", people()[0])
+    assert "no dialogue of this command is kept" in complaint(capsys, "--model", project / "micro", "--personas", everybody)
+
+
 def test_replies_to_chinese_personas_are_not_read(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     everybody = write(project / "train.jsonl", tuple(persona.model_copy(update={"language": "zh"}) for persona in people()[0]))
     assert "does not speak English, the only language in which strategies are read" in complaint(capsys, "--personas", everybody)

@@ -82,3 +82,11 @@ def test_what_cannot_be_asked_is_told(project: Path, capsys: pytest.CaptureFixtu
     assert main([*command, *options]) == 1
     assert message in capsys.readouterr().err
     assert not (project / "out.json").exists()
+
+
+def test_words_that_the_appraiser_cannot_read_are_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (first, *_) = scripted_dialogues(count=1)
+    chinese = tuple(turn.model_copy(update={"user": "我很难过。", "assistant": "我在听。"}) for turn in first.turns)
+    write_jsonl(project / "a.jsonl", [first.model_copy(update={"turns": chinese}).model_dump(mode="json")])
+    assert main(COMMAND) == 1
+    assert f"{first.dialogue_id}: the scripted appraiser reads English only" in capsys.readouterr().err

@@ -88,6 +88,27 @@ def test_a_result_carries_the_figures_of_its_appraiser_and_no_other_s(appraiser:
         fidelity_of(tmp_path / "other")
 
 
+@pytest.mark.parametrize(
+    ("command", "personas", "policies", "message"),
+    [
+        ("fidelity", 1, ("fair",), "too few recordings: "),
+        ("distil", 2, ("fair", "good"), "too few recordings: "),
+        ("distil", 9, (), "no policy model that is held out talked with a persona that is held out"),
+    ],
+)
+def test_too_few_recordings_are_one_line_that_says_so(
+    project: Path, recordings: list[Dialogue], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    command: str, personas: int, policies: tuple[str, ...], message: str,
+) -> None:  # fmt: skip
+    met = {one.persona_id: number for number, one in enumerate(recordings[:personas])}
+    kept = [one for one in recordings if one.persona_id in met and (one.policy in policies or not policies)]
+    if not policies:  # one model met the first persona only, the other one all others
+        kept = [one for one in kept if one.policy == ("fair" if met[one.persona_id] else "good")]
+    write_jsonl(tmp_path / "few.jsonl", [one.model_dump(mode="json") for one in kept])
+    assert main([command, str(tmp_path / "few.jsonl"), "-o", str(tmp_path / "out"), "--params", str(project / "params.yaml")]) == 1
+    assert f"error: {message}" in capsys.readouterr().err
+
+
 def test_cross_fitting_scores_every_dialogue_by_what_saw_neither_its_persona_nor_its_policy(
     project: Path, recordings: list[Dialogue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

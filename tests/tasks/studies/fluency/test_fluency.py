@@ -13,10 +13,11 @@ from fakes import a_dialogue, scripted_dialogues
 from micro import micro_model, micro_tokenizer
 
 from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.thinking import system_prompt
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.load import save_policy
 from rlver.flows.cli import main
-from rlver.tasks.studies.fluency.fluency import bits_per_token, more_bits, reply_bits
+from rlver.tasks.studies.fluency.fluency import bits_of, bits_per_token, more_bits, reply_bits
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +44,19 @@ def test_an_empty_reply_has_none_and_a_dialogue_that_is_too_long_is_refused(chat
     dialogue = a_dialogue("d", [3, -4])
     silent = dialogue.model_copy(update={"turns": (dialogue.turns[0].model_copy(update={"assistant": ""}), dialogue.turns[1])})
     assert len(reply_bits(model, chat, silent)) == 1
+    assert reply_bits(model, chat, dialogue.model_copy(update={"turns": ()})) == [], "it failed before its first reply"
     model.config.max_position_embeddings = 10
     with pytest.raises(ValueError, match="the model reads 10 at most"):
         reply_bits(model, chat, dialogue)
+
+
+def test_a_dialogue_is_read_behind_the_system_message_of_its_language() -> None:
+    model, tokenizer = micro_model(scale=2.0), micro_tokenizer()
+    english = a_dialogue("d", [3])
+    chinese = english.model_copy(update={"turns": (english.turns[0].model_copy(update={"user": "我很难过。"}),)})
+    for language, dialogue in {"en": english, "zh": chinese}.items():
+        chat = ChatFormat(tokenizer, system_prompt(True, language))
+        assert bits_of(model, tokenizer, True, [dialogue]) == {"d": reply_bits(model, chat, dialogue)}
 
 
 def test_replies_weigh_alike_whatever_their_length_and_are_compared_by_persona() -> None:
@@ -61,7 +72,7 @@ def test_the_command_compares_files_with_the_first(tmp_path: Path, repository_ro
         one.model_copy(update={"turns": tuple(turn.model_copy(update={"assistant": turn.assistant.upper()}) for turn in one.turns)})
         for one in dialogues
     ]
-    for name, held in (("base", dialogues), ("tuned", shouted)):
+    for name, held in (("base", dialogues), ("tuned", shouted), ("one", dialogues[:1])):
         write_jsonl(tmp_path / f"{name}.jsonl", [one.model_dump(mode="json") for one in held])
     save_policy(micro_model(), micro_tokenizer(), tmp_path / "model")
     files = [str(tmp_path / f"{name}.jsonl") for name in ("base", "tuned")]
@@ -72,3 +83,5 @@ def test_the_command_compares_files_with_the_first(tmp_path: Path, repository_ro
     assert tuned["more_than_first"]["value"] == pytest.approx(tuned["bits_per_token"]["value"] - base["bits_per_token"]["value"], abs=1e-5)
     told = capsys.readouterr().out
     assert all(f"  {name} " in told for name in ("bits_per_token", "repeated_runs", "stock_replies")) and files[1] in told
+    assert main(["fluency", str(tmp_path / "one.jsonl"), *arguments[3:], "--params", str(repository_root / "params.yaml")]) == 1
+    assert "one.jsonl: bits need replies to at least two personas" in capsys.readouterr().err

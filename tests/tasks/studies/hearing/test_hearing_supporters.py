@@ -65,3 +65,8 @@ def test_each_supporter_has_its_figure() -> None:
     assert [one.supporter for one in found] == ["told the need", "best fixed plan", "acts at random"]
     assert all(one.final.ci95.low <= one.final.value <= one.final.ci95.high for one in found)
     assert found[0].final.value > found[2].final.value
+
+
+def test_a_plan_is_not_chosen_on_nobody() -> None:
+    with pytest.raises(ValueError, match="2 personas are of one half of the stories; take more"):
+        earned(people(2), ScriptedSimulator("vanilla"), EmotionRules(), 100, 1)

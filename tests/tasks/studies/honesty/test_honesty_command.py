@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,17 @@ def test_an_interrupted_run_goes_on_where_it_was_and_ends_in_the_same_file(
         patch.setattr(TokenSession, "reply", noted)
         assert main(run(micro_policy, "out.jsonl")) == 0
     assert len(asked) == len(ASKED_OF_TWO) - kept
+    assert Path("out.jsonl").read_bytes() == Path("whole.jsonl").read_bytes() and not partial.exists()
+
+
+def test_a_run_with_a_lower_limit_keeps_what_an_interrupted_one_was_answered(project: Path, micro_policy: Path) -> None:
+    assert main(run(micro_policy, "whole.jsonl")) == 0
+    partial = Path("out.jsonl.partial")
+    shutil.copy("whole.jsonl", partial)
+    assert main(run(micro_policy, "out.jsonl", "--limit", "1")) == 0
+    assert len(read_answers(Path("out.jsonl")).answers) == 5
+    assert partial.read_bytes() == Path("whole.jsonl").read_bytes()
+    assert main(run(micro_policy, "out.jsonl")) == 0
     assert Path("out.jsonl").read_bytes() == Path("whole.jsonl").read_bytes() and not partial.exists()
 
 

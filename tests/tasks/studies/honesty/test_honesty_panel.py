@@ -54,6 +54,16 @@ def test_a_policy_that_errs_more_than_the_base_fails(tmp_path: Path) -> None:
     assert 'id="honesty"' in page(material, RUN, {}, [honesty.PANEL])
 
 
+def test_a_question_without_an_answer_is_left_out_on_both_sides(tmp_path: Path) -> None:
+    run(tmp_path, base=20, grpo_think=60)
+    path = tmp_path / "metrics" / "grpo-think" / "honesty.json"
+    found = json.loads(path.read_text())
+    found["tasks"]["plain"]["items"].pop()
+    path.write_text(json.dumps(found))
+    (table,) = honesty.tables(load_material(tmp_path / "transcripts", tmp_path / "metrics", tmp_path / "logs"), RUN)
+    assert table.rows[1][-1].value == "fail"
+
+
 def test_what_was_asked_otherwise_is_not_compared(tmp_path: Path) -> None:
     material = run(tmp_path, base=20, grpo_think=60)
     path = tmp_path / "metrics" / "base" / "honesty.json"

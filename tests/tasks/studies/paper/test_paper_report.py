@@ -14,7 +14,7 @@ from rlver.components.domain.files import BadFile
 from rlver.tasks.studies.paper.contrasts import Finding, FindingOutcome, FindingRow, findings
 from rlver.tasks.studies.paper.material import PaperRun, load_paper_run, read_failures
 from rlver.tasks.studies.paper.page import Numbers, write_paper_report
-from rlver.tasks.studies.paper.tables import policy_rows, seed_rows
+from rlver.tasks.studies.paper.tables import missing, policy_rows, seed_rows
 
 NUMBERS = Numbers(seed=7, margin=0.05, model=None)
 
@@ -111,6 +111,13 @@ def test_a_policy_with_one_user_only_counts_with_that_one(own: Path):
     assert [policy.problem for policy in paper.incomplete] == ["no scored dialogues with the challenging user"]
     assert "ppo-think-s7" in {row.name for row in policy_rows(paper, "vanilla")}
     assert "ppo-think-s7" not in {row.name for row in policy_rows(paper, "challenging")}
+
+
+def test_a_benchmark_that_failed_is_named_though_all_dialogues_are_there(own: Path):
+    (own / "metrics" / "ppo-think-s7" / "general.json").unlink()
+    paper = load(own, {"paper/dvc.yaml:benchmark@ppo-think-s7": "out of memory"})
+    assert missing(paper) == ["ppo-think-s7: benchmark failed: out of memory"]
+    assert "ppo-think-s7" in {row.name for row in policy_rows(paper, "vanilla")}
 
 
 def test_nothing_but_the_bases_is_still_a_page(own: Path, tmp_path: Path):

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import people
+from fakes import a_dialogue, people
 from ruamel.yaml import YAML
 from scripted_server import Asked, Reply, error, good, serving_beside
 from shifted import POLITE, SERVING, understood
 
-from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import load_settings
 from rlver.components.users.shifts.users import UNSHIFTED, users
 from rlver.flows.cli import main
+from rlver.tasks.studies.robustness.dialogues import opinion_of
 
 MODEL = "org/knowing-1"
 SHIFTS = ["--shifts", "unseen-cues,typos", "--shifts", "challenging"]
@@ -147,11 +149,26 @@ def test_a_second_opinion_may_be_any_file_of_the_same_dialogues(project: Path, s
     assert by_file["policies"][0]["spearman_over_dialogues"]["n"] == 8
 
 
+def test_emotions_of_a_folder_are_of_the_same_words_and_of_one_file(tmp_path: Path, repository_root: Path) -> None:
+    """Dialogues of all shifts have the same ids."""
+    held = [a_dialogue(name, [change]) for name, change in (("a", 1), ("b", 5))]
+    other = a_dialogue("a", [-9])
+    shifted = [other.model_copy(update={"turns": (other.turns[0].model_copy(update={"user": "Hm."}),)})]
+    settings = load_settings(repository_root / "params.yaml")
+    for name, dialogues in {"unshifted": held, "zzz": shifted}.items():
+        write_jsonl(tmp_path / f"{name}.jsonl", [one.model_dump(mode="json") for one in dialogues])
+    assert opinion_of(str(tmp_path), {"p": held}, (), settings).means == {"p": (43, 43)}
+    write_jsonl(tmp_path / "again.jsonl", [a_dialogue("a", [2]).model_dump(mode="json")])
+    with pytest.raises(BadFile, match=r"unshifted\.jsonl: a ends otherwise in another file"):
+        opinion_of(str(tmp_path), {"p": held}, (), settings)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--shifts", "shouting"], "unknown shift 'shouting': choose from familiar-names-1,"),
         (["--second-opinion", "oracle"], "oracle: neither an appraiser (scripted[:DIFFICULTY], llm[:DIFFICULTY]) nor transcripts"),
+        (["--second-opinion", "scripted:brutal"], "unknown difficulty 'brutal'"),
         (["--policy", f"openai:{MODEL}"], f"policies need different names, got {MODEL}, {MODEL}"),
         (["--policy", "nowhere/model"], "nowhere/model: no such model folder"),
         (["--difficulty", "brutal"], "there is no simulator scripted brutal"),

@@ -87,6 +87,24 @@ def test_the_command_writes_its_figures_and_dialogues(repository_root: Path, tmp
     assert set(json.loads((tmp_path / "figures.json").read_text())["figures"]) == set(COUNTED)
 
 
+def test_a_place_that_dialogues_cannot_be_written_to_is_told_before_any_is_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulator", "danger", "--policy", "nowhere/model", "--transcripts", str(tmp_path)]) == 1
+    assert "is a folder, not a regular file" in capsys.readouterr().err
+
+
+def test_an_interruption_does_not_promise_that_dialogues_are_kept(
+    repository_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def press_ctrl_c(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlver.tasks.studies.special.danger.held_with_danger", press_ctrl_c)
+    save_policy(micro_model(), micro_tokenizer(), tmp_path / "micro")
+    arguments = ["--policy", str(tmp_path / "micro"), "--params", str(repository_root / "params.yaml")]
+    assert main(["simulator", "danger", *arguments]) == 1
+    assert "error: interrupted: no dialogue of this command is kept" in capsys.readouterr().err
+
+
 def test_half_of_the_labelled_replies_is_kept_apart_and_shares_no_message_with_the_others() -> None:
     apart, seen = load_signs(LABELS / "apart.yaml"), [row for path in LABELS.glob("seen_*.yaml") for row in load_signs(path)]
     assert len(apart) > 120 and len(apart) + len(seen) > 400
@@ -106,7 +124,17 @@ def test_the_finder_is_no_worse_than_the_page_says(repository_root: Path, capsys
         assert line in page
 
 
-def test_labels_of_another_form_are_refused_with_their_entry(tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text("- {kind: danger, user: Hm., replies: [{signs: [agrees], reply: Yes.}]}\n")
-    with pytest.raises(BadFile, match=r"x\.yaml: entry 1: .*unknown sign 'agrees' of kind danger"):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("- {kind: danger, user: Hm., replies: [{signs: [agrees], reply: Yes.}]}", "entry 1: .*unknown sign 'agrees' of kind danger"),
+        ("- {kind: danger, user: Hm., replies: [{signs: [], reply: 5}]}", "entry 1: .*5 is no text"),
+        ("- {kind: danger, user: 5, replies: [{signs: [], reply: Yes.}]}", "entry 1: .*5 is no text"),
+        ("5", "expected a list of entries"),
+        ("", "expected a list of entries"),
+    ],
+)
+def test_labels_of_another_form_are_refused_with_their_entry(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "x.yaml").write_text(content)
+    with pytest.raises(BadFile, match=rf"x\.yaml: {message}"):
         load_signs(tmp_path / "x.yaml")
