@@ -30,7 +30,7 @@ from rlver.components.endpoint.opening import open_endpoint
 from rlver.components.endpoint.parameters import EndpointParameters
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
-from rlver.components.rollout.episode import Job, check_failures, run_episodes
+from rlver.components.rollout.episode import Job, check_failed, run_episodes
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.users.llm.section import LLMUserSection, ModelSection
 from rlver.components.users.llm.simulator import LLMSimulator
@@ -85,7 +85,7 @@ async def measure(
             began_s, cpu_s = time.perf_counter(), time.process_time()
             rollouts = await run_episodes(jobs, jobs[0].simulator, supporter, rules, len(jobs))  # type: ignore[arg-type]
             wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
-            check_failures(rollouts, 0.0)
+            check_failed([rollout.dialogue for rollout in rollouts], 0.0)
             assert all(len(rollout.dialogue.turns) == turns for rollout in rollouts)
             print(f"{counts(url)['calls']} calls, at most {counts(url)['most_connections']} connections; {endpoint.ledger.line()}")
     return wall_s, cpu_s, [[slow_motion * wait_s for wait_s in one.waits_s] for one in heard]

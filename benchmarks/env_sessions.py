@@ -29,9 +29,9 @@ from typing import Any
 from openenv.core.generic_client import GenericEnvClient
 
 from benchmarks.llm_server import latency_s
-from rlver.components.adapters.lent import said_in
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Reply, Tokens
+from rlver.components.domain.thinking import said_in
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.rollout.episode import Job, run_episode

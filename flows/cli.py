@@ -21,7 +21,6 @@ from rlver.components.domain.registry import STUDIES
 from rlver.flows.commands import (
     dialogues,
     env,
-    licences,
     mlflow,
     personas,
     pipeline,
@@ -32,7 +31,7 @@ from rlver.flows.commands import (
     upkeep,
 )
 from rlver.tasks import studies
-from rlver.tasks.commands import workspace
+from rlver.tasks.commands import licences, workspace
 from rlver.tasks.runtime import environment, installed, options, processes
 from rlver.tasks.runtime.terminal import printable_output
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from pathlib import Path
 from typing import Annotated, Literal
 
 from prefect import State, flow, get_run_logger
@@ -16,11 +15,10 @@ from pydantic import Field
 from rlver.flows.slots import gpu_slot, prepare_slots
 from rlver.tasks.commands import dialogues, scores
 from rlver.tasks.runtime import environment
+from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS
 from rlver.tasks.runtime.policies import OPENAI, VLLM
 
 Difficulty = Literal["vanilla", "challenging"]
-PERSONAS = Path("data/personas/test.jsonl")
-PARAMS = Path("params.yaml")
 
 
 @flow(name="evaluate", validate_parameters=True, persist_result=False, log_prints=True)
@@ -42,7 +40,7 @@ def evaluate(
     where = environment.prepare(root)
     told_apart = hashlib.sha256(repr((policy, difficulty, repeats, limit)).encode()).hexdigest()[:8]
     out = root / "transcripts" / "on-demand" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', policy).strip('-')}-{difficulty}-{told_apart}.jsonl"
-    personas, params = root / PERSONAS, root / PARAMS
+    personas, params = root / TEST_PERSONAS, root / PARAMS
     gpus = 0 if policy.startswith((OPENAI, VLLM)) else prepare_slots(where.prefect_api_url)
     try:
         with gpu_slot("converse", gpus):

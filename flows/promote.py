@@ -25,10 +25,10 @@ from pydantic import Field
 from rlver.flows.choices import OneOf
 from rlver.tasks.graph import dvc
 from rlver.tasks.runtime import environment
-from rlver.tasks.tracking import TrackingUnavailable
 from rlver.tasks.tracking import registry as promotion
 from rlver.tasks.tracking.promotion import Condition, conditions, table
 from rlver.tasks.tracking.registry import Candidate, ModelRegistry, RegistryError, Version
+from rlver.tasks.tracking.store import TrackingUnavailable
 
 APPROVAL_HOURS = 72
 

@@ -5,16 +5,18 @@ Prefect's caching is off everywhere: DVC alone says what is up to date, and its 
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from prefect import State, flow, get_run_logger
+from prefect.artifacts import create_markdown_artifact
 from prefect.context import FlowRunContext
 from prefect.states import Completed, Failed
 from pydantic import Field
 
 from rlver.components.settings.settings import SettingsError
-from rlver.flows.artifacts import publish
 from rlver.flows.choices import OneOf
 from rlver.flows.slots import prepare_slots
 from rlver.flows.walk import Sharing, Walk, Walked
@@ -23,6 +25,8 @@ from rlver.tasks.graph.estimates import refuse_impossible
 from rlver.tasks.runtime import environment
 from rlver.tasks.tracking import results
 from rlver.tasks.tracking.provenance import Provenance
+
+CURVE = "plots/learning-curve.png"
 
 
 @flow(name="reproduce", validate_parameters=True, persist_result=False, log_prints=False)
@@ -68,7 +72,7 @@ def reproduce(
         walked = Walk(root, chosen, reasons, sharing, keep_going, provenance).take()
     if walked.failed and not keep_going:
         return Failed(message="; ".join(walked.failed.values()))
-    publish(root)
+    _publish(root)
     return _outcome(walked, len(chosen))
 
 
@@ -84,3 +88,19 @@ def _stale_needs(chosen: Sequence[dvc.Stage], reasons: dict[str, list[str]]) -> 
     names = {step.name for step in chosen}
     stale = sorted({need for step in chosen for need in step.needs if need in reasons} - names)
     return [f"not selected, but out of date: {', '.join(stale)}"] if stale else []
+
+
+def _publish(root: Path) -> None:
+    """The table of results, and each report that there is, as artifacts of the flow run."""
+    if text := results.table(root):
+        create_markdown_artifact(text, key="results", description="Results of all variants that were scored")
+    for key, page in results.reports(root).items():
+        place = page.relative_to(root)
+        create_markdown_artifact(_report(page), key=key, description=f"The report; the whole of it is {place} in the project's folder")
+
+
+def _report(page: Path) -> str:
+    """The learning curve and the tables beside the report's page, as Markdown that contains the image: browsers block `file://` links."""
+    curve, tables = page.parent / CURVE, page.with_name("results.md")
+    image = f"![learning curve](data:image/png;base64,{b64encode(curve.read_bytes()).decode()})\n\n" if curve.is_file() else ""
+    return image + (tables.read_text(encoding="utf-8") if tables.is_file() else f"There are no tables beside {page.name}.")

@@ -7,6 +7,7 @@ limit, since stages share the cores (`rlver run --jobs`).
 from __future__ import annotations
 
 import contextlib
+import re
 
 from prefect import get_client
 from prefect.concurrency.sync import concurrency
@@ -14,7 +15,7 @@ from prefect.concurrency.sync import concurrency
 from rlver.tasks.runtime import environment
 
 GPU_SLOT = "rlver-gpu"
-GPU_STAGES = frozenset({"base", "train", "converse", "benchmark"})
+GPU_STAGES = frozenset({"base", "warmup", "train", "converse", "benchmark"})  # and their kinds: converse-raw, benchmark_base
 
 
 def prepare_slots(server: str | None) -> int:
@@ -34,6 +35,6 @@ def gpu_slot(group: str, gpus: int) -> contextlib.AbstractContextManager[None]:
     """A slot while a stage of this group (`train`) runs; waits for one to come free. Raises if the limit was taken away meanwhile."""
     return (
         concurrency(GPU_SLOT, strict=True, raise_on_lease_renewal_failure=False)
-        if gpus and group in GPU_STAGES
+        if gpus and re.split("[-_]", group)[0] in GPU_STAGES
         else contextlib.nullcontext()
     )

@@ -42,6 +42,7 @@ import pytest  # noqa: E402
 
 if TYPE_CHECKING:
     from rlver.components.domain.transcript import Dialogue
+    from rlver.tasks.graph.dvc import Stage
 
 
 hypothesis.settings.register_profile("beside_others", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -63,13 +64,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Each process takes whole files, and one of them all of flows/: Prefect's server takes longest to start."""
+    """Each process takes whole files, and one of them all of flows/, one all of distil/: what those make once takes longest."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return "tests/flows" if file.startswith("tests/flows/") else file
+            together = ("tests/flows/", "tests/tasks/studies/distil/")
+            return next((folder for folder in together if file.startswith(folder)), file)
 
     return ByFile(config, log)
 
@@ -86,6 +88,14 @@ def _nothing_of_a_dotenv_stays() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def repository_root() -> Path:
     return Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def plan(repository_root: Path) -> list[Stage]:
+    """All stages that the checkout offers, for those who only read: a second of work."""
+    from rlver.tasks.graph import dvc
+
+    return dvc.plan(repository_root, all_pipelines=True)
 
 
 @pytest.fixture(scope="session")

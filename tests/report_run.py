@@ -6,10 +6,14 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from rlver.components.domain.files import write_json, write_jsonl, write_text_atomically
 from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
 from rlver.components.scoring.sentient import sentient_metrics
+
+if TYPE_CHECKING:
+    from rlver.components.report.material import Material
 
 SIMULATOR = SimulatorTag(kind="scripted", difficulty="vanilla", version="scripted-1")
 NEEDS = (
@@ -156,6 +160,13 @@ def write_run(root: Path, personas: int = 20, trained: Sequence[str] = ("grpo-th
         write_benchmark(root, variant, 0.002 + 0.02 * position, seed)
         write_logs(root, variant, 70, 80 - 3 * position, seed + position)
     return root
+
+
+def load(root: Path) -> Material:
+    """Such a run as the report reads it."""
+    from rlver.components.report.material import load_material
+
+    return load_material(root / "transcripts", root / "metrics", root / "logs")
 
 
 def edit_json(path: Path, **changes: object) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,16 @@ def wait_for(what: Callable[[], Any], seconds: float) -> Any:
     while not (found := what()):
         assert time.monotonic() < end, f"nothing after {seconds} s"
         time.sleep(0.5)
+    return found
+
+
+def processes_with(words: bytes) -> list[int]:
+    """The processes in whose command line these words stand; a NUL stands between two of them."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if words in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
     return found
 
 

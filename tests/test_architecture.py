@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from benchmarks import house
-from rlver.components.settings.settings import Settings, load_settings
+from rlver.components.settings.settings import Settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.runtime import fingerprints
 
@@ -83,13 +84,6 @@ def test_the_environment_is_read_in_one_place(repository_root: Path) -> None:
     }  # the second: where fetched weights are kept, no more
 
 
-def test_every_overlay_loads(repository_root: Path) -> None:
-    overlays = sorted((repository_root / "params").glob("*.yaml"))
-    assert overlays, "params/ is empty"
-    for overlay in overlays:
-        load_settings(repository_root / "params.yaml", overlay.stem)
-
-
 def test_the_graph_loads_and_names_only_what_exists(repository_root: Path) -> None:
     steps = dvc.plan(repository_root)
     assert steps[0].name == "personas" and steps[-1].name == "report"
@@ -125,8 +119,13 @@ PLUMBING = tuple(
 MOST_DECLARED = 1.3  # lines of the code a stage declares, as a multiple of the lines it can run
 
 
-def runs(stage: str, root: Path, graph: Any) -> set[str]:
+imported = cache(house.imported)
+
+
+@cache
+def runs(stage: str, root: Path) -> set[str]:
     """The modules whose change can change the output of a stage: all it imports, directly or not, but for carriers and plumbing."""
+    graph = imported(root)
     asked = [(one, other) for one, other in graph.edges if one.startswith(CARRIERS) and other.startswith((*KINDS, *SECTIONS))]
     graph = nx.restricted_view(graph, [], asked)  # settings ask kinds for names and rooms for their sections, and make none
     loaded = house.closure({f"rlver.tasks.stages.{stage}"}, graph) - set(PLUMBING)
@@ -148,10 +147,10 @@ def declared_code(stage: dict[str, Any]) -> set[str]:
 
 def test_every_stage_depends_on_all_code_that_can_change_its_output(repository_root: Path) -> None:
     """What a stage imports, directly or not, and what that reads beside itself, is among its dependencies: else a change leaves a stale result."""
-    graph, known = house.imported(repository_root), house.modules(repository_root)
+    known = house.modules(repository_root)
     missing = []
     for name, stage in stages(repository_root):
-        modules = {known[module] for module in runs(name, repository_root, graph)}
+        modules = {known[module] for module in runs(name, repository_root)}
         used = {path.relative_to(repository_root).as_posix() for module in modules for path in (module, *read_beside(module))}
         covered = {path for path in used for dep in declared_code(stage) if f"{path}/".startswith(f"{dep}/")}
         missing += [f"{name}: {path}" for path in sorted(used - covered)]
@@ -160,12 +159,12 @@ def test_every_stage_depends_on_all_code_that_can_change_its_output(repository_r
 
 def test_no_stage_depends_on_much_code_that_it_never_runs(repository_root: Path) -> None:
     """Else a change that cannot change a result has it made again."""
-    graph, known = house.imported(repository_root), house.modules(repository_root)
+    known = house.modules(repository_root)
     shares = {}
     for name, stage in stages(repository_root):
         places = [repository_root / dep for dep in declared_code(stage)]
         files = {file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place]) if file.suffix == ".py"}
-        can_run = [known[module] for module in runs(name, repository_root, graph)]
+        can_run = [known[module] for module in runs(name, repository_root)]
         shares[name] = sum(len(file.read_text().splitlines()) for file in files) / sum(
             len(file.read_text().splitlines()) for file in can_run
         )
@@ -199,13 +198,13 @@ def sections_read(module: Path) -> set[str]:
 
 
 def test_every_stage_declares_the_parameters_it_reads_and_no_others(repository_root: Path) -> None:
-    graph, known = house.imported(repository_root), house.modules(repository_root)
+    known = house.modules(repository_root)
     for name, stage in stages(repository_root):
         named = [part for part in stage["params"] if isinstance(part, str)]
         files = {file: keys for part in stage["params"] if isinstance(part, dict) for file, keys in part.items()}
         by_key = {key for keys in files.values() for key in keys or ()}  # such as base.model of an overlay
         declared = {key.partition(".")[0] for key in (*named, *by_key)}
-        read = {section for module in runs(name, repository_root, graph) for section in sections_read(known[module])} - CHANGES_NOTHING
+        read = {section for module in runs(name, repository_root) for section in sections_read(known[module])} - CHANGES_NOTHING
         if "--seed" in str(stage["cmd"]):
             read -= {"seed"}  # the command's own
         assert declared <= read, f"{name} declares and never reads {declared - read}"

@@ -27,12 +27,12 @@ def test_what_is_laid_out_are_the_checkouts_own_files(repository_root: Path, tmp
             assert path.read_text().removesuffix("    no_scm = true\n") == own, path
 
 
-def test_the_graph_of_a_workspace_is_the_checkouts_with_one_file_for_the_code(repository_root: Path, tmp_path: Path) -> None:
+def test_the_graph_of_a_workspace_is_the_checkouts_with_one_file_for_the_code(plan: list[dvc.Stage], tmp_path: Path) -> None:
     lay_out(tmp_path / "w")
-    ours, theirs = (dvc.plan(root, all_pipelines=True) for root in (repository_root, tmp_path / "w"))
+    theirs = dvc.plan(tmp_path / "w", all_pipelines=True)
     code = ("components/", "tasks/", "flows/")
-    assert len(ours) > 50 and [step.name for step in ours] == [step.name for step in theirs]
-    for own, other in zip(ours, theirs, strict=True):
+    assert len(plan) > 50 and [step.name for step in plan] == [step.name for step in theirs]
+    for own, other in zip(plan, theirs, strict=True):
         assert (own.writes, own.command, own.needs) == (other.writes, other.command, other.needs)
         assert "code.json" in other.reads
         assert {path for path in own.reads if not path.startswith(code)} == set(other.reads) - {"code.json"}

@@ -41,8 +41,6 @@ FOR_OTHERS = {
     "peft": "named in strings, too",
     "ruamel-yaml-clib": "the fast parser of ruamel.yaml",
 }
-# Imported where it is installed, by one module that does without it elsewhere.
-OPTIONAL = {"pynvml": "rlver.tasks.tracking.machine"}  # of machines with an NVIDIA GPU
 # Imported where it is installed, and by one module: its needs do not fit into our lock (docs/adapters.md).
 ELSEWHERE = {name: f"rlver.components.adapters.{name}" for name in ("openenv", "verifiers", "verl")}  # the extras have the libraries' names
 DIALOGUE = """
@@ -144,8 +142,7 @@ def test_every_import_is_declared_and_everything_declared_is_used(repository_roo
             for one in distributions(name):
                 needs.setdefault(one, set()).add(module)
     assert {"pydantic", "torch", "numpy"} <= needs.keys()
-    for elsewhere in (ELSEWHERE, OPTIONAL):
-        assert {one: {module} for one, module in elsewhere.items()} == {one: needs.pop(one) for one in elsewhere}
+    assert {one: {module} for one, module in ELSEWHERE.items()} == {one: needs.pop(one) for one in ELSEWHERE}
     assert all(one in declared[one] for one in ELSEWHERE)
     assert not {one: where for one, where in needs.items() if one not in declared["all"]}, "declare it in pyproject.toml"
     assert not declared["all"] - needs.keys() - FOR_OTHERS.keys(), "nothing imports it"

@@ -27,11 +27,6 @@ RECIPES = ["-".join(parts) for parts in itertools.product(MODELS, ALGORITHMS, RE
 GPU = Machine("a GPU of 80 GB", 80 * 10**9, 10**15)
 
 
-@pytest.fixture(scope="module")
-def plan() -> list[dvc.Stage]:
-    return dvc.plan(ROOT, all_pipelines=True)
-
-
 def test_all_parts_are_in_a_recipe_and_all_recipes_in_the_graph(plan: list[dvc.Stage]) -> None:
     assert {*MODELS, *ALGORITHMS, *REPLIES, *USERS, *PERSONAS} == PARTS
     trained = [step.variant for step in plan if step.pipeline == selection.RECIPES and step.group == "train"]

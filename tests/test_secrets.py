@@ -30,12 +30,6 @@ def test_a_redirect_takes_the_key_nowhere(tmp_path: Path) -> None:
     assert asked == 1 and elsewhere == []
 
 
-def test_passwords_in_addresses_are_not_shown() -> None:
-    assert environment.shown("http://me:pass@host:5000/x and sqlite:////a@b") == "http://[hidden]@host:5000/x and sqlite:////a@b"
-    assert environment.shown("postgresql://u:p@db/mlflow") == "postgresql://[hidden]@db/mlflow"
-    assert environment.shown("http://host:5000/@scope/x") == "http://host:5000/@scope/x"
-
-
 def test_hostile_text_is_cleaned_of_passwords_in_no_time() -> None:
     began = time.process_time()
     for text in ("://" * 33_000, "://a:" * 20_000, "?pass" * 20_000, "?" * 100_000, "http://" + "@" * 100_000, "://" + ":" * 100_000):

@@ -18,7 +18,6 @@ from rlver.components.domain.printable import one_line, printable
 from rlver.components.settings.overlays import SettingsError
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.flows.cli import main
-from rlver.tasks.commands.chat import Terminal
 from rlver.tasks.runtime import processes
 from rlver.tasks.runtime.stage import run_stage
 
@@ -216,11 +215,6 @@ def test_control_characters_are_shown_not_obeyed_and_writing_of_all_kinds_stays(
     kept = "你好，世界　“naïve” 👨\u200d👩\u200d👧 عربى\n\tnext"
     assert printable(kept) == kept
     assert one_line("two\nlines\x1b[0m") == "two lines\ufffd[0m"
-
-
-def test_words_of_a_model_cannot_write_to_the_terminal_of_chat(capsys: pytest.CaptureFixture[str]) -> None:
-    Terminal(sys.stdin, sys.stdout).show(f"it > {ESCAPES}")
-    assert capsys.readouterr().out == f"it > {printable(ESCAPES)}\n"
 
 
 def test_an_error_is_one_printable_line_whatever_is_in_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from rlver.components.domain.emotion import EmotionRules, emotion_reward
+from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.printable import whole_characters
 from rlver.components.domain.protocols import Policy, PolicySession, Reply, Simulator, Tokens, UserSession, Utterance
-from rlver.components.domain.thinking import Said, separate_thought
+from rlver.components.domain.thinking import said_in
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.rollout.episode import Job, Rollout, run_episode
 
@@ -107,11 +107,6 @@ class LentDialogue:
         return Turned(words, self.emotion, self.emotion - before, appraisal, ended)
 
 
-def final_reward(rollout: Rollout, format_gate: bool) -> float | None:
-    """The reward of a whole dialogue in 0..1; None where it failed."""
-    return emotion_reward(rollout.dialogue, rollout.well_formed, format_gate)
-
-
 @dataclass
 class _Caller:
     """The policy of one dialogue: it says what it is given."""
@@ -130,13 +125,6 @@ class _Caller:
 
     def session(self, dialogue_id: str, seed: int, language: str) -> PolicySession:
         return _NextReply(self)
-
-
-def said_in(message: str, thinking: bool) -> Said:
-    """Thought and reply of a message, as of the answer of a chat endpoint: text without any tag is the reply, no thought ever is."""
-    think, reply = separate_thought(message)
-    reply = reply.strip()
-    return Said(think, reply, well_formed=bool(reply) and (think is not None or not thinking))
 
 
 @dataclass(frozen=True)

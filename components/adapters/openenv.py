@@ -19,8 +19,8 @@ from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, ConcurrencyConfig, EnvironmentMetadata, Observation, State
 
-from rlver.components.adapters.lent import LentDialogue, NoReply, Turned, final_reward
-from rlver.components.domain.emotion import EmotionRules
+from rlver.components.adapters.lent import LentDialogue, NoReply, Turned
+from rlver.components.domain.emotion import EmotionRules, emotion_reward
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
 from rlver.components.rollout.episode import Job
@@ -133,7 +133,7 @@ class SupportEnvironment(Environment[SupportAction, SupportObservation, SupportS
             metadata |= {"hidden_need": held.hidden_need, "need": persona.need_text, "stop_reason": str(held.stop_reason)}
             metadata |= {"well_formed": ended.well_formed, "error": held.error}
             if self._offered.reward == "final" or held.error:
-                reward = final_reward(ended, self._offered.thinking)
+                reward = emotion_reward(held, ended.well_formed, self._offered.thinking)
         return SupportObservation(user=turned.words, done=turned.ended is not None, reward=reward, metadata=metadata)
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import verifiers.v1 as vf
 
-from rlver.components.adapters.lent import LentDialogue, NotScored, Turned, final_reward
+from rlver.components.adapters.lent import LentDialogue, NotScored, Turned
+from rlver.components.domain.emotion import emotion_reward
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
 from rlver.components.domain.thinking import CLOSE, OPEN, system_prompt
@@ -108,7 +109,7 @@ class SupportEnv(vf.Env[SupportEnvConfig]):
     def _score(self, trace: vf.Trace, turned: Turned, changes: list[int]) -> None:
         assert turned.ended is not None
         held, thinking = turned.ended.dialogue, self._settings.policy.thinking
-        reward = final_reward(turned.ended, format_gate=thinking and self.config.format_gate)
+        reward = emotion_reward(held, turned.ended.well_formed, format_gate=thinking and self.config.format_gate)
         if reward is None:
             raise NotScored(f"{held.dialogue_id}: {held.error}")
         trace.record_reward(REWARD, reward)

@@ -17,8 +17,9 @@ from typing import Any
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
 from verl.utils.profiler import simple_timer
 
-from rlver.components.adapters.lent import NotScored, final_reward
+from rlver.components.adapters.lent import NotScored
 from rlver.components.adapters.verl_dataset import NAME
+from rlver.components.domain.emotion import emotion_reward
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import PolicyUnavailable, Simulator
 from rlver.components.domain.thinking import system_prompt
@@ -66,7 +67,7 @@ class SupportAgentLoop(AgentLoopBase):
 
     def _outputs(self, rollout: Rollout, sampler: ServerSampler) -> list[AgentLoopOutput]:
         held = rollout.dialogue
-        reward = final_reward(rollout, self._settings.reward.format_gate and self._settings.policy.thinking)
+        reward = emotion_reward(held, rollout.well_formed, self._settings.reward.format_gate and self._settings.policy.thinking)
         if reward is None:
             raise NotScored(f"{held.dialogue_id}: {held.error}")
         if len(rollout.prompt_ids) > self.rollout_config.prompt_length:

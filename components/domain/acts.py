@@ -25,3 +25,13 @@ def names_need(dialogue: Dialogue) -> bool:
 
 def serves_need(evidence: Iterable[Evidence]) -> bool:
     return any(one.what == SERVES_NEED and (one.probability is None or one.probability >= SURE) for one in evidence)
+
+
+def right_acts(dialogue: Dialogue) -> list[tuple[int, float]]:
+    """(turn number, 1 or 0: did the reply serve the need) of every appraised turn from the first cue on; none where nobody says what serves it."""
+    hits, cued = list[tuple[int, float]](), False
+    for number, turn in enumerate(dialogue.turns if names_need(dialogue) else ()):
+        cued = cued or turn.cue is True
+        if cued and turn.appraisal is not None:
+            hits.append((number, float(serves_need(turn.appraisal.evidence))))
+    return hits

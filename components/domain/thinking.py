@@ -40,6 +40,17 @@ def separate_thought(text: str) -> tuple[str | None, str]:
     return "\n".join(thought for thought in thoughts if thought) or None, reply.strip()
 
 
+def said_in(text: str, thinking: bool, reasoning: str | None = None) -> Said:
+    """Thought and reply of what any model wrote, and of the `reasoning` that its server gave apart.
+
+    Well-formed: something is said, and a thought is there if one was asked for. Text without any tag is the reply, also where a thought was
+    asked for: many servers keep the thought, or call it reasoning.
+    """
+    written, reply = separate_thought(text)
+    think = "\n\n".join(part.strip() for part in (reasoning, written) if part and part.strip()) or None
+    return Said(think, reply.strip(), well_formed=bool(reply.strip()) and (think is not None or not thinking))
+
+
 def split_thought(text: str, thinking: bool) -> Said:
     """Split sampled text into thought and reply. Total: every string gives a Said, and no thought ever ends up in `reply`.
 

@@ -149,26 +149,19 @@ _REPR = reprlib.Repr()  # repr() itself fails on lists that are nested deep
 _REPR.maxstring = _REPR.maxother = 2 * _QUOTED_CHARACTERS
 
 
+@dataclass(eq=False)
 class Hiccup(Exception):
     """One attempt failed in a way that another may not; never leaves this package."""
 
-    def __init__(
-        self,
-        kind: str,
-        what: str,
-        advice: str,
-        *,
-        pause_s: float | None = None,
-        may_have_cost: bool = False,
-        server_is_well: bool = False,
-    ) -> None:
-        super().__init__(what)
-        self.kind = kind  # an identifier, counted by the ledger
-        self.what = what
-        self.advice = advice
-        self.pause_s = pause_s  # asked for by the server
-        self.may_have_cost = may_have_cost
-        self.server_is_well = server_is_well
+    kind: str  # an identifier, counted by the ledger
+    what: str
+    advice: str
+    pause_s: float | None = None  # asked for by the server
+    may_have_cost: bool = False
+    server_is_well: bool = False
+
+    def __str__(self) -> str:
+        return self.what
 
 
 @dataclass(frozen=True)

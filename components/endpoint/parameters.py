@@ -25,10 +25,6 @@ class Price:
     million_in: float
     million_out: float
 
-    def __post_init__(self) -> None:
-        if not (self.million_in >= 0 and self.million_out >= 0):
-            raise ValueError(f"a price per million tokens must be 0 or more, got {self.million_in} in and {self.million_out} out")
-
     def of(self, tokens_in: int, tokens_out: int) -> float:
         return (tokens_in * self.million_in + tokens_out * self.million_out) / 1e6
 
@@ -53,7 +49,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class EndpointParameters:
-    """One endpoint and how it may be used. Raises ValueError, in one line, for a value that cannot work."""
+    """One endpoint and how it may be used. Numbers are checked where they are read (section.py); raises ValueError for an address that is none."""
 
     base_url: str  # http(s)://host[:port]/v1
     key_variable: str  # the name of the environment variable with the key, for messages
@@ -75,17 +71,6 @@ class EndpointParameters:
 
     def __post_init__(self) -> None:
         check_base_url(self.base_url)
-        for name in ("concurrency", "attempts", "breaker_failures"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
-        for name in ("requests_per_minute", "tokens_per_minute", "connect_timeout_s", "answer_timeout_s"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} must be more than 0, got {value}")
-        for name in ("backoff_first_s", "backoff_most_s", "retry_after_most_s", "breaker_cool_down_s", "budget"):
-            value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise ValueError(f"{name} must be 0 or more, got {value}")
 
 
 def check_base_url(base_url: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlver.components.domain.protocols import ContextFull, PolicyUnavailable, Reply, Tokens, turn_seed
-from rlver.components.domain.thinking import Said, separate_thought
+from rlver.components.domain.thinking import said_in
 from rlver.components.endpoint.chat import (
     ChatAnswer,
     ChatEndpoint,
@@ -81,7 +81,7 @@ class ChatSession:
             seed=turn_seed(self._dialogue_id, self._seed, self._turns) % _SEEDS,
         )
         answer = await self._ask(request)
-        said = said_in(answer, policy.thinking)
+        said = said_in(answer.text, policy.thinking, answer.reasoning)
         kept = answer.text if policy.thinking and not policy.strip_thoughts else said.reply
         self._messages = (*messages, Message("assistant", kept))
         self._turns += 1
@@ -101,13 +101,3 @@ class ChatSession:
         if answer.finish_reason == "content_filter":
             raise PolicyUnavailable(f"{turn}: {self._policy.model!r} or a filter in front of it refused to reply (content_filter)")
         return answer
-
-
-def said_in(answer: ChatAnswer, thinking: bool) -> Said:
-    """Thought and reply of an answer. Well-formed: something is said, and a thought is there if one was asked for.
-
-    Text without any tag is the reply, also where a thought was asked for: many servers keep the thought, or call it reasoning.
-    """
-    written, reply = separate_thought(answer.text)
-    think = "\n\n".join(part.strip() for part in (answer.reasoning, written) if part and part.strip()) or None
-    return Said(think, reply.strip(), well_formed=bool(reply.strip()) and (think is not None or not thinking))

@@ -35,16 +35,14 @@ class NotFinite(RuntimeError):
         super().__init__(f"{where}: the model's logits are not finite; its weights are broken, or its training diverged: take another copy")
 
 
-class Sampler(Protocol):
+class PolicySampler(Protocol):
+    """A sampler whose policy may change between dialogues."""
+
     async def sample(self, request: SampleRequest) -> Sample: ...
 
     def forget(self, dialogue_id: str) -> None:
         """The dialogue is over; what was kept for it may go."""
         ...
-
-
-class PolicySampler(Sampler, Protocol):
-    """A sampler whose policy may change between dialogues."""
 
     def start(self) -> None:
         """Take the policy as it is now; call before the first dialogue and after every change of the weights."""

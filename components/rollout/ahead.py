@@ -57,10 +57,9 @@ class OneStepAhead:
 
     @contextmanager
     def settled(self) -> Iterator[None]:
-        """Inside, no dialogues are under way, and the weights that speak are those of now."""
+        """Inside, no dialogues are under way: whoever holds some there starts the policy first."""
         if self._ahead is not None:
             self._ahead.held.exception()  # waits; whoever asks for the step hears of an error
-        self._snapshot()
         yield
 
     def _begun(self, persona_ids: tuple[str, ...], step: int) -> Ahead:

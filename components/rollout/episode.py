@@ -175,13 +175,8 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-def check_failures(rollouts: Sequence[Rollout], max_failure_rate: float) -> None:
-    """Raise TooManyFailures when the share of failed dialogues is above `max_failure_rate` (0..1)."""
-    check_failed([rollout.dialogue for rollout in rollouts], max_failure_rate)
-
-
 def check_failed(dialogues: Sequence[Dialogue], max_failure_rate: float) -> None:
-    """The same for dialogues whose tokens nobody kept."""
+    """Raise TooManyFailures when the share of failed dialogues is above `max_failure_rate` (0..1)."""
     reasons = Counter(dialogue.error for dialogue in dialogues if dialogue.error)
     failed = sum(reasons.values())
     if dialogues and failed > max_failure_rate * len(dialogues):

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rlver.components.domain.acts import right_acts
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, Turn
 from rlver.components.scoring import intervals, statistics, turns
 from rlver.components.scoring.behaviour import by_persona as by_turn
@@ -100,7 +101,7 @@ def right_act_rate(dialogues: Iterable[Dialogue]) -> float | None:
     """Share of the appraised turns from the first cue on whose appraisal says that the reply served the need: all turns weigh the same.
 
     None without a cue, or where no appraisal names acts."""
-    return _mean(hit for dialogue in dialogues for _, hit in turns.right_acts(dialogue))
+    return _mean(hit for dialogue in dialogues for _, hit in right_acts(dialogue))
 
 
 def _summary(scorable: Sequence[Dialogue], how: _Sampling) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from rlver.components.domain.acts import names_need, serves_need
+from rlver.components.domain.acts import right_acts
 from rlver.components.domain.transcript import Dialogue
 
 _REACHED = 0.1  # of the dialogues at the turn that most were judged at: below it a turn number is left out
@@ -22,18 +22,8 @@ _REACHED = 0.1  # of the dialogues at the turn that most were judged at: below i
 Observed = Mapping[str, Sequence[tuple[int, float]]]  # by persona: turn number, value
 
 
-def right_acts(dialogue: Dialogue) -> list[tuple[int, float]]:
-    """(turn number, 1 or 0: did the reply serve the need) of every appraised turn from the first cue on; none where no appraisal names acts."""
-    hits, cued = list[tuple[int, float]](), False
-    for number, turn in enumerate(dialogue.turns if names_need(dialogue) else ()):
-        cued = cued or turn.cue is True
-        if cued and turn.appraisal is not None:
-            hits.append((number, float(serves_need(turn.appraisal.evidence))))
-    return hits
-
-
 def right_acts_of(dialogues: Iterable[Dialogue]) -> dict[str, list[tuple[int, float]]]:
-    """The same by persona; personas without any are left out."""
+    """The right acts of dialogues by persona; personas without any are left out."""
     acts: dict[str, list[tuple[int, float]]] = {}
     for dialogue in dialogues:
         if found := right_acts(dialogue):

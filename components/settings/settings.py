@@ -31,6 +31,7 @@ from rlver.components.settings.sections import (
     WarmupSettings,
 )
 from rlver.components.settings.study_sections import AuditParameters, AuthoringSettings, BlindSettings, DistilParameters, JudgeSettings
+from rlver.components.training.engines import refusal
 from rlver.components.training.section import RewardSettings, TrainSettings
 
 
@@ -71,7 +72,7 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _the_engine_can(self) -> Settings:
-        if problem := self.train.refusal(self.policy, self.rollout):
+        if problem := refusal(self.train.engine, {"train": self.train, "policy": self.policy, "rollout": self.rollout}):
             raise ValueError(problem)
         return self
 

@@ -24,12 +24,8 @@ def group_advantages(reward_D: torch.Tensor, group_size: int, scale: str) -> tor
     """
     _check_groups(reward_D.shape[0], group_size)
     reward_GN = reward_D.view(-1, group_size)
-    centred_GN = reward_GN - reward_GN.nanmean(dim=1, keepdim=True)
-    if scale == "group":
-        count_G1 = (~centred_GN.isnan()).sum(dim=1, keepdim=True).clamp_min(2)
-        deviation = (centred_GN.nan_to_num().square().sum(dim=1, keepdim=True) / (count_G1 - 1)).sqrt()
-        centred_GN = centred_GN / (deviation + _SMALL)
-    return _scaled(centred_GN.reshape(-1), scale if scale == "batch" else "none")
+    centred_GN = _standardised(reward_GN, dim=1) if scale == "group" else reward_GN - reward_GN.nanmean(dim=1, keepdim=True)
+    return _scaled(centred_GN.reshape(-1), scale)
 
 
 def turn_advantages(

@@ -28,7 +28,7 @@ from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 from rlver.components.domain.files import BadFile, write_json
 from rlver.components.policy.load import refuse_not_finite
 from rlver.components.policy.policy_server import refuse_other_checkpoint
-from rlver.components.rollout.episode import Rollout, check_failures
+from rlver.components.rollout.episode import Rollout, check_failed
 from rlver.components.training.advantages import turn_advantages
 from rlver.components.training.dialogue_trainer import counted_cut_off, paid_before
 from rlver.components.training.section import UpdateParameters
@@ -153,7 +153,7 @@ class DialogueWorker:
                 if self._stopping.is_set():
                     return
                 version, rollouts = self._version, self._hold(persona_ids, number)
-            check_failures(rollouts, self._max_failure_rate)
+            check_failed([rollout.dialogue for rollout in rollouts], self._max_failure_rate)
             for sample in samples_of(rollouts, self._credit, version, group):
                 self._batch_of_group[sample.group_id] = number
                 self._put(sample)

@@ -90,7 +90,7 @@ def _forwards_per_update(train: TrainSettings, at_work: int) -> int:
 def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoints: Path, forwards: int) -> GRPOConfig:
     """Our numbers under TRL's names; one optimiser step takes `forwards` forward passes."""
     train, on_gpu = parameters.train, torch.cuda.is_available()
-    config = kind(
+    return kind(
         output_dir=str(checkpoints),
         use_cpu=not on_gpu,
         bf16=on_gpu or computes_in_bfloat16(parameters.policy.precision),
@@ -107,7 +107,7 @@ def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoint
         beta=train.beta,
         loss_type=train.loss_type,
         max_completion_length=parameters.most_tokens,  # nothing is cut: the divisor of dr_grpo
-        scale_rewards="batch" if train.scale_rewards == "none" else train.scale_rewards,  # TRL knows no `none`
+        scale_rewards=train.scale_rewards,
         temperature=parameters.policy.temperature,
         logging_steps=1,
         save_strategy="steps",
@@ -121,5 +121,3 @@ def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoint
         ddp_find_unused_parameters=False,
         mask_truncated_completions=False,
     )
-    config.scale_rewards = train.scale_rewards
-    return config

@@ -9,15 +9,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from rlver.components.domain.files import read_jsonl, write_text_atomically
-
-
-class Recorder(Protocol):
-    """Takes one row of measures per step."""
-
-    def record(self, step: int, values: Mapping[str, float]) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from transformers import TrainerCallback
 
-from rlver.components.domain.acts import ACTS, names_need, serves_need
-from rlver.components.domain.transcript import Dialogue, Evidence, StopReason
+from rlver.components.domain.acts import ACTS, right_acts
+from rlver.components.domain.transcript import Evidence, StopReason
 from rlver.components.rollout.episode import Rollout
-from rlver.components.training.curves import Recorder
+from rlver.components.training.curves import CurveFile
 
 _FROM_TRL = {
     "loss": "loss",
@@ -75,6 +75,7 @@ class TrainingLimits:
         return None
 
 
+@dataclass(eq=False)
 class TrainingWatch(TrainerCallback):
     """Records every step, calls `check` every `evaluate_every` steps and at the end, stops a policy that is beyond its `limits`.
 
@@ -82,27 +83,18 @@ class TrainingWatch(TrainerCallback):
     the step and mean emotion of each check.
     """
 
-    def __init__(
-        self,
-        steps: Recorder,
-        checks: Recorder,
-        measures: Callable[[], Mapping[str, float]],
-        check: Callable[[int], Mapping[str, float]],
-        evaluate_every: int,
-        limits: TrainingLimits,
-        show: Callable[[str], None],
-        profile: Callable[[], str] = lambda: "",
-        saw: Callable[[int, float], None] = lambda step, emotion: None,
-    ) -> None:
-        self.steps, self.checks = steps, checks
-        self.measures, self.check = measures, check
-        self.evaluate_every = evaluate_every
-        self.limits = limits
-        self.show = show
-        self.profile = profile
-        self.saw = saw
-        self._began = self._run_began = time.monotonic()
-        self._first_step = 0
+    steps: CurveFile
+    checks: CurveFile
+    measures: Callable[[], Mapping[str, float]]
+    check: Callable[[int], Mapping[str, float]]
+    evaluate_every: int
+    limits: TrainingLimits
+    show: Callable[[str], None]
+    profile: Callable[[], str] = lambda: ""
+    saw: Callable[[int, float], None] = lambda step, emotion: None
+    _began: float = field(default_factory=time.monotonic, init=False)
+    _run_began: float = field(default_factory=time.monotonic, init=False)
+    _first_step: int = field(default=0, init=False)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._first_step = state.global_step
@@ -147,16 +139,6 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-def right_acts(dialogue: Dialogue) -> list[bool]:
-    """For every turn after the first cue: did the reply serve the hidden need? Empty where nobody says so."""
-    cued, right = False, []
-    for turn in dialogue.turns if names_need(dialogue) else ():
-        cued = cued or bool(turn.cue)
-        if cued and turn.appraisal is not None:
-            right.append(serves_need(turn.appraisal.evidence))
-    return right
-
-
 def one_act_rate(explained: Sequence[Sequence[Evidence]]) -> float:
     """The share of replies in which the commonest act was heard: near 1, the policy does one thing, whoever talks. NaN without replies."""
     heard = Counter(act for evidence in explained for act in {one.what for one in evidence if one.step == "content"} & set(ACTS))
@@ -183,7 +165,7 @@ def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, 
         "success_rate": _mean([final >= ceiling for final in finals]),
         "failure_rate": _mean([final < floor for final in finals]),
         "turns_mean": _mean([len(rollout.dialogue.turns) for rollout in scored]),
-        "right_act_rate": _mean([right for rollout in scored for right in right_acts(rollout.dialogue)]),
+        "right_act_rate": _mean([hit for rollout in scored for _, hit in right_acts(rollout.dialogue)]),
         "repeat_rate": _mean([any(e.what == "repeats" for e in evidence) for evidence in explained]) if any(explained) else math.nan,
         "one_act_rate": one_act_rate(explained),
         "cut_off_rate": sum(rollout.cut_off for rollout in scored) / len(turns) if turns else math.nan,

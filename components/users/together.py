@@ -101,6 +101,4 @@ class Brought:
         return tag.model_copy(update={"kind": self.registered, "version": f"{tag.version} ({self.origin})"})
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.kind, name)
+        return super().__getattribute__(name) if name.startswith("__") else getattr(self.kind, name)

@@ -101,7 +101,10 @@ def unseal(
 def import_(
     source: Annotated[Path, typer.Argument(help="RLVER/SAGE profiles (JSONL, also .gz) or personas in this project's schema.")],
     out: Annotated[Path, options.out("The persona file to write.", options.FILE_OR_STREAM)],
-    split: Annotated[str, typer.Option(help="The split the personas belong to: train or test.")] = "train",
+    split: Annotated[
+        Split | None,
+        typer.Option(help="The split of the profiles (default: train). Personas in our schema say theirs.", show_default=False),
+    ] = None,
 ) -> None:
     """Bring foreign persona profiles into this project's schema; nothing is written when any row is bad."""
     from rlver.components.personas.schema import InvalidPersonas

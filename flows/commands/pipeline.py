@@ -45,7 +45,7 @@ def run(
     ] = 1,
     stage_hours: Annotated[
         float | None,
-        typer.Option("--stage-hours", metavar="HOURS", min=0, help="Stop a stage that takes longer; the next run goes on from there."),
+        typer.Option("--stage-hours", metavar="HOURS", min=0.001, help="Stop a stage that takes longer; the next run goes on from there."),
     ] = None,
     budget: options.Budget = None,
     replay: options.Replay = False,
@@ -115,6 +115,8 @@ def report(
 
         typer.echo(f"report: {report_of(transcripts, base, personas, robustness, out, params)}")
         return
+    if out != Path("report") and not robustness:
+        raise ValueError("-o is for a report of transcripts or with --robustness: the pipeline's own is in reports/")
     if base or personas:
         raise ValueError("--base and --personas are for a report of transcripts: name the files, rlver report FILE…")
     if robustness:
@@ -151,7 +153,10 @@ def _say_what_is_stale(root: Path) -> None:
 
 def _split(values: list[str] | None) -> list[str] | None:
     """`--only a --only b` and `--only a,b` are the same."""
-    return [part for value in values for part in value.split(",") if part] if values else None
+    names = [part for value in values for part in value.split(",") if part] if values else None
+    if names == []:  # as of a shell variable that is not set: it must not stand for everything
+        raise ValueError("--only and --variants need a name, got an empty one")
+    return names
 
 
 def _say_where_to_look(root: Path) -> None:

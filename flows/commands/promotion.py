@@ -52,7 +52,7 @@ def rollback() -> None:
 
 
 def publish(
-    variant: Annotated[str, typer.Argument(help="A trained variant of any pipeline, e.g. grpo-think.")],
+    variant: Annotated[str, typer.Argument(help="A trained variant of any pipeline but the paper's, e.g. grpo-think.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="A new folder.", show_default="published/VARIANT")
     ] = None,

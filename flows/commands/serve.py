@@ -82,6 +82,7 @@ def start(
 ) -> None:
     """Serve a policy on this machine until Ctrl-C or `rlver serve stop`."""
     from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.servers import wait
     from rlver.tasks.runtime.serving import server
 
     root = environment.project_root()
@@ -100,7 +101,7 @@ def start(
         with server.serving(root, what, port or server.PORT) as serving, server.recorded(root, serving, str(model)):
             typer.echo(f"ready after {time.monotonic() - began:.0f} s: {serving.url}")
             typer.echo(f"put this into .env: RLVER_POLICY_SERVER_URL={serving.url}    Ctrl-C stops it; its log is {serving.log}")
-            serving.wait()
+            wait([serving])
     except KeyboardInterrupt:
         typer.echo("stopped")
 

@@ -26,10 +26,10 @@ def ui(
     where = environment.prepare(root)
     try:
         with servers.user_interfaces(root, where, mlflow_port, prefect_port, typer.echo) as running:
-            for name, link in pages.deep_links(where, {server.name: server.url for server in running.servers}):
+            for name, link in pages.deep_links(where, {server.name: server.url for server in running}):
                 typer.echo(f"  {name:<12} {link}")
             typer.echo("Ctrl-C stops them.")
-            running.wait()
+            servers.wait(running)
     except KeyboardInterrupt:
         typer.echo("stopped")
 

@@ -22,13 +22,13 @@ from rlver.components.domain.thinking import Said
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.rollout.episode import Job, run_episode
 from rlver.components.settings.settings import Settings, load_settings, with_simulator
+from rlver.tasks.runtime.options import TEST_PERSONAS
 
 if TYPE_CHECKING:
     from rlver.tasks.runtime.assembly import Conversation
     from rlver.tasks.runtime.connections import Connection
 
 LEAVE = ("/quit", "/exit", "/bye")
-TEST_PERSONAS = Path("data/personas/test.jsonl")
 _BAR = 20
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +18,7 @@ import psutil
 from rlver.components.domain.packages import PACKAGES, cache_folder, fetched, is_fetched
 from rlver.components.endpoint.chat import EndpointError
 from rlver.components.settings.settings import SettingsError, load_settings
+from rlver.tasks.commands.licences import locked
 from rlver.tasks.graph import dvc
 from rlver.tasks.runtime import environment, installed, servers
 from rlver.tasks.runtime.connections import to_policy, to_user
@@ -94,22 +94,18 @@ def _versions(constraints: Path) -> MachineCheck:
         return MachineCheck("packages", True, f"rlver {installed.version('rlver')}")
     if not constraints.is_file():
         return MachineCheck("packages", False, f"{constraints} is missing", "restore it: git checkout constraints.txt")
-    wrong = [f"{name} {found or 'missing'} instead of {wanted}" for name, wanted, found in _pinned(constraints) if found != wanted]
-    total = sum(1 for _ in _pinned(constraints))
+    pinned = locked(constraints)
+    wrong = [f"{name} {found or 'missing'} instead of {wanted}" for name, wanted in pinned if (found := _installed(name)) != wanted]
     shown = ", ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
-    return MachineCheck("packages", not wrong, shown or f"{total} as in constraints.txt", "run `rm -rf .venv && make setup`")
+    return MachineCheck("packages", not wrong, shown or f"{len(pinned)} as in constraints.txt", "run `rm -rf .venv && make setup`")
 
 
-def _pinned(constraints: Path) -> Iterator[tuple[str, str, str | None]]:
-    """(name, wanted, installed); a local build (2.13.0+cpu) counts as its version."""
-    for line in constraints.read_text(encoding="utf-8").splitlines():
-        match = re.match(r"([A-Za-z0-9._-]+)==([^\s;#]+)", line)
-        if match:
-            try:
-                found: str | None = metadata.version(match[1]).partition("+")[0]
-            except metadata.PackageNotFoundError:
-                found = None
-            yield match[1], match[2], found
+def _installed(name: str) -> str | None:
+    """The version; a local build (2.13.0+cpu) counts as what it was built of."""
+    try:
+        return metadata.version(name).partition("+")[0]
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _disk(root: Path) -> MachineCheck:

@@ -1,11 +1,16 @@
-"""The licences of the packages that constraints.txt locks, as the installed packages state them."""
+"""`rlver licences`: the licences of the packages that constraints.txt locks, as the installed packages state them."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+import typer
+
+from rlver.tasks.runtime import environment
 
 Kind = Literal["permissive", "copyleft", "unknown", "not installed"]
 _COPYLEFT = re.compile(
@@ -23,10 +28,29 @@ class Licence(NamedTuple):
     stated: str  # in the package's own words, one line
 
 
+def register(app: typer.Typer) -> None:
+    app.command()(licences)
+
+
+def licences(
+    every: Annotated[bool, typer.Option("--all", help="List the permissive ones too.")] = False,
+) -> None:
+    """List the licences of the locked packages that ask for more than a mention, and those that nobody knows."""
+    found = of_locked(environment.project_root() / "constraints.txt")
+    for one in found:
+        if every or one.kind != "permissive":
+            typer.echo(f"{one.kind:<13}  {one.package} {one.version}  {one.stated}")
+    typer.echo(", ".join(f"{number} {kind}" for kind, number in Counter(one.kind for one in found).most_common()))
+
+
 def of_locked(constraints: Path) -> list[Licence]:
     """One entry a package, by name. A choice between a permissive licence and another one is permissive."""
-    locked = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;#]+)", constraints.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return [_licence(name, version) for name, version in sorted(locked)]
+    return [_licence(name, version) for name, version in sorted(locked(constraints))]
+
+
+def locked(constraints: Path) -> list[tuple[str, str]]:
+    """Name and version of each package."""
+    return re.findall(r"^([A-Za-z0-9._-]+)==([^\s;#]+)", constraints.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 def _licence(name: str, version: str) -> Licence:

@@ -92,21 +92,11 @@ class Connection:
             await context.__aexit__(kind, error, trace)
 
 
-def to_user(settings: Settings, models: Sequence[str] | None = None) -> Connection:
-    """To the server of the simulated user (answers/user.db); `models`: others than the parameters name. Raises NoServer."""
+def to_user(settings: Settings, models: Sequence[str] | None = None, answers: str = "user.db") -> Connection:
+    """To the server of the simulated user; `models`: others than the parameters name, `answers`: where they are kept. Raises NoServer."""
     llm = settings.simulator.llm
     named = [model for model in (llm.appraiser.model, llm.speaker.model) if model]
-    return _connection(settings, "user", models or named, "user.db")
-
-
-def to_writer(settings: Settings, model: str) -> Connection:
-    """To the server of the simulated user, for a model that writes personas (answers/personas.db). Raises NoServer."""
-    return _connection(settings, "user", [model], "personas.db")
-
-
-def to_judge(settings: Settings, model: str) -> Connection:
-    """To the server of the simulated user, for a model that judges dialogues (answers/judge.db). Raises NoServer."""
-    return _connection(settings, "user", [model], "judge.db")
+    return _connection(settings, "user", models or named, answers)
 
 
 def to_policy(settings: Settings, models: Sequence[str], url: str | None = None) -> Connection:

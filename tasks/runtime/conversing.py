@@ -36,33 +36,27 @@ def hold_and_write(
     Failed dialogues are held again on a rerun. Raises TooManyFailures, and then `out` stays as it was; InUse while another process holds
     dialogues for the same file, and then nothing is touched.
     """
-    talk.can_hold(jobs)
-    with alone_with(out):
-        return _hold_and_write(talk, jobs, out, fingerprint, max_failure_rate, progress)
-
-
-def _hold_and_write(
-    talk: Conversation, jobs: Sequence[Job], out: Path, fingerprint: str, max_failure_rate: float, progress: DialogueProgress
-) -> list[Dialogue]:
     finished = FinishedDialogues(out.with_name(f"{out.name}.partial"), fingerprint)
-    dialogues = finished.resume()
-    for dialogue in dialogues.values():
-        progress.add(dialogue, held_now=False)
 
     def on_finished(rollout: Rollout) -> None:
         if rollout.dialogue.error is None:
             finished.add(rollout.dialogue)
         progress.add(rollout.dialogue)
 
-    try:
-        rollouts = talk.hold([job for job in jobs if job.dialogue_id not in dialogues], on_finished)
-    finally:
-        progress.close()
-    dialogues |= {rollout.dialogue.dialogue_id: rollout.dialogue for rollout in rollouts}
-    held = [dialogues[job.dialogue_id] for job in jobs]
-    check_failed(held, max_failure_rate)
-    write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in held])
-    finished.discard()
+    talk.can_hold(jobs)
+    with alone_with(out):
+        dialogues = finished.resume()
+        for dialogue in dialogues.values():
+            progress.add(dialogue, held_now=False)
+        try:
+            rollouts = talk.hold([job for job in jobs if job.dialogue_id not in dialogues], on_finished)
+        finally:
+            progress.close()
+        dialogues |= {rollout.dialogue.dialogue_id: rollout.dialogue for rollout in rollouts}
+        held = [dialogues[job.dialogue_id] for job in jobs]
+        check_failed(held, max_failure_rate)
+        write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in held])
+        finished.discard()
     progress.say(remarks(rollouts))
     return held
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,10 +38,6 @@ class Server(NamedTuple):
     log: Path
     process: subprocess.Popen[bytes]
 
-    def wait(self) -> None:
-        """Return only by Ctrl-C. Raises ServerFailed when the server ends by itself."""
-        Running((self,)).wait()
-
 
 class PlannedServer(NamedTuple):
     """A server to be: what runs where, and the path that answers when it is ready, within `start_s` seconds."""
@@ -56,15 +52,12 @@ class PlannedServer(NamedTuple):
     start_s: float
 
 
-class Running(NamedTuple):
-    servers: tuple[Server, ...]
-
-    def wait(self) -> None:
-        """Return only by Ctrl-C. Raises ServerFailed when a server ends by itself."""
-        while True:
-            for server in self.servers:
-                _must_live(server)
-            time.sleep(0.5)
+def wait(running: Sequence[Server]) -> None:
+    """Return only by Ctrl-C. Raises ServerFailed when a server ends by itself."""
+    while True:
+        for server in running:
+            _must_live(server)
+        time.sleep(0.5)
 
 
 def free_port(preferred: int = 0, host: str = HOST) -> int:
@@ -81,7 +74,9 @@ def free_port(preferred: int = 0, host: str = HOST) -> int:
 
 
 @contextmanager
-def user_interfaces(root: Path, where: Addresses, mlflow_port: int, prefect_port: int, say: Callable[[str], None]) -> Iterator[Running]:
+def user_interfaces(
+    root: Path, where: Addresses, mlflow_port: int, prefect_port: int, say: Callable[[str], None]
+) -> Iterator[list[Server]]:
     """Start what is not running elsewhere already, and say the addresses."""
     with ExitStack() as stack:
         started: list[Server] = []
@@ -97,11 +92,10 @@ def user_interfaces(root: Path, where: Addresses, mlflow_port: int, prefect_port
             started.append(stack.enter_context(prefect(root, port)))
             say(f"Prefect  {started[-1].url}    for `rlver serve-deployments` put this into .env: PREFECT_API_URL={started[-1].url}/api")
             say(f"         asks each browser once for a password: the line in {key_file(where.prefect_home, port)}")
-        yield Running(tuple(started))
+        yield started
 
 
-@contextmanager
-def mlflow(root: Path, tracking_uri: str, port: int) -> Iterator[Server]:
+def mlflow(root: Path, tracking_uri: str, port: int) -> AbstractContextManager[Server]:
     """MLflow's server over the tracking store, with one worker and no job runner. It answers to this very address only: what MLflow allows
     by itself, such as `10.*`, is also a name that somebody can register."""
     options = ("--host", HOST, "--port", str(port), "--workers", "1")
@@ -112,12 +106,10 @@ def mlflow(root: Path, tracking_uri: str, port: int) -> Iterator[Server]:
         "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(f"{name}:{port}" for name in NAMES),
         "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": _origins(port),
     }
-    with serving(_ours("mlflow", ("-m", "mlflow", "server", *options, *place), extra, root, port, "/health")) as server:
-        yield server
+    return serving(_ours("mlflow", ("-m", "mlflow", "server", *options, *place), extra, root, port, "/health"))
 
 
-@contextmanager
-def prefect(root: Path, port: int) -> Iterator[Server]:
+def prefect(root: Path, port: int) -> AbstractContextManager[Server]:
     """Prefect's server over the database in PREFECT_HOME. Who asks it needs its key, in a file there, and no other origin's page may."""
     key = environment.keep_key(environment.addresses(root).prefect_home, port)
     extra = {
@@ -129,8 +121,7 @@ def prefect(root: Path, port: int) -> Iterator[Server]:
         **LEASES,
     }
     command = ("-m", "prefect", "server", "start", "--host", HOST, "--port", str(port))
-    with serving(_ours("prefect", command, extra, root, port, "/api/health")) as server:
-        yield server
+    return serving(_ours("prefect", command, extra, root, port, "/api/health"))
 
 
 def _origins(port: int) -> str:

@@ -27,7 +27,7 @@ from rlver.components.domain.protocols import Simulator
 from rlver.components.domain.registry import REWARDS
 from rlver.components.personas.schema import validate_file
 from rlver.components.rollout.ahead import OneStepAhead
-from rlver.components.rollout.episode import Job, Rollout, check_failures
+from rlver.components.rollout.episode import Job, Rollout, check_failed
 from rlver.components.settings.settings import Settings, digest_of, load_settings
 from rlver.components.training import processes
 from rlver.components.training.best import BestWeights
@@ -138,7 +138,7 @@ class TrainingDialogues:
         busy = getattr(sampler, "busy_seconds", 0.0)
         rollouts = processes.gathered(self._learned_from.hold(jobs, started=self.ahead is not None), ROLLOUTS)
         self.seconds = (time.monotonic() - began, getattr(sampler, "busy_seconds", 0.0) - busy)
-        check_failures(rollouts, self.settings.rollout.max_failure_rate)
+        check_failed([rollout.dialogue for rollout in rollouts], self.settings.rollout.max_failure_rate)
         self.curriculum.observe([rollout.dialogue for rollout in rollouts])
         return rollouts
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlver.components.domain.files import read_jsonl
 from rlver.tasks.tracking import models, prompts, traces
-from rlver.tasks.tracking.models import LogModels as LogModels
+from rlver.tasks.tracking.models import LogModels
 from rlver.tasks.tracking.records import File, StageRecord, kind
 from rlver.tasks.tracking.store import Store, chunks
 

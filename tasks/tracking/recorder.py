@@ -16,7 +16,8 @@ from typing import Self
 
 from rlver.tasks.graph.dvc import GraphError, lock_hash
 from rlver.tasks.tracking import records
-from rlver.tasks.tracking.filling import LogModels, fill
+from rlver.tasks.tracking.filling import fill
+from rlver.tasks.tracking.models import LogModels
 from rlver.tasks.tracking.records import StageRecord
 from rlver.tasks.tracking.spool import PIPELINE, Spool, SpoolEntry, SpoolReading, now_ms
 from rlver.tasks.tracking.store import Store, TrackingUnavailable, chunks, open_store, readable

@@ -91,7 +91,7 @@ class ModelRegistry:
         with readable(), tempfile.TemporaryDirectory() as folder:
             files = Path(self._client.download_artifacts(version.run, "evidence", folder))
             transcripts, *others = (files / name for name in EVIDENCE)
-            return PromotionEvidence(version.variant, load_transcripts(transcripts), *map(_json, others))
+            return PromotionEvidence(version.variant, load_transcripts(transcripts), *map(_read_json, others))
 
     def register(self, variant: str, md5: str, card: str, evidence: Mapping[str, str], tags: Mapping[str, str]) -> Version:
         """A new version of the logged model with this MD5, with its card and the texts of its evidence. Raises RegistryError if MLflow has no such model."""
@@ -160,10 +160,6 @@ def _version(found: ModelVersion) -> Version:
     )
 
 
-def _json(path: Path) -> Any:
-    return read_json(path) if path.is_file() else None
-
-
 BASE = "base"
 REPORT, AUDITS = "report", Path("reports") / "audit.json"
 _STAGES = ("train", "converse", "score", "benchmark")
@@ -214,15 +210,15 @@ def candidate(root: Path, variant: str) -> Candidate:
             f"the stage {REPORT} of dvc.yaml does not read transcripts/{variant}.jsonl, so its audit may be old: add it to its deps"
         )
     settings = load_settings(root / "params.yaml", variant)
-    texts = _texts(root, variant)
+    evidence = _evidence(root, variant)
     facts = facts_of(root, variant, dvc.locked(root)[f"train@{variant}"], root / "metrics" / variant / "sentient.json", settings)
     revision = records.revision(root)
     tags = {"git_commit": revision.commit, "git_dirty": str(revision.dirty).lower()} if revision else {}
     return Candidate(
         variant=variant,
         md5=facts.md5,
-        evidence=_evidence(root, variant),
-        texts=texts,
+        evidence=evidence,
+        texts=_texts(root, evidence),
         facts=facts,
         settings=settings,
         tags=tags,
@@ -251,35 +247,21 @@ def base_evidence(root: Path) -> PromotionEvidence:
 
 
 def _evidence(root: Path, variant: str) -> PromotionEvidence:
-    general, honesty = read_general(_metrics_of(root, variant, "general")), _read_json(_metrics_of(root, variant, "honesty"))
-    return PromotionEvidence(variant, load_transcripts(_transcripts(root, variant)), general, _audit_of(root, variant), honesty)
+    metrics, audits = root / "metrics" / variant, _read_json(root / AUDITS) or {}  # as the report made them
+    general, honesty = read_general(metrics / "general.json"), _read_json(metrics / "honesty.json")
+    return PromotionEvidence(variant, load_transcripts(_transcripts(root, variant)), general, audits.get(variant), honesty)
 
 
-def _texts(root: Path, variant: str) -> dict[str, str]:
+def _texts(root: Path, known: PromotionEvidence) -> dict[str, str]:
     """The same as texts, by the names of EVIDENCE; what there is not is left out."""
-    general, honesty = read_general(_metrics_of(root, variant, "general")), _metrics_of(root, variant, "honesty")
-    audit = _audit_of(root, variant)
-    found = (
-        _transcripts(root, variant).read_text(encoding="utf-8"),
-        None if general is None else json.dumps(general),
-        None if audit is None else json.dumps(audit),
-        honesty.read_text(encoding="utf-8") if honesty.is_file() else None,
-    )
-    return {name: text for name, text in zip(EVIDENCE, found, strict=True) if text is not None}
+    transcripts, *others = EVIDENCE
+    found = zip(others, (known.general, known.audit, known.honesty), strict=True)
+    texts = {name: json.dumps(one) for name, one in found if one is not None}
+    return {transcripts: _transcripts(root, known.name).read_text(encoding="utf-8")} | texts
 
 
 def _transcripts(root: Path, variant: str) -> Path:
     return root / "transcripts" / f"{variant}.jsonl"
-
-
-def _metrics_of(root: Path, variant: str, kind: str) -> Path:
-    return root / "metrics" / variant / f"{kind}.json"
-
-
-def _audit_of(root: Path, variant: str) -> Any:
-    """The variant's audit as the report made it; None where it was not audited."""
-    audits = _read_json(root / AUDITS) or {}
-    return audits.get(variant)
 
 
 def _read_json(path: Path) -> Any:

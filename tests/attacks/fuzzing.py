@@ -33,7 +33,7 @@ MOST_GROWTH_MIB = 200
 FORESEEN = (ValueError, OSError, RuntimeError)  # what flows/cli.py shows as one line
 UNWORDED = (UnicodeError, RecursionError, NotImplementedError, json.JSONDecodeError, ValidationError)
 
-times = pytest.mark.parametrize("times", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+times = pytest.mark.parametrize("times", [100, pytest.param(10_000, marks=pytest.mark.slow)])
 
 
 @dataclass

@@ -254,7 +254,7 @@ def tried(one: Found) -> str | None:
         text = text[: one.size]
         for method in one.uses:
             begun = time.process_time()
-            signal.setitimer(signal.ITIMER_PROF, 2 * SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, 1.1 * SECONDS)
             with suppress(TooSlow):
                 use(pattern, method, text)
             signal.setitimer(signal.ITIMER_PROF, 0)

@@ -275,8 +275,7 @@ def test_a_server_whose_log_probabilities_are_no_numbers_gives_no_reply() -> Non
         ({"lora_rank": 2, "algorithm": "ppo", "critic": "separate"}, "critic.trunk.layers.0.mlp.up_proj.lora_B.weight"),
     ],
 )
-@pytest.mark.parametrize("how", ["missing", "not finite"])
-def test_a_checkpoint_that_lost_a_tensor_is_not_gone_on_with(kind: dict[str, Any], lost: str, how: str, tmp_path: Path) -> None:
+def test_a_checkpoint_that_lost_a_tensor_is_not_gone_on_with(kind: dict[str, Any], lost: str, tmp_path: Path) -> None:
     from short_runs import PARAMETERS, StopAtSave, changed, prepared
 
     parameters = changed(PARAMETERS, **kind)
@@ -284,10 +283,9 @@ def test_a_checkpoint_that_lost_a_tensor_is_not_gone_on_with(kind: dict[str, Any
         prepared(tmp_path, parameters, callbacks=[StopAtSave(1)]).trainer.train()
     checkpoint = tmp_path / "checkpoints" / "checkpoint-1"
     (file,) = checkpoint.glob("*model.safetensors")
-    tensors = load_file(file)
-    changed = tensors.pop(lost)
-    if how == "not finite":
-        tensors[lost] = torch.full_like(changed, math.nan)
-    save_file(tensors, file, metadata={"format": "pt"})
-    with pytest.raises(ValueError, match=rf"checkpoint-1.*{lost.rpartition('.')[0]}"):
-        prepared(tmp_path, parameters).trainer.train(resume_from_checkpoint=str(checkpoint))
+    tensors = {name: tensor.clone() for name, tensor in load_file(file).items()}  # their file is written anew, twice
+    was = tensors.pop(lost)
+    for instead in ({}, {lost: torch.full_like(was, math.nan)}):  # it is missing, or not finite
+        save_file(tensors | instead, file, metadata={"format": "pt"})
+        with pytest.raises(ValueError, match=rf"checkpoint-1.*{lost.rpartition('.')[0]}"):
+            prepared(tmp_path, parameters).trainer.train(resume_from_checkpoint=str(checkpoint))

@@ -134,6 +134,8 @@ def test_a_chat_endpoint_that_cannot_be_trained_is_named_without_its_password() 
         (f"postgresql://me:a/{PASSWORD}@db/mlflow", "postgresql://[hidden]@db/mlflow"),
         (f"postgresql://db/mlflow?user=me&password={PASSWORD}&x=1", "postgresql://db/mlflow?user=me&password=[hidden]&x=1"),
         (f"https://host/v1?API_KEY={PASSWORD}", "https://host/v1?API_KEY=[hidden]"),
+        (f"http://me:{PASSWORD}@host:5000/x and sqlite:////a@b", "http://[hidden]@host:5000/x and sqlite:////a@b"),
+        ("http://host:5000/@scope/x", "http://host:5000/@scope/x"),
     ],
 )
 def test_an_address_is_shown_without_its_secrets_however_they_are_written(address: str, shown: str) -> None:

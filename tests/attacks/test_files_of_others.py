@@ -115,16 +115,19 @@ BAD_LINES = {
 }
 
 
-@pytest.mark.parametrize("bad", BAD_LINES)
 @pytest.mark.parametrize(
-    "command", [["score"], ["compare"], ["verify"], ["portrait"], ["audit"], ["consistency"]], ids=lambda words: words[0]
+    ("command", "bad"),
+    [
+        *(("score", bad) for bad in BAD_LINES),
+        *((other, "deep") for other in ("compare", "verify", "portrait", "audit", "consistency")),  # they have the same reader
+    ],
 )
 def test_a_line_that_cannot_be_read_is_named_with_its_file_and_what_to_do(
-    command: list[str], bad: str, project: Path, capsys: pytest.CaptureFixture[str]
+    command: str, bad: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = Path("t.jsonl").read_bytes().splitlines(keepends=True)[0]
     Path("bad.jsonl").write_bytes(good + BAD_LINES[bad] + b"\n")
-    said = error_of(capsys, *command, "bad.jsonl")
+    said = error_of(capsys, command, "bad.jsonl")
     assert "bad.jsonl:2: not valid JSON (" in said and "mend the line or take it out" in said and len(said) < 300
 
 

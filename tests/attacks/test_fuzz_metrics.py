@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from fuzzing import fuzz, times
 from mutation import as_json, as_lines, mutants
+from report_run import load
 from valid_documents import TRANSCRIPTS
 
 from rlver.components.domain.files import write_json, write_jsonl
-from rlver.components.report.material import Material, load_material
+from rlver.components.report.material import Material
 from rlver.components.report.page import all_tables, write_report
 from rlver.components.report.panels.panel import ReportRun, Sources
 from rlver.components.rollout.transcripts import load_transcripts
@@ -61,10 +62,6 @@ def a_run(root: Path) -> dict[str, Any]:
     return json.loads(json.dumps(metrics))
 
 
-def loaded(root: Path) -> Material:
-    return load_material(root / "transcripts", root / "metrics", root / "logs")
-
-
 @times
 def test_scores(times: int, tmp_path: Path) -> None:
     metrics = a_run(tmp_path)
@@ -72,7 +69,7 @@ def test_scores(times: int, tmp_path: Path) -> None:
     def read(content: bytes) -> None:
         (tmp_path / "metrics" / "trained" / "sentient.json").write_bytes(content)
         (results.table(tmp_path) or "").encode()
-        all_tables(loaded(tmp_path), RUN, panels_of_studies())
+        all_tables(load(tmp_path), RUN, panels_of_studies())
 
     fuzz(mutants([metrics], as_json), read, times, "metrics")
 
@@ -83,7 +80,7 @@ def test_benchmarks(times: int, tmp_path: Path) -> None:
 
     def read(content: bytes) -> None:
         (tmp_path / "metrics" / "trained" / "general.json").write_bytes(content)
-        all_tables(loaded(tmp_path), RUN, panels_of_studies())
+        all_tables(load(tmp_path), RUN, panels_of_studies())
 
     fuzz(mutants([GENERAL], as_json), read, times, "metrics")
 
@@ -96,7 +93,7 @@ def with_robustness(material: Material, path: Path) -> Material:
 @times
 def test_robustness(times: int, tmp_path: Path) -> None:
     a_run(tmp_path)
-    material = loaded(tmp_path)
+    material = load(tmp_path)
     path = tmp_path / "robustness.json"
 
     def read(content: bytes) -> None:
@@ -120,7 +117,7 @@ def test_whole_reports(tmp_path: Path) -> None:
         files = (tmp_path / "metrics" / "trained" / "sentient.json", log, robustness)
         for file, part in zip(files, (*content.split(b"@@"), b"", b""), strict=False):
             file.write_bytes(part)
-        write_report(with_robustness(loaded(tmp_path), robustness), RUN, tmp_path / "reports", panels_of_studies())
+        write_report(with_robustness(load(tmp_path), robustness), RUN, tmp_path / "reports", panels_of_studies())
 
     curve = f"step,emotion_mean,entropy\n{rows}\n".encode()
 
@@ -135,7 +132,7 @@ def test_a_policys_name_in_what_robustness_found_is_no_path(tmp_path: Path) -> N
     a_run(tmp_path)
     path = tmp_path / "robustness.json"
     write_json(path, {**ROBUSTNESS, "policies": [{**ROBUSTNESS["policies"][0], "policy": "/../../../escaped"}]})
-    write_report(with_robustness(loaded(tmp_path), path), RUN, tmp_path / "out" / "reports", panels_of_studies())
+    write_report(with_robustness(load(tmp_path), path), RUN, tmp_path / "out" / "reports", panels_of_studies())
     assert [file.name for file in (tmp_path / "out" / "reports" / "tables").glob("*escaped*")] == ["robustness--..-..-..-escaped.csv"]
     assert not list(tmp_path.glob("*escaped*"))
 

@@ -22,7 +22,7 @@ from fakes import people, scripted_dialogues
 from ruamel.yaml import YAML
 
 from rlver.components.domain.files import write_json, write_jsonl
-from rlver.flows.cli import app, main
+from rlver.flows.cli import main
 from rlver.tasks.studies.honesty.questions import questions
 
 REPOSITORY = Path(__file__).parents[2]
@@ -219,4 +219,6 @@ def test_bytes_that_no_encoding_holds_are_shown_by_their_number(tmp_path: Path) 
 def test_every_command_is_run_by_main_alone() -> None:
     """A console script or test that called `app` itself would go past what `main` sets up."""
     entry = re.search(r'^rlver = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), flags=re.MULTILINE)
-    assert entry is not None and entry[1] == "rlver.flows.cli:main" and app is not None
+    assert entry is not None and entry[1] == "rlver.flows.cli:main"
+    others = [path for path in (REPOSITORY / "tests").rglob("*.py") if path != Path(__file__)]
+    assert [path.name for path in others if re.search(r"\bCliRunner\b|\bapp\(\[", path.read_text(encoding="utf-8"))] == []

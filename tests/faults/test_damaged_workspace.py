@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from toy_runs import ran
 
 from rlver.tasks.graph import dvc
 from rlver.tasks.graph import lock as integrity
@@ -52,14 +53,6 @@ def made(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def repro(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run((sys.executable, "-m", "dvc", "repro", *arguments), cwd=root, capture_output=True, text=True, check=False)
-
-
-def ran(root: Path) -> list[str]:
-    """What ran since it was last asked."""
-    log = root / "ran.log"
-    names = log.read_text().split() if log.exists() else []
-    log.unlink(missing_ok=True)
-    return names
 
 
 def cut_cache(root: Path) -> None:

@@ -17,7 +17,8 @@ from ruamel.yaml import YAML
 from rlver.components.domain.files import write_json, write_jsonl
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.tasks.graph import dvc
-from rlver.tasks.tracking import MlflowRecorder, log_pipeline, records
+from rlver.tasks.tracking import records
+from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
 
 GAINS = {"base": [0, 1, 2, 3] * 10, "a": [4, 5, 6, 7] * 10, "b": [7, 8, 9, 10] * 10}
 

@@ -52,6 +52,7 @@ def test_wrong_usage_ends_with_2_and_a_hint(capsys: pytest.CaptureFixture[str]) 
     assert main(["scor"]) == 2
     assert "No such command 'scor'" in capsys.readouterr().err
     assert main(["compare"]) == 2
+    assert main(["run", "--stage-hours", "0"]) == 2
 
 
 def test_an_error_is_one_line_and_debug_adds_the_traceback(
@@ -99,6 +100,9 @@ def test_personas_are_composed_checked_and_refused_when_bad(tmp_path: Path, caps
     assert "nothing was written" in capsys.readouterr().err and not out.exists()
     assert main(["personas", "import", str(train), "-o", str(out)]) == 0
     assert out.read_bytes() == train.read_bytes(), "our own schema passes unchanged"
+    assert main(["personas", "import", str(train), "-o", str(tmp_path / "other.jsonl"), "--split", "test"]) == 1
+    assert "16 personas are not of split 'test'" in capsys.readouterr().err and not (tmp_path / "other.jsonl").exists()
+    assert main(["personas", "import", str(train), "-o", str(out), "--split", "nonsense"]) == 2
 
 
 def test_landing_without_a_server_says_how_to_get_one(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,6 +128,8 @@ def test_a_report_with_robustness_is_refused_before_anything_runs(toy: Path, cap
     assert "-o reports: this folder is the pipeline's; name another one" in capsys.readouterr().err
     assert main(["report", "--robustness", "robustness.json", "--paper"]) == 1
     assert "not for the paper's" in capsys.readouterr().err
+    assert main(["report", "-o", "mine"]) == 1
+    assert "the pipeline's own is in reports/" in capsys.readouterr().err
     assert not (toy / "ran.log").exists()
 
 
@@ -173,6 +179,8 @@ def test_transcripts_are_scored_and_compared_by_file_or_variant(
     assert main(["compare", str(base), str(tuned), *params]) == 0
     said = capsys.readouterr().out
     assert said.startswith("2 personas on both sides") and "| 25.00 | 80.00 | +55.00 [" in said
+    tuned.rename(tmp_path / "transcripts" / "qwen2.5-0.5b.jsonl")
+    assert main(["score", "qwen2.5-0.5b", *params]) == 0
     assert main(["score", "nowhere", *params]) == 1
     assert "neither a transcript file nor a variant" in capsys.readouterr().err
 
@@ -191,10 +199,18 @@ def test_where_to_look_after_a_run(toy: Path, prefect_server: None, tracking_uri
     assert "| base | 20.0 [10.0, 30.0] |" in said and f"runs      {tracking_uri} (MLflow)" in said
 
 
-@pytest.mark.parametrize(("option", "what"), [("--only", "stage"), ("--variants", "variant")])
-def test_an_unknown_name_is_refused_before_a_server_is_asked_or_started(
-    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str, what: str
+@pytest.mark.parametrize(
+    ("option", "name", "complaint"),
+    [
+        ("--only", "nope", "unknown stage nope"),
+        ("--variants", "nope", "unknown variant nope"),
+        ("--only", "", "--only and --variants need a name, got an empty one"),
+        ("--variants", ",", "--only and --variants need a name, got an empty one"),
+    ],
+)
+def test_an_unknown_or_empty_name_is_refused_before_a_server_is_asked_or_started(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, option: str, name: str, complaint: str
 ) -> None:
     monkeypatch.setattr("rlver.tasks.runtime.servers.must_let_us_in", lambda _: pytest.fail("a server was asked"))
-    assert main(["run", option, "nope"]) == 1
-    assert f"error: unknown {what} nope" in capsys.readouterr().err
+    assert main(["run", option, name]) == 1
+    assert f"error: {complaint}" in capsys.readouterr().err

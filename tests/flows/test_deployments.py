@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from prefect_api import asked_with_key
-from served import rlver, wait_for
+from served import processes_with, rlver, wait_for
 
 from rlver.tasks.graph import dvc
 from rlver.tasks.runtime import servers
@@ -102,7 +102,7 @@ def test_ctrl_c_ends_the_running_stage_and_a_rerun_goes_on(toy: Path, tracking_u
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted: what was finished is kept" in said and "Traceback" not in said
-    assert not [pid for pid in Path("/proc").glob("[0-9]*") if b"sleep\x00117.5" in _command(pid)]
+    assert not processes_with(b"sleep\x00117.5")
     (toy / "sleep-train-a").unlink()
     done = subprocess.run(
         (sys.executable, "-m", "rlver.flows.cli", "run"),
@@ -156,13 +156,6 @@ def test_an_unchanged_graph_runs_nothing_again_and_ui_serves_what_ran(
     assert not servers.answers(f"{urls['MLflow']}/health")
 
 
-def _command(pid: Path) -> bytes:
-    try:
-        return (pid / "cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
 @pytest.mark.slow
 def test_a_cancelled_run_leaves_no_process_and_a_silent_one_will_be_called_crashed(
     toy: Path, tracking_uri: str, tmp_path: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatch
@@ -173,8 +166,8 @@ def test_a_cancelled_run_leaves_no_process_and_a_silent_one_will_be_called_crash
     (toy / "params" / "sweeps" / "learning-rate.yaml").write_text("params.yaml:train.steps: [2]\n")
     (toy / "sleep-personas").write_text("119.5")
 
-    def asleep() -> list[Path]:
-        return [pid for pid in Path("/proc").glob("[0-9]*") if b"sleep\x00119.5" in _command(pid)]
+    def asleep() -> list[int]:
+        return processes_with(b"sleep\x00119.5")
 
     with servers.prefect(toy, servers.free_port(15380)) as server, asked_with_key(toy, server.url) as client:
         api = f"{server.url}/api"

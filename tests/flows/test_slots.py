@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from served import processes_with
 
 from rlver.tasks.runtime import environment
 
@@ -48,6 +49,7 @@ def test_stages_of_two_runs_take_turns_on_one_gpu(prefect_server: None, monkeypa
         return most
 
     assert side_by_side("train", "converse") == 1
+    assert side_by_side("warmup", "converse-raw", "benchmark_base") == 1, "of the pipelines that run by name"
     assert side_by_side("score", "report") == 2  # they need no GPU
 
 
@@ -123,16 +125,9 @@ def test_a_stage_over_its_time_is_ended_with_all_it_started(toy: Path, tracking_
     state = reproduce(["personas", "train@a"], stage_hours=15 / 3600, return_state=True)
     assert state.is_failed() and "stopped after 0.00416667 hours, its limit" in (state.message or "")
     assert time.monotonic() - begun < 100
-    assert not [pid for pid in Path("/proc").glob("[0-9]*") if b"sleep\x00118.25" in _command(pid)]
+    assert not processes_with(b"sleep\x00118.25")
     (toy / "sleep-train-a").unlink()
     assert reproduce(["personas", "train@a"], stage_hours=1.0, return_state=True).is_completed()
-
-
-def _command(pid: Path) -> bytes:
-    try:
-        return (pid / "cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def make_llm_project(root: Path, **endpoint: Any) -> None:
 
 
 def change(path: Path, **sections: dict[str, Any]) -> None:
+    """Lay values over those of a parameter file."""
     values = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     for section, changes in sections.items():
         values[section] = values.get(section, {}) | changes

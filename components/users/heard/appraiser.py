@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from rlver.components.domain.acts import SURE
 from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, Exchange
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
-from rlver.components.users.heard.reading import SURE, Heard, Reader, reader
+from rlver.components.users.heard.reading import Heard, Reader, reader
 from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats
 from rlver.components.users.scripted.effects import (
     CLASS_EFFECT,

@@ -127,7 +127,8 @@ def running(root: Path) -> dict[str, str | int] | None:
         return None
     noted: dict[str, str | int] = json.loads(record.read_text(encoding="utf-8"))
     server = int(noted["server"])
-    return noted if _lives(server) and noted.get("since") == _began(server) else None  # the number may be another process's by now
+    is_it = _lives(server) and abs(_began(server) - float(noted.get("since", -9))) <= 1  # the number may be another process's by now
+    return noted if is_it else None
 
 
 def stop(root: Path) -> str | None:
@@ -147,8 +148,8 @@ def stop(root: Path) -> str | None:
 
 
 def _began(pid: int) -> int:
-    """In whole seconds, as psutil tells it."""
-    return int(psutil.Process(pid).create_time())
+    """Whole seconds after the boot of the machine: setting its clock does not move them."""
+    return int(psutil.Process(pid).create_time() - psutil.boot_time())
 
 
 def _lives(pid: int) -> bool:

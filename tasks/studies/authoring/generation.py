@@ -16,7 +16,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.personas.library import load_library
 from rlver.components.personas.schema import validate_file, validate_personas
 from rlver.components.settings.settings import Settings
-from rlver.tasks.runtime.connections import Connection, to_writer
+from rlver.tasks.runtime.connections import Connection, to_user
 from rlver.tasks.studies.authoring.asking import PersonaOrder, WriterParameters
 from rlver.tasks.studies.authoring.writer import Writer, Written
 
@@ -27,7 +27,7 @@ def write_personas(out: Path, order: PersonaOrder, settings: Settings, model: st
     if out.is_dir():
         raise ValueError(f"{out} is a folder: --backend llm writes one file, name it with -o")
     known = [persona for path in apart_from for persona in validate_file(path)]
-    connection = to_writer(settings, parameters.model)
+    connection = to_user(settings, [parameters.model], "personas.db")
     connection.check()
     unfinished = out.with_suffix(".unfinished.jsonl")
 

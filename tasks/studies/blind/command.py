@@ -212,7 +212,9 @@ def _hold_open(
 def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings: Settings) -> str:
     """The end of a sentence that names the run."""
     from rlver.tasks.runtime.environment import NoProject
-    from rlver.tasks.tracking import TrackingUnavailable, log_report, records
+    from rlver.tasks.tracking import records
+    from rlver.tasks.tracking.reports import log_report
+    from rlver.tasks.tracking.store import TrackingUnavailable
 
     try:
         root = environment.project_root()

@@ -53,7 +53,7 @@ def fit_net(features_NF: torch.Tensor, targets_NO: torch.Tensor, weights_NO: tor
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps)
     for epoch in range(1, EPOCHS + 1):
         loss_sum = 0.0
-        for batch in torch.randperm(len(features_NF)).split(BATCH):
+        for batch in torch.split(torch.randperm(len(features_NF)), BATCH):
             loss = weighted_loss(net(features_NF[batch]), targets_NO[batch], weights_NO[batch])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]

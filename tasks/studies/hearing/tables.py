@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rlver.components.domain.acts import ACTS
+from rlver.components.domain.acts import ACTS, SURE
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.labels import labelled as labels
 from rlver.components.scoring.statistics import Estimated
-from rlver.components.users.heard.reading import QUALITIES, SURE, Heard
+from rlver.components.users.heard.reading import QUALITIES, Heard
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import SERVES as SERVES_NEED
 from rlver.tasks.studies.acts.detection import EVERY as MICRO

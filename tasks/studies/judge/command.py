@@ -67,7 +67,7 @@ def judge(
     from rlver.components.domain.files import write_json
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
-    from rlver.tasks.runtime.connections import to_judge
+    from rlver.tasks.runtime.connections import to_user
     from rlver.tasks.runtime.progress import Steps
     from rlver.tasks.studies.judge.judging import JudgeParameters, marks_of, summary, table
 
@@ -77,7 +77,7 @@ def judge(
         raise ValueError("no model judges: name one of the endpoint with --model, or as judge.model in params.yaml")
     parameters = JudgeParameters(**settings.judge.model_dump() | {"model": named})
     dialogues = [dialogue for dialogue in read_transcripts(transcripts) if dialogue.turns and dialogue.error is None]
-    connection = to_judge(settings, named)
+    connection = to_user(settings, [named], "judge.db")
     connection.check()
 
     async def asked() -> dict[str, Marks | str]:

@@ -10,8 +10,9 @@ import fakes
 import pytest
 
 from rlver.components.adapters import lent
-from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.emotion import EmotionRules, emotion_reward
 from rlver.components.domain.protocols import Reply, Tokens
+from rlver.components.domain.thinking import said_in
 from rlver.components.domain.transcript import StopReason
 from rlver.components.rollout.episode import Job, Rollout, run_episode
 from rlver.components.users.scripted.simulator import ScriptedSimulator
@@ -49,7 +50,7 @@ class ReaderSession:
 
     async def reply(self, user: str) -> Reply:
         self.turn += 1
-        return Reply(lent.said_in(REPLIES[(self.turn - 1) % len(REPLIES)], thinking=False), False, None, None)
+        return Reply(said_in(REPLIES[(self.turn - 1) % len(REPLIES)], thinking=False), False, None, None)
 
     def close(self) -> None: ...
 
@@ -107,7 +108,7 @@ def test_a_user_who_cannot_be_reached_gives_no_reward() -> None:
         return await dialogue.say("two")
 
     last = asyncio.run(talk())
-    assert last.ended is not None and lent.final_reward(last.ended, format_gate=False) is None
+    assert last.ended is not None and emotion_reward(last.ended.dialogue, last.ended.well_formed, format_gate=False) is None
     assert (last.emotion, last.change, last.appraisal) == (43, 0, None)
 
 

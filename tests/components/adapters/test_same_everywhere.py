@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 from replying import HAS_UV, ROOT, converse, dialogue_of, reply, replying, vf_eval
 
-from rlver.components.adapters.lent import NAME, said_in
+from rlver.components.adapters.lent import NAME
 from rlver.components.domain.emotion import emotion_reward
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Reply, Tokens
+from rlver.components.domain.thinking import said_in
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library

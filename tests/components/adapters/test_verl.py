@@ -26,8 +26,9 @@ from verl.utils.dataset.rl_dataset import get_dataset_class
 from verl_worker import Served, configuration, generated, rows_of
 
 from rlver.components.adapters import verl as adapter
-from rlver.components.adapters.lent import NotScored, final_reward
+from rlver.components.adapters.lent import NotScored
 from rlver.components.adapters.verl_dataset import NAME, SupportDataset
+from rlver.components.domain.emotion import emotion_reward
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.thinking import system_prompt
 from rlver.components.policy.chat import ChatFormat
@@ -101,7 +102,8 @@ def test_verl_s_worker_gives_token_for_token_the_episode_of_our_own_loop(project
         logprobs = batch.batch["rollout_log_probs"][place][: len(tokens)].tolist()
         assert logprobs == pytest.approx([logprob for _, _, logprob in tokens], abs=1e-4) and min(logprobs) < -0.1
         scored = batch.batch["rm_scores"][place]
-        assert scored[len(tokens) - 1].item() == pytest.approx(final_reward(rollout, False)) and scored.count_nonzero() <= 1
+        reward = emotion_reward(rollout.dialogue, rollout.well_formed, format_gate=False)
+        assert scored[len(tokens) - 1].item() == pytest.approx(reward) and scored.count_nonzero() <= 1
         held = json.loads(batch.non_tensor_batch["dialogue"][place])
         own = rollout.dialogue.model_dump(mode="json")
         assert {**held, "dialogue_id": ""} == {**own, "dialogue_id": ""}

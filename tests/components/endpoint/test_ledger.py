@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from scripted_server import Asked, Reply, Script, Server, ask, error, good, key,
 
 from rlver.components.endpoint.chat import BudgetExceeded, EndpointError, EndpointRefused, EndpointUnavailable
 from rlver.components.endpoint.ledger import percentile
-from rlver.components.endpoint.opening import open_endpoint
+from rlver.components.endpoint.opening import EndpointRun, open_endpoint
 from rlver.components.endpoint.parameters import Price, money_at_most, tokens_in_at_most
 
 ANSWER = 120e-6
@@ -54,6 +55,23 @@ def test_calls_retries_hits_tokens_and_money_are_counted(tmp_path: Path) -> None
     assert 0 < numbers["model-a/seconds_p50"] <= numbers["model-a/seconds_p95"] <= numbers["model-a/seconds_max"] < 1
     assert all(isinstance(value, float) for value in numbers.values())
     assert line.startswith("3 calls, 1 retries, 1 cached, 200+20 tokens, cost 0.0002 EUR, p50 0.0 s, p95 ")
+
+
+def test_dialogues_in_a_thread_of_their_own_are_counted_from_any(tmp_path: Path) -> None:
+    """As with train.max_staleness: the watch asks what a file has seen that another thread opened, and a replay begins in one and goes on in another."""
+    run = EndpointRun("of this run")
+
+    async def line(replay: bool) -> str:
+        async with serving(always) as server, open_endpoint(parameters(server.url), key, tmp_path / "a.db", replay, run) as endpoint:
+            await endpoint.chat(ask("a"))
+            return await asyncio.to_thread(endpoint.ledger.line)
+
+    with ThreadPoolExecutor(1) as thread:
+        lines = [thread.submit(asyncio.run, line(replay)).result() for replay in (False, True)]
+    assert [each.split(", 100+10")[0].split(", 0+0")[0] for each in lines] == [
+        "1 calls, 0 retries, 0 cached",
+        "0 calls, 0 retries, 1 cached",
+    ]
 
 
 def test_totals_survive_a_restart_and_what_is_new_can_be_told_apart(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
+from statistics import mean
 
 import pytest
 
@@ -11,7 +12,7 @@ from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
-from rlver.components.policy.tiny.model import corpus, hold, said
+from rlver.components.policy.tiny.model import CorpusDialogue, corpus, hold, said
 from rlver.components.policy.tiny.supporters import POOR, Move, SupportMoment, mixed, need_aware, perform, phrases, random_strategy
 from rlver.components.users.scripted.effects import NEEDS_HEARING_FIRST, SERVES
 from rlver.components.users.scripted.patterns import SERVING
@@ -46,6 +47,23 @@ def test_a_performance_does_its_act_in_words_without_open_slots(people: list[Per
         assert act in acts_in(move.reply), move.reply
         assert "{" not in move.reply and move.reply.endswith((".", "?", "!"))
         assert len(move.reply.split()) <= 45
+
+
+@pytest.mark.parametrize("act", ALL_ACTS)
+def test_every_act_is_read_as_what_it_means_to_be(people: list[Persona], act: str) -> None:
+    """Over all phrases that do not open a dialogue: in nine of ten, the appraiser finds the act that was meant."""
+    found = 0
+    for seed in range(60):
+        later = SupportMoment(people[seed % len(people)], ["My sister sold the house without a word."], [True], [])
+        move = perform(act, later, Random(seed), opening=False)
+        assert move.act == act and move.think and move.reply and "{" not in move.reply
+        found += act in acts_in(move.reply)
+    assert found >= 54
+
+
+def test_there_is_more_than_one_way_to_say_everything() -> None:
+    library = phrases()
+    assert all(len(library[act]["heads"]) * len(library[act]["tails"]) >= 6 for act in [*SERVING, *POOR] if act in library)
 
 
 def test_ten_performances_of_one_act_do_not_repeat_a_sentence(people: list[Persona]) -> None:
@@ -121,17 +139,24 @@ def test_the_same_seed_gives_the_same_dialogue_and_another_one_another(people: l
 
 
 def test_the_corpus_takes_all_personas_in_turn_some_without_thoughts(people: list[Persona]) -> None:
-    def dialogues() -> list[object]:
-        return list(corpus(people[:8], mixed(0.3), VANILLA, EmotionRules(), dialogues=40, direct_share=0.3, seed=1))
+    def dialogues(count: int = 40, direct_share: float = 0.3, seed: int = 1) -> list[CorpusDialogue]:
+        return list(corpus(people[:8], mixed(0.3), VANILLA, EmotionRules(), count, direct_share, seed))
 
-    first = list(corpus(people[:8], mixed(0.3), VANILLA, EmotionRules(), dialogues=40, direct_share=0.3, seed=1))
+    first = dialogues()
     assert Counter(one.persona_id for one in first) == {persona.persona_id: 5 for persona in people[:8]}
     assert 20 <= sum(one.thinking for one in first) <= 35  # 28 expected
-    assert first == dialogues()
+    assert first == dialogues() != dialogues(seed=2)
+    assert all(one.thinking for one in dialogues(8, direct_share=0.0))
     assert len({one.users for one in first}) == 40  # the same persona never has the same dialogue twice
 
 
+def test_following_the_cues_more_often_ends_better(people: list[Persona]) -> None:
+    held = ([*corpus(people[:16], mixed(share), VANILLA, EmotionRules(), 32, 0.3, 1)] for share in (0.0, 0.5, 1.0))
+    poor, half, full = (mean(one.emotion_final for one in dialogues) for dialogues in held)
+    assert poor < half < full
+
+
 def test_a_move_is_said_with_or_without_its_thought() -> None:
-    move = Move("absolve", "clear them", "None of this is your fault.")
-    assert said(move, thinking=False) == "None of this is your fault."
-    assert said(move, thinking=True).endswith("None of this is your fault.") and "clear them" in said(move, thinking=True)
+    move = Move("praise", "a thought", "Well done.")
+    assert said(move, thinking=True) == "<think>a thought</think>Well done."
+    assert said(move, thinking=False) == "Well done."

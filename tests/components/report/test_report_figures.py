@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_run import make_dialogues, make_failed, write_run, write_transcripts
+from report_run import load, make_dialogues, make_failed, write_run, write_transcripts
 
 from rlver.components.report import curves, ink
 from rlver.components.report import curves as trajectories
-from rlver.components.report.material import Material, Variant, load_material
+from rlver.components.report.material import Material, Variant
 from rlver.components.report.page import FIGURES, asset
 from rlver.components.report.panels.course import course_table
 from rlver.components.scoring.sentient import sentient_metrics
@@ -39,10 +39,6 @@ def lab(colour: str, seen: np.ndarray) -> np.ndarray:
     xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ light / np.array([0.9505, 1, 1.089])
     x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
-def load(root: Path) -> Material:
-    return load_material(root / "transcripts", root / "metrics", root / "logs")
 
 
 def test_every_figure_is_drawn_under_its_own_name(finished_run: Path):

@@ -6,15 +6,11 @@ import math
 from pathlib import Path
 
 import pytest
-from report_run import edit_json, make_dialogues, write_run, write_transcripts
+from report_run import edit_json, load, make_dialogues, write_run, write_transcripts
 
 from rlver.components.domain.files import BadFile
 from rlver.components.report import curves
 from rlver.components.report.material import COLUMNS, load_material, read_curve
-
-
-def load(root: Path):
-    return load_material(root / "transcripts", root / "metrics", root / "logs")
 
 
 def test_variants_are_found_by_their_transcripts_with_the_base_first(tmp_path: Path):

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_run import make_dialogues, make_failed, write_run, write_transcripts
+from report_run import load, make_dialogues, make_failed, write_run, write_transcripts
 
 from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.report.dialogues import unpack
-from rlver.components.report.material import Material, load_material
 from rlver.components.report.page import page, write_report
 from rlver.components.report.panels.panel import ReportRun
 from rlver.tasks.stages import report as stage
@@ -54,10 +53,6 @@ class Elements(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self.open or self.open[-1] not in ("script", "style"):
             self.text.append(data)
-
-
-def load(root: Path) -> Material:
-    return load_material(root / "transcripts", root / "metrics", root / "logs")
 
 
 def run_stage_report(run: Path, out: Path, *options: str) -> Path:

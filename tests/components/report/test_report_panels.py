@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
-from report_run import make_dialogues, write_run, write_transcripts
+from report_run import load, make_dialogues, write_run, write_transcripts
 
 from rlver.components.domain.transcript import StopReason
 from rlver.components.report import panels
 from rlver.components.report.maps import SIDE, Box, MapPlace, named, places
-from rlver.components.report.material import Material, load_material
+from rlver.components.report.material import Material
 from rlver.components.report.page import page
 from rlver.components.report.panels import portrait, strategies
 from rlver.components.report.panels.listing import PANELS
@@ -30,10 +30,6 @@ PORTRAIT = {
     "behaviour": {"reply_words": 12.0, "acceptance": {"value": 0.52, "ci95": [0.5, 0.54]}, "note": "not a number", "silent": {"value": None}},
     "strategies": {"praise": {"replies": 59, "contribution": {"value": 2.1, "ci95": [1.0, 3.0]}}},
 }  # fmt: skip
-
-
-def load(root: Path) -> Material:
-    return load_material(root / "transcripts", root / "metrics", root / "logs")
 
 
 def with_metrics(material: Material, kind: str, **found: object) -> Material:

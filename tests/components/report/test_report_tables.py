@@ -8,12 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
-from report_run import edit_json, make_dialogues, write_benchmark, write_run, write_transcripts
+from report_run import edit_json, load, make_dialogues, write_benchmark, write_run, write_transcripts
 
 from rlver.components.domain.files import BadFile
 from rlver.components.report import page as headline
 from rlver.components.report import tables, wording
-from rlver.components.report.material import Material, load_material
 from rlver.components.report.page import all_tables
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.panels.results import published_table, results_table
@@ -22,10 +21,6 @@ from rlver.components.scoring import intervals
 from rlver.tasks.stages.report import panels_of_studies
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
-
-
-def load(root: Path) -> Material:
-    return load_material(root / "transcripts", root / "metrics", root / "logs")
 
 
 def test_the_csv_holds_full_precision_and_the_ends_of_every_interval(finished_run: Path):

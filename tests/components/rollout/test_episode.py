@@ -12,7 +12,7 @@ from rlver.components.domain.emotion import check_arithmetic, check_stops
 from rlver.components.domain.protocols import turn_seed
 from rlver.components.domain.transcript import StopReason
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
-from rlver.components.rollout.episode import Rollout, check_failures, run_episode
+from rlver.components.rollout.episode import Rollout, check_failed, run_episode
 
 
 def hold(user: FakeUser, sampler: FakeSampler | None = None, speaking: Speaking = SPEAKING) -> Rollout:
@@ -175,7 +175,7 @@ def test_a_policy_that_fills_its_context_while_losing_keeps_its_loss() -> None:
     assert (dialogue.emotion_final, len(dialogue.turns)) == (33, 1)
     check_arithmetic(dialogue)
     check_stops(dialogue, RULES)
-    check_failures([rollout], 0.0)
+    check_failed([dialogue], 0.0)
     assert len(rollout.prompt_ids) + len(rollout.completion_ids) <= 60, "nothing is sampled that would not fit"
 
 

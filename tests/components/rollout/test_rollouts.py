@@ -11,7 +11,7 @@ from fakes import RULES, SPEAKING, FakeSampler, FakeSimulator, FakeUser, LetterC
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import StopReason
 from rlver.components.policy.token_policy import TokenPolicy
-from rlver.components.rollout.episode import Job, Rollout, TooManyFailures, check_failed, check_failures, run_episodes
+from rlver.components.rollout.episode import Job, Rollout, TooManyFailures, check_failed, run_episodes
 
 
 def hold(
@@ -77,9 +77,9 @@ def test_failed_dialogues_come_back_among_the_others() -> None:
 
     rollouts, _ = hold([job(n, seed=n) for n in range(4)], user_of)
     assert [rollout.dialogue.error for rollout in rollouts] == [None, None, "SimulatorUnavailable: no answer to appraise 2", None]
-    check_failures(rollouts, max_failure_rate=0.25)
+    check_failed([rollout.dialogue for rollout in rollouts], max_failure_rate=0.25)
     with pytest.raises(TooManyFailures, match=r"1 of 4 dialogues failed \(allowed: 20%\): 1 x SimulatorUnavailable: no answer"):
-        check_failures(rollouts, max_failure_rate=0.2)
+        check_failed([rollout.dialogue for rollout in rollouts], max_failure_rate=0.2)
 
 
 def test_too_many_failures_are_told_with_the_commonest_reasons() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rlver.components.domain.acts import right_acts
 from rlver.components.domain.transcript import Evidence, SimulatorTag
 from rlver.components.scoring.sentient import sentient_metrics
-from rlver.components.scoring.turns import by_turn, by_turn_differences, judged_turns, pooled_differences, right_acts
+from rlver.components.scoring.turns import by_turn, by_turn_differences, judged_turns, pooled_differences
 
 RIGHT = (Evidence(step="target", what="serves_need"),)
 

@@ -16,6 +16,7 @@ import torch
 from fakes import people
 from micro import micro_model, micro_tokenizer
 from short_runs import PARAMETERS, changed
+from transformers import TrainerCallback
 from trl.experimental.async_grpo import AsyncGRPOTrainer
 
 from rlver.components.domain.emotion import EmotionRules, emotion_reward
@@ -63,21 +64,26 @@ def batch(size: int = 2) -> list[str]:
 def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     plain_attention.put_in(monkeypatch)
 
-    def made(talk: Talk, weights: WeightsInProcess, steps: int) -> AsyncGRPOTrainer:
+    def made(talk: Talk, weights: WeightsInProcess, steps: int, *callbacks: TrainerCallback) -> AsyncGRPOTrainer:
         talk.model.save_pretrained(tmp_path / "model")
         talk.tokenizer.save_pretrained(tmp_path / "model")
         update = changed(PARAMETERS, steps=steps, personas_per_step=2, group_size=GROUP, rows_per_forward=8, gradient_checkpointing=False)
         return async_trainer(
-            tmp_path / "model", talk.tokenizer, list(PERSONAS)[:2], update, tmp_path / "out", score, talk.hold, weights, 0.0, []
+            tmp_path / "model", talk.tokenizer, list(PERSONAS)[:2], update, tmp_path / "out", score, talk.hold, weights, 0.0, callbacks
         )
 
     return made
 
 
 def test_trl_s_trainer_scores_our_tokens_as_they_were_sampled_and_learns(trainer: Any) -> None:
-    talk = Talk()
-    weights = WeightsInProcess(talk.model)
-    asynchronous = trainer(talk, weights, steps=3)
+    talk, speaks_as_trained = Talk(), list[bool]()
+
+    class Check(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            both = zip(talk.model.parameters(), model.parameters(), strict=True)
+            speaks_as_trained.append(all(torch.equal(own, learned) for own, learned in both))
+
+    asynchronous = trainer(talk, WeightsInProcess(talk.model), 3, Check())
     before = torch.cat([weight.detach().flatten().clone() for weight in talk.model.parameters()])
     asynchronous.train()
     logged = [row for row in asynchronous.state.log_history if "ratio" in row]
@@ -89,6 +95,7 @@ def test_trl_s_trainer_scores_our_tokens_as_they_were_sampled_and_learns(trainer
     trained = torch.cat([weight.detach().flatten() for weight in asynchronous.model.parameters()])
     assert not torch.equal(after, before), "what dialogues are sampled with was never refreshed"
     assert torch.equal(after, trained), "the last weights were sent"
+    assert speaks_as_trained == [True] * 3, "a check at the end of a step hears the weights of that step"
 
 
 def test_a_sample_is_a_turn_with_all_that_was_read_before_it_and_the_credit_of_that_turn() -> None:

@@ -78,6 +78,19 @@ def test_turns_after_a_malformed_one_earn_nothing_and_are_nobodys_baseline(tmp_p
         assert _advantage_by_turn(batch, 1) == pytest.approx([-0.275] * 3, abs=1e-4)
 
 
+@pytest.mark.parametrize("algorithm", ["grpo", "ppo"])
+def test_a_dialogue_that_a_reward_cannot_score_neither_counts_nor_learns(tmp_path: Path, algorithm: str) -> None:
+    def score(rollout: Rollout) -> float | None:
+        return None if rollout.dialogue.dialogue_id == "step0/1" else emotion_reward(rollout.dialogue, True, format_gate=False)
+
+    simulator = FakeSimulator(lambda persona, seed: FakeUser("U", [3, -4, 1 + len(simulator.sessions)]))
+    run = prepared(tmp_path, changed(PARAMETERS, steps=1, algorithm=algorithm), simulator, score=score)
+    run.trainer.train()
+    (batch,) = run.batches
+    assert (batch["tool_mask"] * batch["completion_mask"]).any(dim=1).tolist() == [True, False, True, True]
+    assert batch["row_weight"].tolist() == pytest.approx([4 / 3] * 4) and run.steps.rows()[0]["learning_share"] == 0.75
+
+
 def test_what_sampler_and_trainer_differ_by_is_corrected(tmp_path: Path) -> None:
     """Sampled with e times less than the trainer gives: the ratio is e, beyond 1.28, so what went well is clipped and what went badly
     weighs e times as much. With a cap of 1.5, which e is beyond too, nothing is left to learn from."""

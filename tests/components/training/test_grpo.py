@@ -11,7 +11,7 @@ import pytest
 import torch
 from fakes import FakeSimulator, FakeUser
 from micro import micro_model
-from short_runs import ORDER, PARAMETERS, Run, StopAtSave, changed, prepared
+from short_runs import ORDER, PARAMETERS, SPEAKING, Run, StopAtSave, changed, prepared
 
 from rlver.components.domain.persona import Persona
 from rlver.components.rollout.episode import Rollout
@@ -168,13 +168,23 @@ def test_a_dialogue_that_failed_neither_counts_nor_learns(tmp_path: Path) -> Non
     assert batch["advantages"][3][: len(policy)][policy].tolist() == pytest.approx([0.005] * int(policy.sum()))
 
 
-@pytest.mark.parametrize("parameters", [PARAMETERS, changed(PARAMETERS, algorithm="ppo", group_size=1, personas_per_step=4)])
-def test_a_dialogue_that_failed_before_its_first_word_does_not_stop_the_others(parameters: UpdateParameters, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("parameters", "strip"),
+    [
+        (PARAMETERS, False),
+        (changed(PARAMETERS, algorithm="ppo", group_size=1, personas_per_step=4), False),
+        (changed(PARAMETERS, rows_per_forward=1, updates_per_batch=2), True),  # alone in its forward pass, it forgets nothing
+    ],
+)
+def test_a_dialogue_that_failed_before_its_first_word_does_not_stop_the_others(
+    parameters: UpdateParameters, strip: bool, tmp_path: Path
+) -> None:
     def user_of(persona: Persona, seed: int) -> FakeUser:
         return FakeUser("U", [3, -4, 1 + len(simulator.sessions)], breaks="open" if len(simulator.sessions) == 1 else None)
 
     simulator = FakeSimulator(user_of)
-    run = prepared(tmp_path, changed(parameters, steps=1), simulator)
+    speaking = replace(SPEAKING, thinking=strip, strip_thoughts=strip)
+    run = prepared(tmp_path, changed(parameters, steps=1), simulator, speaking=speaking)
     run.trainer.train()
     (batch,), (rollouts,) = run.batches, run.rollouts
     assert [rollout.completion_ids == () for rollout in rollouts] == [False, True, False, False]
@@ -228,46 +238,30 @@ def test_what_a_policy_must_stay_within(row: dict[str, float], problem: str | No
     assert found is None if problem is None else found is not None and found.startswith(problem)
 
 
+def watch_of(folder: Path, min_entropy: float = 0.0) -> TrainingWatch:
+    limits, nothing = TrainingLimits(min_entropy, 1.0, 1.0, 0.05), measure([], 100, 10)
+    steps, checks = (CurveFile(folder / name) for name in ("train", "evaluation"))
+    return TrainingWatch(steps, checks, lambda: nothing, lambda step: {}, 5, limits, lambda line: None)
+
+
 @pytest.mark.parametrize("logs", [{"loss": float("nan"), "grad_norm": 1.0}, {"loss": 0.0, "grad_norm": float("inf")}])
 def test_a_loss_or_gradient_that_is_not_a_number_stops_the_run(logs: dict[str, float], tmp_path: Path) -> None:
-    curve = CurveFile(tmp_path / "train")
-    watch = TrainingWatch(
-        curve,
-        CurveFile(tmp_path / "evaluation"),
-        lambda: measure([], 100, 10),
-        lambda step: {},
-        5,
-        TrainingLimits(0.0, 1.0, 1.0, 0.05),
-        lambda line: None,
-    )
+    watch = watch_of(tmp_path)
     with pytest.raises(TrainingDiverged, match=r"step 4: \w+ is (nan|inf); lower train.learning_rate"):
         watch.on_log(None, SimpleNamespace(global_step=4, max_steps=9), None, logs)
-    assert [row["step"] for row in curve.rows()] == [4], "what went wrong is in the curve"
+    assert [row["step"] for row in watch.steps.rows()] == [4], "what went wrong is in the curve"
 
 
 def test_a_measure_without_a_value_is_a_gap_in_the_curve_and_stops_nothing(tmp_path: Path) -> None:
     """TRL passes on None for the explained variance of returns that are all the same."""
-    curve = CurveFile(tmp_path / "train")
-    limits = TrainingLimits(0.0, 1.0, 1.0, 0.05)
-    watch = TrainingWatch(
-        curve, CurveFile(tmp_path / "evaluation"), lambda: measure([], 100, 10), lambda step: {}, 5, limits, lambda line: None
-    )
+    watch = watch_of(tmp_path)
     watch.on_log(None, SimpleNamespace(global_step=4, max_steps=9), None, {"loss": 0.0, "grad_norm": 1.0, "explained_variance": None})  # type: ignore[dict-item]
-    (row,) = curve.rows()
+    (row,) = watch.steps.rows()
     assert row["explained_variance"] is None and row["loss"] == 0.0
 
 
 def test_a_policy_that_says_one_thing_only_stops_the_run(tmp_path: Path) -> None:
-    curve = CurveFile(tmp_path / "train")
-    watch = TrainingWatch(
-        curve,
-        CurveFile(tmp_path / "evaluation"),
-        lambda: measure([], 100, 10),
-        lambda step: {},
-        5,
-        TrainingLimits(0.05, 1.0, 1.0, 0.05),
-        lambda line: None,
-    )
+    watch = watch_of(tmp_path, min_entropy=0.05)
     state = SimpleNamespace(global_step=1, max_steps=9)
     watch.on_log(None, state, None, {"loss": 0.1, "grad_norm": 1.0, "entropy": 0.06})
     with pytest.raises(

@@ -7,9 +7,10 @@ import math
 import pytest
 from fakes import a_dialogue, an_appraisal
 
+from rlver.components.domain.acts import right_acts
 from rlver.components.domain.transcript import Dialogue, Evidence, StopReason, Turn
 from rlver.components.rollout.episode import Rollout
-from rlver.components.training.watch import measure, one_act_rate, right_acts
+from rlver.components.training.watch import measure, one_act_rate
 
 SERVES, MISSES, REPEATS = (Evidence(step="target", what=what) for what in ("serves_need", "misses_need", "repeats"))
 
@@ -31,7 +32,7 @@ FAILED = a_dialogue("f", [1]).model_copy(update={"emotion_final": None, "error":
 
 
 def test_only_turns_from_the_first_cue_on_can_be_right() -> None:
-    assert right_acts(cued((False, SERVES), (True, SERVES), (False, MISSES), (True, None))) == [True, False, False]
+    assert right_acts(cued((False, SERVES), (True, SERVES), (False, MISSES), (True, None))) == [(1, 1.0), (2, 0.0), (3, 0.0)]
     assert right_acts(cued((False, SERVES))) == []
 
 
@@ -79,6 +80,6 @@ def test_where_nothing_could_be_scored_there_is_no_number(rollouts: list[Rollout
 def test_a_learned_appraiser_names_no_acts_so_nobody_counts_them() -> None:
     told = cued((True, SERVES), (True, REPEATS))
     learned = told.model_copy(update={"simulator": told.simulator.model_copy(update={"kind": "distilled+scripted"})})
-    assert right_acts(told) == [True, False] and right_acts(learned) == []
+    assert right_acts(told) == [(0, 1.0), (1, 0.0)] and right_acts(learned) == []
     found = measure([rollout(learned)], 100, 10)
     assert all(math.isnan(found[name]) for name in ("right_act_rate", "repeat_rate", "one_act_rate"))

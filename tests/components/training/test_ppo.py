@@ -14,6 +14,7 @@ from fakes import FakeSimulator, FakeUser
 from micro import micro_model
 from short_runs import PARAMETERS, SPEAKING, Run, StopAtSave, changed, prepared
 
+from rlver.components.domain.emotion import emotion_reward
 from rlver.components.domain.persona import Persona
 from rlver.components.training.ppo import Critic, explained_variance, value_losses
 
@@ -127,6 +128,25 @@ def test_a_failed_dialogue_teaches_neither_policy_nor_critic(strip: bool, tmp_pa
     assert not (batch["tool_mask"] * batch["completion_mask"])[1].any()
     returns = batch["returns"][0][batch["value_mask"][0].bool()]
     assert returns.tolist() == pytest.approx([0.04, 0.01, 0.05])
+
+
+@pytest.mark.parametrize("level", ["token", "turn"])
+def test_turns_after_a_malformed_one_teach_neither_policy_nor_critic(level: str, tmp_path: Path) -> None:
+    """Two users who rise alike; the second dialogue is malformed in its first of three turns, so it is worth 0 from then on."""
+    parameters = changed(PPO, steps=1, gae_level=level, critic_sees_emotion=True, format_gate=True, thinking=True)
+    run = prepared(
+        tmp_path, parameters, FakeSimulator(lambda persona, seed: FakeUser("U", [5, 5, 5])),
+        score=lambda rollout: emotion_reward(rollout.dialogue, rollout.well_formed, format_gate=True),
+    )  # fmt: skip
+    make = run.trainer.make_rollouts
+    run.trainer.make_rollouts = lambda names, step: [
+        replace(rollout, malformed_turn=0 if place else None) for place, rollout in enumerate(make(names, step))
+    ]
+    run.trainer.train()
+    (batch,) = run.batches
+    for name in ("advantages", "value_mask"):
+        taught = [{int(turn) for turn in batch["turn"][row][batch[name][row] != 0]} for row in range(2)]
+        assert taught == [{0, 1, 2}, {0}], name
 
 
 def test_an_interrupted_run_that_goes_on_ends_in_the_same_policy_and_critic(tmp_path: Path) -> None:

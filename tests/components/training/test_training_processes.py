@@ -31,7 +31,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import torch.distributed as dist
-from test_processes import ROLLOUTS, rollouts
+from test_training_processes import ROLLOUTS, rollouts
 from rlver.components.training import processes
 
 rank = int(sys.argv[1])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from rlver.components.domain.files import exclusive_lock
-from rlver.flows.cli import app
+from rlver.flows.cli import main
 from rlver.tasks.commands.clean import InUse, removable, remove
 
 GOES = (
@@ -53,12 +54,14 @@ def test_only_what_can_be_made_again_goes(full: Path) -> None:
     assert removable(full) == []
 
 
-def test_it_is_shown_and_asked_for_first(full: Path) -> None:
-    shown = CliRunner().invoke(app, ["clean"], input="n\n")
-    assert "scratch  (unfinished trainings begin anew)" in shown.output and "nothing was removed" in shown.output
-    assert "nothing was removed" in CliRunner().invoke(app, ["clean", "--dry-run"]).output
+def test_it_is_shown_and_asked_for_first(full: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    assert main(["clean"]) == 0
+    shown = capsys.readouterr().out
+    assert "scratch  (unfinished trainings begin anew)" in shown and "nothing was removed" in shown
+    assert main(["clean", "--dry-run"]) == 0 and "nothing was removed" in capsys.readouterr().out
     assert all((full / name).exists() for name in GOES)
-    assert "MiB free again" in CliRunner().invoke(app, ["clean", "--yes"]).output
+    assert main(["clean", "--yes"]) == 0 and "MiB free again" in capsys.readouterr().out
     assert not any((full / name).exists() for name in GOES)
 
 

@@ -15,6 +15,7 @@ from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.policy.load import save_policy
 from rlver.flows.cli import main
+from rlver.tasks.commands import verification
 
 
 def write(path: Path, dialogues: list[Dialogue]) -> None:
@@ -46,6 +47,28 @@ def test_every_transcript_of_a_run_is_derived_again(run: Path, capsys: pytest.Ca
         "paper/transcripts/grpo-direct-s7/challenging.jsonl",
     ]
     assert all(line.endswith("every emotion follows from its replies") for line in lines)
+
+
+def test_pipelines_bring_personas_of_their_own_and_all_are_verified(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "pretrained").mkdir()
+    (run / "data").rename(run / "pretrained" / "data")
+    write(run / "bigger" / "transcripts" / "qwen2.5-0.5b-raw.jsonl", scripted_dialogues(count=2))
+    assert main(["verify", str(run)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"{run}/bigger/transcripts/qwen2.5-0.5b-raw.jsonl: ")
+
+
+@pytest.mark.parametrize(
+    ("file", "variant"),
+    [
+        ("recipes/transcripts/qwen7b-grpo_lora-think-vanilla-chinese.jsonl", "qwen7b-grpo_lora-think-vanilla-chinese"),
+        ("bigger/transcripts/qwen2.5-0.5b-raw.jsonl", "qwen2.5-0.5b"),
+        ("pretrained/transcripts/pretrained-raw.jsonl", "pretrained-raw"),
+        ("paper/transcripts/grpo-direct-s7/challenging.jsonl", "grpo-direct"),
+        ("transcripts/mine.jsonl", None),
+    ],
+)
+def test_a_transcript_is_verified_with_the_parameters_of_its_variant(run: Path, file: str, variant: str | None) -> None:
+    assert verification._variant(run / file, run) == variant
 
 
 def test_the_first_difference_ends_it(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

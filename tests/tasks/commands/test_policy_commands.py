@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -67,25 +65,16 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return lines[0]
 
 
-def test_any_chat_model_is_held_scored_replayed_and_put_on_the_leaderboard(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "rlver.flows.cli",
-        "converse",
-        "--policy",
-        f"openai:{MODEL}",
-        "--simulator",
-        "scripted",
-        "--repeats",
-        "2",
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "RLVER_POLICY_KEY": KEY}
+def test_any_chat_model_is_held_scored_replayed_and_put_on_the_leaderboard(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["converse", "--policy", f"openai:{MODEL}", "--simulator", "scripted", "--repeats", "2"]
+    monkeypatch.setenv("RLVER_POLICY_KEY", KEY)
     with serving_beside(thinker) as server:
-        environment["RLVER_POLICY_URL"] = server.url
-        done = subprocess.run([*command, "-o", "any.jsonl"], env=environment, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
-    assert "any.jsonl: 16 dialogues, final emotion" in done.stdout and "16/16" in done.stderr
+        monkeypatch.setenv("RLVER_POLICY_URL", server.url)
+        assert main([*command, "-o", "any.jsonl"]) == 0
+    said = capsys.readouterr()
+    assert "any.jsonl: 16 dialogues, final emotion" in said.out and "16/16" in said.err
     dialogues = load_transcripts(project / "any.jsonl")
     assert {dialogue.policy for dialogue in dialogues} == {MODEL}
     assert len({(dialogue.persona_id, dialogue.seed) for dialogue in dialogues}) == 16
@@ -94,10 +83,9 @@ def test_any_chat_model_is_held_scored_replayed_and_put_on_the_leaderboard(proje
     assert all(turn.think == "secret: they need to be heard" for dialogue in dialogues for turn in dialogue.turns)
     assert not [path for path in project.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
 
-    again = subprocess.run(
-        [*command, "-o", "b.jsonl"], env={**environment, "RLVER_REPLAY": "1"}, capture_output=True, text=True, timeout=300
-    )
-    assert again.returncode == 0, again.stderr
+    with monkeypatch.context() as replayed:
+        replayed.setenv("RLVER_REPLAY", "1")
+        assert main([*command, "-o", "b.jsonl"]) == 0
     assert (project / "b.jsonl").read_bytes() == (project / "any.jsonl").read_bytes(), "the server is gone; the answers are not"
 
     assert main(["verify", "any.jsonl"]) == 0

@@ -17,11 +17,6 @@ MODELS = ("smollm2-360m", "smollm2-1.7b", "qwen2.5-0.5b", "qwen2.5-1.5b", "qwen3
 GPU = Machine("a GPU", 10**12, 10**13)
 
 
-@pytest.fixture(scope="module")
-def plan() -> list[dvc.Stage]:
-    return dvc.plan(ROOT, all_pipelines=True)
-
-
 def told(root: Path, plan: list[dvc.Stage], variant: str) -> str:
     chosen = selection.select(plan, None, [variant])
     return "\n".join(dry_run.estimate(root, chosen, {step.name: ["asked for"] for step in chosen}, GPU).lines)

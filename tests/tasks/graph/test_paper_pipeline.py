@@ -51,9 +51,9 @@ def test_a_policy_of_the_root_pipeline_under_another_seed_is_refused(repository_
         read_runs(repository_root / "paper" / "runs.yaml", tmp_path / "params.yaml")
 
 
-def test_the_plan_for_all_variants_is_the_root_first_and_every_policy_once(repository_root: Path) -> None:
+def test_the_plan_for_all_variants_is_the_root_first_and_every_policy_once(repository_root: Path, plan: list[dvc.Stage]) -> None:
     root_plan = dvc.plan(repository_root)
-    steps = [step for step in dvc.plan(repository_root, all_pipelines=True) if step.pipeline not in selection.BY_NAME]
+    steps = [step for step in plan if step.pipeline not in selection.BY_NAME]
     assert steps[: len(root_plan)] == root_plan and steps[-1].name == f"{PAPER}paper_report"
     paper = steps[len(root_plan) :]
     assert all(step.name.startswith(PAPER) for step in paper)
@@ -67,15 +67,14 @@ def test_the_plan_for_all_variants_is_the_root_first_and_every_policy_once(repos
     assert chosen == steps
 
 
-def test_one_policy_brings_what_it_needs_from_both_pipelines(repository_root: Path) -> None:
-    steps = dvc.plan(repository_root, all_pipelines=True)
-    assert [step.name for step in selection.select(steps, None, ["grpo-think-s7"])] == [
+def test_one_policy_brings_what_it_needs_from_both_pipelines(plan: list[dvc.Stage]) -> None:
+    assert [step.name for step in selection.select(plan, None, ["grpo-think-s7"])] == [
         "personas", "base", "train@grpo-think",
         *(f"{PAPER}{name}" for name in (
             "converse@base-think", "converse@grpo-think-s7", "score@grpo-think-s7", "benchmark@grpo-think-s7",
         )),
     ]  # fmt: skip
-    assert {step.variant for step in selection.select(steps, ["train"], [selection.ALL])} >= {"grpo-think", "ppo-think-s9"}
+    assert {step.variant for step in selection.select(plan, ["train"], [selection.ALL])} >= {"grpo-think", "ppo-think-s9"}
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +153,11 @@ def test_the_record_of_a_stage_of_the_paper_run(finished: Path) -> None:
     assert {file.name for file in scored.models_read} == {"paper/models/grpo-think-s8", "models/base"}
 
 
-def test_a_policy_is_talked_with_scored_and_benchmarked_before_the_next_one_is_trained(repository_root: Path) -> None:
+def test_a_policy_is_talked_with_scored_and_benchmarked_before_the_next_one_is_trained(plan: list[dvc.Stage]) -> None:
     from rlver.flows.walk import first_of
 
     for pipeline in ("paper/dvc.yaml", "recipes/dvc.yaml"):
-        waiting = [step for step in dvc.plan(repository_root, all_pipelines=True) if step.pipeline in (dvc.PIPELINE, pipeline)]
+        waiting = [step for step in plan if step.pipeline in (dvc.PIPELINE, pipeline)]
         order: list[str] = []
         while step := first_of(waiting, {one.name for one in waiting}):
             waiting.remove(step)

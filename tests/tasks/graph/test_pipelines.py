@@ -22,10 +22,10 @@ RECIPE = "qwen1.5b-grpo-think-vanilla-english"
 
 
 @pytest.fixture
-def workspace(repository_root: Path, tmp_path: Path) -> Path:
-    """Everything is offered, nothing was asked for."""
+def workspace(repository_root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Everything is offered, or what the test names; nothing was asked for."""
     root = tmp_path / "workspace"
-    offered = {f"{folder}/{pipelines.OFFERED}": f"{folder}/{pipelines.OFFERED}" for folder in FOLDERS}
+    offered = {f"{folder}/{pipelines.OFFERED}": f"{folder}/{pipelines.OFFERED}" for folder in getattr(request, "param", FOLDERS)}
     copy_graph(repository_root, root, offered)
     for file in (".dvcignore", ".gitignore"):
         shutil.copy(repository_root / file, root)
@@ -61,6 +61,7 @@ def test_a_stage_that_nobody_asked_for_is_not_dvcs(workspace: Path) -> None:
     assert {name for name in dvc.changed(workspace, ()) if name.startswith("recipes/")} == set(recipe), "and no other recipe"
 
 
+@pytest.mark.parametrize("workspace", [("bigger",)], indirect=True, ids=["bigger"])
 def test_what_was_asked_for_before_stays_and_asking_again_writes_nothing(workspace: Path) -> None:
     first, second = ([name for name in chosen(workspace, variant) if "bigger/" in name] for variant in ("qwen3-4b", "qwen2.5-0.5b"))
     pipelines.ask_for(workspace, first)
@@ -71,6 +72,7 @@ def test_what_was_asked_for_before_stays_and_asking_again_writes_nothing(workspa
     assert (workspace / "bigger" / "dvc.yaml").stat().st_mtime_ns == before
 
 
+@pytest.mark.parametrize("workspace", [("bigger",)], indirect=True, ids=["bigger"])
 def test_of_two_that_ask_at_once_neither_is_forgotten(workspace: Path) -> None:
     first, second = ([name for name in chosen(workspace, variant) if "bigger/" in name] for variant in ("qwen3-4b", "qwen2.5-0.5b"))
     asked_for = workspace / "bigger" / "dvc.yaml"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.graph import dvc, selection
 from rlver.tasks.graph.estimates import planned, refuse_impossible
@@ -13,11 +11,6 @@ from rlver.tasks.graph.estimates import planned, refuse_impossible
 ROOT = Path(__file__).parents[3]
 PIPELINE = f"{selection.PRETRAINED}:"
 COMPARED = ("pretrained-raw", "pretrained-warmup", "pretrained")
-
-
-@pytest.fixture(scope="module")
-def plan() -> list[dvc.Stage]:
-    return dvc.plan(ROOT, all_pipelines=True)
 
 
 def own(names: list[dvc.Stage]) -> list[str]:

@@ -119,6 +119,23 @@ def test_whoever_comes_when_too_many_wait_is_told_to_come_back(monkeypatch: pyte
     assert (refused.status, refused.code, refused.retry_after_s) == (503, "server_busy", 5)
 
 
+def test_whoever_has_hung_up_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replies, "MOST_WAITING", 2)
+
+    async def run() -> list[str | Refused]:
+        sampler = Scripted(b"a", wait=asyncio.Event())
+
+        def clients_that_do_not_wait(line: ReplyQueue) -> None:
+            for _ in range(3):
+                line.ask(ASKED).leave()
+            assert sampler.wait is not None
+            sampler.wait.set()
+
+        return await answers(sampler, ASKED, before=clients_that_do_not_wait)
+
+    assert asyncio.run(run()) == ["a"]
+
+
 def test_a_model_that_breaks_says_nothing_and_the_next_request_is_answered() -> None:
     broken = asyncio.run(answers(Scripted(b"hello", logprob=float("nan")), ASKED))[0]
     assert isinstance(broken, Refused) and broken.status == 500

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
+import psutil
 import pytest
 
 from rlver.components.domain.files import write_json
@@ -147,16 +149,27 @@ def test_nothing_is_stopped_when_nothing_runs(tmp_path: Path) -> None:
     gone.wait()
     write_json(tmp_path / server.RECORD, {"url": "http://127.0.0.1:1", "model": "m", "owner": gone.pid, "server": gone.pid})
     assert server.stop(tmp_path) is None, "a record of what died is not believed"
+    record = {"url": "http://127.0.0.1:1", "model": "m", "owner": os.getpid(), "server": os.getpid()}
+    for since in ({}, {"since": server._began(os.getpid()) - 5}):
+        write_json(tmp_path / server.RECORD, record | since)
+        assert server.running(tmp_path) is None, "its number is another process's by now"
 
 
-def test_stop_interrupts_the_owner_and_waits_until_the_server_is_gone(tmp_path: Path) -> None:
-    """Here the owner is the server; a thread reaps it, as its shell would."""
-    owner = subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"], stdout=subprocess.PIPE)
+def test_stop_ends_the_owner_and_waits_until_the_server_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the owner is the server, hears no Ctrl-C, as a background job of a script, and a thread reaps it, as its shell would."""
+    program = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     assert owner.stdout is not None and owner.stdout.readline()
     reaper = Thread(target=owner.wait)
     reaper.start()
-    write_json(tmp_path / server.RECORD, {"url": "http://127.0.0.1:1", "model": "m", "owner": owner.pid, "server": owner.pid})
+    write_json(
+        tmp_path / server.RECORD,
+        {"url": "http://127.0.0.1:1", "model": "m", "owner": owner.pid, "server": owner.pid, "since": server._began(owner.pid)},
+    )
+    booted = psutil.boot_time()
+    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: booted + 3600)  # somebody sets the clock
     assert server.running(tmp_path) is not None
     assert server.stop(tmp_path) == "http://127.0.0.1:1"
     assert server.running(tmp_path) is None
     reaper.join()
+    assert owner.returncode == -signal.SIGTERM

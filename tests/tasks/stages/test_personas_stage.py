@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from rlver.components.personas.library import load_library
 from rlver.components.personas.profiles import import_profiles
 from rlver.components.personas.schema import InvalidPersonas, validate_file
 from rlver.tasks.runtime import personas as files
+from rlver.tasks.runtime.stage import run_stage
 from rlver.tasks.stages import personas as stage
 
 ROOT = Path(__file__).parents[3]
@@ -108,21 +107,20 @@ def test_a_variant_says_which_personas(tmp_path: Path) -> None:
     assert [one.language for one in validate_file(tmp_path / "data" / "train.jsonl")] == ["zh"]
 
 
-def test_a_leaking_test_set_ends_with_one_line_and_nothing_written(params: Path, tmp_path: Path) -> None:
+def test_a_leaking_test_set_ends_with_one_line_and_nothing_written(
+    params: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(params, tmp_path / "data")
     stolen = [one.model_copy(update={"split": "test"}) for one in validate_file(tmp_path / "data" / "train.jsonl")[:8]]
     write_jsonl(tmp_path / "imported" / "stolen.jsonl", [one.model_dump(mode="json") for one in stolen])
     leaking = write_params(tmp_path, imported_test="imported/stolen.jsonl", train=48)
     before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
 
-    ended = subprocess.run(
-        [sys.executable, "-m", "rlver.tasks.stages.personas", "--out", str(tmp_path / "data"), "--metrics", str(tmp_path / "new.json"), "--params", str(leaking)],
-        cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("error: train and test are not apart: 8 persona ids")
-    assert ended.stderr.count("\n") == 1
+    capsys.readouterr()
+    arguments = ["--out", str(tmp_path / "data"), "--metrics", str(tmp_path / "new.json"), "--params", str(leaking)]
+    assert run_stage(lambda: stage.main(arguments)) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: train and test are not apart: 8 persona ids") and said.count("\n") == 1
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
     assert not (tmp_path / "new.json").exists()
 

@@ -256,6 +256,9 @@ def test_who_begins_anew_is_told_of_the_half_done_training_and_what_differs(root
     ):
         check_identity(tmp_path / name, mark | began)
         (tmp_path / name / "checkpoints" / f"checkpoint-{done}").mkdir(parents=True)
+    of_old = tmp_path / ("v-" + "4" * 12)  # of a version that had no such parameters
+    check_identity(of_old, {"seed": 8})
+    (of_old / "checkpoints" / "checkpoint-1").mkdir(parents=True)
     now = tmp_path / ("v-" + "3" * 12)
     check_identity(now, mark)
     (line,) = half_done(now, mark)

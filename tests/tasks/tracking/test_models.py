@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from micro import micro_model, micro_tokenizer
-from tracked_project import LOCK
+from tracked_project import LOCK, make
 
 from rlver.components.domain.thinking import split_thought, system_prompt
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.load import save_policy
 from rlver.tasks.runtime import environment, servers
 from rlver.tasks.runtime.servers import PlannedServer
-from rlver.tasks.tracking import MlflowRecorder, records
+from rlver.tasks.tracking import records
+from rlver.tasks.tracking.recorder import MlflowRecorder
 
 POLICY = {"thinking": False, "temperature": 1.0, "top_p": 1.0, "max_reply_tokens": 12, "max_context_tokens": 600}
 TALK = [
@@ -28,33 +30,50 @@ TALK = [
 ]
 
 
-@pytest.fixture
-def logged(finished: Path, tracking_uri: str) -> str:
-    """The URI of a real, tiny policy in MLflow."""
-    import shutil
+@dataclass(frozen=True)
+class Logged:
+    """A real, tiny policy in MLflow: its URI, the project that it comes from, and the tracker's address."""
 
+    model: str
+    project: Path
+    tracker: str
+
+
+@pytest.fixture(scope="module")
+def _logged(_tracking_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Logged:
     import mlflow
     from mlflow import MlflowClient
 
-    mlflow.set_tracking_uri(tracking_uri)  # an earlier test may have set another
-
-    shutil.rmtree(finished / "models/v")
-    save_policy(micro_model(), micro_tokenizer(), finished / "models/v")
+    folder = tmp_path_factory.mktemp("logged")
+    project, tracker = make(folder / "project"), f"sqlite:///{shutil.copy(_tracking_template, folder / 'mlflow.db')}"
+    mlflow.set_tracking_uri(tracker)  # an earlier test may have set another
+    shutil.rmtree(project / "models/v")
+    save_policy(micro_model(), micro_tokenizer(), project / "models/v")
     parameters = {**LOCK["train@v"].parameters, "params.yaml": {"seed": 7, "policy": POLICY, "simulator": {"kind": "scripted"}}}
     lock = {**LOCK, "train@v": replace(LOCK["train@v"], parameters=parameters)}
-    with MlflowRecorder(finished, tracking_uri, "full") as recorder:
-        run = recorder.record(records.read(finished, "train@v", lock))
-    client = MlflowClient(tracking_uri=tracking_uri)
+    with MlflowRecorder(project, tracker, "full") as recorder:
+        run = recorder.record(records.read(project, "train@v", lock))
+    client = MlflowClient(tracking_uri=tracker)
     prompts = client.get_run(run).data.tags["mlflow.linkedPrompts"]
     assert '"policy.direct.en"' in prompts and "think" not in prompts
     (model,) = client.search_logged_models([client.get_run(run).info.experiment_id])
-    return str(model.model_uri)
+    return Logged(str(model.model_uri), project, tracker)
 
 
-def test_a_logged_policy_answers_as_a_pyfunc_and_says_what_the_policy_says(logged: str, finished: Path) -> None:
+@pytest.fixture
+def logged(_logged: Logged, monkeypatch: pytest.MonkeyPatch) -> Logged:
+    """For those who add nothing to it. Its tracker is the one that MLflow asks."""
     import mlflow
 
-    model = mlflow.pyfunc.load_model(logged)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", _logged.tracker)
+    mlflow.set_tracking_uri(_logged.tracker)
+    return _logged
+
+
+def test_a_logged_policy_answers_as_a_pyfunc_and_says_what_the_policy_says(logged: Logged) -> None:
+    import mlflow
+
+    model, finished = mlflow.pyfunc.load_model(logged.model), logged.project
     assert [column.name for column in model.metadata.signature.inputs] == ["messages", "temperature", "max_tokens", "seed"]
     assert not list(finished.glob("mlartifacts/**/*.pkl")) and list(finished.glob("mlartifacts/**/artifacts/policy/*.safetensors"))
     first, again, other = (model.predict({"messages": TALK, "seed": seed}) for seed in (1, 1, 2))
@@ -68,11 +87,11 @@ def test_a_logged_policy_answers_as_a_pyfunc_and_says_what_the_policy_says(logge
         model.predict({"messages": [{"role": "user", "content": "x " * 900}]})
 
 
-def test_the_same_weights_are_a_pipeline_of_transformers(logged: str, finished: Path) -> None:
+def test_the_same_weights_are_a_pipeline_of_transformers(logged: Logged) -> None:
     import mlflow
     import torch
 
-    talker = mlflow.transformers.load_model(logged)
+    talker, finished = mlflow.transformers.load_model(logged.model), logged.project
     assert talker.task == "text-generation"
     prompt = [{"role": "system", "content": system_prompt(thinking=False)}, *TALK]
     (answer,) = talker(prompt, max_new_tokens=5, do_sample=False)
@@ -87,8 +106,6 @@ def test_the_same_weights_are_a_pipeline_of_transformers(logged: str, finished: 
 
 def test_a_model_that_is_one_file_is_logged_without_the_pipeline_of_transformers(finished: Path, tracking_uri: str) -> None:
     """Its run ends, too: what cannot be logged would leave it RUNNING for ever."""
-    import shutil
-
     from mlflow import MlflowClient
 
     shutil.rmtree(finished / "models/v")
@@ -131,10 +148,10 @@ def test_prompts_get_a_version_when_their_words_change_and_not_before(finished: 
 
 
 @pytest.mark.slow
-def test_mlflow_models_serve_answers(logged: str, finished: Path, tracking_uri: str) -> None:
-    port = servers.free_port()
-    command = (sys.executable, "-m", "mlflow", "models", "serve", "-m", logged, "--env-manager", "local", "--port", str(port))
-    values = environment.for_child({"MLFLOW_TRACKING_URI": tracking_uri, "PYTHONPATH": ""})
+def test_mlflow_models_serve_answers(logged: Logged) -> None:
+    port, finished = servers.free_port(), logged.project
+    command = (sys.executable, "-m", "mlflow", "models", "serve", "-m", logged.model, "--env-manager", "local", "--port", str(port))
+    values = environment.for_child({"MLFLOW_TRACKING_URI": logged.tracker, "PYTHONPATH": ""})
     with servers.serving(
         PlannedServer("model", (*command, "--host", "127.0.0.1"), values, finished, port, finished / "serve.log", "/ping", 240)
     ):
@@ -148,7 +165,7 @@ def test_mlflow_models_serve_answers(logged: str, finished: Path, tracking_uri: 
 
 
 @pytest.mark.slow
-def test_a_logged_policy_needs_nothing_of_this_project(logged: str, finished: Path, tracking_uri: str, tmp_path: Path) -> None:
+def test_a_logged_policy_needs_nothing_of_this_project(logged: Logged, tmp_path: Path) -> None:
     """Loaded where `components` cannot be imported from a checkout: the code that travels with the model is enough."""
     script = (
         "import os, sys, mlflow; sys.path = [one for one in sys.path if not os.path.isdir(os.path.join(one, 'rlver'))]\n"
@@ -156,7 +173,9 @@ def test_a_logged_policy_needs_nothing_of_this_project(logged: str, finished: Pa
         "model = mlflow.pyfunc.load_model(sys.argv[1]); from rlver import components; assert 'mlartifacts' in components.__file__, components.__file__\n"
         "print(model.predict({'messages': [{'role': 'user', 'content': 'hello'}], 'max_tokens': 3}))"
     )
-    values = environment.for_child({"MLFLOW_TRACKING_URI": tracking_uri, "PYTHONPATH": ""})
-    done = subprocess.run((sys.executable, "-c", script, logged), cwd=tmp_path, env=values, capture_output=True, text=True, check=False)
+    values = environment.for_child({"MLFLOW_TRACKING_URI": logged.tracker, "PYTHONPATH": ""})
+    done = subprocess.run(
+        (sys.executable, "-c", script, logged.model), cwd=tmp_path, env=values, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "'object': 'chat.completion'" in done.stdout

@@ -6,20 +6,42 @@ import contextlib
 import json
 import shutil
 import subprocess
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tracked_project import LOCK, MODEL, TALKS, read, write
+from tracked_project import LOCK, MODEL, SCORES, TALKS, make, read, write
 
-from rlver.tasks.tracking import EXPERIMENT, LogModels, MlflowRecorder, TrackingUnavailable, log_pipeline, records
+from rlver.tasks.runtime.environment import EXPERIMENT
+from rlver.tasks.tracking import records
 from rlver.tasks.tracking import reports as commands
 from rlver.tasks.tracking.filling import fill
+from rlver.tasks.tracking.models import LogModels
+from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
+from rlver.tasks.tracking.store import TrackingUnavailable
 
 
 def record_all(root: Path, uri: str, log_models: LogModels = "full") -> tuple[dict[str, str], str | None]:
     with MlflowRecorder(root, uri, log_models, {"prefect_flow_run": "f1"}, traces=3) as recorder:
         return log_pipeline(recorder, read(root)), recorder.parent_run
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A project whose every stage is in MLflow, and the runs that hold them."""
+
+    root: Path
+    uri: str
+    runs: dict[str, str]
+    parent: str | None
+
+
+@pytest.fixture(scope="module")
+def recorded(_tracking_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """For those who add nothing to it."""
+    folder = tmp_path_factory.mktemp("recorded")
+    root, uri = make(folder / "project"), f"sqlite:///{shutil.copy(_tracking_template, folder / 'mlflow.db')}"
+    return Recorded(root, uri, *record_all(root, uri))
 
 
 def test_a_record_holds_effective_parameters_metrics_and_curves(finished: Path) -> None:
@@ -38,12 +60,13 @@ def test_a_record_holds_effective_parameters_metrics_and_curves(finished: Path) 
     assert [file.name for file in by_name["score@v"].models_read] == ["models/v"], "the model behind the transcripts"
 
 
-def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(finished: Path, tracking_uri: str) -> None:
+def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow import MlflowClient
 
-    runs, parent = record_all(finished, tracking_uri)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", recorded.uri)
+    runs, parent = recorded.runs, recorded.parent
     assert parent is not None and list(runs) == list(LOCK)
-    client = MlflowClient(tracking_uri=tracking_uri)
+    client = MlflowClient(tracking_uri=recorded.uri)
 
     parent_run = client.get_run(parent)
     assert parent_run.info.status == "FINISHED"
@@ -96,10 +119,23 @@ def test_a_referenced_model_is_named_but_not_copied(finished: Path, tracking_uri
     assert not (finished / "mlartifacts" / "models").exists()
 
 
-def test_results_that_a_run_holds_are_not_logged_again(finished: Path, tracking_uri: str) -> None:
-    first, _ = record_all(finished, tracking_uri)
-    second, parent = record_all(finished, tracking_uri)
-    assert second == first and parent is None, "no run was opened"
+def test_a_variant_with_a_dot_in_its_name_has_a_model_too(finished: Path, tracking_uri: str) -> None:
+    """MLflow takes no dot in the name of a model; who is refused would wait in the spool for ever, and be in the way of others."""
+    from mlflow import MlflowClient
+
+    (finished / "models/v").rename(finished / "models/q2.5-0.5b")
+    train = replace(LOCK["train@v"], name="train@q2.5-0.5b", outputs={"models/q2.5-0.5b": MODEL, "metrics/v/sentient.json": SCORES})
+    with MlflowRecorder(finished, tracking_uri, "reference") as recorder:
+        run = recorder.record(records.read(finished, train.name, {train.name: train}))
+        assert [entry.head.name for entry in recorder.spool.entries() if entry.head.name == train.name] == []
+    (model,) = MlflowClient(tracking_uri=tracking_uri).search_logged_models(["1"])
+    assert (model.name, model.tags["dvc_path"]) == ("q2_5-0_5b", "models/q2.5-0.5b")
+    assert ("emotion_mean", 50.5, run) in [(one.key, one.value, one.run_id) for one in model.metrics or ()]
+
+
+def test_results_that_a_run_holds_are_not_logged_again(recorded: Recorded) -> None:
+    again, parent = record_all(recorded.root, recorded.uri)
+    assert again == recorded.runs and parent is None, "no run was opened"
 
 
 def test_a_failed_or_interrupted_pipeline_ends_its_parent_run_so(finished: Path, tracking_uri: str) -> None:

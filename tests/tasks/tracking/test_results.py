@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from rlver.components.domain.files import BadFile
+from rlver.tasks.commands import verification, workspace
+from rlver.tasks.graph import selection
 from rlver.tasks.tracking import results
 
 
@@ -53,3 +55,12 @@ def test_damaged_metrics_are_named(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(BadFile, match=r"sentient.json: not valid JSON .* column 2\)"):
         results.table(tmp_path)
+
+
+def test_every_pipeline_is_in_all_the_lists_that_stand_by_hand(repository_root: Path) -> None:
+    folders = {path.parent.name for path in repository_root.glob("*/pipeline.yaml")}
+    assert {"paper", "bigger"} < folders
+    assert {Path(place).parent.name for place in results.SCORED} == {"", *folders} - {"paper"}, "the paper has tables of its own"
+    assert {Path(place).parent.name for place in verification.PLACES} == {"", *folders}
+    assert {Path(place).parent.name for place in selection.BY_NAME} == folders - {"paper"}
+    assert {f"{folder}/pipeline.yaml" for folder in folders} < set(workspace.FILES.values())

@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 
-from rlver.tasks.tracking import EXPERIMENT
+from rlver.tasks.runtime.environment import EXPERIMENT
 from rlver.tasks.tracking.store import open_store
 
 

@@ -22,7 +22,7 @@ from rlver.tasks.studies.audit.cheats import INJECTIONS
 
 pytestmark = [NEEDS_READER, pytest.mark.no_cover]
 
-REPLIES = 300
+REPLIES = 100
 ODD = ["", " ", "?", "\n\n", "a" * 3000, "word " * 900, "ünïcödé 你好 🙂", "No full stop", "... one ... two ...", "<b>html</b>", "\x00"]
 
 
@@ -46,7 +46,7 @@ def hear(order: Sequence[int]) -> dict[int, str]:
     return {number: written(reader().hear(rows()[number].reply, rows()[number].user, rows()[number].before)) for number in order}
 
 
-def test_300_replies_give_the_same_bytes_in_two_processes_and_in_other_orders(tmp_path: Path) -> None:
+def test_100_replies_give_the_same_bytes_in_two_processes_and_in_other_orders(tmp_path: Path) -> None:
     script = (
         "import json, sys; sys.path[:0] = json.loads(sys.argv[1]); import test_heard_reader as here; "
         "print(json.dumps(here.hear(json.loads(sys.argv[2]))))"

@@ -1,6 +1,7 @@
 """No obvious trick pays: every cheat that hears nobody ends below 20 on average over the test personas, in both difficulties.
 
-A cheat with ever new words that pick up the user's own is right for somebody: it stays below the 40 that every user comes with.
+A cheat with ever new words that pick up the user's own is right for somebody: it stays below the 40 that every user comes with. That the
+same personas do reward support is in test_ceilings.py.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import pytest
 
 from benchmarks.ceilings import mean_final
 from rlver.components.domain.persona import Persona
-from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment, need_aware
+from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment
 from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.scripted.reading import read_reply
 from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS, Cheat, DialogueSoFar
@@ -33,10 +34,6 @@ def test_a_trick_does_not_pay(unseen: list[Persona], name: str) -> None:
     assert len(unseen) >= 96
     finals = {difficulty: mean_final(supporter(CHEATS[name]), unseen, difficulty) for difficulty in DIFFICULTIES}
     assert max(finals.values()) < (40 if name in IN_FRESH_WORDS else 20), finals
-
-
-def test_the_same_personas_do_reward_support(unseen: list[Persona]) -> None:
-    assert mean_final(need_aware, unseen, "vanilla") > 90  # or the tests above could not fail
 
 
 @pytest.mark.parametrize("name", [name for name in INJECTIONS if name not in ("evidence", "role play")])

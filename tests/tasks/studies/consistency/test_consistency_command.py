@@ -74,7 +74,7 @@ def test_a_model_is_asked_anew_for_every_repeat_and_only_once(
         (["--appraiser", "oracle"], "unknown appraiser 'oracle': choose "),
         (["--appraiser", "scripted:brutal"], "unknown difficulty 'brutal'"),
         (["--personas", "train.jsonl"], "is not in train.jsonl; name its file (--personas)"),
-        (["--appraiser", "llm"], "llm.appraiser.model and llm.speaker.model must name models"),
+        (["--appraiser", "llm"], "kind is llm, so llm.appraiser.model must name models"),
     ],
 )
 def test_what_cannot_be_asked_is_told(project: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:

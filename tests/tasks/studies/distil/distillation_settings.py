@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ruamel.yaml import YAML
 
@@ -24,11 +23,3 @@ def small_parameters(repository_root: Path, out: Path) -> None:
     values["distil"] |= SMALL
     values["evaluation"] |= {"bootstrap_samples": 200}
     YAML(typ="safe").dump(values, out)
-
-
-def change(path: Path, **sections: dict[str, Any]) -> None:
-    """Lay values over those of a parameter file."""
-    values = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    for section, changes in sections.items():
-        values[section] = values.get(section, {}) | changes
-    YAML(typ="safe").dump(values, path)

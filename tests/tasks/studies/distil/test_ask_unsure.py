@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from distillation_settings import change
+from llm_project import change
 from scripted_server import Reply, good, serving_beside
 
 from benchmarks.llm_server import counts, running

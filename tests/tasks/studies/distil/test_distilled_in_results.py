@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distillation_settings import change
 from fakes import REPLIES, FakeSampler, LetterChat
+from llm_project import change
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import BadFile, write_jsonl
@@ -23,7 +23,8 @@ from rlver.components.settings.settings import load_settings
 from rlver.tasks.commands.reports import report
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime.assembly import simulator
-from rlver.tasks.tracking import MlflowRecorder, log_pipeline, records
+from rlver.tasks.tracking import records
+from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
 
 
 @pytest.fixture(scope="module")

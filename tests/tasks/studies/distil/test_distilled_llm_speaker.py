@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from distillation_settings import change
+from llm_project import change
 from micro import micro_model, micro_tokenizer
 from scripted_server import Asked, Reply, Server, good, serving_beside
 from small_project import make_project
