@@ -178,7 +178,7 @@ def test_a_server_is_kept_under_its_model_and_a_wrong_option_is_told_before_anyt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["one.jsonl", "other.jsonl", "--variants", "x", "y"], "name two models with --talk"),
+        (["one.jsonl", "nowhere", "--variants", "x", "y"], "name two models with --talk"),
         (["one.jsonl", "nowhere"], "nowhere: neither a transcript file nor a variant"),
         (["one.jsonl", "other.jsonl", "--host", "0.0.0.0"], "every address at once"),
         (["one.jsonl", "other.jsonl", "--host", "example.org"], "--host takes the number"),
