@@ -1,4 +1,4 @@
-"""Every command that reads dialogues of others, with dialogues that nobody should write: 200 inputs each, 10,000 in the slow run."""
+"""Every command that reads dialogues of others, with dialogues that nobody should write: 100 inputs each, 10,000 in the slow run."""
 
 from __future__ import annotations
 
