@@ -31,7 +31,6 @@ from rlver.components.settings.sections import (
     WarmupSettings,
 )
 from rlver.components.settings.study_sections import AuditParameters, AuthoringSettings, BlindSettings, DistilParameters, JudgeSettings
-from rlver.components.training.engines import refusal
 from rlver.components.training.section import RewardSettings, TrainSettings
 
 
@@ -72,7 +71,7 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _the_engine_can(self) -> Settings:
-        if problem := refusal(self.train.engine, {"train": self.train, "policy": self.policy, "rollout": self.rollout}):
+        if problem := self.train.refusal(self.policy, self.rollout):
             raise ValueError(problem)
         return self
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from rlver.components.domain.kinds import Section, own_section
 from rlver.components.domain.registry import ALGORITHMS, REWARDS
 from rlver.components.policy.section import PolicySettings
-from rlver.components.training.engines import Engine
+from rlver.components.training.engines import Engine, refusal
 
 
 class RewardSettings(Section):
@@ -68,6 +68,10 @@ class TrainSettings(Section):
     evaluate_every: int = Field(ge=1)
     evaluation_personas: int = Field(ge=1)
     keep: Literal["last", "best"] = Field(default="last", exclude_if=lambda keep: keep == "last")
+
+    def refusal(self, policy: PolicySettings, rollout: Section) -> str | None:
+        """What the engine cannot do, in one line; None where it can do all."""
+        return refusal(self.engine, {"train": self, "policy": policy, "rollout": rollout})
 
     @model_validator(mode="after")
     def _batch_divides(self) -> TrainSettings:

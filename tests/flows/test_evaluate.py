@@ -16,12 +16,13 @@ from rlver.components.rollout.transcripts import load_transcripts
 def test_a_model_is_evaluated_scored_and_shown(toy: Path, tracking_uri: str, prefect_server: None) -> None:
     from prefect.artifacts import Artifact
 
-    from rlver.flows.evaluate import PERSONAS, evaluate
+    from rlver.flows.evaluate import evaluate
+    from rlver.tasks.runtime.options import TEST_PERSONAS
 
     shutil.rmtree(toy / "params")
     make_project(toy)
-    (toy / PERSONAS).parent.mkdir(parents=True)
-    (toy / "test.jsonl").rename(toy / PERSONAS)
+    (toy / TEST_PERSONAS).parent.mkdir(parents=True)
+    (toy / "test.jsonl").rename(toy / TEST_PERSONAS)
     save_policy(micro_model(scale=2.0), micro_tokenizer(), toy / "models" / "m")
     state = evaluate("models/m", repeats=1, limit=2, return_state=True)
     assert state.is_completed() and (state.message or "").startswith("models/m: "), state.message

@@ -111,7 +111,7 @@ def test_a_variant_finds_its_log_and_its_held_out_dialogues(project: Path) -> No
     write_jsonl(Path("second.jsonl"), second)
     assert main(["audit", "gamed", "--second", "second.jsonl", "-o", "audit.json"]) == 1
     checks = {check["name"]: check for check in json.loads(Path("audit.json").read_text())["policies"]["gamed"]["checks"]}
-    assert checks["unconfirmed_gain"]["why"] and checks["reward_overoptimization"]["outcome"] == "unknown"
+    assert checks["reward_overoptimization"]["outcome"] == "unknown"
     assert "the second appraisal is a record" in checks["reward_overoptimization"]["why"]
 
 

@@ -98,7 +98,8 @@ def test_a_run_with_a_lower_limit_keeps_what_an_interrupted_one_was_answered(pro
     assert main(run(micro_policy, "whole.jsonl")) == 0
     partial = Path("out.jsonl.partial")
     shutil.copy("whole.jsonl", partial)
-    assert main(run(micro_policy, "out.jsonl", "--limit", "1")) == 0
+    fewer = ["--limit", "1", *SHORT[2:]]
+    assert main(["honesty", "run", "--policy", str(micro_policy), "-o", "out.jsonl", *fewer]) == 0
     assert len(read_answers(Path("out.jsonl")).answers) == 5
     assert partial.read_bytes() == Path("whole.jsonl").read_bytes()
     assert main(run(micro_policy, "out.jsonl")) == 0
