@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from dialogue_project import complaint
 
 from rlver.components.domain.protocols import Reply, Tokens
 from rlver.components.domain.thinking import Said
@@ -74,3 +76,14 @@ def test_without_counts_the_thought_s_time_is_unknown_and_not_zero() -> None:
 def test_one_persona_is_refused() -> None:
     with pytest.raises(ValueError, match="at least two personas"):
         latency_of([Timed("a", 1.0, 1, 1)], {"a": "a"}, 200, 7)
+
+
+def test_an_interruption_does_not_promise_that_dialogues_are_kept(
+    project: Path, micro_policy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def press_ctrl_c(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlver.tasks.runtime.assembly.Conversation.hold", press_ctrl_c)
+    said = complaint(capsys, "latency", "--policy", micro_policy, "--limit", 2)
+    assert said == "error: interrupted: no dialogue of this command is kept, so it begins anew"
