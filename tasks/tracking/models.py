@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 LogModels = Literal["full", "reference"]
 _CODE = (
     "__init__.py",
-    "domain/__init__.py",
-    "domain/thinking.py",
-    "domain/prompts",
+    "domain",
     "policy/__init__.py",
     "policy/chat.py",
     "policy/load.py",
+    "weights/__init__.py",
+    "weights/sources/__init__.py",
+    "weights/sources/model.py",
 )
-_LIBRARIES = ("mlflow", "torch", "transformers", "safetensors", "jinja2")
+_LIBRARIES = ("mlflow", "torch", "transformers", "safetensors", "jinja2", "pydantic")
 
 
 def link(store: Store, run: str, record: StageRecord, log_models: LogModels) -> list[LoggedModel]:
@@ -105,8 +106,10 @@ def save_without_weights(folder: Path, model_id: str | None, config: dict[str, A
         for name in _CODE:
             target = Path(place) / "rlver" / "components" / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            copy = shutil.copytree if (own / name).is_dir() else shutil.copyfile
-            copy(own / name, target)
+            if (own / name).is_dir():
+                shutil.copytree(own / name, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copyfile(own / name, target)
         weights = Path(place) / "policy"
         weights.mkdir()
         mlflow.pyfunc.save_model(
