@@ -23,8 +23,13 @@ def names_need(dialogue: Dialogue) -> bool:
     return dialogue.simulator.names_acts and not by_kind
 
 
+def counts(reason: Evidence) -> bool:
+    """Whether what it names was found: for sure, or likely enough where the appraiser weighs it."""
+    return reason.probability is None or reason.probability >= SURE
+
+
 def serves_need(evidence: Iterable[Evidence]) -> bool:
-    return any(one.what == SERVES_NEED and (one.probability is None or one.probability >= SURE) for one in evidence)
+    return any(one.what == SERVES_NEED and counts(one) for one in evidence)
 
 
 def right_acts(dialogue: Dialogue) -> list[tuple[int, float]]:

@@ -1,6 +1,6 @@
 """Dialogue acts as the appraiser recorded them in its evidence, and their groups. Nothing is read anew: a reply without evidence is unknown.
 
-Only the scripted appraiser leaves evidence. `rlver appraise` adds it to English dialogues of any origin.
+Appraisers that name acts leave evidence (scripted, heard). `rlver appraise` adds it to English dialogues of any origin.
 
 Strategies: which dialogue acts a policy uses, and how users feel after them (SAGE paper, table 5; contribution as in its appendix C).
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rlver.components.domain.acts import counts
 from rlver.components.domain.transcript import Dialogue, Turn
 
 EMOTION = frozenset({"acknowledge", "comfort", "deep_empathy", "invite_telling", "absolve", "praise", "self_disclose"})
@@ -78,7 +79,7 @@ def _acts(turns: Sequence[Turn]) -> list[Act]:
         found.append(
             Act(
                 acts=frozenset(one.what for one in evidence if one.step == "content" and one.what in ALL),
-                found=frozenset(one.what for one in evidence if one.step != "content"),
+                found=frozenset(one.what for one in evidence if one.step != "content" and counts(one)),
                 change=turn.appraisal.change,
                 is_grounded=not told.isdisjoint(words_of(turn.assistant)),
                 is_cued=is_cued,

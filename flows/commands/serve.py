@@ -52,7 +52,7 @@ def policy(
     settings = load_settings(root / "params.yaml", variant)
     key = environment.serve_key(root)
     try:
-        running.serve_policy(model, settings, host, free_port(port or running.PORT), key, name, context, own_system, typer.echo)
+        running.serve_policy(model, settings, host, free_port(port or running.PORT, host), key, name, context, own_system, typer.echo)
     except KeyboardInterrupt:
         typer.echo("stopped")
 

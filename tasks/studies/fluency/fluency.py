@@ -68,8 +68,12 @@ def bits_per_token(bits: Bits, samples: int, seed: int) -> Estimated:
 
 
 def more_bits(bits: Bits, base: Bits, samples: int, seed: int) -> Estimated:
-    """How many more than the replies of `base` to the same personas have. Raises ValueError where they share none."""
-    shared = bits.keys() & base.keys()
+    """How many more than the replies of `base` to the same personas have. Raises ValueError where they share fewer than two."""
+    shared = {name for name in bits.keys() & base.keys() if bits[name] and base[name]}
+    if len(shared) < 2:
+        raise ValueError(
+            f"replies to {len(shared)} of the same personas: a comparison needs two or more, one says nothing about the spread"
+        )
     mine, theirs = ({name: values for name, values in _means(all_of).items() if name in shared} for all_of in (bits, base))
     return paired_mean(pooled_differences(mine, theirs), samples, seed, _CHANGES)
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from fakes import a_dialogue
 
+from rlver.components.domain.acts import SURE
 from rlver.components.domain.transcript import Dialogue, Evidence, Turn
 from rlver.components.scoring import acts, behaviour, capabilities
 from rlver.components.scoring import capabilities as cognition
@@ -63,6 +65,16 @@ def test_insight_counts_from_the_first_cue_on() -> None:
     ]
     assert capabilities.core_insight(found) == [1, 0.5, 0]
     assert capabilities.core_insight([reply(cued=None)]) == [], "nobody knows of cues"
+
+
+@pytest.mark.parametrize(("probability", "serves"), [(None, True), (SURE, True), (0.28, False)])
+def test_a_trace_of_an_act_serves_no_need(probability: float | None, serves: bool) -> None:
+    reason = Evidence(step="target", what="serves_need", points=1, probability=probability)
+    turn = a_dialogue("d", [3]).turns[0]
+    assert turn.appraisal is not None
+    heard = turn.model_copy(update={"appraisal": turn.appraisal.model_copy(update={"evidence": (reason,)})})
+    [act] = acts.acts_of(a_dialogue("d", [3]).model_copy(update={"turns": (heard,)}))
+    assert act.serves is serves
 
 
 def test_solutions_are_marked_where_there_are_any() -> None:

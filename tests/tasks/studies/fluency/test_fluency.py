@@ -64,6 +64,8 @@ def test_replies_weigh_alike_whatever_their_length_and_are_compared_by_persona()
     tuned = {"a": [(30.0, 10)], "b": [(120.0, 30), (8.0, 4)]}
     assert bits_per_token(base, 200, 1).value == pytest.approx((2 + 3 + 1 + 1) / 4)
     assert more_bits(tuned, base, 200, 1).value == pytest.approx((3 + 4 + 2) / 3 - (2 + 3 + 1) / 3)
+    with pytest.raises(ValueError, match="1 of the same personas"):
+        more_bits({"a": [(30.0, 10)], "b": []}, base, 200, 1)
 
 
 def test_the_command_compares_files_with_the_first(tmp_path: Path, repository_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
