@@ -44,7 +44,7 @@ check: setup
 	@$(BIN)/ruff format --check --quiet . || { echo "error: not in the one format; run: make format" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
-	@sh .ci/import-contracts $(BIN)/python > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+	@$(BIN)/lint-imports --no-cache --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@echo "format, lint, types and import contracts: good"
 
 test: check

@@ -22,9 +22,9 @@ from rlver.tasks.graph import dvc
 from rlver.tasks.runtime import fingerprints
 
 
-def lint_imports(root: Path, repository: Path) -> subprocess.CompletedProcess[str]:
-    command = ("sh", str(repository / ".ci" / "import-contracts"), sys.executable, str(root))
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    command = (str(Path(sys.executable).with_name("lint-imports")), "--no-cache", "--no-logo")
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
 
 
 def sources(root: Path) -> list[Path]:
@@ -46,7 +46,7 @@ def stages(root: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def test_the_import_contracts_hold(repository_root: Path) -> None:
-    done = lint_imports(repository_root, repository_root)
+    done = lint_imports(repository_root)
     assert done.returncode == 0, done.stdout
 
 
@@ -65,7 +65,7 @@ def test_the_import_contracts_can_break(repository_root: Path, tmp_path: Path) -
         with (tmp_path / "rlver" / path).open("a") as file:
             file.write(f"\n{line}\n")
     (tmp_path / "rlver" / "tasks" / "files_of_others.py").touch()
-    broken = re.findall(r"^(.+) BROKEN$", lint_imports(tmp_path, repository_root).stdout, flags=re.MULTILINE)
+    broken = re.findall(r"^(.+) BROKEN$", lint_imports(tmp_path).stdout, flags=re.MULTILINE)
     contracts = re.findall(r'^name = "(.+)"$', (repository_root / "pyproject.toml").read_text(), flags=re.MULTILINE)
     assert sorted(broken) == sorted(name for name in contracts if name != "rlver")
 

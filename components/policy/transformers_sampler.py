@@ -196,7 +196,8 @@ class TransformersSampler:
         ids = [number % config.vocab_size for number in range(7, 7 + 3 * min(12, self.capacity), 3)]
         read = len(ids) // 2
         with _without_dropout(self.model):
-            whole_V = self.model(input_ids=torch.tensor([ids], device=self.model.device), use_cache=False).logits[0, -1].float()
+            forward = type(self.model).forward  # its own: the trainer wraps the model's in bfloat16 on a GPU
+            whole_V = forward(self.model, input_ids=torch.tensor([ids], device=self.model.device), use_cache=False).logits[0, -1].float()
             cache, length = RowCache(self._reads, 1), [0]
             try:
                 with attention(self._reads, GROUPED), _without_dropout(self._reads):

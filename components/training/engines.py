@@ -7,10 +7,9 @@ word here: it starts by a command of its own, in an environment of its own (docs
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 Engine = Literal["own", "trl-async"]
-ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from types import MethodType
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from accelerate.utils.operations import convert_outputs_to_fp32
 
 from rlver.components.policy import transformers_sampler
 from rlver.components.policy.sampler import Sample, SampleRequest
@@ -118,3 +120,12 @@ def test_a_family_that_cannot_be_sampled_here_is_refused_by_name(family: str) ->
     with pytest.raises(ValueError, match="vllm") as error:
         sampler_of(made(family, extra))
     assert str(error.value).startswith(message) and "\n" not in str(error.value)
+
+
+def test_a_trainer_that_wraps_the_model_in_bfloat16_does_not_make_it_another_model() -> None:
+    """As accelerate does with bf16=True, on a CPU; the limit is tightened, since a model of two layers rounds less than one of thirty."""
+    model = made("Qwen2", {})
+    wrapped = torch.autocast("cpu", dtype=torch.bfloat16)(model.forward.__func__)
+    model.forward = MethodType(convert_outputs_to_fp32(wrapped), model)
+    sampler = TransformersSampler(model, 2, 0.8, 1.0, 4, 128)
+    sampler._must_read_as_the_model_does(1e-5)
