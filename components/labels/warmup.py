@@ -1,29 +1,22 @@
-"""What a pretrained model is warmed up on: short replies in many voices of free English, written for this project.
+"""What a pretrained model is warmed up on: short plain replies in free English, written for this project.
 
-Dialogues with simulated users of the train scenarios, whose replies are marked good, mediocre or bad (one file a collection, in dialogues/); and
-labelled replies that serve a single message. In a file, `#` begins a dialogue, `U:` is the user, `A: [good|mediocre|bad]` the supporter.
+Dialogues with simulated users of the train scenarios, whose replies are marked good or mediocre (not what this user wants); one file a collection,
+in dialogues/. In a file, `#` begins a dialogue, `U:` is the user, `A: [good|mediocre]` the supporter.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlver.components.domain.files import BadFile
-from rlver.components.labels.labelled import Labelled
 
 GOOD = "good"
 _HELD_OUT = 12
 DIALOGUES = Path(__file__).with_name("dialogues")
-_NOT_SHOWN = frozenset(
-    ("half_sense", "model_raw", "model_warm", "non_native", "small_model", "supporter", "plain_spoken", "written", "simple", "simple_apart")
-)  # the last five were written for DIALOGUES
-_WANTED = frozenset(("coherent", "picks_up", "specific"))
-_TRICKS = frozenset(("nonsense", "stacked"))
-_REPLY = re.compile(r"A: \[(good|mediocre|bad)\] (\S.*)")
+_REPLY = re.compile(r"A: \[(good|mediocre)\] (\S.*)")
 
 
 @dataclass(frozen=True)
@@ -72,15 +65,6 @@ def shown(path: Path) -> list[Shown]:
             marks.append(found[1])
             replies.append(found[2])
         elif line.strip():
-            raise BadFile(f"{where}: expected U: and A: [good|mediocre|bad] in turns, or # before a new dialogue")
+            raise BadFile(f"{where}: expected U: and A: [good|mediocre] in turns, or # before a new dialogue")
     finish(f"{path.name}: the end")
     return dialogues
-
-
-def serving(rows: Sequence[Labelled]) -> list[Shown]:
-    """Of the labelled replies those that serve, each with its message: coherent, about this user, in ordinary English, and not kept for tests."""
-    return [
-        Shown((row.user,), (row.reply,), (GOOD,))
-        for row in rows
-        if row.is_for_fitting and row.style not in _NOT_SHOWN and row.value > 0 and row.quality >= _WANTED and row.trap not in _TRICKS
-    ]

@@ -130,7 +130,6 @@ class WarmupSettings(Section):
     dialogues: list[str] = Field(min_length=1)  # collections, files of components/labels/dialogues
     rounds: int = Field(ge=1)
     good_only: bool
-    labelled: bool
     learning_rate: float = Field(gt=0)
     batch_tokens: int = Field(ge=256)
 

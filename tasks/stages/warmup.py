@@ -1,4 +1,4 @@
-"""Stage `warmup`: a pretrained model is shown short dialogues and replies before reinforcement learning, so that it says things a user can take up.
+"""Stage `warmup`: a pretrained model is shown short dialogues before reinforcement learning, so that it says things a user can take up.
 
 It stands alone so that the tables can tell what the raw model does, what being shown dialogues adds, and what reinforcement learning adds.
 Collections are shown one after the other, each with a learning rate that rises and falls again.
@@ -26,8 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = load_settings(Path("params.yaml"), arguments.variant)
     import torch
 
-    from rlver.components.labels.labelled import labelled
-    from rlver.components.labels.warmup import GOOD, Shown, collection, is_held_out, serving
+    from rlver.components.labels.warmup import GOOD, Shown, collection, is_held_out
     from rlver.components.policy.load import load_policy, save_policy
     from rlver.components.policy.supervised import Example, WarmStarted, encode_dialogue, next_token_loss, warm_start
 
@@ -47,9 +46,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     collections = {name: collection(name) for name in parameters.dialogues}
     held = encoded([one for dialogues in collections.values() for one in dialogues if is_held_out(one)])
     lessons = {name: encoded([one for one in dialogues if not is_held_out(one)]) for name, dialogues in collections.items()}
-    replies = encoded(serving(labelled())) if parameters.labelled else []
-    replies = [one for one in replies if sum(one.weights) <= settings.policy.max_reply_tokens]
-
     if not held:
         raise ValueError(f"warmup.dialogues: {', '.join(collections)}: no dialogue is left to be held out: name a larger collection")
 
@@ -63,13 +59,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"warm-up: step {step}/{steps}, loss {loss:.3f}", flush=True)
 
     before, done = held_out_loss(), list[WarmStarted]()
-    for number, (name, lesson) in enumerate(lessons.items()):
+    for name, lesson in lessons.items():
         print(f"warm-up: {len(lesson)} dialogues of {name}", flush=True)
-        first_round = [*lesson, *replies] if number == 0 else lesson
         done.append(
             warm_start(
                 model,
-                [first_round, *[lesson] * (parameters.rounds - 1)],
+                [lesson] * parameters.rounds,
                 parameters.learning_rate,
                 parameters.batch_tokens,
                 0.0,
@@ -80,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     after, shown = held_out_loss(), sum(map(len, lessons.values()))
     print(
-        f"warm-up: {shown} dialogues and {len(replies)} replies, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}",
+        f"warm-up: {shown} dialogues, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}",
         flush=True,
     )
     save_policy(model, tokenizer, arguments.out, like=arguments.base)
@@ -88,7 +83,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.metrics,
         {
             "dialogues": shown,
-            "replies": len(replies),
             "steps": sum(one.steps for one in done),
             "tokens": sum(one.tokens for one in done),
             "seconds": round(sum(one.seconds for one in done), 1),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ from micro import SENTENCES, micro_model, micro_tokenizer
 from ruamel.yaml import YAML
 from small_project import make_project, weights
 
-from rlver.components.labels import labelled
 from rlver.components.labels import warmup as dialogues
-from rlver.components.labels.labelled import Labelled
 from rlver.components.policy.load import save_policy
 from rlver.tasks.stages import warmup
 
@@ -38,13 +35,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "dialogues": ["shown"],
         "rounds": 3,
         "good_only": False,
-        "labelled": False,
         "learning_rate": 0.02,
         "batch_tokens": 300,
     }
     YAML(typ="safe").dump(values, tmp_path / "params.yaml")
     save_policy(micro_model(), micro_tokenizer(), tmp_path / "models" / "base")
-    lines = [f"# {n}\nU: {FIRST[n]}\nA: [good] {SENTENCES[0]}\nU: {SENTENCES[3]}\nA: [bad] {SENTENCES[2]}\n" for n in range(COUNT)]
+    lines = [f"# {n}\nU: {FIRST[n]}\nA: [good] {SENTENCES[0]}\nU: {SENTENCES[3]}\nA: [mediocre] {SENTENCES[2]}\n" for n in range(COUNT)]
     (tmp_path / "shown.txt").write_text("".join(lines))
     monkeypatch.setattr(dialogues, "DIALOGUES", tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -60,10 +56,10 @@ def run(out: str = "models/warm", variant: str = "v", base: str = "models/base")
 
 def test_it_is_learned_what_is_shown_and_the_same_weights_come_of_it_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = run()
-    assert found["dialogues"] == COUNT - HELD and found["replies"] == 0 and found["steps"] > 0 and found["tokens"] > 0
+    assert found["dialogues"] == COUNT - HELD and found["steps"] > 0 and found["tokens"] > 0
     assert found["held_out_loss_after"] < found["held_out_loss_before"] - 0.1
     assert not torch.equal(weights(root / "models" / "warm"), weights(root / "models" / "base"))
-    assert f"{COUNT - HELD} dialogues and 0 replies, loss on {HELD} that were not shown" in capsys.readouterr().out
+    assert f"{COUNT - HELD} dialogues, loss on {HELD} that were not shown" in capsys.readouterr().out
     again = run("models/again")
     assert torch.equal(weights(root / "models" / "warm"), weights(root / "models" / "again"))
     assert {**again, "seconds": 0} == {**found, "seconds": 0}
@@ -99,19 +95,12 @@ def test_the_users_words_are_not_taught(root: Path, taught: list[list[str]]) -> 
     assert {text for lesson in taught for text in lesson} == {SENTENCES[0] + SENTENCES[2]}
 
 
-def test_only_good_replies_are_taught_and_in_the_first_round_the_labelled_ones_that_serve(
-    root: Path, taught: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    serves = Labelled("chatty", "work/b", "U", "", SENTENCES[4], frozenset(), 1, frozenset(("coherent", "picks_up", "specific")), None)
-    fails = replace(serves, reply=SENTENCES[5], value=-1)
-    monkeypatch.setattr(labelled, "labelled", lambda: [serves, fails])
+def test_only_good_replies_are_taught(root: Path, taught: list[list[str]]) -> None:
     values = YAML(typ="safe").load(Path("params.yaml").read_text())
-    values["warmup"] |= {"good_only": True, "labelled": True}
-    values["policy"]["max_reply_tokens"] = 100
+    values["warmup"]["good_only"] = True
     YAML(typ="safe").dump(values, Path("params.yaml"))
-    assert run()["replies"] == 1
-    good = (COUNT - HELD) * [SENTENCES[0]]
-    assert taught == [[*good, SENTENCES[4]], good, good]
+    run()
+    assert taught == 3 * [(COUNT - HELD) * [SENTENCES[0]]]
 
 
 def test_a_variant_that_thinks_is_refused(root: Path) -> None:
