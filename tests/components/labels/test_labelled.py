@@ -11,7 +11,7 @@ import pytest
 
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
-from rlver.components.labels.labelled import FOLDER, STRICT_STYLES, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
+from rlver.components.labels.labelled import FOLDER, NEXT, STRICT_STYLES, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
 from rlver.components.users.scripted.patterns import SERVING
 from rlver.tasks.studies.acts.detection import labelled as old_test_set
 from rlver.tasks.studies.hearing.agreement import DIGITS, reply_hash
@@ -101,6 +101,13 @@ def test_every_file_parses_and_has_its_share() -> None:
     assert set(styles) == {path.stem for path in FOLDER.glob("*.txt")} and len(styles) >= 19
     assert sum(styles.values()) >= 8_600 and min(styles[style] for style in styles.keys() - OF_ONE_SUBJECT) >= 200
     assert min(styles.values()) >= 100
+
+
+def test_what_waits_for_the_next_fit_stands_nowhere_else() -> None:
+    waiting = labelled(NEXT)
+    assert len(waiting) == 3360 and not {row.style for row in waiting} & {row.style for row in shipped()}
+    assert len({plain(row.reply) for row in waiting} & {plain(row.reply) for row in shipped()}) <= 3, "a proverb, a short question"
+    assert not {row.user for row in waiting} & {row.user for row in shipped()}
 
 
 def test_every_act_has_300_replies() -> None:
