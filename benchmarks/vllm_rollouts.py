@@ -24,7 +24,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.load import load_policy
-from rlver.components.policy.policy_server import write_weights
+from rlver.components.policy.weights import write_weights
 from rlver.components.rollout.episode import Job, Rollout
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.assembly import Conversation, conversation, over_http

@@ -27,8 +27,8 @@ from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 
 from rlver.components.domain.files import BadFile, write_json
 from rlver.components.policy.load import refuse_not_finite
-from rlver.components.policy.policy_server import refuse_other_checkpoint
 from rlver.components.rollout.episode import Rollout, check_failed
+from rlver.components.training.adapters import refuse_other_checkpoint
 from rlver.components.training.advantages import turn_advantages
 from rlver.components.training.dialogue_trainer import counted_cut_off, paid_before
 from rlver.components.training.section import UpdateParameters

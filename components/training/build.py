@@ -17,9 +17,9 @@ from rlver.components.domain.registry import ALGORITHMS
 from rlver.components.policy.precision import computes_in_bfloat16
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training import processes
+from rlver.components.training.adapters import lora
 from rlver.components.training.dialogue_trainer import DialogueTrainer, Rollouts
 from rlver.components.training.section import TrainSettings, UpdateParameters
-from rlver.components.training.token_scores import lora
 
 
 def build_trainer(

@@ -18,8 +18,8 @@ from torch.nn.utils.rnn import pad_sequence
 from trl import GRPOConfig, GRPOTrainer
 
 from rlver.components.policy.load import refuse_not_finite
-from rlver.components.policy.policy_server import refuse_other_checkpoint
 from rlver.components.rollout.episode import Rollout
+from rlver.components.training.adapters import refuse_other_checkpoint
 from rlver.components.training.processes import rank
 from rlver.components.training.section import UpdateParameters
 from rlver.components.training.token_scores import TokenScores, add_token_scores

@@ -20,9 +20,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from trl import GRPOConfig
 
+from rlver.components.training.adapters import inner
 from rlver.components.training.advantages import gae, turn_rewards, whitened
 from rlver.components.training.dialogue_trainer import DialogueTrainer, TokenMasks
-from rlver.components.training.token_scores import inner
 
 
 @dataclass

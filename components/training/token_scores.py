@@ -2,8 +2,6 @@
 
 In a dialogue about half of the tokens are the user's, and a batch is padded to its longest dialogue. Neither trains, so neither is
 projected onto the vocabulary here, and columns that are padding in every row do not enter the model at all.
-
-LoRA (Hu et al. 2021): training small matrices beside every linear layer in place of the layer itself.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers.utils import ModelOutput
 
 from rlver.components.policy.attention import attention_for_training
+from rlver.components.training.adapters import inner
 
 LOGITS_AT_ONCE = 2**24  # logits in memory at a time; larger projections are made in pieces and made again in the backward pass
 _LOGIT_SCALES = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "output_multiplier")
@@ -96,20 +95,3 @@ def _project(hidden_NH: torch.Tensor, wanted_N: torch.Tensor, head: Any, tempera
         for first in range(0, len(wanted_N), size)
     ]
     return torch.cat([log_prob for log_prob, _ in pieces]), torch.cat([entropy for _, entropy in pieces])
-
-
-def lora(rank: int) -> Any:
-    """peft's configuration for adapters of `rank` on every linear layer but the head, scaled by 2; None for rank 0: all weights train."""
-    from peft import LoraConfig
-
-    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM") if rank else None
-
-
-def inner(model: Any) -> Any:
-    """The causal language model itself, whose layers may have adapters in them."""
-    return model.get_base_model() if hasattr(model, "peft_config") and hasattr(model, "get_base_model") else model
-
-
-def merged(model: Any) -> Any:
-    """The language model with its adapters, if any, added into the weights."""
-    return model.merge_and_unload() if inner(model) is not model else model

@@ -181,7 +181,7 @@ class TrainingDialogues:
 def train(settings: Settings, variant: str, personas_file: Path, base: Path, out: Path, work: Path, server: str | None = None) -> None:
     """`server` is the address of a vLLM server that speaks for the policy; None: the model itself does."""
     from rlver.components.policy.load import check_context, load_policy
-    from rlver.components.policy.policy_server import write_weights
+    from rlver.components.policy.weights import write_weights
     from rlver.components.training.build import build_trainer
     from rlver.tasks.runtime.checkpoints import StopsOnSignal
 
@@ -286,7 +286,7 @@ def _resumed(work: Path, curves: Sequence[CurveFile], dialogues: TrainingDialogu
 def _save(trained: Any, policy: Any, tokenizer: Any, out: Path, base: Path) -> None:
     """`trained` is `policy`, or wraps it in adapters. Only the leading process writes."""
     from rlver.components.policy.load import save_policy
-    from rlver.components.training.token_scores import merged
+    from rlver.components.training.adapters import merged
 
     policy.eval()
     if hasattr(policy, "critic"):

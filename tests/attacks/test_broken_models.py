@@ -77,7 +77,7 @@ def adapters(folder: Path) -> None:
     """LoRA adapters in a folder whose weights are somebody else's: transformers follows adapter_config.json to that base."""
     from peft import get_peft_model
 
-    from rlver.components.training.token_scores import lora
+    from rlver.components.training.adapters import lora
 
     base = policy_in(folder.parent / "elsewhere")
     get_peft_model(micro_model(seed=9), lora(2)).save_pretrained(folder)

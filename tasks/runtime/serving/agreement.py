@@ -18,9 +18,10 @@ from typing import Any
 import torch
 
 from rlver.components.policy.load import load_policy
-from rlver.components.policy.policy_server import PolicyServer, answer, version_of, write_weights
+from rlver.components.policy.policy_server import PolicyServer, answer
 from rlver.components.policy.sampler import Sample, SampleRequest
 from rlver.components.policy.vllm_sampler import GENERATE, VllmSampler, parse_sample
+from rlver.components.policy.weights import version_of, write_weights
 
 REQUESTS = 16
 NOISE = 0.1  # of the second weights, in standard deviations of each tensor: enough to tell them from the first

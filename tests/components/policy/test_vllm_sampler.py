@@ -13,10 +13,11 @@ from fakes import RULES, SPEAKING, TAG, FakeSimulator, FakeUser, LetterChat, job
 from scripted_vllm import Answer, Body, ScriptedVllm, sampled, serving
 
 from rlver.components.policy import vllm_sampler
-from rlver.components.policy.policy_server import PolicyServer, PolicyServerFailed, PolicyServerUnavailable, version_of
+from rlver.components.policy.policy_server import PolicyServer, PolicyServerFailed, PolicyServerUnavailable
 from rlver.components.policy.sampler import Sample, SampleRequest
 from rlver.components.policy.token_policy import TokenPolicy
 from rlver.components.policy.vllm_sampler import StaleWeights, VllmSampler
+from rlver.components.policy.weights import version_of
 from rlver.components.rollout.episode import run_episodes
 
 END = 0

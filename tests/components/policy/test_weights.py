@@ -15,9 +15,9 @@ from peft import get_peft_model
 from safetensors.torch import load_file
 
 from rlver.components.policy.load import load_policy, save_policy
-from rlver.components.policy.policy_server import FILE, plain_weights, version_of, write_weights
+from rlver.components.policy.weights import FILE, plain_weights, version_of, write_weights
+from rlver.components.training.adapters import lora, merged
 from rlver.components.training.ppo import Critic
-from rlver.components.training.token_scores import lora, merged
 from rlver.tasks.runtime.serving import worker
 
 

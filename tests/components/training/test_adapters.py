@@ -10,8 +10,8 @@ from micro import micro_model
 from safetensors.torch import save_file
 from short_runs import PARAMETERS, StopAtSave, changed, prepared
 
+from rlver.components.training.adapters import inner, merged
 from rlver.components.training.section import UpdateParameters
-from rlver.components.training.token_scores import inner, merged
 
 LORA = changed(PARAMETERS, lora_rank=4, beta=0.1)
 WITH_CRITIC = {

@@ -12,10 +12,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCau
 
 from rlver.components.policy.attention import attention_for_training
 from rlver.components.training import memory
+from rlver.components.training.adapters import lora
 from rlver.components.training.build import train_upper_layers
 from rlver.components.training.memory import KNOWN, ModelShape, activation_bytes, shape_of, training_bytes
 from rlver.components.training.ppo import Critic
-from rlver.components.training.token_scores import lora
 
 SMALL = ModelShape(hidden=64, layers=3, heads=4, key_value_heads=2, head_size=16, intermediate=160, vocabulary=97, tied=True)
 

@@ -1,0 +1,41 @@
+"""A policy's weights as files, on their way from a trainer to a server that samples with them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+FILE = "model.safetensors"
+
+
+def version_of(folder: Path) -> str:
+    """Names the weights in `folder` and when they were written; the same function is in tasks/runtime/serving/worker.py."""
+    files = sorted(folder.glob("*.safetensors"))
+    return f"{folder}@{max((file.stat().st_mtime_ns for file in files), default='nothing')}"
+
+
+def write_weights(model: Any, folder: Path) -> Path:
+    """Put the present weights of a causal language model into `folder`, which is returned."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    neighbour = folder / f".{FILE}"
+    save_file({name: tensor.contiguous() for name, tensor in plain_weights(model).items()}, neighbour)
+    os.replace(neighbour, folder / FILE)
+    return folder
+
+
+def plain_weights(model: Any) -> dict[str, Any]:
+    """Name -> tensor, as `save_pretrained` would name them: adapters added in, a tied head left out."""
+    own = (f"{model.base_model_prefix}.", *(() if model.config.tie_word_embeddings else ("lm_head.",)))
+    weights = {
+        name.replace(".base_layer.", "."): tensor.detach()
+        for name, tensor in model.state_dict().items()
+        if name.startswith(own) and ".lora_" not in name
+    }
+    for name, module in model.named_modules():
+        if hasattr(module, "get_delta_weight"):
+            for adapter in module.active_adapters:
+                weights[f"{name}.weight"] = weights[f"{name}.weight"] + module.get_delta_weight(adapter).detach()
+    return weights

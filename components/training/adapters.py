@@ -1,0 +1,50 @@
+"""Adapters in place of all weights, and checkpoints of either.
+
+LoRA (Hu et al. 2021): training small matrices beside every linear layer in place of the layer itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def lora(rank: int) -> Any:
+    """peft's configuration for adapters of `rank` on every linear layer but the head, scaled by 2; None for rank 0: all weights train."""
+    from peft import LoraConfig
+
+    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM") if rank else None
+
+
+def inner(model: Any) -> Any:
+    """The causal language model itself, whose layers may have adapters in them."""
+    return model.get_base_model() if hasattr(model, "peft_config") and hasattr(model, "get_base_model") else model
+
+
+def merged(model: Any) -> Any:
+    """The language model with its adapters, if any, added into the weights."""
+    return model.merge_and_unload() if inner(model) is not model else model
+
+
+def refuse_other_checkpoint(model: Any, checkpoint: Path) -> None:
+    """Raise ValueError unless the safetensors files of a training's checkpoint hold just the tensors that `model` saves: all of a model,
+    its critic included, or the adapters alone."""
+    from peft import PeftModel, get_peft_model_state_dict
+    from safetensors import SafetensorError, safe_open
+
+    pattern = "adapter_model.safetensors" if isinstance(model, PeftModel) else "model*.safetensors"
+    own = get_peft_model_state_dict(model) if isinstance(model, PeftModel) else model.state_dict()
+    wanted = {name: tuple(tensor.shape) for name, tensor in own.items() if name not in getattr(model, "all_tied_weights_keys", {})}
+    found: dict[str, tuple[int, ...]] = {}
+    for file in checkpoint.glob(pattern):
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                found |= {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118  # not iterable
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"{file}: {error}") from error
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            there, asked = ("missing" if shape is None else list(shape) for shape in (found.get(name), wanted.get(name)))
+            raise ValueError(
+                f"{checkpoint}: {pattern}: the tensor {name} is {there}, the training has {asked}; delete this checkpoint to go on from an earlier one"
+            )
