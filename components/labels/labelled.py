@@ -20,7 +20,7 @@ NEXT = Path(__file__).with_name("next")  # written after the reader was fitted: 
 UNFITTED_STYLES = ("elderly", "sense", "plain", "careful", "model_apart", "simple_apart")  # whole styles that no head has seen
 # Replies of small models, and replies written for them, read strictly: half sense is no sense in them.
 WRITTEN, WRITTEN_APART = "simple", "simple_apart"
-STRICT_STYLES = ("model_apart", "model_finding_out", "model_trained", "model_warmups", WRITTEN, WRITTEN_APART)
+STRICT_STYLES = ("model_apart", "model_finding_out", "model_hints", "model_trained", "model_warmups", WRITTEN, WRITTEN_APART)
 TRAPS = frozenset(
     [
         "parrot",
