@@ -13,7 +13,7 @@ from rlver.components.labels.warmup import DIALOGUES, Shown, collection, is_held
 GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [mediocre] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
 
 
-COUNTS = {"simple": 1149, "simple_again": 1149, "simple_hints": 1426}
+COUNTS = {"simple": 1149, "simple_again": 1149, "simple_hints": 1426, "simple_other_hints": 1250}
 
 
 def everything() -> list[Shown]:
@@ -21,7 +21,7 @@ def everything() -> list[Shown]:
 
 
 def test_a_collection_that_there_is_not_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match="no collection 'phrase_book', only simple, simple_again, simple_hints"):
+    with pytest.raises(ValueError, match="no collection 'phrase_book', only simple, simple_again, simple_hints, simple_other_hints"):
         collection("phrase_book")
 
 
