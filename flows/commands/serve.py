@@ -45,14 +45,13 @@ def policy(
     """Serve a policy to OpenAI clients until Ctrl-C: GET /v1/models, POST /v1/chat/completions."""
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.chat_server import running
-    from rlver.tasks.runtime.servers import free_port
 
     root = environment.project_root()
     environment.prepare(root)
     settings = load_settings(root / "params.yaml", variant)
     key = environment.serve_key(root)
     try:
-        running.serve_policy(model, settings, host, free_port(port or running.PORT, host), key, name, context, own_system, typer.echo)
+        running.serve_policy(model, settings, host, port or running.PORT, key, name, context, own_system, typer.echo)
     except KeyboardInterrupt:
         typer.echo("stopped")
 

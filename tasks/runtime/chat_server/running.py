@@ -16,6 +16,7 @@ from rlver.tasks.runtime.chat_server.replies import ReplyQueue, prompt_room
 from rlver.tasks.runtime.chat_server.routes import ChatServer, chat_guard
 from rlver.tasks.runtime.guard import hosts_of
 from rlver.tasks.runtime.policies import candidate, refuse_served
+from rlver.tasks.runtime.servers import free_port
 from rlver.tasks.runtime.web import Announced, check_host, config_of
 
 PORT = 7600
@@ -52,6 +53,7 @@ def serve_policy(
     """Answer until told to stop. Raises ValueError in one line for what cannot be served."""
     must_be_allowed(host, key)
     refuse_served(policy)
+    port = free_port(port, host)
     found = candidate(policy, settings)
     model = name or found.name
 

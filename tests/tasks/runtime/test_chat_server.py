@@ -197,6 +197,14 @@ def test_an_address_that_others_reach_needs_a_key(llama: Path, project: Path, ca
     assert "no such model folder" in complaint(capsys, "serve", "nowhere")
 
 
+def test_its_port_is_looked_for_at_its_own_address(
+    llama: Path, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "dvc.yaml").write_text("stages: {}\n")
+    monkeypatch.setenv("RLVER_SERVE_KEY", KEY)
+    assert "no free port at 192.0.2.1" in complaint(capsys, "serve", llama, "--host", "192.0.2.1")
+
+
 def test_a_key_that_is_none_is_refused(
     llama: Path, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
