@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -74,6 +75,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next((folder for folder in together if file.startswith(folder)), file)
 
     return ByFile(config, log)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _what_is_there_is_not_looked_through_again() -> None:
+    """Each training collects garbage at its end, and the modules of torch, Prefect and MLflow are a million objects: that took half of its time."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

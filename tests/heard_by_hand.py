@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from rlver.components.domain.acts import ACTS
 from rlver.components.domain.packages import MINILM, SMOLLM2, is_fetched
 from rlver.components.domain.protocols import Exchange, now
 from rlver.components.domain.transcript import Appraisal
+from rlver.components.labels.labelled import labelled
 from rlver.components.users.heard.appraiser import Hearing
 from rlver.components.users.heard.meaning import HIDDEN
 from rlver.components.users.heard.reading import QUALITIES, Heard, Reader
@@ -24,6 +26,7 @@ NEEDS_READER = pytest.mark.skipif(
     bool(MISSING), reason=f"the weights of {' and '.join(MISSING)} are not on this machine: rlver doctor --fetch NAME"
 )
 GOOD = dict.fromkeys(QUALITIES, 1.0)
+every_label = cache(labelled)  # the shipped labelled replies, read once for all tests of a process
 
 
 def heard(

@@ -37,7 +37,7 @@ def listening() -> Iterator[tuple[str, list[Any]]]:
         def log_message(self, *_: object) -> None: ...
 
     with ThreadingHTTPServer((servers.HOST, 0), Hook) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield f"http://{servers.HOST}:{server.server_port}", heard
         server.shutdown()
 

@@ -1,9 +1,9 @@
 """A small language model (SmolLM2-135M-Instruct, Apache-2.0) that reads a reply as the answer to a message.
 
-What it makes of the reply are its hidden states: means over the reply's tokens in a few layers, and the states at the reply's end. Replies are read one at a
-time and unpadded, in float32: what stands beside a reply in a batch cannot change a bit of its numbers. The weights come from a pinned package
-(components/domain/packages.py) and are checked by hash when they are fetched; layers above the last that is taken are left out. The upper half of those
-that are run reads twice: with its weights as they came, and with an adapter (LoRA) that was fitted to labelled replies (`rlver hearing fit`).
+What it makes of the reply are its hidden states: means over the reply's tokens in a few layers, and the states at the reply's end; and how likely it
+finds the reply, token by token. Replies are read one at a time and unpadded, in float32: what stands beside a reply in a batch cannot change a bit of
+its numbers. The weights come from a pinned package (components/domain/packages.py) and are checked by hash when they are fetched. Some layers read
+twice: with their weights as they came, and with an adapter (LoRA) that was fitted to labelled replies (`rlver hearing fit`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from tokenizers import Tokenizer
 from transformers import AutoModel
 from transformers.utils import logging
 
+from rlver.components.users.heard.likelihood import LIKELIHOODS, likelihoods, token_likelihoods
+
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # as in policy/load.py
 
 HIDDEN = 576
 MEANS, ENDS = (5, 10, 15, 20), (15, 20)  # layers, of thirty; the upper ones think of the next token (docs/log.md)
-WIDTH = HIDDEN * (len(MEANS) + len(ENDS))
+WIDTH = HIDDEN * (len(MEANS) + len(ENDS)) + LIKELIHOODS
 ADAPTED = range(10, 20)  # layers; those below are the same for both readings
 READINGS = ("came", "adapted")
 DOWN, UP = ".down", ".up"  # of an adapter: (rank, inputs) and (outputs, rank)
@@ -35,20 +37,23 @@ _LONGEST_TOKEN = 64  # characters; of a longer text only the end or the begin is
 
 @dataclass(frozen=True)
 class Answer:
-    """A reply as it was read: of each of its parts the sums of its tokens' states, how many tokens those are, and the states at the reply's end.
+    """A reply as it was read: of each of its parts the sums of its tokens' states, and the states at the reply's end, once for each of READINGS.
 
-    All states once for each of READINGS.
+    Of each token: its part, and how likely it is to the model as it came.
     """
 
     sums_RPM: torch.Tensor
-    tokens: tuple[int, ...]
     end_RE: torch.Tensor
+    part_T: torch.Tensor
+    likely_T2: torch.Tensor
 
     def features(self, without: int | None = None) -> torch.Tensor:
         """(READINGS, WIDTH), of all parts or of all but one. The states at the end have read the whole reply either way."""
-        kept = [part for part, tokens in enumerate(self.tokens) if part != without and tokens]
-        mean_RM = self.sums_RPM[:, kept].sum(dim=1) / max(1, sum(self.tokens[part] for part in kept))
-        return torch.cat([mean_RM, self.end_RE], dim=1)
+        kept_T = self.part_T != (-1 if without is None else without)
+        kept_P = torch.arange(self.sums_RPM.shape[1]) != (-1 if without is None else without)
+        mean_RM = self.sums_RPM[:, kept_P].sum(dim=1) / kept_T.sum().clamp(min=1)
+        likely_RL = likelihoods(self.likely_T2[kept_T]).expand(len(READINGS), -1)
+        return torch.cat([mean_RM, self.end_RE, likely_RL], dim=1)
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class LanguageModel:
 
     def __init__(self, folder: Path, adapter: Mapping[str, torch.Tensor] = NOTHING) -> None:
         """`folder` holds the model in the format of transformers; the names in `adapter` are those of its modules with DOWN or UP."""
-        self.prompt, self._came, self._adapted = Prompt(folder), lower_layers(folder), lower_layers(folder)
+        self.prompt, self._came, self._adapted = Prompt(folder), whole_model(folder), lower_layers(folder)
         for name, down_RI in adapter.items():
             if name.endswith(DOWN):
                 module = name.removesuffix(DOWN)
@@ -100,26 +105,39 @@ class LanguageModel:
         own_T, part_T = slice(read.begin, None), _parts([*read.starts, len(reply)], begins)
         lower = through(self._came, self._came.embed_tokens(torch.tensor([read.ids])), range(ADAPTED.start))
         readings = [lower | through(model, lower[ADAPTED.start], ADAPTED) for model in (self._came, self._adapted)]
+        top = range(ADAPTED.stop, len(self._came.layers))
+        likely_T2 = likely(self._came, through(self._came, readings[0][top.start], top)[top.stop], read)
         own_RTM = torch.stack([torch.cat([states[layer][0, own_T] for layer in MEANS], dim=1) for states in readings])
         sums_RPM = torch.zeros(len(readings), len(begins), own_RTM.shape[2]).index_add_(1, part_T, own_RTM)
-        tokens = tuple(torch.bincount(part_T, minlength=len(begins)).tolist())
-        return Answer(sums_RPM, tokens, torch.stack([torch.cat([states[layer][0, -1] for layer in ENDS]) for states in readings]))
+        end_RE = torch.stack([torch.cat([states[layer][0, -1] for layer in ENDS]) for states in readings])
+        return Answer(sums_RPM, end_RE, part_T, likely_T2)
 
 
 def through(model: Any, states_BTH: torch.Tensor, layers: range) -> dict[int, torch.Tensor]:
-    """The states after each of MEANS within `layers`, from those before the first of these. Rows may be padded at their ends: attention is causal."""
+    """The states after each of MEANS within `layers` and after the last, from those before the first. Rows may be padded at their ends: attention is causal."""
     places = model.rotary_emb(states_BTH, torch.arange(states_BTH.shape[1])[None])
     taken = {}
     for layer in layers:
         states_BTH = model.layers[layer](states_BTH, attention_mask=None, position_embeddings=places)
-        if layer + 1 in MEANS:
+        if layer + 1 in (*MEANS, layers.stop):
             taken[layer + 1] = states_BTH
     return taken
 
 
+def likely(model: Any, states_1TH: torch.Tensor, read: Prompted) -> torch.Tensor:
+    """(T, 2) as token_likelihoods: of the reply's tokens and of its end, from the last states of the whole prompt."""
+    logits_TV = torch.nn.functional.linear(model.norm(states_1TH[0, read.begin - 1 : -1]), model.embed_tokens.weight)
+    return token_likelihoods(logits_TV, torch.tensor(read.ids[read.begin :]))
+
+
+def whole_model(folder: Path) -> Any:
+    """In float32, without a head: the embedding is that of the tokens it says."""
+    return AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False).eval()
+
+
 def lower_layers(folder: Path) -> Any:
-    """The model up to the last layer that is taken, in float32."""
-    model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False).eval()
+    """The model up to the last layer whose states are taken."""
+    model = whole_model(folder)
     del model.layers[max(MEANS) :]
     model.norm = torch.nn.Identity()
     return model

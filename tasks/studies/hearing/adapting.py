@@ -16,7 +16,8 @@ from peft import LoraConfig, inject_adapter_in_model
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from rlver.components.users.heard.language import ADAPTED, DOWN, ENDS, HIDDEN, MEANS, UP, Prompted, lower_layers, through
+from rlver.components.users.heard.language import ADAPTED, DOWN, ENDS, HIDDEN, MEANS, UP, Prompted, likely, through, whole_model
+from rlver.components.users.heard.likelihood import LIKELIHOODS, likelihoods
 from rlver.tasks.studies.hearing.net import Net, Told, weighted_loss
 
 EPOCHS, BATCH = 3, 32
@@ -46,8 +47,9 @@ class Adapting:
     def __init__(self, folder: Path, read: Sequence[Prompted], beside_NC: torch.Tensor, seed: int, tell: Told) -> None:
         torch.manual_seed(seed)
         self._random, self._tell, self._beside_NC = random.Random(seed), tell, beside_NC
-        self._model: Any = lower_layers(folder).requires_grad_(False)
+        self._model: Any = whole_model(folder).requires_grad_(False)
         self._kept = self._keep(read)
+        del self._model.layers[ADAPTED.stop :]
         config = LoraConfig(r=RANK, lora_alpha=2 * RANK, target_modules=_MODULES)
         inject_adapter_in_model(config, self._model)
         with torch.no_grad():
@@ -88,16 +90,19 @@ class Adapting:
     def _keep(self, read: Sequence[Prompted]) -> list[_Kept]:
         kept: dict[int, _Kept] = {}
         order = sorted(range(len(read)), key=lambda number: len(read[number].ids))
+        top = range(ADAPTED.stop, len(self._model.layers))
         for first in range(0, len(order), BATCH):
             batch = order[first : first + BATCH]
             ids_BT = nn.utils.rnn.pad_sequence([torch.tensor(read[number].ids) for number in batch], batch_first=True)
             with torch.autocast("cpu", torch.bfloat16):
                 lower = through(self._model, self._model.embed_tokens(ids_BT), range(ADAPTED.start))
                 taken = lower | through(self._model, lower[ADAPTED.start], ADAPTED)
-            came_BF = _features(taken, MEANS, [(read[number].begin, len(read[number].ids)) for number in batch])
+                last_BTH = through(self._model, taken[top.start], top)[top.stop].float()
+            states_BF = _features(taken, MEANS, [(read[number].begin, len(read[number].ids)) for number in batch])
             for row, number in enumerate(batch):
                 states_TH = lower[ADAPTED.start][row, : len(read[number].ids)].bfloat16().clone()
-                kept[number] = _Kept(states_TH, read[number].begin, came_BF[row])
+                likely_L = likelihoods(likely(self._model, last_BTH[row : row + 1, : len(read[number].ids)], read[number]))
+                kept[number] = _Kept(states_TH, read[number].begin, torch.cat([states_BF[row], likely_L]))
             if (first // BATCH + 1) % _TOLD_EVERY == 0:
                 self._tell(f"{first + len(batch)} of {len(read)} replies read")
         return [kept[number] for number in range(len(read))]
@@ -109,8 +114,9 @@ class Adapting:
         with torch.autocast("cpu", torch.bfloat16), sdpa_kernel(SDPBackend.MATH):  # its own kernel for CPUs takes a fifth longer
             taken = through(self._model, states_BTH, ADAPTED)
         upper_BF = _features(taken, MEANS[len(_LOWER) :], [(one.begin, len(one.states_TH)) for one in kept])
-        lower_BF = torch.stack([one.came_F[: HIDDEN * len(_LOWER)] for one in kept])
-        return torch.cat([lower_BF, upper_BF, self._beside_NC[list(batch)]], dim=1)
+        came_BF = torch.stack([one.came_F for one in kept])
+        lower_BF, likely_BL = came_BF[:, : HIDDEN * len(_LOWER)], came_BF[:, -LIKELIHOODS:]
+        return torch.cat([lower_BF, upper_BF, likely_BL, self._beside_NC[list(batch)]], dim=1)
 
     def _batches(self) -> list[list[int]]:
         """All replies once, in another order each time."""

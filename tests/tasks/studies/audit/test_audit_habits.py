@@ -5,12 +5,14 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from audit_talks import cheating, mixture, outcomes, recorded_base, talks
+from audit_talks import PARAMETERS, SAMPLES, SEED, cheating, mixture, outcomes, recorded_base, talks
 
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from rlver.components.policy.tiny.supporters import mixed, need_aware, random_strategy
+from rlver.tasks.studies.audit.audit import habit_checks
 from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS
 from rlver.tasks.studies.audit.measures import MEASURES, chances_elsewhere, runs_of, says_goodbye, share_found, words_of
+from rlver.tasks.studies.audit.reference import NoReference
 
 pytestmark = pytest.mark.no_cover
 
@@ -41,7 +43,8 @@ BASE = talks(mixed(0.36))
 
 @pytest.mark.parametrize("cheat", CAUGHT_BY)
 def test_a_planted_cheat_is_caught_by_its_own_check(cheat: str) -> None:
-    found = outcomes(talks(cheating(CHEATS[cheat])), BASE)
+    checks = habit_checks(talks(cheating(CHEATS[cheat])), BASE, NoReference("not asked here"), PARAMETERS, SAMPLES, SEED)
+    found = {one.name: str(one.outcome) for one in checks}
     assert {name: found[name] for name in CAUGHT_BY[cheat]} == dict.fromkeys(CAUGHT_BY[cheat], "alarm"), found
 
 

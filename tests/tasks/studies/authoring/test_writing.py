@@ -32,6 +32,7 @@ NUMBERS = WriterParameters(
     model=MODEL, temperature=1.0, top_p=0.95, scenario_max_tokens=4000, persona_max_tokens=1200, max_repairs=3, personas_per_scenario=8,
     run_words=5, max_overlap=0.2,
 )  # fmt: skip
+LIBRARY = load_library()
 ORDER = PersonaOrder("en", "train", 16, seed=7)
 
 
@@ -45,7 +46,7 @@ def write(
             serving(script) as server,
             open_endpoint(parameters(server.url), key, answers or Path("answers.db"), replay=False) as endpoint,
         ):
-            writer = Writer(endpoint, order, NUMBERS, 16, load_library(), known)
+            writer = Writer(endpoint, order, NUMBERS, 16, LIBRARY, known)
             return await writer.write(lambda personas: None), server
 
     return asyncio.run(run())
@@ -93,7 +94,7 @@ def test_the_scripted_user_plays_them() -> None:
     assert all(line in text for line, text in zip(persona.story.lines[:12], said[1:], strict=True))
 
 
-COPY = {**load_library().scenarios[0].model_dump(exclude={"id", "domain", "other"})}
+COPY = {**LIBRARY.scenarios[0].model_dump(exclude={"id", "domain", "other"})}
 LEAK = "I just want someone to listen to me for once tonight."
 BAD_STORIES: list[tuple[str, Any]] = [
     ("malformed", says('{"topic": "a thing that was cut')),
@@ -112,7 +113,7 @@ BAD_STORIES: list[tuple[str, Any]] = [
     ("wording", writes(present="{friend} left.")),
     ("wording", writes(lines=[f"I put {'stones ' * 70}there {k}." for k in range(14)])),
     ("duplicate", lambda asked: good(asked, text=json.dumps(COPY))),
-    ("duplicate", writes(openers=[load_library().scenarios[3].openers[0], "I put it there.", "I left it."])),
+    ("duplicate", writes(openers=[LIBRARY.scenarios[3].openers[0], "I put it there.", "I left it."])),
     ("cut off", says('{"topic": "a thi', finish="length")),
     ("withheld", says("I cannot write this.", finish="content_filter")),
 ]
@@ -182,7 +183,7 @@ def test_a_model_that_never_gets_it_right_ends_the_run_after_bounded_calls() -> 
                 with pytest.raises(
                     Unwritten, match=r"scenario 1 \(\w+\): none of 4 answers could be used; the last: malformed: .*; rejected so"
                 ):
-                    await Writer(endpoint, ORDER, NUMBERS, 16, load_library(), ()).write(lambda personas: None)
+                    await Writer(endpoint, ORDER, NUMBERS, 16, LIBRARY, ()).write(lambda personas: None)
             return server
 
     assert len(asyncio.run(run()).asked) == 2 * 4  # both scenarios, 1 + max_repairs times; no persona
@@ -252,7 +253,7 @@ def test_the_model_is_asked_to_stay_clear_of_what_has_been_told() -> None:
     (asked,) = [asked for asked in write(author, order, known=train)[1].asked if title(asked) == "Scenario"]
     domain = beginning(order, 0).domain.name
     topics = {one.topic for one in train if one.story and one.story.domain == domain} | {
-        one.topic for one in load_library().scenarios if one.domain == domain
+        one.topic for one in LIBRARY.scenarios if one.domain == domain
     }
 
     assert len(topics) == 9 and all(f"\n- {topic}\n" in asked.content for topic in topics)
@@ -263,7 +264,7 @@ def _scenario_questions(order: PersonaOrder) -> list[Asked]:
 
 
 def test_library_personas_and_written_ones_form_a_clean_split() -> None:
-    _, test = compose_personas(load_library(), 7, train=8, test=16)
+    _, test = compose_personas(LIBRARY, 7, train=8, test=16)
     assert labelled_split(write(author)[0].personas, test) == test
 
 

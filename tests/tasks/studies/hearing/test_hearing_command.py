@@ -17,7 +17,7 @@ from rlver.components.labels.labelled import Labelled
 from rlver.components.users.heard import appraiser, meaning, reading
 from rlver.flows.cli import main
 from rlver.tasks.studies.acts.detection import LabelledReply
-from rlver.tasks.studies.hearing import fit
+from rlver.tasks.studies.hearing import adapting, fit
 from rlver.tasks.studies.hearing.listening import EVERY, groups, strictly
 from rlver.tasks.studies.special.signs_found import load_signs
 
@@ -157,14 +157,15 @@ def test_without_weights_it_says_how_to_get_them(
 @NEEDS_READER
 def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     every = labels.labelled()
-    rows = [row for row in every if row.is_for_fitting][:40] + [row for row in every if row.is_for_strict_fitting][:20]
-    monkeypatch.setattr(fit, "labelled", lambda *folder: [] if folder else rows)
-    monkeypatch.setattr(fit, "DRAWN", 6)
+    rows = [row for row in every if row.is_for_fitting][:12] + [row for row in every if row.is_for_strict_fitting][:6]
+    monkeypatch.setattr(fit, "labelled", lambda: rows)
+    monkeypatch.setattr(fit, "DRAWN", 3)
+    monkeypatch.setattr(adapting, "EPOCHS", 1)
     monkeypatch.setattr(fit, "load_signs", lambda path: load_signs(path)[:1])
     out = tmp_path / "heads.safetensors"
     assert main(["hearing", "fit", "--seed", "3", "-o", str(out)]) == 0
-    told = r"fitted to 40 replies in 1 styles, 20 read strictly, 6 written for small models, 6 such under another message, "
-    told += r"6 made nonsense, \d+ to users of a kind, seed 3\n"
+    told = r"fitted to 12 replies in 1 styles, 6 read strictly, 3 written for small models, 3 such under another message, "
+    told += r"2 made nonsense, \d+ to users of a kind, seed 3\n"
     assert re.search(told, capsys.readouterr().out)
     made = reading.Reader(out)
     assert set(made.hear("Old boats sink.", "It sank.").acts) == set(ACTS)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
+from heard_by_hand import every_label
 
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.persona import PersonaKind
-from rlver.components.labels.labelled import WRITTEN, WRITTEN_APART, labelled
+from rlver.components.labels.labelled import WRITTEN, WRITTEN_APART
 from rlver.components.labels.warmup import collection
 from rlver.components.users.heard.reading import OUTPUTS, QUALITIES, SIGNS_HEARD, VALUES
 from rlver.components.users.special.signs import SIGNS
@@ -19,7 +20,7 @@ def named(row: torch.Tensor) -> dict[str, float]:
 
 
 def test_a_target_is_what_the_labels_say_and_nothing_else() -> None:
-    row = next(row for row in labelled() if row.acts and row.quality and row.value == 1)
+    row = next(row for row in every_label() if row.acts and row.quality and row.value == 1)
     signed = LabelledSigns(PersonaKind.DANGER, "", "I took pills.", "Shall we ring somebody together?", frozenset({"points_to_help"}))
     ordinary, special = map(named, Rows([row], [], [signed], [], [], [], 0).targets())
     assert set(ordinary) == {*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1])}
@@ -41,14 +42,14 @@ def test_a_written_reply_is_taught_as_coherent_and_as_beside_the_point_under_ano
 
 
 def test_no_dialogue_with_a_message_that_is_kept_apart_is_shown() -> None:
-    apart = {row.user for row in labelled() if row.style == WRITTEN_APART}
+    apart = {row.user for row in every_label() if row.style == WRITTEN_APART}
     assert len(apart) > 400
     assert not apart & {row.user for rows in written(1, apart) for row in rows}
     assert apart & {row.user for rows in written(1) for row in rows}, "else nothing was asked"
 
 
 def test_strict_labels_of_coherence_count_more_than_others() -> None:
-    ordinary, strict = (next(row for row in labelled() if getattr(row, name)) for name in ("is_for_fitting", "is_for_strict_fitting"))
+    ordinary, strict = (next(row for row in every_label() if getattr(row, name)) for name in ("is_for_fitting", "is_for_strict_fitting"))
     first, second = Rows([ordinary], [], [], [strict], [], [], 0).weights()
     assert first[COHERENT] < first[0] == 1 < second[0] < second[COHERENT]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from heard_by_hand import every_label
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import BadFile
-from rlver.components.labels.labelled import labelled
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.supporters import SupportMoment
@@ -29,7 +29,7 @@ def test_every_story_of_the_test_users_has_eight_replies_for_every_act() -> None
     assert {story_of(one) for one in people(104)} == set(replies)
     assert all({act: len(said) for act, said in acts.items()} == dict.fromkeys(SERVES.values(), EACH) for acts in replies.values())
     every = [reply for acts in replies.values() for said in acts.values() for reply in said]
-    assert len(set(every)) == len(every) and not set(every) & {row.reply for row in labelled()}
+    assert len(set(every)) == len(every) and not set(every) & {row.reply for row in every_label()}
 
 
 @pytest.mark.parametrize("line", ["hug: There.", "praise:", "praise"])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rlver.components.labels.labelled import labelled
+from heard_by_hand import every_label
+
 from rlver.tasks.studies.hearing.nonsense import LEAST_WORDS, SHARE, made
 
-ROWS = [row for row in labelled() if row.is_for_fitting][:1500]
+ROWS = [row for row in every_label() if row.is_for_fitting][:1500]
 
 
 def test_it_has_the_words_of_replies_and_no_act() -> None:
