@@ -77,7 +77,7 @@ def fit(
     ] = SHIPPED_SEED,
     out: Annotated[Path, options.out("The heads to write (safetensors).", options.FILE)] = FITTED,
 ) -> None:
-    """Fit the reader to all labelled replies but those kept for tests (45 minutes on two cores)."""
+    """Fit the reader to all labelled replies but those kept for tests (an hour on two cores)."""
     from rlver.tasks.studies.hearing.fit import fit as fit_reader
     from rlver.tasks.studies.hearing.fit import rows_to_fit
 

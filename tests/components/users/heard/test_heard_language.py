@@ -111,7 +111,7 @@ def test_fitting_is_the_same_again_and_the_reader_reads_what_was_fitted(tmp_path
     used = Random(1).sample([row for row in short if row.is_for_fitting], 10)
     strict = [row for row in every_label() if row.is_for_strict_fitting][:2]
     rows = Rows(used, [], [], strict, written(1)[0][:2], [], 0)
-    monkeypatch.setattr(adapting, "EPOCHS", 3)
+    monkeypatch.setattr(adapting, "EPOCHS", 1)
     fit(rows, tmp_path / "again", 1)
     fit(rows, tmp_path / "one", 1)
     one, again = (load_file(tmp_path / name) for name in ("one", "again"))
