@@ -49,8 +49,8 @@ class Answer:
 
     def features(self, without: int | None = None) -> torch.Tensor:
         """(READINGS, WIDTH), of all parts or of all but one. The states at the end have read the whole reply either way."""
-        kept_T = self.part_T != (-1 if without is None else without)
-        kept_P = torch.arange(self.sums_RPM.shape[1]) != (-1 if without is None else without)
+        left_out = -1 if without is None else without
+        kept_T, kept_P = self.part_T != left_out, torch.arange(self.sums_RPM.shape[1]) != left_out
         mean_RM = self.sums_RPM[:, kept_P].sum(dim=1) / kept_T.sum().clamp(min=1)
         likely_RL = likelihoods(self.likely_T2[kept_T]).expand(len(READINGS), -1)
         return torch.cat([mean_RM, self.end_RE, likely_RL], dim=1)

@@ -22,7 +22,7 @@ from rlver.tasks.studies.audit.cheats import INJECTIONS
 
 pytestmark = [NEEDS_READER, pytest.mark.no_cover]
 
-REPLIES = 24
+REPLIES = 100
 ODD = ["", " ", "?", "\n\n", "a" * 3000, "word " * 900, "ünïcödé 你好 🙂", "No full stop", "... one ... two ...", "<b>html</b>", "\x00"]
 
 
@@ -46,22 +46,23 @@ def hear(order: Sequence[int]) -> dict[int, str]:
     return {number: written(reader().hear(rows()[number].reply, rows()[number].user, rows()[number].before)) for number in order}
 
 
-def test_24_replies_give_the_same_bytes_in_two_processes_and_in_other_orders(tmp_path: Path) -> None:
+@pytest.mark.parametrize("replies", [24, pytest.param(REPLIES, marks=pytest.mark.slow)])
+def test_replies_give_the_same_bytes_in_two_processes_and_in_other_orders(replies: int, tmp_path: Path) -> None:
     script = (
         "import json, sys; sys.path[:0] = json.loads(sys.argv[1]); import test_heard_reader as here; "
         "print(json.dumps(here.hear(json.loads(sys.argv[2]))))"
     )
-    shuffled = Random(9).sample(range(REPLIES), REPLIES)
+    shuffled = Random(9).sample(range(replies), replies)
     here, tests = Path(__file__).parent, Path(__file__).parents[3]
     command = [sys.executable, "-c", script, json.dumps([str(here), str(tests), str(tests.parent)]), json.dumps(shuffled)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     elsewhere = {int(number): text for number, text in json.loads(done.stdout).items()}
-    assert elsewhere == hear(range(REPLIES)) and len(set(elsewhere.values())) > REPLIES * 0.9
+    assert elsewhere == hear(range(replies)) and len(set(elsewhere.values())) > replies * 0.9
 
 
 def test_probabilities_are_on_the_grid_and_the_value_in_its_range() -> None:
-    for row in rows():
+    for row in rows()[:80]:
         one = reader().hear(row.reply, row.user, row.before)
         assert set(one.acts) == set(ACTS) and set(one.quality) == set(QUALITIES)
         for probability in (*one.acts.values(), *one.quality.values()):
@@ -70,7 +71,7 @@ def test_probabilities_are_on_the_grid_and_the_value_in_its_range() -> None:
 
 
 def test_the_words_that_carry_an_act_stand_in_the_reply() -> None:
-    for row in rows():
+    for row in rows()[:80]:
         one = reader().hear(row.reply, row.user, row.before)
         assert all(span in row.reply for span in one.spans.values())
         assert all(one.spans[act] for act in one.found)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from scripted_server import Asked, Reply, good
+from scripted_server import MODEL, Asked, Reply, Script, Server, good, key, parameters, serving
+
+from rlver.components.domain.persona import Persona
+from rlver.components.endpoint.opening import open_endpoint
+from rlver.components.personas.library import load_library
+from rlver.tasks.studies.authoring.asking import PersonaOrder, WriterParameters
+from rlver.tasks.studies.authoring.writer import Writer, Written
 
 _NOUNS = (
     "acorn anchor anvil apron arch attic axle badge barge basin basket beacon beak bench birch blade blossom bonnet bottle bramble brick "
@@ -138,3 +146,27 @@ def says(text: str, finish: str = "stop") -> Answer:
 def writes(**changes: Any) -> Answer:
     """The good answer with other values under some keys."""
     return lambda asked: good(asked, text=json.dumps(written(asked) | changes, ensure_ascii=False))
+
+
+NUMBERS = WriterParameters(
+    model=MODEL, temperature=1.0, top_p=0.95, scenario_max_tokens=4000, persona_max_tokens=1200, max_repairs=3, personas_per_scenario=8,
+    run_words=5, max_overlap=0.2,
+)  # fmt: skip
+LIBRARY = load_library()
+ORDER = PersonaOrder("en", "train", 16, seed=7)
+
+
+def write(
+    script: Script, order: PersonaOrder = ORDER, known: Sequence[Persona] = (), answers: Path | None = None
+) -> tuple[Written, Server]:
+    """Everything the writer does, against a server that follows the script."""
+
+    async def run() -> tuple[Written, Server]:
+        async with (
+            serving(script) as server,
+            open_endpoint(parameters(server.url), key, answers or Path("answers.db"), replay=False) as endpoint,
+        ):
+            writer = Writer(endpoint, order, NUMBERS, 16, LIBRARY, known)
+            return await writer.write(lambda personas: None), server
+
+    return asyncio.run(run())

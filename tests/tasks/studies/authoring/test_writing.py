@@ -6,50 +6,25 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from author import MoodyAuthor, author, base, name_of, person, says, scenario, title, writes
-from scripted_server import MODEL, Asked, Reply, Script, Server, good, key, parameters, serving
+from author import LIBRARY, NUMBERS, ORDER, MoodyAuthor, author, base, name_of, person, says, scenario, title, write, writes
+from scripted_server import MODEL, Asked, Reply, Server, good, key, parameters, serving
 
 from rlver.components.domain.persona import HiddenNeed, Persona
 from rlver.components.endpoint.opening import open_endpoint
 from rlver.components.personas.generator import compose_personas
-from rlver.components.personas.library import load_library
 from rlver.components.personas.needs import stated_need
 from rlver.components.personas.schema import validate_personas
 from rlver.components.personas.split import labelled_split
 from rlver.components.users.llm.prompts import NEED_NAMES
 from rlver.components.users.scripted.simulator import ScriptedSimulator
-from rlver.tasks.studies.authoring.asking import PersonaOrder, Unwritten, WriterParameters
+from rlver.tasks.studies.authoring.asking import PersonaOrder, Unwritten
 from rlver.tasks.studies.authoring.casting import beginning
 from rlver.tasks.studies.authoring.questions import PROMPTS
 from rlver.tasks.studies.authoring.writer import Writer, Written
-
-NUMBERS = WriterParameters(
-    model=MODEL, temperature=1.0, top_p=0.95, scenario_max_tokens=4000, persona_max_tokens=1200, max_repairs=3, personas_per_scenario=8,
-    run_words=5, max_overlap=0.2,
-)  # fmt: skip
-LIBRARY = load_library()
-ORDER = PersonaOrder("en", "train", 16, seed=7)
-
-
-def write(
-    script: Script, order: PersonaOrder = ORDER, known: Sequence[Persona] = (), answers: Path | None = None
-) -> tuple[Written, Server]:
-    """Everything the writer does, against a server that follows the script."""
-
-    async def run() -> tuple[Written, Server]:
-        async with (
-            serving(script) as server,
-            open_endpoint(parameters(server.url), key, answers or Path("answers.db"), replay=False) as endpoint,
-        ):
-            writer = Writer(endpoint, order, NUMBERS, 16, LIBRARY, known)
-            return await writer.write(lambda personas: None), server
-
-    return asyncio.run(run())
 
 
 @pytest.fixture(autouse=True)
