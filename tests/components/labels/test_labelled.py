@@ -11,7 +11,7 @@ import pytest
 
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
-from rlver.components.labels.labelled import FOLDER, STRICT_STYLES, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
+from rlver.components.labels.labelled import FOLDER, NEXT, STRICT_STYLES, TRAPS, UNFITTED_STYLES, Labelled, labelled, read_style
 from rlver.components.users.scripted.patterns import SERVING
 from rlver.tasks.studies.acts.detection import labelled as old_test_set
 from rlver.tasks.studies.hearing.agreement import DIGITS, reply_hash
@@ -109,6 +109,12 @@ def test_every_file_parses_and_has_its_share() -> None:
 def test_what_was_written_for_acts_heard_badly_answers_messages_of_its_own() -> None:
     own, others = ({row.user for row in shipped() if (row.style in OF_SOME_ACTS) is here} for here in (True, False))
     assert len(own) == 672 and not own & others
+
+
+def test_what_waits_for_the_next_fit_stands_nowhere_else() -> None:
+    waiting = labelled(NEXT)
+    assert len(waiting) == 1440 and {row.style for row in waiting} == {"model_own"}
+    assert not {(row.user, row.reply) for row in waiting} & {(row.user, row.reply) for row in shipped()}
 
 
 def test_every_act_has_300_replies() -> None:
