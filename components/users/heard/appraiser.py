@@ -7,7 +7,7 @@ points, rounded. Need, class, traits, repetition and length weigh as they do for
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlver.components.domain.acts import SURE
@@ -15,18 +15,8 @@ from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, Exchange
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
 from rlver.components.users.heard.reading import Heard, Reader, reader
-from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats
-from rlver.components.users.scripted.effects import (
-    CLASS_EFFECT,
-    DIFFICULTIES,
-    HARM,
-    HEARING_ACTS,
-    NEAR,
-    NEEDS_HEARING_FIRST,
-    SERVES,
-    TRAIT_EFFECT,
-    Difficulty,
-)
+from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats, tables_of
+from rlver.components.users.scripted.effects import DIFFICULTIES, HARM, HEARING_ACTS, NEAR, NEEDS_HEARING_FIRST, SERVES, Difficulty
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import english_only
@@ -168,10 +158,7 @@ class Hearing:
 
     def _character(self, now: Heard) -> Iterator[Evidence]:
         """What this class and these traits make of the acts."""
-        tables: list[tuple[str, Mapping[str, int]]] = [(f"trait:{trait}", TRAIT_EFFECT.get(trait, {})) for trait in self.listener.traits]
-        if self.listener.persona_class is not None:
-            tables.insert(0, (f"class:{self.listener.persona_class}", CLASS_EFFECT[self.listener.persona_class]))
-        for name, table in tables:
+        for name, table in tables_of(self.listener):
             for act, points in table.items():
                 yield self._found(name, act, now.acts[act] * points, now, step="effect")
 
