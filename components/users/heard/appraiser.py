@@ -6,6 +6,7 @@ points, rounded. Need, class, traits, repetition and length weigh as they do for
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -131,9 +132,7 @@ class Hearing:
             yield self._found("misses_need", max(others, key=lambda act: others[act]), missed * (1 - serving[asked]) * pays.wrong, now)
             welcome = sure if now.value > 0 else 1.0  # kindness beside the need changes nothing, harshness always hurts
             yield Evidence(step="target", what="manner", points=round(MANNER * now.value * welcome, 2))
-        nothing = 1.0
-        for probability in acts.values():
-            nothing *= 1 - probability
+        nothing = math.prod(1 - probability for probability in acts.values())
         yield Evidence(step="target", what="empty_talk", points=round(min(nothing, 1 - helps) * pays.empty_talk, 2))
         yield Evidence(step="target", what="beside_the_point", points=round(min(1 - quality["coherent"], 1 - helps) * BESIDE_THE_POINT, 2))
         yield from self._politeness(before, now, serving[likeliest], unharmed)
@@ -144,9 +143,7 @@ class Hearing:
         believed = min(1.0, max(now.quality["picks_up"], now.quality["specific"]) + repeated_acts)
         if self.listener.need not in NEEDS_HEARING_FIRST:
             return believed
-        unheard = 1.0
-        for one in (*before, now):
-            unheard *= 1 - max(one.quality["picks_up"], *(one.acts[act] for act in HEARING_ACTS))
+        unheard = math.prod(1 - max(one.quality["picks_up"], *(one.acts[act] for act in HEARING_ACTS)) for one in (*before, now))
         return min(believed, 1 - unheard)
 
     def _politeness(self, before: Sequence[Heard], now: Heard, serves: float, unharmed: float) -> Iterator[Evidence]:
