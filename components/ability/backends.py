@@ -11,17 +11,17 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
 from lm_eval.api.model import TemplateLM
 from lm_eval.models.huggingface import HFLM
-from lm_eval.models.utils import postprocess_generated_text
+from lm_eval.models.utils import chunks, postprocess_generated_text
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from transformers import AutoConfig, AutoTokenizer, LogitsProcessorList
 
@@ -152,7 +152,7 @@ class ServedLM(TemplateLM):  # type: ignore[misc]
     def _loglikelihood_tokens(self, requests: Any, **_: Any) -> list[tuple[float, bool]]:
         """Of each (texts, context, continuation), the likelihood of the continuation; what is too long loses its beginning."""
         found = []
-        for batch in batched(requests, self._batch_size):
+        for batch in chunks(requests, self._batch_size):
             prompts = [(before + after)[-self.max_length :] for _, before, after in batch]
             contexts = [max(1, len(prompt) - len(after)) for prompt, (_, _, after) in zip(prompts, batch, strict=True)]
             body = {"prompt": prompts, "max_tokens": 1, "logprobs": 1, "echo": True}
@@ -182,7 +182,7 @@ class ServedLM(TemplateLM):  # type: ignore[misc]
         stops = [*([until] if isinstance(until := options.get("until") or [], str) else until), self.tokenizer.eos_token]
         most = int(options.get("max_gen_toks", self.max_length // 2))
         shown = {"skip_special_tokens": False} if self._hides_thoughts else {}  # vLLM's; else </think> vanishes and the thoughts stay
-        for batch in batched(group, self._batch_size):
+        for batch in chunks(group, self._batch_size):
             prompts = [self.tok_encode(text)[most - self.max_length :] for text, _ in batch]
             for choice in self._asked({"prompt": prompts, "max_tokens": most, "stop": stops, **shown, **sampling}):
                 if not isinstance(choice.get("text"), str):
@@ -191,13 +191,6 @@ class ServedLM(TemplateLM):  # type: ignore[misc]
 
     def _asked(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         return _choices(ask(self._served, {"model": self._served.name, "temperature": 0, "seed": _SEED, **body}), len(body["prompt"]))
-
-
-def batched(values: Iterable[Any], size: int) -> Generator[list[Any], None, None]:
-    """Lists of `size` values, the last one shorter."""
-    rest = iter(values)
-    while batch := list(islice(rest, size)):
-        yield batch
 
 
 def log_likelihood(choice: Mapping[str, Any], tokens: Sequence[int], context: int) -> tuple[float, bool]:
@@ -236,7 +229,7 @@ def ask(served: Served, body: Mapping[str, Any]) -> Any:
 
 async def _ask_once(served: Served, body: bytes) -> Any:
     secret = Key(served.key, served.parameters.key_variable)
-    async with open_http(served.parameters, secret, time.time, {}) as http:
+    async with open_http(served.parameters, secret, {}) as http:
         response = await http.send("POST", "completions", body)
         if response.status_code != 200:
             raise http.fault(response, served.name)

@@ -39,7 +39,6 @@ class NonInferiority:
     """One task's verdict. Bounds are one-sided 95% bounds, not adjusted; p-values are, and they decide."""
 
     outcome: LossOutcome
-    difference: float
     lower: float
     upper: float
     p_not_worse: float  # adjusted p of H0 "worse by the margin or more": small means pass
@@ -60,7 +59,6 @@ def non_inferiority(paired: Mapping[str, Paired], margins: Mapping[str, float]) 
     return {
         name: NonInferiority(
             outcome=_outcome(one, not_worse[name], worse[name]),
-            difference=one.difference,
             lower=one.difference - quantile(1 - ALPHA, one.freedom) * one.standard_error,
             upper=one.difference + quantile(1 - ALPHA, one.freedom) * one.standard_error,
             p_not_worse=not_worse[name],

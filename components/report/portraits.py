@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.material import Material, Variant
-from rlver.components.report.tables import Ends, ends
+from rlver.components.report.tables import Cell, Ends, ends
 from rlver.components.scoring.acts import NO_ACTS
 from rlver.components.scoring.behaviour import share
 from rlver.components.scoring.portrait import portrait
@@ -44,6 +44,10 @@ def estimate(value: Any) -> Estimate | None:
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         return None
     return Estimate(float(number), None if interval is None else ends(interval))
+
+
+def cell(found: Estimate | None) -> Cell:
+    return Cell(*found) if found else Cell(None)
 
 
 def estimates(of: Any) -> dict[str, Estimate]:

@@ -4,15 +4,12 @@ takes half a second to load and is not in every installation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
 import pandas as pd
 import pandera.pandas as pa
 from pandera.typing import Series
 
 from rlver.components.domain.emotion import HIGHEST, LOWEST
-from rlver.components.domain.tables import one_of, table_faults, whole
+from rlver.components.domain.tables import one_of, whole
 from rlver.components.domain.transcript import StopReason
 
 
@@ -27,8 +24,3 @@ class DialogueTable(pa.DataFrameModel):
     emotion_start: Series[pd.Int64Dtype] = whole(LOWEST, HIGHEST)
     emotion_final: Series[pd.Int64Dtype] = whole(LOWEST, HIGHEST, nullable=True)
     stop_reason: Series[pd.StringDtype] = one_of(list(StopReason))
-
-
-def bad_cells(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str, str]]:
-    """(row from 0, column, what is wrong with the value) of every failing cell."""
-    yield from table_faults(DialogueTable, rows)

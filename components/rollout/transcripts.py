@@ -130,12 +130,13 @@ def _problems(path: Path, rules: EmotionRules | None) -> list[Problem]:
 
 def _cells_of_table(rows: Sequence[tuple[int, dict[str, Any]]]) -> Iterator[Problem]:
     try:
-        from rlver.components.rollout.dialogue_table import bad_cells
+        from rlver.components.domain.tables import table_faults
+        from rlver.components.rollout.dialogue_table import DialogueTable
     except ModuleNotFoundError as error:
         if error.name not in {"pandas", "pandera"}:
             raise
         return  # a small installation: pydantic's own words stand
-    for index, column, reason in bad_cells([row for _, row in rows]):
+    for index, column, reason in table_faults(DialogueTable, [row for _, row in rows]):
         yield Problem(rows[index][0], column, reason)
 
 

@@ -104,7 +104,6 @@ def _warmth(reply: Act) -> float:
 
 
 AXIS = Interval(-5.0, 5.0)
-COGNITION_METHOD = "estimate from dialogue acts"
 
 # What a policy would have to do to stand in a corner.
 ANCHORS: dict[str, tuple[float, float]] = {
@@ -142,7 +141,7 @@ def cognition(replies_of: Mapping[str, Sequence[Sequence[Act]]], samples: int, s
             persona: [value for replies in dialogues if (value := rule(replies)) is not None] for persona, dialogues in replies_of.items()
         }
         axes[name] = mean(values, AXIS, samples, seed, NO_ACTS)
-    return {**axes, "method": COGNITION_METHOD, "anchors": {name: {"x": x, "y": y} for name, (x, y) in ANCHORS.items()}}
+    return {**axes, "method": METHOD, "anchors": {name: {"x": x, "y": y} for name, (x, y) in ANCHORS.items()}}
 
 
 def _on_axis(share: float) -> float:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring import sentient, statistics, turns
 from rlver.components.scoring.behaviour import by_persona as by_turn
-from rlver.components.scoring.splits import only_set
+from rlver.components.scoring.splits import only_set, refuse_mixed_users, user_of
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.scoring.units import Units
 
@@ -59,9 +59,7 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
 
     Raises ValueError when the simulators differ, when personas of several sets are mixed, or when no persona was scored on both sides.
     """
-    tags = sorted({user_of(dialogue) for dialogue in [*a, *b]})
-    if len(tags) > 1:
-        raise ValueError(f"scores of different simulators are not comparable, got {', '.join(tags)}")
+    refuse_mixed_users([*a, *b])
     personas_a, personas_b = ({d.persona_id for d in side if d.emotion_final is not None} for side in (a, b))
     shared = personas_a & personas_b
     if not shared:
@@ -218,8 +216,3 @@ def standing(dialogues: Sequence[Dialogue], source: str, bootstrap_samples: int,
         success=units.share(sentient.by_persona(scorable, sentient.is_success)),
         failure=units.share(sentient.by_persona(scorable, sentient.is_failure)),
     )
-
-
-def user_of(dialogue: Dialogue) -> str:
-    tag = dialogue.simulator
-    return f"{tag.kind}/{tag.difficulty}/{tag.version}"

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlver.components.domain.acts import right_acts
-from rlver.components.domain.transcript import Dialogue, SimulatorTag, Turn
+from rlver.components.domain.transcript import Dialogue, Turn
 from rlver.components.scoring import intervals, statistics, turns
 from rlver.components.scoring.behaviour import by_persona as by_turn
 from rlver.components.scoring.course import course
-from rlver.components.scoring.splits import only_set
+from rlver.components.scoring.splits import only_set, refuse_mixed_users
 from rlver.components.scoring.statistics import Interval, by_cluster
 from rlver.components.scoring.units import Units
 
@@ -53,7 +53,7 @@ def sentient_metrics(
     of personas are mixed, or when base and policy met different ones or share no persona.
     """
     scorable = _scorable(dialogues)
-    _only_simulator([*dialogues, *(base_dialogues or [])])
+    refuse_mixed_users([*dialogues, *(base_dialogues or [])])
     known_classes = classes or {}
     failed = len(dialogues) - len(scorable)
     how = _Sampling(Units(scenarios or {}), bootstrap_samples, seed)
@@ -202,14 +202,6 @@ def _scorable(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
         reasons = Counter(d.error for d in dialogues).most_common(1)
         raise ValueError(f"none of {len(dialogues)} dialogues can be scored; most frequent failure: {reasons[0][0] if reasons else 'none'}")
     return scorable
-
-
-def _only_simulator(dialogues: Iterable[Dialogue]) -> SimulatorTag:
-    tags = {(d.simulator.kind, d.simulator.difficulty, d.simulator.version): d.simulator for d in dialogues}
-    if len(tags) > 1:
-        names = ", ".join(sorted("/".join(tag) for tag in tags))
-        raise ValueError(f"scores of different simulators are not comparable, got {names}")
-    return next(iter(tags.values()))
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

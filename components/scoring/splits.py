@@ -1,4 +1,4 @@
-"""Of which set the personas are that a score is of. The set is part of every id: en-test-0001-…; imported personas name none."""
+"""Of which set the personas are that a score is of, and which user they are played by. The set is part of every id: en-test-0001-…; imported personas name none."""
 
 from __future__ import annotations
 
@@ -36,3 +36,14 @@ def mixture(splits: Mapping[str, int]) -> str | None:
     if len(splits) < 2:
         return None
     return f"Personas of several sets ({said(splits)}) are in one score, which is of none of them: score each set by itself."
+
+
+def user_of(dialogue: Dialogue) -> str:
+    tag = dialogue.simulator
+    return f"{tag.kind}/{tag.difficulty}/{tag.version}"
+
+
+def refuse_mixed_users(dialogues: Iterable[Dialogue]) -> None:
+    """Raise ValueError for dialogues with several simulators."""
+    if len(users := sorted({user_of(dialogue) for dialogue in dialogues})) > 1:
+        raise ValueError(f"scores of different simulators are not comparable, got {', '.join(users)}")

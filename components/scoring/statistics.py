@@ -279,10 +279,8 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     return adjusted
 
 
-def minimum_detectable_difference(
-    standard_deviation: float, n: int, power: float = 0.8, two_sided: bool = True, freedom: float = math.inf
-) -> float:
-    """Smallest true paired difference that a 5% test finds with this power, given the standard deviation of the differences.
+def minimum_detectable_difference(standard_deviation: float, n: int, two_sided: bool = True, freedom: float = math.inf) -> float:
+    """Smallest true paired difference that a 5% test finds with 80% power, given the standard deviation of the differences.
 
     With `freedom` the test is Student's: the sum of both quantiles of t is a good approximation, and never inside the interval.
 
@@ -290,7 +288,7 @@ def minimum_detectable_difference(
     """
     if n < 1 or standard_deviation < 0:
         raise ValueError("n must be positive and the standard deviation not negative")
-    return (quantile(0.975 if two_sided else 0.95, freedom) + quantile(power, freedom)) * standard_deviation / math.sqrt(n)
+    return (quantile(0.975 if two_sided else 0.95, freedom) + quantile(0.8, freedom)) * standard_deviation / math.sqrt(n)
 
 
 def detectable(paired: Paired, two_sided: bool = True) -> float | None:

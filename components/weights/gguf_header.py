@@ -6,6 +6,7 @@ at its word: every length is held against the bytes that are there, and against 
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,10 +42,7 @@ class TensorEntry:
 
     @property
     def elements(self) -> int:
-        count = 1
-        for side in self.sides:
-            count *= side
-        return count
+        return math.prod(self.sides)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from rlver.components.domain.files import read_json
-from rlver.components.report.panels.appraiser import CARD_FILES, appraiser_card
-from rlver.components.users.distilled.folder import folder_of
+from rlver.components.report.panels.appraiser import CARD_FILES
+from rlver.components.users.distilled.folder import fidelity_of, folder_of
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime.stage import costs_file
 
@@ -104,7 +104,7 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
     if stage.seed is not None:
         parameters["seed"] = str(stage.seed)
     appraiser = _appraiser(root, parameters.get("simulator.appraiser", ""))
-    metrics.update(flat_numbers({"appraiser": appraiser_card(appraiser)}) if appraiser else {})
+    metrics.update(flat_numbers({"appraiser": fidelity_of(appraiser)}) if appraiser else {})
     return StageRecord(
         name=stage.name,
         digest=stage.digest,

@@ -74,9 +74,11 @@ def appraiser_in(folder: Path) -> Path:
         "dialogues": 3,
         "turns": 9,
         "teacher_forced": {"expected": {"r": figure}, "change": {"sign_accuracy": figure}},
-        "free_running": {"dialogue_mean_r": figure, "final_r": figure},
+        "free_running": {"expected": {"r": figure}, "dialogue_mean_r": figure, "final_r": figure, "final_mae": figure},
     }
-    (folder / "fidelity.json").write_text(json.dumps({"appraiser": f"distilled {digest}", "splits": {"locked": split}}))
+    origin = {"dialogues": 9, "turns": 27, "personas": 3, "policies": ["fair"], "users": ["scripted"]}
+    card = {"appraiser": f"distilled {digest}", "origin": origin, "splits": {"locked": split}}
+    (folder / "fidelity.json").write_text(json.dumps(card))
     return folder
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from rlver.components.report import ink
 from rlver.components.report.material import Material, Variant
 from rlver.components.report.panels.panel import Panel, ReportRun
+from rlver.components.report.portraits import cell, estimate
 from rlver.components.report.tables import NUMBER, PERCENT, Cell, Column, Table
-from rlver.components.scoring import intervals
 from rlver.components.scoring.course import CAPS
 
 _DRAWN = (("succeeded_by_turn", "Succeeded so far"), ("failed_by_turn", "Failed so far"))
@@ -34,17 +34,10 @@ def course_table(material: Material) -> Table | None:
 def _row(name: str, course: Mapping[str, Any]) -> tuple[Cell, ...]:
     return (
         Cell(name),
-        *(_cell(_by_turn(course[quantity], cap)) for quantity, _ in _DRAWN for cap in CAPS),
-        *(_cell(course["emotion_by_cap"][str(cap)]) for cap in CAPS),
-        _cell(course["emotion_gated"]),
+        *(cell(estimate(_by_turn(course[quantity], cap))) for quantity, _ in _DRAWN for cap in CAPS),
+        *(cell(estimate(course["emotion_by_cap"][str(cap)])) for cap in CAPS),
+        cell(estimate(course["emotion_gated"])),
     )
-
-
-def _cell(quantity: Mapping[str, Any] | None) -> Cell:
-    if quantity is None or quantity["value"] is None:
-        return Cell(None)
-    ends = quantity["ci95"]
-    return Cell(quantity["value"], intervals.from_json(ends) if ends is not None else None)
 
 
 def _by_turn(shares: Mapping[str, Any], cap: int) -> Mapping[str, Any] | None:

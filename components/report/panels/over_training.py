@@ -11,7 +11,7 @@ from typing import Any
 from rlver.components.report.material import Material
 from rlver.components.report.over_training_figures import HABITS, MOST_BANDS
 from rlver.components.report.panels.panel import Panel, ReportRun
-from rlver.components.report.portraits import quantity, shown_acts, steps_of
+from rlver.components.report.portraits import cell, quantity, shown_acts, steps_of
 from rlver.components.report.tables import COUNT, PERCENT, SIGNED, Cell, Column, Form, Table
 from rlver.components.report.wording import readable
 
@@ -50,17 +50,12 @@ def _table(material: Material, name: str, title: str, quantities: Sequence[Quant
         *(Column(key, head, form, key) for key, head, form, _ in quantities),
     )
     rows = [
-        (Cell(variant.name), Cell(step), *(_cell(portrayed, path) for *_, path in quantities))
+        (Cell(variant.name), Cell(step), *(cell(quantity(portrayed, path)) for *_, path in quantities))
         for variant in material.variants
         for step, portrayed in steps_of(variant)
     ]
-    is_known = any(cell.value is not None for row in rows for cell in row[2:])
+    is_known = any(one.value is not None for row in rows for one in row[2:])
     return Table(name, f"Over training: {title[0].lower()}{title[1:]}", columns, tuple(rows) if is_known else ())
-
-
-def _cell(portrayed: Any, path: Sequence[str]) -> Cell:
-    found = quantity(portrayed, path)
-    return Cell(None) if found is None else Cell(found.value, found.ends)
 
 
 def values(material: Material, run: ReportRun) -> Mapping[str, Any] | None:

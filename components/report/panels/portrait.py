@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rlver.components.report.maps import SIDE, named, places
 from rlver.components.report.material import Material
 from rlver.components.report.panels.panel import Panel, ReportRun
-from rlver.components.report.portraits import Estimate, estimates, portrait_of, remarks
+from rlver.components.report.portraits import Estimate, cell, estimates, portrait_of, remarks
 from rlver.components.report.tables import COUNT, PERCENT, SIGNED, Cell, Column, Form, Table
 from rlver.components.report.wording import interval, number, readable
 
@@ -142,7 +142,7 @@ def _columns(names: Sequence[str]) -> list[Column]:
 
 
 def _cells(values: Mapping[str, Estimate], names: Sequence[str]) -> list[Cell]:
-    return [Cell(*values[name]) if name in values else Cell(None) for name in names]
+    return [cell(values.get(name)) for name in names]
 
 
 def values(material: Material, run: ReportRun) -> Mapping[str, Any] | None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rlver.components.domain.kinds import AlgorithmKind
 
-if TYPE_CHECKING:
-    from rlver.components.training.grpo import DialogueGRPOTrainer
 
-
-def _trainer() -> type[DialogueGRPOTrainer]:
+def _trainer() -> Any:
     from rlver.components.training.grpo import DialogueGRPOTrainer
 
     return DialogueGRPOTrainer

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rlver.components.domain.kinds import AlgorithmKind
 
-if TYPE_CHECKING:
-    from rlver.components.training.ppo import DialoguePPOTrainer
 
-
-def _trainer() -> type[DialoguePPOTrainer]:
+def _trainer() -> Any:
     from rlver.components.training.ppo import DialoguePPOTrainer
 
     return DialoguePPOTrainer

@@ -194,10 +194,9 @@ GROUPS = {
     "earlier_replies": ("earlier reply:", "turn"),
     "redundancy": ("repeats_", "longer_than_before"),
     "specificity": ("echoes_", "uses_", "message_taken_up", "message_on_", "what_"),
-    "form": ("length", "questions", "exclamations", "ends_asking", "lines", "bold", "list_items", "sentences", "commas", "emoji", "quotes",
-             "brackets", "dots", "dashes"),
+    "form": _SHAPE,
     "persona": ("need:", "class:"),
-}  # fmt: skip
+}
 
 
 @lru_cache(maxsize=4)

@@ -20,6 +20,14 @@ from rlver.components.users.distilled.model import CODE_VERSION, Distilled
 
 ARRAYS, FACTS, CARD = "appraiser.safetensors", "appraiser.json", "fidelity"
 MOST_ARRAYS, MOST_FACTS = 2**30, 2**20  # bytes; what the defaults distil has 12 MiB of arrays
+FIGURES = {
+    "teacher_forced_r": ("teacher_forced", "expected", "r"),
+    "teacher_forced_sign_accuracy": ("teacher_forced", "change", "sign_accuracy"),
+    "free_running_r": ("free_running", "expected", "r"),
+    "free_running_dialogue_r": ("free_running", "dialogue_mean_r"),
+    "free_running_final_r": ("free_running", "final_r"),
+    "free_running_final_mae": ("free_running", "final_mae"),
+}
 _MOST_CHANGE = 10  # points of emotion, for better or worse
 _TREES = ("feature", "threshold", "left", "right", "value", "root")
 _CALIBRATION = ("thresholds", "expected", "positive", "spread")
@@ -75,7 +83,10 @@ def read_folder(folder: Path) -> Distilled:
 
 
 def fidelity_of(folder: Path) -> dict[str, Any]:
-    """What a result that an appraiser decided says of it: its digest, and its figures on held-out dialogues. Raises BadFile without a card."""
+    """What a result that an appraiser decided says of it: each figure of FIGURES as <name> and, with its 95% interval, <name>_ci95.
+
+    Raises BadFile without a card, or with that of another appraiser.
+    """
     path = folder / f"{CARD}.json"
     if not path.is_file():
         raise BadFile(f"{path}: the appraiser has no fidelity card; distil it again")
@@ -83,16 +94,20 @@ def fidelity_of(folder: Path) -> dict[str, Any]:
     if card.get("appraiser") != f"distilled {digest}":
         raise BadFile(f"{path}: the card of {str(card.get('appraiser'))[:40]}, the folder holds distilled {digest}; distil it again")
     try:
-        ((_, figures),) = card["splits"].items()
-        told, free = figures["teacher_forced"], figures["free_running"]
-        return {
+        ((held_out, split),) = card["splits"].items()
+        short: dict[str, Any] = {
             "digest": digest,
-            "held_out_dialogues": figures["dialogues"],
-            "teacher_forced_r": told["expected"]["r"]["value"],
-            "teacher_forced_sign_accuracy": told["change"]["sign_accuracy"]["value"],
-            "free_running_dialogue_r": free["dialogue_mean_r"]["value"],
-            "free_running_final_r": free["final_r"]["value"],
+            "learned_from": {name: card["origin"][name] for name in ("dialogues", "turns", "personas", "policies", "users")},
+            "held_out": held_out,
+            "held_out_dialogues": split["dialogues"],
+            "held_out_turns": split["turns"],
         }
+        for name, parts in FIGURES.items():
+            figure = split
+            for part in parts:
+                figure = figure[part]
+            short |= {name: figure["value"], f"{name}_ci95": figure["ci95"]}
+        return short
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadFile(f"{path}: not a fidelity card: {type(error).__name__}: {str(error)[:200]}; distil it again") from error
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rlver.components.domain.kinds import UserKind, Wanted
 
-if TYPE_CHECKING:
-    from rlver.components.users.distilled.appraiser import DistilledAppraiser
 
-
-def _appraiser(wanted: Wanted) -> DistilledAppraiser:
+def _appraiser(wanted: Wanted) -> Any:
     """Raises BadFile for a folder without an appraiser."""
     from rlver.components.users.distilled.appraiser import DistilledAppraiser
     from rlver.components.users.distilled.folder import read_folder

@@ -6,8 +6,9 @@ points, rounded. Need, class, traits, repetition and length weigh as they do for
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlver.components.domain.acts import SURE
@@ -15,18 +16,8 @@ from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, Exchange
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
 from rlver.components.users.heard.reading import Heard, Reader, reader
-from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats
-from rlver.components.users.scripted.effects import (
-    CLASS_EFFECT,
-    DIFFICULTIES,
-    HARM,
-    HEARING_ACTS,
-    NEAR,
-    NEEDS_HEARING_FIRST,
-    SERVES,
-    TRAIT_EFFECT,
-    Difficulty,
-)
+from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats, tables_of
+from rlver.components.users.scripted.effects import DIFFICULTIES, HARM, HEARING_ACTS, NEAR, NEEDS_HEARING_FIRST, SERVES, Difficulty
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import english_only
@@ -141,9 +132,7 @@ class Hearing:
             yield self._found("misses_need", max(others, key=lambda act: others[act]), missed * (1 - serving[asked]) * pays.wrong, now)
             welcome = sure if now.value > 0 else 1.0  # kindness beside the need changes nothing, harshness always hurts
             yield Evidence(step="target", what="manner", points=round(MANNER * now.value * welcome, 2))
-        nothing = 1.0
-        for probability in acts.values():
-            nothing *= 1 - probability
+        nothing = math.prod(1 - probability for probability in acts.values())
         yield Evidence(step="target", what="empty_talk", points=round(min(nothing, 1 - helps) * pays.empty_talk, 2))
         yield Evidence(step="target", what="beside_the_point", points=round(min(1 - quality["coherent"], 1 - helps) * BESIDE_THE_POINT, 2))
         yield from self._politeness(before, now, serving[likeliest], unharmed)
@@ -154,9 +143,7 @@ class Hearing:
         believed = min(1.0, max(now.quality["picks_up"], now.quality["specific"]) + repeated_acts)
         if self.listener.need not in NEEDS_HEARING_FIRST:
             return believed
-        unheard = 1.0
-        for one in (*before, now):
-            unheard *= 1 - max(one.quality["picks_up"], *(one.acts[act] for act in HEARING_ACTS))
+        unheard = math.prod(1 - max(one.quality["picks_up"], *(one.acts[act] for act in HEARING_ACTS)) for one in (*before, now))
         return min(believed, 1 - unheard)
 
     def _politeness(self, before: Sequence[Heard], now: Heard, serves: float, unharmed: float) -> Iterator[Evidence]:
@@ -168,10 +155,7 @@ class Hearing:
 
     def _character(self, now: Heard) -> Iterator[Evidence]:
         """What this class and these traits make of the acts."""
-        tables: list[tuple[str, Mapping[str, int]]] = [(f"trait:{trait}", TRAIT_EFFECT.get(trait, {})) for trait in self.listener.traits]
-        if self.listener.persona_class is not None:
-            tables.insert(0, (f"class:{self.listener.persona_class}", CLASS_EFFECT[self.listener.persona_class]))
-        for name, table in tables:
+        for name, table in tables_of(self.listener):
             for act, points in table.items():
                 yield self._found(name, act, now.acts[act] * points, now, step="effect")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rlver.components.domain.kinds import UserKind, Wanted
 
-if TYPE_CHECKING:
-    from rlver.components.users.heard.appraiser import HeardAppraiser
 
-
-def _appraiser(wanted: Wanted) -> HeardAppraiser:
+def _appraiser(wanted: Wanted) -> Any:
     from rlver.components.users.heard.appraiser import HeardAppraiser
 
     return HeardAppraiser(wanted.which or wanted.difficulty)

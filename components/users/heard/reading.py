@@ -9,7 +9,6 @@ words the user has used (circumstances.py). Probabilities are on a grid of 1/50,
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -26,6 +25,7 @@ from rlver.components.domain.packages import MINILM, SMOLLM2
 from rlver.components.users.heard.circumstances import circumstances
 from rlver.components.users.heard.language import DOWN, READ_REPLY, READINGS, UP, Answer, LanguageModel
 from rlver.components.users.heard.meaning import meaning
+from rlver.components.users.scripted.reading import SENTENCE
 from rlver.components.users.special.signs import SIGNS
 from rlver.components.weights.sources.package import of_package
 
@@ -38,7 +38,6 @@ OUTPUTS = (*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1]), *SIG
 HEADS = Path(__file__).with_name("heads.safetensors")
 FURTHEST = 6.0  # standard deviations; a few states are far out now and then
 GRID = 50
-_SENTENCE = re.compile(r"[^.!?;\n]+[.!?;]*")
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Reader:
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str = "") -> Heard:
         """`reply` to the message `user`; `before` is what the user said earlier in the dialogue."""
-        said = (match for match in _SENTENCE.finditer(reply) if match.group().strip())
+        said = (match for match in SENTENCE.finditer(reply) if match.group().strip())
         sentences = list(islice(said, READ_REPLY))  # a sentence has a token or more, and no more tokens are read
         answer = self._language(user, reply, [0, *(match.start() for match in sentences[1:])])
         beside = circumstances(reply, user, before)

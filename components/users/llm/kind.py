@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlver.components.domain.kinds import UserKind, Wanted
 from rlver.components.users.llm.section import LLMUserSection
 from rlver.components.users.llm.usage import Usage, dialogue_usage
 
-if TYPE_CHECKING:
-    from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
 
-
-def _simulator(wanted: Wanted) -> LLMSimulator:
+def _simulator(wanted: Wanted) -> Any:
     from rlver.components.users.llm.simulator import LLMSimulator
 
     if wanted.endpoint is None:
@@ -21,7 +18,7 @@ def _simulator(wanted: Wanted) -> LLMSimulator:
     return LLMSimulator(wanted.endpoint, wanted.which or wanted.difficulty, wanted.parameters, wanted.emotion_start)
 
 
-def _appraiser(wanted: Wanted) -> LLMAppraiser:
+def _appraiser(wanted: Wanted) -> Any:
     from rlver.components.users.llm.simulator import LLMAppraiser
 
     return LLMAppraiser(_simulator(wanted))

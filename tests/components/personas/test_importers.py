@@ -11,7 +11,7 @@ import pytest
 from profiles import RULES, STORY, TASK, profile, write_profiles
 
 from rlver.components.domain.persona import TRAITS_OF_CLASS, HiddenNeed, Persona, PersonaClass
-from rlver.components.personas.profiles import NEED_SIGNS, TRAIT_OF, UnreadableProfile, import_profiles, need_of, scene_parts, to_profile
+from rlver.components.personas.profiles import NEED_SIGNS, TRAIT_OF, UnreadableProfile, import_profiles, need_of, scene_parts
 from rlver.components.personas.schema import InvalidPersonas
 
 SHARED = Path(__file__).parents[3] / ".." / "shared" / "data" / "rlver"
@@ -42,13 +42,12 @@ def test_the_source_record_comes_back_exactly(tmp_path: Path) -> None:
     rows = [profile(id="a", topic="钢琴", note="保留"), profile(id="b", first_talk="唉。唉。")]
     people = import_profiles(write_profiles(tmp_path / "p.jsonl", *rows), "train")
 
-    assert [to_profile(one) for one in people] == rows
+    assert [one.original for one in people] == rows
     assert [one.topic for one in people] == ["钢琴", ""]
 
 
 def test_a_generated_persona_has_no_profile(persona: Persona) -> None:
-    with pytest.raises(ValueError, match="was not imported"):
-        to_profile(persona)
+    assert persona.original is None
 
 
 def test_optional_fields_may_be_missing(tmp_path: Path) -> None:
@@ -148,7 +147,7 @@ def test_all_rlver_profiles_come_back_exactly(split: str, rows: int, needs: tupl
     people = import_profiles(source, split)
 
     with gzip.open(source, "rt", encoding="utf-8") as file:
-        assert [to_profile(one) for one in people] == [json.loads(line) for line in file]
+        assert [one.original for one in people] == [json.loads(line) for line in file]
     assert len(people) == rows
     assert tuple(Counter(one.hidden_need for one in people)[need] for need in HiddenNeed) == needs
     assert all(one.name and one.age and one.gender and one.occupation for one in people)

@@ -17,9 +17,9 @@ from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
-from rlver.components.report.panels.appraiser import appraiser_card
 from rlver.components.rollout.episode import Job, run_episodes
 from rlver.components.settings.settings import load_settings
+from rlver.components.users.distilled.folder import fidelity_of
 from rlver.tasks.commands.reports import report
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime.assembly import simulator
@@ -61,7 +61,7 @@ def full_card(appraiser: Path) -> dict[str, Any]:
 
 
 def test_the_short_card_has_the_figures_of_the_whole(appraiser: Path) -> None:
-    carried, full = appraiser_card(appraiser), full_card(appraiser)
+    carried, full = fidelity_of(appraiser), full_card(appraiser)
     assert carried["free_running_dialogue_r"] == full["free_running"]["dialogue_mean_r"]["value"]
     assert carried["free_running_dialogue_r_ci95"] == full["free_running"]["dialogue_mean_r"]["ci95"]
     assert carried["teacher_forced_sign_accuracy"] == full["teacher_forced"]["change"]["sign_accuracy"]["value"]
@@ -80,7 +80,7 @@ def test_mlflow_holds_the_figures_and_the_card_of_every_stage_that_used_it(run: 
     }
     with MlflowRecorder(run, tracking_uri, "reference", {}, traces=0) as recorder:
         runs = log_pipeline(recorder, [records.read(run, name, stages) for name in stages])
-    client, card = MlflowClient(tracking_uri=tracking_uri), appraiser_card(run / "models" / "appraiser")
+    client, card = MlflowClient(tracking_uri=tracking_uri), fidelity_of(run / "models" / "appraiser")
     for name in ("converse@base", "train@base"):
         logged = client.get_run(runs[name]).data
         assert logged.params["simulator.appraiser"] == "distilled:models/appraiser"
@@ -100,7 +100,7 @@ def report_of(run: Path) -> str:
 
 
 def test_the_report_says_what_the_appraiser_is_worth(run: Path, appraiser: Path) -> None:
-    card, text = appraiser_card(appraiser), report_of(run)
+    card, text = fidelity_of(appraiser), report_of(run)
     assert f"Appraiser {card['digest']} was learned from 240 dialogues" in text and f"{card['free_running_final_r']:.3f}" in text
     (row,) = csv.DictReader((run / "report" / "tables" / "appraiser.csv").open())
     assert row["policy"] == "base" and row["appraiser"] == f"distilled {card['digest']}"
@@ -131,4 +131,4 @@ def test_a_card_of_another_appraiser_is_not_carried(appraiser: Path, tmp_path: P
     card = json.loads((tmp_path / "fidelity.json").read_text())
     (tmp_path / "fidelity.json").write_text(json.dumps(card | {"appraiser": "distilled 000000000000"}))
     with pytest.raises(BadFile, match="distil it again"):
-        appraiser_card(tmp_path)
+        fidelity_of(tmp_path)
