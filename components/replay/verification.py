@@ -22,7 +22,7 @@ from rlver.components.users.distilled.appraiser import DistilledAppraiser
 from rlver.components.users.distilled.folder import read_folder
 from rlver.components.users.distilled.model import Distilled
 from rlver.components.users.scripted.simulator import ScriptedAppraiser, ScriptedSimulator
-from rlver.components.users.shifts.users import UnknownVersion, user_of
+from rlver.components.users.shifts.users import ShiftedUser, UnknownVersion, unshifted, user_of
 from rlver.components.users.together import Together
 
 SCRIPTED, LLM, DISTILLED = "scripted", "llm", "distilled"
@@ -118,7 +118,7 @@ def _by_others(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | Non
     tag = dialogue.simulator
     bare = tag.model_copy(update={"kind": tag.kind.removesuffix(WITHOUT_PERSONA).removesuffix(APPRAISER)})
     try:
-        user = others(bare, bare != tag)
+        user = others(unshifted(bare)[0], bare != tag)
     except ValueError as error:
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}: {error}") from error
     if bare == tag:
@@ -129,7 +129,9 @@ def _by_others(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | Non
 
 
 def _of_tag(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, user: Simulator) -> _Derived:
-    """By this user, which must be the one of the transcript."""
+    """By this user, which must be the one of the transcript but for a shift of its words."""
+    if shift := unshifted(dialogue.simulator)[1]:
+        user = ShiftedUser(user, shift)
     if dialogue.simulator != user.tag:
         raise NotRederivable(
             f"dialogue {dialogue.dialogue_id}: its user was {dialogue.simulator.version}, by these parameters it is {user.tag.version}"

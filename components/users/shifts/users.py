@@ -1,6 +1,7 @@
 """What a shift is: a change of the persona, or of the words in which its user says what it means. Pure functions; randomness comes in.
 
-All shifts by name, and the users that a robustness report asks: who they are is the tag in the transcript, and nothing else.
+All shifts by name, and the users that a robustness report asks: who they are is the tag in the transcript, and nothing else. A shift can be put
+over any user who is an appraiser and a speaker.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import About, SimulatedUser, Simulator, Speaker, Utterance
+from rlver.components.domain.protocols import SimulatedUser, Simulator, Speaker, Utterance
 from rlver.components.domain.transcript import Appraisal, SimulatorTag
 from rlver.components.personas.people import stable_hash
 from rlver.components.users.scripted.effects import DIFFICULTIES
-from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser, ScriptedSimulator
+from rlver.components.users.scripted.simulator import VERSION, ScriptedSimulator
 from rlver.components.users.shifts import persons
 from rlver.components.users.shifts import words as styles
 from rlver.components.users.shifts.words import in_unseen_cues
@@ -34,13 +35,17 @@ def as_is(persona: Persona) -> Persona:
 
 @dataclass(frozen=True)
 class Shift:
-    """`person` keeps id, hidden need, class and traits. Raise `version` whenever a shifted message could come out differently."""
+    """`person` keeps id, hidden need, class and traits. Raise `version` whenever a shifted message could come out differently.
+
+    `scripted_only`: it exchanges sentences that no other speaker says.
+    """
 
     name: str
     version: int
     about: str
     person: Callable[[Persona], Persona] = as_is
     words: Words = as_meant
+    scripted_only: bool = False
 
     @property
     def tag(self) -> str:
@@ -50,19 +55,23 @@ class Shift:
 
 @dataclass(frozen=True)
 class ShiftedUser:
-    """Deterministic given persona, seed and replies, as the user it shifts."""
+    """Deterministic given persona, seed and replies, where the user is whom it shifts."""
 
-    difficulty: str
+    user: Simulator
     shift: Shift
 
     @property
     def tag(self) -> SimulatorTag:
-        return SimulatorTag(kind="scripted", difficulty=self.difficulty, version=f"{VERSION}+{self.shift.tag}")
+        plain = self.user.tag
+        return plain.model_copy(update={"version": f"{plain.version}+{self.shift.tag}"})
 
     def session(self, persona: Persona, seed: int) -> SimulatedUser:
+        """Raises ValueError for a user who is not an appraiser and a speaker."""
         person = self.shift.person(persona)
-        speaker = ShiftedSpeaker(ScriptedSimulator(self.difficulty).speaker(person, seed), self.shift, person, seed)
-        return SimulatedUser(ScriptedAppraiser(self.difficulty).appraiser(About(person), seed), speaker)
+        plain = self.user.session(person, seed)
+        if not isinstance(plain, SimulatedUser):
+            raise ValueError(f"{self.user.tag.kind}: its words cannot be shifted, for it is no appraiser with a speaker")
+        return SimulatedUser(plain.appraiser, ShiftedSpeaker(plain.speaker, self.shift, person, seed), plain.emotion)
 
 
 @dataclass
@@ -94,7 +103,7 @@ UNSHIFTED = "unshifted"
 SHIFTS = (
     Shift("familiar-names", 1, "people with first names of training users", person=persons.with_training_names),
     Shift("familiar-stories", 1, "stories that training users told", person=persons.with_a_training_story),
-    Shift("unseen-cues", 1, "the need hinted at in sentences never used in training", words=in_unseen_cues),
+    Shift("unseen-cues", 1, "the need hinted at in sentences never used in training", words=in_unseen_cues, scripted_only=True),
     Shift("terse", 1, "short, without reactions and small words", words=styles.terse),
     Shift("rambling", 1, "long lead-ups, things that belong nowhere", words=styles.rambling),
     Shift("sarcastic", 1, "false delight before and after", words=styles.sarcastic),
@@ -110,11 +119,16 @@ class UnknownVersion(ValueError):
     """No user of this program has such a version."""
 
 
-def users(difficulty: str) -> dict[str, Simulator]:
-    """Every user of the report by the name of its row: the unshifted one first, the shifted ones, then those of other difficulties."""
-    shifted: dict[str, Simulator] = {shift.tag: ShiftedUser(difficulty, shift) for shift in SHIFTS}
-    others: dict[str, Simulator] = {name: ScriptedSimulator(name) for name in DIFFICULTIES if name != difficulty}
-    return {UNSHIFTED: ScriptedSimulator(difficulty)} | shifted | others
+def users(difficulty: str, of: Callable[[str], Simulator] = ScriptedSimulator) -> dict[str, Simulator]:
+    """Every user of the report by the name of its row: the unshifted one first, the shifted ones, then those of other difficulties.
+
+    `of` gives the user of a difficulty.
+    """
+    plain = of(difficulty)
+    shifts = [shift for shift in SHIFTS if of is ScriptedSimulator or not shift.scripted_only]
+    shifted: dict[str, Simulator] = {shift.tag: ShiftedUser(plain, shift) for shift in shifts}
+    others: dict[str, Simulator] = {name: of(name) for name in DIFFICULTIES if name != difficulty}
+    return {UNSHIFTED: plain} | shifted | others
 
 
 def about(row: str) -> str:
@@ -124,9 +138,16 @@ def about(row: str) -> str:
     return _BY_TAG[row].about if row in _BY_TAG else f"users of the difficulty {row}"
 
 
+def unshifted(tag: SimulatorTag) -> tuple[SimulatorTag, Shift | None]:
+    """Whose words were shifted, and by what; the tag itself and None where they were not."""
+    plain, _, shift = tag.version.rpartition("+")
+    return (tag.model_copy(update={"version": plain}), _BY_TAG[shift]) if shift in _BY_TAG else (tag, None)
+
+
 def user_of(tag: SimulatorTag) -> Simulator:
     """The scripted user that a transcript names, shifted or not. Raises UnknownVersion for one of another version or difficulty."""
-    base, _, shift = tag.version.partition("+")
-    if base != VERSION or tag.difficulty not in DIFFICULTIES or (shift and shift not in _BY_TAG):
+    plain, shift = unshifted(tag)
+    if plain.version != VERSION or tag.difficulty not in DIFFICULTIES:
         raise UnknownVersion(f"made by {tag.kind} {tag.difficulty}, version {tag.version}; this is version {VERSION}")
-    return ShiftedUser(tag.difficulty, _BY_TAG[shift]) if shift else ScriptedSimulator(tag.difficulty)
+    user = ScriptedSimulator(tag.difficulty)
+    return ShiftedUser(user, shift) if shift else user
