@@ -14,8 +14,9 @@ from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.special.appraiser import ACTS
 from rlver.components.users.special.rule import Answered, signs_in
 from rlver.components.users.special.signs import FOUND, SIGNS, Sign, find
+from rlver.tasks.runtime.brackets import shown
 from rlver.tasks.studies.acts.detection import share_of
-from rlver.tasks.studies.acts.tables import shown, table
+from rlver.tasks.studies.acts.tables import table
 
 LABELS = Path(__file__).with_name("labels")
 APART = "apart"  # the file of the half that is kept apart; the others were seen while the patterns were written
