@@ -77,8 +77,9 @@ def robustness(
         found = rows(dialogues, UNSHIFTED, common.evaluation.bootstrap_samples, common.seed)
         measured.append(PolicyRows(who.name, tuple(found), files, missing))
     agreed = [opinion_of(named, unshifted, people, common) for named in second]
-    write_json(out, as_json(measured, agreed, common, len(people)))
-    typer.echo(f"{as_text(measured, agreed)}\n\n{out}")
+    told = as_json(measured, agreed, common, len(people))
+    write_json(out, told)
+    typer.echo(f"{as_text(told)}\n{out}")
     if any(one.missing for one in measured):
         raise typer.Exit(1)
 
