@@ -212,16 +212,9 @@ def newest_policy(models: Path) -> Path:
 
 def _someone(wanted: str | None, file: Path | None, settings: Settings) -> Persona:
     """The persona with the wanted id, or the first; composed from the library where no file is there."""
-    from rlver.components.personas.schema import validate_file
+    from rlver.tasks.runtime.people import personas_from
 
-    file = TEST_PERSONAS if file is None and TEST_PERSONAS.is_file() else file
-    if file is not None:
-        personas, where = validate_file(file), str(file)
-    else:
-        from rlver.components.personas.generator import compose_personas
-        from rlver.components.personas.library import load_library
-
-        personas, where = compose_personas(load_library(), settings.seed, settings.personas.train, settings.personas.test)[1], "the library"
+    personas, where = personas_from(file, TEST_PERSONAS, settings, 1)
     chosen = [persona for persona in personas if wanted in (None, persona.persona_id)]
     if not chosen:
         raise ValueError(f"there is no persona {wanted} in {where}; the first one is {personas[0].persona_id}")

@@ -20,7 +20,7 @@ from rlver.components.scoring.units import Units
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.runtime.appraisers import read_transcripts
 from rlver.tasks.runtime.brackets import in_brackets, shown
-from rlver.tasks.runtime.scenarios import known_personas, scenarios_of
+from rlver.tasks.runtime.people import known_personas, scenarios_of
 
 
 @uncollected()

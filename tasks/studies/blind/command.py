@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from rlver.tasks.runtime import environment, options
-from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS
+from rlver.tasks.runtime.options import PARAMS
 
 if TYPE_CHECKING:
     from rlver.components.domain.persona import Persona
@@ -236,10 +236,9 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
 
 def _cards(personas: Path | None) -> list[str]:
     """How it began for each persona, and what they say first: no need is named. None where there is no file."""
-    from rlver.components.personas.schema import validate_file
+    from rlver.tasks.runtime.people import known_personas
 
-    file = personas or (TEST_PERSONAS if TEST_PERSONAS.is_file() else None)
-    return [] if file is None else [_card(one) for one in validate_file(file)]
+    return [_card(one) for one in known_personas(personas)]
 
 
 def _card(persona: Persona) -> str:
