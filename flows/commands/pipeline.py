@@ -52,8 +52,7 @@ def run(
 ) -> None:
     """Run the pipeline: every stage that is out of date, each after what it needs, recorded in Prefect and MLflow."""
     options.limit_endpoints(budget, replay)
-    root = environment.project_root()
-    where = environment.prepare(root)
+    root, where = environment.opened()
     if dry_run:
         _look_ahead(root, _split(only), _split(variants))
         return

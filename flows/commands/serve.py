@@ -46,8 +46,7 @@ def policy(
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.chat_server import running
 
-    root = environment.project_root()
-    environment.prepare(root)
+    root, _ = environment.opened()
     settings = load_settings(root / "params.yaml", variant)
     key = environment.serve_key(root)
     try:
@@ -65,8 +64,7 @@ def setup(
 
     from rlver.tasks.runtime.serving.setup import FOLDER, Kind, set_up
 
-    root = environment.project_root()
-    environment.prepare(root)
+    root, _ = environment.opened()
     kind: Kind = "gpu" if (shutil.which("nvidia-smi") is not None if gpu is None else gpu) else "cpu"
     typer.echo(f"installing vLLM for a {kind.upper()} into {FOLDER} (some minutes, several GB)")
     typer.echo(f"vLLM {set_up(root, kind, lambda line: typer.echo(line, err=True))} is ready")
@@ -84,8 +82,7 @@ def start(
     from rlver.tasks.runtime.servers import wait
     from rlver.tasks.runtime.serving import server
 
-    root = environment.project_root()
-    environment.prepare(root)
+    root, _ = environment.opened()
     if not model.is_dir():
         raise ValueError(f"{model}: no such model folder")
     if noted := server.running(root):
@@ -120,8 +117,7 @@ def status() -> None:
     from rlver.components.policy.policy_server import PolicyServer
     from rlver.tasks.runtime.serving import server
 
-    root = environment.project_root()
-    environment.prepare(root)
+    root, _ = environment.opened()
     url = environment.policy_server_url(root) or (server.running(root) or {}).get("url")
     if url is None:
         raise ValueError("no policy server: RLVER_POLICY_SERVER_URL is not set and `rlver serve start` is not running")

@@ -217,8 +217,7 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
     from rlver.tasks.tracking.store import TrackingUnavailable
 
     try:
-        root = environment.project_root()
-        uri = environment.prepare(root).tracking_uri
+        root, where = environment.opened()
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in artifacts)).hexdigest()
         told = {"answers": str(answers), "seed": str(settings.seed), "bootstrap_samples": str(settings.evaluation.bootstrap_samples)}
         if made.compared:
@@ -227,7 +226,7 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
         plain = made.as_json()
         numbers = plain | {"talked": {str(number): one for number, one in enumerate(plain["talked"])}}
         metrics = {name: value for name, value in records.flat_numbers(numbers).items() if not name.startswith("revised")}
-        run = log_report(root, uri, "blind", digest, told, metrics, artifacts)
+        run = log_report(root, where.tracking_uri, "blind", digest, told, metrics, artifacts)
     except (NoProject, TrackingUnavailable) as error:
         typer.echo(f"not in MLflow: {error}; the files are complete, and running this again logs them", err=True)
         return ""
