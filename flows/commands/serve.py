@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from rlver.tasks.runtime import environment
-
-
-class _PolicyByDefault(TyperGroup):
-    """`rlver serve MODEL` is `rlver serve policy MODEL`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--help":
-            args = ["policy", *args]
-        return super().parse_args(ctx, args)
-
+from rlver.tasks.runtime import environment, options
 
 app = typer.Typer(
     name="serve",
-    cls=_PolicyByDefault,
+    cls=options.by_default("policy"),
     no_args_is_help=True,
     help="Let any OpenAI client chat with a policy: `rlver serve MODEL` is `rlver serve policy MODEL`. The other commands are of a vLLM "
     "server for rollouts: make its environment, start, stop, ask it.",

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
-from typer.core import TyperGroup
 
 from rlver.tasks.runtime import environment, options
 from rlver.tasks.runtime.options import PARAMS
@@ -21,18 +20,8 @@ if TYPE_CHECKING:
 
 ANSWERS = Path("blind")
 
-
-class _CompareByDefault(TyperGroup):
-    """`rlver blind A B` is `rlver blind compare A B`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--help":
-            args = ["compare", *args]
-        return super().parse_args(ctx, args)
-
-
 group = typer.Typer(
-    cls=_CompareByDefault,
+    cls=options.by_default("compare"),
     no_args_is_help=True,
     rich_markup_mode=None,
     help="People compare two policies on a local web page without knowing which is which. `rlver blind A B` is `rlver blind compare A B`.",

@@ -61,7 +61,8 @@ def robustness(
 
     common = with_simulator(load_settings(params), "scripted", difficulty)
     people = validate_file(personas)[:limit]
-    plan = Plan(personas, people, chosen_users(_split(shifts), common.simulator.difficulty), repeats, transcripts)
+    wanted = options.split(shifts, "--shifts needs a name") or []
+    plan = Plan(personas, people, chosen_users(wanted, common.simulator.difficulty), repeats, transcripts)
     second = opinions(second_opinion or [], common)
     spoken = [candidate_as_spoken_to(one, params, difficulty) for one in policy]
     names = [who.name for who, _ in spoken]
@@ -82,8 +83,3 @@ def robustness(
     typer.echo(f"{as_text(told)}\n{out}")
     if any(one.missing for one in measured):
         raise typer.Exit(1)
-
-
-def _split(values: list[str] | None) -> list[str]:
-    """`--shifts a --shifts b` and `--shifts a,b` are the same."""
-    return [part for value in values or [] for part in value.split(",") if part]
