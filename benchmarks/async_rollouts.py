@@ -20,7 +20,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from benchmarks.canned_policy import CannedPolicy
 from benchmarks.llm_server import counts, latency_s, running
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
@@ -34,6 +33,7 @@ from rlver.components.rollout.episode import Job, check_failed, run_episodes
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.users.llm.section import LLMUserSection, ModelSection
 from rlver.components.users.llm.simulator import LLMSimulator
+from rlver.tasks.runtime.text_policy import TextPolicy, plain
 
 LEAST_S, MOST_S = 0.2, 2.0
 USER = ModelSection(model="user-model", temperature=0.8, top_p=1.0, max_tokens=700)
@@ -59,7 +59,7 @@ def parameters(settings: Settings, url: str, **changes: Any) -> EndpointParamete
 
 def policy(model: Path | None, settings: Settings, rows: int) -> Policy:
     if model is None:
-        return CannedPolicy()
+        return TextPolicy("canned", lambda *job: lambda user: plain("That sounds hard. Tell me more about it."))
     from rlver.tasks.runtime.assembly import load
 
     loaded = load(model, settings, model.name, rows).policy

@@ -146,7 +146,3 @@ class Chromium:
     def screenshot(self, path: Path) -> None:
         """What the window shows, as PNG."""
         path.write_bytes(base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"]))
-
-    def pdf(self) -> bytes:
-        """The page as it is printed."""
-        return base64.b64decode(self.ask("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import shutil
@@ -19,8 +20,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import quantiles
@@ -30,14 +31,14 @@ from openenv.core.generic_client import GenericEnvClient
 
 from benchmarks.llm_server import latency_s
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Reply, Tokens
-from rlver.components.domain.thinking import said_in
+from rlver.components.domain.thinking import Said, said_in
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.rollout.episode import Job, run_episode
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.commands.env import LOOPBACK, user
 from rlver.tasks.runtime.servers import free_port
+from rlver.tasks.runtime.text_policy import TextPolicy
 
 REPOSITORY = Path(__file__).parents[1]
 LEAST_S, MOST_S = 0.2, 2.0
@@ -58,39 +59,16 @@ def message(seed: int, turn: int) -> str:
     return Random(f"{seed}/{turn}").choice(REPLIES)
 
 
-class Policy:
+def canned(dialogue_id: str, seed: int, language: str) -> Callable[[str], Said]:
     """The same replies for our own loop."""
-
-    name = "canned"
-
-    def start(self) -> None:
-        """Nothing was learned."""
-
-    async def close(self) -> None:
-        """Nothing was opened."""
-
-    def session(self, dialogue_id: str, seed: int, language: str) -> PolicySession:
-        return PolicySession(seed)
-
-
-@dataclass
-class PolicySession:
-    seed: int
-    turn: int = -1
-    tokens: Tokens = field(default_factory=Tokens)
-
-    async def reply(self, user: str) -> Reply:
-        self.turn += 1
-        return Reply(said_in(message(self.seed, self.turn), thinking=False), cut_off=False, reply_tokens=None, think_tokens=None)
-
-    def close(self) -> None:
-        """Nothing was kept."""
+    turns = itertools.count()
+    return lambda user: said_in(message(seed, next(turns)), thinking=False)
 
 
 async def alone(settings: Settings, persona: Persona, seed: int) -> str:
     """The transcript of our own loop, as JSON."""
     simulator, job = user(settings), Job("alone", persona, seed)
-    held = await run_episode(job, simulator.session(persona, seed), simulator.tag, Policy(), settings.simulator.rules)
+    held = await run_episode(job, simulator.session(persona, seed), simulator.tag, TextPolicy("canned", canned), settings.simulator.rules)
     turns = [[turn.user, turn.emotion, turn.appraisal and turn.appraisal.model_dump(mode="json")] for turn in held.dialogue.turns]
     return json.dumps([turns, held.dialogue.hidden_need, str(held.dialogue.stop_reason), held.well_formed])
 

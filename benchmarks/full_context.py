@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import ContextFull, Reply, Tokens
+from rlver.components.domain.protocols import ContextFull
 from rlver.components.domain.thinking import Said
 from rlver.components.domain.transcript import Dialogue, StopReason
 from rlver.components.personas.generator import compose_personas
@@ -27,6 +27,7 @@ from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.supporters import Move, SupportMoment, mixed
 from rlver.components.rollout.episode import Job, run_episodes
 from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.tasks.runtime.text_policy import TextPolicy, plain
 
 RULES, USER = EmotionRules(), ScriptedSimulator("vanilla")
 GROUP = 8
@@ -35,45 +36,27 @@ SPEAKS, LOSES = mixed(0.36), mixed(0.0)
 DRIVEL = "Well, you know how it is, one thing leads to another and so it goes on and on, as they always say, time and again. " * 8
 
 
-class Rambler:
+def rambler(people: Mapping[str, Persona], share: float) -> TextPolicy:
     """Rambles in a `share` of its dialogues."""
 
-    name = "rambler"
+    def begin(dialogue_id: str, seed: int, language: str) -> Callable[[str], Said]:
+        random, users, moves = Random(f"{dialogue_id}|{seed}"), list[str](), list[Move]()
+        rambles = random.random() < share
 
-    def __init__(self, people: Mapping[str, Persona], share: float) -> None:
-        self.people, self.share = people, share
+        def answer(user: str) -> Said:
+            users.append(user)
+            words = sum(len(text.split()) for text in (*users, *(move.reply for move in moves)))
+            if words + ROOM > CONTEXT:
+                raise ContextFull(f"turn {len(users)}: the context holds {words} of {CONTEXT} words")
+            moment = SupportMoment(people[dialogue_id], users, [True] * len(users), moves)
+            move = (LOSES if rambles else SPEAKS)(moment, random)
+            said = f"{move.reply} {DRIVEL.strip()}" if rambles else move.reply
+            moves.append(Move(move.act, move.think, said))
+            return plain(said)
 
-    def start(self) -> None:
-        """Nothing was learned."""
+        return answer
 
-    async def close(self) -> None:
-        """Nothing was opened."""
-
-    def session(self, dialogue_id: str, seed: int, language: str) -> RamblerSession:
-        random = Random(f"{dialogue_id}|{seed}")
-        return RamblerSession(self.people[dialogue_id], random, random.random() < self.share)
-
-
-class RamblerSession:
-    tokens = Tokens()
-
-    def __init__(self, persona: Persona, random: Random, rambles: bool) -> None:
-        self._persona, self._random, self._rambles = persona, random, rambles
-        self._users, self._moves = list[str](), list[Move]()
-
-    async def reply(self, user: str) -> Reply:
-        self._users.append(user)
-        words = sum(len(text.split()) for text in (*self._users, *(move.reply for move in self._moves)))
-        if words + ROOM > CONTEXT:
-            raise ContextFull(f"turn {len(self._users)}: the context holds {words} of {CONTEXT} words")
-        moment = SupportMoment(self._persona, self._users, [True] * len(self._users), self._moves)
-        move = (LOSES if self._rambles else SPEAKS)(moment, self._random)
-        said = f"{move.reply} {DRIVEL.strip()}" if self._rambles else move.reply
-        self._moves.append(Move(move.act, move.think, said))
-        return Reply(Said(None, said, well_formed=True), cut_off=False, reply_tokens=None, think_tokens=None)
-
-    def close(self) -> None:
-        """Nothing was kept."""
+    return TextPolicy("rambler", begin)
 
 
 class Means(NamedTuple):
@@ -110,7 +93,7 @@ def intervals(sums_P4: np.ndarray, samples: int = 2000) -> list[tuple[float, flo
 def held(personas: Sequence[Persona], share: float, seed: int) -> list[Dialogue]:
     people = {f"{persona.persona_id}/{number}": persona for persona in personas for number in range(GROUP)}
     jobs = [Job(name, persona, seed) for name, persona in people.items()]
-    return [one.dialogue for one in asyncio.run(run_episodes(jobs, USER, Rambler(people, share), RULES, len(jobs)))]
+    return [one.dialogue for one in asyncio.run(run_episodes(jobs, USER, rambler(people, share), RULES, len(jobs)))]
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ A seed has personas and supporters of its own. The interval of the ratio resampl
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Sequence
 from random import Random
 
@@ -18,16 +17,14 @@ import torch
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.transcript import Dialogue, StopReason, Turn
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
-from rlver.components.policy.tiny.model import hold
 from rlver.components.policy.tiny.supporters import Move, SupportMoment, mixed
-from rlver.components.replay.reappraisal import replayed
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.advantages import turn_advantages
 from rlver.components.training.dialogue_trainer import paid_before
 from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.tasks.studies.audit import reference
 
 RULES, USER, SUPPORTER = EmotionRules(), ScriptedSimulator("vanilla"), mixed(0.36)
 GROUP = 8
@@ -41,17 +38,8 @@ def talk(persona: Persona, chance: float, seed: int) -> Rollout:
     def supporter(moment: SupportMoment, random: Random) -> Move:
         return SILENCE if own.random() < chance else SUPPORTER(moment, own)
 
-    held = hold(persona, supporter, USER, RULES, 0, thinking=False)
-    said = [Turn(user=user, assistant=move.reply) for user, move in zip(held.users, held.moves, strict=True)]
-
-    async def felt() -> list[Turn]:
-        return [turn async for turn in replayed(USER.session(persona, 0), RULES.start, said)]
-
-    dialogue = Dialogue(
-        dialogue_id="", persona_id=persona.persona_id, policy="", seed=0, simulator=USER.tag, emotion_start=RULES.start,
-        emotion_final=held.emotion_final, stop_reason=StopReason.TURN_LIMIT, turns=tuple(asyncio.run(felt())),
-    )  # fmt: skip
-    broken = next((number for number, move in enumerate(held.moves) if move is SILENCE), None)
+    dialogue = reference.talk(persona, supporter, USER, RULES, 0, "")
+    broken = next((number for number, turn in enumerate(dialogue.turns) if not turn.assistant), None)
     return Rollout(dialogue, (), (), (), (), (), (), malformed_turn=broken, cut_off_turns=())
 
 

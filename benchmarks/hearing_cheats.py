@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from statistics import fmean
 
 import torch
 
@@ -41,10 +42,6 @@ class Asked:
 
     def scripted(self, reply: str) -> int:
         return appraise(listener_of(About(self.persona)), DIFFICULTIES["vanilla"], [], self.user, reply).change
-
-
-def mean(changes: Sequence[int]) -> float:
-    return sum(changes) / len(changes)
 
 
 def rewritten(reply: str, words: Sequence[str], sentences: Sequence[str], random: Random) -> str:
@@ -85,7 +82,7 @@ def main() -> None:
     search, measure = met[: asked.messages], met[asked.messages :]
 
     def score(reply: str) -> float:
-        return mean([one.heard(reply) for one in search])
+        return fmean([one.heard(reply) for one in search])
 
     singles = [one for one in constant_replies(SEED, 0) if len(one.split()) > 3]
     general = random.sample(singles, min(GENERAL, len(singles)))
@@ -97,7 +94,7 @@ def main() -> None:
     found += [("rewritten", climbed(one, score, words, singles, asked.rounds, random)[0]) for _, one in ranked[:KEPT]]
     for name, reply in found:
         print(
-            f"{mean([one.heard(reply) for one in measure]):7.1f} {mean([one.scripted(reply) for one in measure]):9.1f}  {name}: {reply}",
+            f"{fmean([one.heard(reply) for one in measure]):7.1f} {fmean([one.scripted(reply) for one in measure]):9.1f}  {name}: {reply}",
             flush=True,
         )
 

@@ -54,10 +54,6 @@ def imported(root: Path) -> nx.DiGraph:
     return graph
 
 
-def is_package(module: str, root: Path) -> bool:
-    return (root / module.removeprefix("rlver.").replace(".", "/")).is_dir()
-
-
 def closure(start: set[str], graph: nx.DiGraph) -> set[str]:
     """Everything that is loaded with `start`: what each module imports, and the packages it lies in."""
     reached, left = set[str](), set(start)

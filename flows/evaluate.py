@@ -36,8 +36,7 @@ def evaluate(
         repeats: Dialogues with each persona.
         limit: The first personas only.
     """
-    root = environment.project_root()
-    where = environment.prepare(root)
+    root, where = environment.opened()
     told_apart = hashlib.sha256(repr((policy, difficulty, repeats, limit)).encode()).hexdigest()[:8]
     out = root / "transcripts" / "on-demand" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', policy).strip('-')}-{difficulty}-{told_apart}.jsonl"
     personas, params = root / TEST_PERSONAS, root / PARAMS

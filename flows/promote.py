@@ -49,8 +49,8 @@ def promote(variant: Annotated[str, OneOf("trained")], approval: bool = False, o
         approval: Wait for a person, who sees the gate's table in the form of the run.
         only_judge: Say what the gate says and change nothing.
     """
-    root = environment.project_root()
-    registry = ModelRegistry(environment.prepare(root).tracking_uri)
+    root, where = environment.opened()
+    registry = ModelRegistry(where.tracking_uri)
     try:
         return _promote(root, registry, variant, approval, only_judge)
     except (promotion.NotReady, dvc.GraphError, RegistryError, TrackingUnavailable) as error:

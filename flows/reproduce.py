@@ -47,8 +47,7 @@ def reproduce(
         jobs: How many stages that do not need each other run side by side, sharing the cores.
         stage_hours: A stage that takes longer is stopped; the next run goes on from there.
     """
-    root = environment.project_root()
-    where = environment.prepare(root)
+    root, where = environment.opened()
     logger = get_run_logger()
     keep_going = selection.ALL in (variants or ())
     try:

@@ -22,8 +22,7 @@ def sweep(name: Annotated[str, OneOf("sweeps")]) -> State[str]:
     Args:
         name: The table: params/sweeps/<name>.yaml.
     """
-    root = environment.project_root()
-    where = environment.prepare(root)
+    root, where = environment.opened()
     try:
         wanted = experiments.read_sweep(root, name)
         with gpu_slot("train", prepare_slots(where.prefect_api_url)):  # one for all: DVC's queue starts the trainings, and knows no slots

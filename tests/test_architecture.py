@@ -129,8 +129,9 @@ def runs(stage: str, root: Path) -> set[str]:
     asked = [(one, other) for one, other in graph.edges if one.startswith(CARRIERS) and other.startswith((*KINDS, *SECTIONS))]
     graph = nx.restricted_view(graph, [], asked)  # settings ask kinds for names and rooms for their sections, and make none
     loaded = house.closure({f"rlver.tasks.stages.{stage}"}, graph) - set(PLUMBING)
+    known = house.modules(root)
     return {
-        one for one in loaded if not f"{one}.".startswith(tuple(f"{carrier}." for carrier in CARRIERS)) and not house.is_package(one, root)
+        one for one in loaded if not f"{one}.".startswith(tuple(f"{carrier}." for carrier in CARRIERS)) and known[one].stem != "__init__"
     }
 
 

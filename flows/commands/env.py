@@ -31,8 +31,7 @@ def serve(
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.commands import env
 
-    root = environment.project_root()
-    environment.prepare(root)
+    root, _ = environment.opened()
     try:
         settings = load_settings(root / "params.yaml", variant)
         env.serve(settings, personas, port, sessions, reward, thinking, web, typer.echo)

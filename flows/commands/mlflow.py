@@ -15,8 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="Send runs that MLflow has missed; 
 @app.command()
 def sync() -> None:
     """Send what waits in spool/, and log results on disk that no run holds yet."""
-    root = environment.project_root()
-    where = environment.prepare(root)
+    root, where = environment.opened()
     from rlver.tasks.tracking import reports as commands
 
     typer.echo(commands.sync(root, where.tracking_uri))
@@ -28,8 +27,7 @@ def trace(
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many dialogues of each file.")] = None,
 ) -> None:
     """Log dialogues as MLflow sessions: a trace a turn, with the appraisal of every reply."""
-    root = environment.project_root()
-    where = environment.prepare(root)
+    root, where = environment.opened()
     from rlver.tasks.tracking import reports as commands
 
     for line in commands.trace(root, where.tracking_uri, transcripts, limit):

@@ -52,10 +52,10 @@ def run(
 ) -> None:
     """Run the pipeline: every stage that is out of date, each after what it needs, recorded in Prefect and MLflow."""
     options.limit_endpoints(budget, replay)
-    root = environment.project_root()
-    where = environment.prepare(root)
+    only, variants = (options.split(one, "--only and --variants need a name") for one in (only, variants))
+    root, where = environment.opened()
     if dry_run:
-        _look_ahead(root, _split(only), _split(variants))
+        _look_ahead(root, only, variants)
         return
 
     import httpx
@@ -64,7 +64,7 @@ def run(
     from rlver.tasks.runtime import servers
 
     if only or variants:  # a name that is not there is known before a server starts
-        selection.select(dvc.plan(root, all_pipelines=bool(variants)), _split(only), _split(variants))
+        selection.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
     servers.must_let_us_in(where.prefect_api_url)
 
     from prefect import tags
@@ -73,8 +73,8 @@ def run(
     from rlver.flows.watch import TAG
 
     try:
-        with tags(TAG, *(_split(variants) or ())):
-            state = reproduce(_split(only), _split(variants), jobs=jobs, stage_hours=stage_hours, return_state=True)
+        with tags(TAG, *(variants or ())):
+            state = reproduce(only, variants, jobs=jobs, stage_hours=stage_hours, return_state=True)
     except httpx.TransportError as error:
         raise RuntimeError(
             f"Prefect's server does not answer any more ({error}); what was finished is kept: start the server, or unset PREFECT_API_URL, "
@@ -149,14 +149,6 @@ def _say_what_is_stale(root: Path) -> None:
     stale = [name for name in dvc.changed(root, steps) if name != PAPER_REPORT]
     if stale:
         typer.echo(f"not run yet or out of date ({len(stale)}): {', '.join(stale)}")
-
-
-def _split(values: list[str] | None) -> list[str] | None:
-    """`--only a --only b` and `--only a,b` are the same."""
-    names = [part for value in values for part in value.split(",") if part] if values else None
-    if names == []:  # as of a shell variable that is not set: it must not stand for everything
-        raise ValueError("--only and --variants need a name, got an empty one")
-    return names
 
 
 def _say_where_to_look(root: Path) -> None:

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from rlver.tasks.runtime import environment
-
-
-class _PolicyByDefault(TyperGroup):
-    """`rlver serve MODEL` is `rlver serve policy MODEL`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--help":
-            args = ["policy", *args]
-        return super().parse_args(ctx, args)
-
+from rlver.tasks.runtime import environment, options
 
 app = typer.Typer(
     name="serve",
-    cls=_PolicyByDefault,
+    cls=options.by_default("policy"),
     no_args_is_help=True,
     help="Let any OpenAI client chat with a policy: `rlver serve MODEL` is `rlver serve policy MODEL`. The other commands are of a vLLM "
     "server for rollouts: make its environment, start, stop, ask it.",
@@ -46,8 +35,7 @@ def policy(
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.chat_server import running
 
-    root = environment.project_root()
-    environment.prepare(root)
+    root, _ = environment.opened()
     settings = load_settings(root / "params.yaml", variant)
     key = environment.serve_key(root)
     try:
@@ -65,8 +53,7 @@ def setup(
 
     from rlver.tasks.runtime.serving.setup import FOLDER, Kind, set_up
 
-    root = environment.project_root()
-    environment.prepare(root)
+    root, _ = environment.opened()
     kind: Kind = "gpu" if (shutil.which("nvidia-smi") is not None if gpu is None else gpu) else "cpu"
     typer.echo(f"installing vLLM for a {kind.upper()} into {FOLDER} (some minutes, several GB)")
     typer.echo(f"vLLM {set_up(root, kind, lambda line: typer.echo(line, err=True))} is ready")
@@ -84,8 +71,7 @@ def start(
     from rlver.tasks.runtime.servers import wait
     from rlver.tasks.runtime.serving import server
 
-    root = environment.project_root()
-    environment.prepare(root)
+    root, _ = environment.opened()
     if not model.is_dir():
         raise ValueError(f"{model}: no such model folder")
     if noted := server.running(root):
@@ -120,8 +106,7 @@ def status() -> None:
     from rlver.components.policy.policy_server import PolicyServer
     from rlver.tasks.runtime.serving import server
 
-    root = environment.project_root()
-    environment.prepare(root)
+    root, _ = environment.opened()
     url = environment.policy_server_url(root) or (server.running(root) or {}).get("url")
     if url is None:
         raise ValueError("no policy server: RLVER_POLICY_SERVER_URL is not set and `rlver serve start` is not running")

@@ -22,8 +22,7 @@ def ui(
     from rlver.tasks.commands import pages
     from rlver.tasks.runtime import servers
 
-    root = environment.project_root()
-    where = environment.prepare(root)
+    root, where = environment.opened()
     try:
         with servers.user_interfaces(root, where, mlflow_port, prefect_port, typer.echo) as running:
             for name, link in pages.deep_links(where, {server.name: server.url for server in running}):
@@ -36,8 +35,7 @@ def ui(
 
 def serve_deployments() -> None:
     """Serve the deployments of prefect.yaml: the nightly run, and the run that starts when new personas have landed."""
-    root = environment.project_root()
-    environment.prepare(root)
+    root, _ = environment.opened()
     environment.require_prefect_server(root)
 
     from rlver.flows import deployments

@@ -25,8 +25,7 @@ def doctor(
     """Check versions, disk, memory, GPU, weights, folders, locks, servers and endpoints; every problem comes with what to do."""
     from rlver.tasks.commands.doctor import examine, examine_live, fetch_weights
 
-    root = environment.project_root()
-    environment.prepare(root)
+    root, _ = environment.opened()
     for name in fetch or ():
         typer.echo(f"{name}: {fetch_weights(name)}")
     if fetch:

@@ -17,12 +17,13 @@ from rlver.components.domain.emotion import EmotionRules, apply_change, tier
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.printable import printable, whole_characters
-from rlver.components.domain.protocols import ContextFull, Reply, Simulator, SimulatorUnavailable, Tokens, UserSession, Utterance
+from rlver.components.domain.protocols import ContextFull, Simulator, SimulatorUnavailable, UserSession, Utterance
 from rlver.components.domain.thinking import Said
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.rollout.episode import Job, run_episode
 from rlver.components.settings.settings import Settings, load_settings, with_simulator
 from rlver.tasks.runtime.options import TEST_PERSONAS
+from rlver.tasks.runtime.text_policy import TextPolicy, plain
 
 if TYPE_CHECKING:
     from rlver.tasks.runtime.assembly import Conversation
@@ -112,7 +113,7 @@ async def support(persona: Persona, seed: int, simulator: Simulator, rules: Emot
     terminal.show(f"   {bar(rules.start)}")
     user = _Shown(simulator.session(persona, seed), rules.start, terminal)
     try:
-        dialogue = (await run_episode(Job("chat", persona, seed), user, simulator.tag, _Person(terminal), rules)).dialogue
+        dialogue = (await run_episode(Job("chat", persona, seed), user, simulator.tag, _typed(terminal), rules)).dialogue
     except _Left:
         ended = "you left"
     else:
@@ -155,41 +156,16 @@ class _Shown:
         return utterance
 
 
-@dataclass(frozen=True)
-class _Person:
+def _typed(terminal: Terminal) -> TextPolicy:
     """The person at the terminal as a policy."""
 
-    terminal: Terminal
-    name: str = "you"
-
-    def start(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    def session(self, dialogue_id: str, seed: int, language: str) -> _Typed:
-        return _Typed(self.terminal)
-
-
-@dataclass(frozen=True)
-class _Typed:
-    """What the person types, reply by reply."""
-
-    terminal: Terminal
-
-    @property
-    def tokens(self) -> Tokens:
-        return Tokens()
-
-    async def reply(self, user: str) -> Reply:
-        said = self.terminal.ask("you ")
+    def answer(user: str) -> Said:
+        said = terminal.ask("you ")
         if said is None:
             raise _Left
-        return Reply(Said(None, said, True), cut_off=False, reply_tokens=None, think_tokens=None)
+        return plain(said)
 
-    def close(self) -> None:
-        pass
+    return TextPolicy("you", lambda dialogue_id, seed, language: answer)
 
 
 def reasons(appraisal: Appraisal) -> list[str]:
@@ -236,16 +212,9 @@ def newest_policy(models: Path) -> Path:
 
 def _someone(wanted: str | None, file: Path | None, settings: Settings) -> Persona:
     """The persona with the wanted id, or the first; composed from the library where no file is there."""
-    from rlver.components.personas.schema import validate_file
+    from rlver.tasks.runtime.people import personas_from
 
-    file = TEST_PERSONAS if file is None and TEST_PERSONAS.is_file() else file
-    if file is not None:
-        personas, where = validate_file(file), str(file)
-    else:
-        from rlver.components.personas.generator import compose_personas
-        from rlver.components.personas.library import load_library
-
-        personas, where = compose_personas(load_library(), settings.seed, settings.personas.train, settings.personas.test)[1], "the library"
+    personas, where = personas_from(file, TEST_PERSONAS, settings, 1)
     chosen = [persona for persona in personas if wanted in (None, persona.persona_id)]
     if not chosen:
         raise ValueError(f"there is no persona {wanted} in {where}; the first one is {personas[0].persona_id}")

@@ -100,12 +100,6 @@ def _connection(settings: Settings) -> Connection | None:
 
 def people(file: Path | None, settings: Settings) -> list[Persona]:
     """The personas of a file, else of the project's training split, else of the library."""
-    file = TRAIN_PERSONAS if file is None and TRAIN_PERSONAS.is_file() else file
-    if file is not None:
-        from rlver.components.personas.schema import validate_file
+    from rlver.tasks.runtime.people import personas_from
 
-        return list(validate_file(file))
-    from rlver.components.personas.generator import compose_personas
-    from rlver.components.personas.library import load_library
-
-    return list(compose_personas(load_library(), settings.seed, settings.personas.train, settings.personas.test)[0])
+    return personas_from(file, TRAIN_PERSONAS, settings, 0)[0]

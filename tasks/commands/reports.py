@@ -11,7 +11,7 @@ from rlver.components.report.page import write_report
 from rlver.components.report.panels.appraiser import with_card
 from rlver.components.report.panels.panel import ReportRun, Sources
 from rlver.components.settings.settings import load_settings
-from rlver.tasks.runtime.scenarios import known_personas, scenarios_of
+from rlver.tasks.runtime.people import known_personas, scenarios_of
 from rlver.tasks.stages.report import main as report_stage
 from rlver.tasks.stages.report import panels_of_studies
 from rlver.tasks.studies.robustness.panel import load_robustness

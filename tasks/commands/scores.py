@@ -11,16 +11,16 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
 from rlver.components.report.wording import SAGE_PERSONAS, SAGE_SOURCE, SAGE_TABLE_3, SAGE_USER
 from rlver.components.rollout.transcripts import uncollected
-from rlver.components.scoring import intervals, splits
-from rlver.components.scoring.leaderboard import PairedRow, Standing, standing
+from rlver.components.scoring import splits
+from rlver.components.scoring.leaderboard import Standing, standing
 from rlver.components.scoring.leaderboard import compare as paired
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
-from rlver.components.scoring.statistics import Estimated
 from rlver.components.scoring.units import Units
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.runtime.appraisers import read_transcripts
-from rlver.tasks.runtime.scenarios import known_personas, scenarios_of
+from rlver.tasks.runtime.brackets import in_brackets, shown
+from rlver.tasks.runtime.people import known_personas, scenarios_of
 
 
 @uncollected()
@@ -58,11 +58,10 @@ def _leaderboard(standings: Sequence[Standing], published: bool) -> str:
     """Best first; published rows have no interval and say so."""
     rows: list[tuple[float, tuple[object, ...]]] = []
     for one in standings:
-        emotion = f"{one.emotion.value:.1f} [{one.emotion.ci95.low:.1f}, {one.emotion.ci95.high:.1f}]"
         dialogues = f"{one.dialogues}{f' ({one.unscorable} failed)' if one.unscorable else ''}"
         people = splits.said(one.splits)
-        cells = (one.policy, emotion, _share(one.success), _share(one.failure), dialogues, people, one.unit, one.user, one.source)
-        rows.append((one.emotion.value, cells))
+        figures = (shown(one.emotion, ".1f"), shown(one.success, ".0%"), shown(one.failure, ".0%"))
+        rows.append((one.emotion.value, (one.policy, *figures, dialogues, people, one.unit, one.user, one.source)))
     for row in SAGE_TABLE_3 if published else ():
         emotion, success, failure = f"{row.emotion_mean:.1f} (no CI)", f"{row.success_rate:.0%}", f"{row.failure_rate:.0%}"
         rows.append((row.emotion_mean, (row.name, emotion, success, failure, SAGE_PERSONAS, "–", "–", SAGE_USER, SAGE_SOURCE)))
@@ -85,10 +84,6 @@ def _leaderboard(standings: Sequence[Standing], published: bool) -> str:
     return "\n".join([plain_table(header, (cells for _, cells in rows)), *notes])
 
 
-def _share(rate: Estimated) -> str:
-    return f"{rate.value:.0%} [{rate.ci95.low:.0%}, {rate.ci95.high:.0%}]"
-
-
 def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int, units: Units) -> str:
     """A table of both sides' means and the paired differences b - a, with 95% intervals."""
     result = paired(a, b, samples, seed, units)
@@ -98,7 +93,7 @@ def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int, units
         plain_table(
             ("", "a", "b", "b - a", "p (Holm)", "detectable"),
             (
-                (row.quantity, f"{row.a:.2f}", f"{row.b:.2f}", _difference(row), _p(row.p_holm), _size(row.detectable))
+                (row.quantity, f"{row.a:.2f}", f"{row.b:.2f}", shown(row.difference, "+.2f"), _p(row.p_holm), _size(row.detectable))
                 for row in result.rows
             ),
         ),
@@ -118,28 +113,20 @@ def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int, units
 
 
 def _score_text(metrics: dict[str, Any]) -> str:
-    low, high = intervals.from_json(metrics["emotion_ci95"])
     lines = [
-        f"final emotion  {metrics['emotion_mean']:.1f}  [{low:.1f}, {high:.1f}]",
-        f"success        {metrics['success_rate']:.0%}  [{_percents(metrics['success_ci95'])}]",
-        f"failure        {metrics['failure_rate']:.0%}  [{_percents(metrics['failure_ci95'])}]",
-        f"turns          {metrics['turns_mean']:.1f}"
-        + ("  [{:.1f}, {:.1f}]".format(*intervals.from_json(ends)) if (ends := metrics["turns_ci95"]) else ""),
+        f"final emotion  {metrics['emotion_mean']:.1f}  {in_brackets(metrics['emotion_ci95'], '.1f')}",
+        f"success        {metrics['success_rate']:.0%}  {in_brackets(metrics['success_ci95'], '.0%')}",
+        f"failure        {metrics['failure_rate']:.0%}  {in_brackets(metrics['failure_ci95'], '.0%')}",
+        f"turns          {metrics['turns_mean']:.1f}" + (f"  {in_brackets(ends, '.1f')}" if (ends := metrics["turns_ci95"]) else ""),
         f"personas       {splits.said(metrics['persona_splits'])}; intervals over {metrics['interval_units']} {metrics['interval_unit']}s",
         f"dialogues      {metrics['n']}" + (f", of which {metrics['failed_dialogues']} failed" if metrics["failed_dialogues"] else ""),
     ]
     if pair := metrics.get("paired_to_base"):
-        low, high = intervals.from_json(pair["ci95"])
-        lines.append(f"to base        {pair['difference']:+.1f}  [{low:+.1f}, {high:+.1f}]  p {_p(pair['p'])}")
+        lines.append(f"to base        {pair['difference']:+.1f}  {in_brackets(pair['ci95'], '+.1f')}  p {_p(pair['p'])}")
         lines.append(f"detectable     {_size(pair['detectable'])} to base, with 80% power")
     elif (smallest := metrics["detectable"]) is not None:
         lines.append(f"detectable     {smallest:.1f} at most, to another policy on the same personas, with 80% power")
     return "\n".join(lines)
-
-
-def _difference(row: PairedRow) -> str:
-    interval = row.difference.ci95
-    return f"{row.difference.value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
 
 
 def _p(value: float | None) -> str:
@@ -148,7 +135,3 @@ def _p(value: float | None) -> str:
 
 def _size(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
-
-
-def _percents(interval: Any) -> str:
-    return ", ".join(f"{end:.0%}" for end in intervals.from_json(interval))

@@ -38,7 +38,7 @@ class StageFailed(RuntimeError):
 
     def __init__(self, stage: str, reason: str, temporary: bool) -> None:
         super().__init__(f"{stage}: {reason}")
-        self.stage, self.reason, self.temporary = stage, reason, temporary
+        self.temporary = temporary
 
 
 def outcome(said: Sequence[str]) -> Outcome:

@@ -48,6 +48,7 @@ QUIET = {
 }
 
 EXPERIMENT = "rlver"  # in MLflow, unless another is named
+shown = without_secrets  # an address, or a text with some in it, as people may see it
 VLLM = Path(".vllm")  # what a vLLM server started here leaves in the project's folder
 
 
@@ -91,6 +92,12 @@ def prepare(root: Path) -> Addresses:
     return where
 
 
+def opened() -> tuple[Path, Addresses]:
+    """The project's root, prepared, and where its runs are recorded. Raises NoProject."""
+    root = project_root()
+    return root, prepare(root)
+
+
 def settle() -> None:
     """The same for a process that records nothing, before its libraries are imported."""
     os.environ.update({**QUIET, **os.environ})
@@ -102,11 +109,6 @@ def addresses(root: Path) -> Addresses:
         prefect_api_url=os.environ.get("PREFECT_API_URL") or None,
         prefect_home=Path(os.environ.get("PREFECT_HOME") or root / ".prefect"),
     )
-
-
-def shown(address: str) -> str:
-    """An address, or a text with some in it, as people may see it: without names, passwords and keys."""
-    return without_secrets(address)
 
 
 def require_prefect_server(root: Path) -> str:
@@ -124,12 +126,8 @@ def prefect_headers() -> dict[str, str]:
 
 
 def policy_server_url(root: Path) -> str | None:
-    """The user's own vLLM server for rollouts, without a slash at the end; None when a stage starts its own.
-
-    A stage that was not started by `rlver` has not read the `.env` file yet, so this does.
-    """
-    name = "RLVER_POLICY_SERVER_URL"
-    return (os.environ.get(name) or read_dotenv(root / ".env").get(name, "")).rstrip("/") or None
+    """The user's own vLLM server for rollouts, without a slash at the end; None when a stage starts its own."""
+    return (_value(root, "RLVER_POLICY_SERVER_URL") or "").rstrip("/") or None
 
 
 def policy_server_key(root: Path, url: str) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from rlver.components.domain.files import STANDARD_OUTPUT, BadFile, target_of
 from rlver.tasks.runtime import environment
@@ -53,6 +53,14 @@ def limit_endpoints(budget: float | None, replay: bool = False) -> None:
         environment.set_replay()
 
 
+def split(values: list[str] | None, need: str) -> list[str] | None:
+    """`--x a --x b` and `--x a,b` are the same. Raises ValueError, with what is in `need`, where only empty names are given."""
+    names = [part for value in values for part in value.split(",") if part] if values else None
+    if names == []:  # as of a shell variable that is not set: it must not stand for everything
+        raise ValueError(f"{need}, got an empty one")
+    return names
+
+
 def simulator_commands(app: typer.Typer) -> typer.Typer:
     """The group `rlver simulator …`, which several studies share; the first who asks mounts it."""
     for group in app.registered_groups:
@@ -61,6 +69,18 @@ def simulator_commands(app: typer.Typer) -> typer.Typer:
     made = typer.Typer(no_args_is_help=True, help="Examine the simulated users.", rich_markup_mode=None)
     app.add_typer(made, name="simulator")
     return made
+
+
+def by_default(word: str) -> type[TyperGroup]:
+    """A group whose command `word` is meant where none is named."""
+
+    class ByDefault(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            if args and args[0] not in self.commands and args[0] != "--help":
+                args = [word, *args]
+            return super().parse_args(ctx, args)
+
+    return ByDefault
 
 
 class OnceCommand(TyperCommand):

@@ -10,11 +10,12 @@ from typing import Any
 
 from rlver.components.domain.files import BadFile, read_yaml
 from rlver.components.personas.schema import validate_file
+from rlver.components.report.panels.panel import ReportRun
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.stage import run_stage
 from rlver.tasks.studies.paper.material import PlannedPolicy, kind_of, load_paper_run, read_failures
-from rlver.tasks.studies.paper.page import Numbers, write_paper_report
+from rlver.tasks.studies.paper.page import write_paper_report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,8 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     runs = read_runs(args.runs, args.params)
     paper = load_paper_run(runs, args.transcripts, args.metrics, read_failures(args.logs / "failures.json"), validate_file(args.personas))
     model = settings.base.model if settings.base.kind != TINY else None
-    numbers = Numbers(settings.seed, settings.benchmark.margin, model)
-    write_paper_report(paper, numbers, args.out)
+    write_paper_report(paper, ReportRun(settings.seed, settings.benchmark.margin, model), args.out)
     for policy in paper.incomplete:
         print(f"{policy.run.name}: {policy.problem}")
     return 0

@@ -20,9 +20,10 @@ from rlver.components.ability.kept import AllowedLoss, ability_kept, all_kept
 from rlver.components.ability.noninferiority import LossOutcome, NotComparable
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
-from rlver.components.scoring import intervals, splits
+from rlver.components.scoring import splits
 from rlver.components.scoring.leaderboard import compare
 from rlver.components.scoring.units import SCENARIO, Units
+from rlver.tasks.runtime.brackets import in_brackets, shown
 
 CLEAN = "clean"
 
@@ -83,12 +84,11 @@ def _gain(candidate: PromotionEvidence, champion: PromotionEvidence, rules: Gate
     except ValueError as error:
         return Condition(name, False, str(error))
     row = next(row for row in compared.rows if row.quantity == "emotion_mean")
-    low, high = row.difference.ci95
     over = f"{compared.personas} personas ({splits.said(compared.splits)})"
     if compared.unit == SCENARIO:
         over += f" of {compared.units} scenarios"
-    finding = f"{row.a:.1f} → {row.b:.1f}, paired {row.difference.value:+.1f} [{low:+.1f}, {high:+.1f}] over {over}"
-    return Condition(name, low > 0, finding)
+    finding = f"{row.a:.1f} → {row.b:.1f}, paired {shown(row.difference, '+.1f')} over {over}"
+    return Condition(name, row.difference.ci95.low > 0, finding)
 
 
 def _general(candidate: PromotionEvidence, base: PromotionEvidence, rules: GateRules) -> Condition:
@@ -194,10 +194,10 @@ def measured(sentient: Mapping[str, Any]) -> list[str]:
     """The scores as a list, with their intervals."""
     paired = sentient.get("paired_to_base")
     rows = [
-        f"- final emotion {sentient['emotion_mean']:.1f} {_ends(sentient['emotion_ci95'], '.1f')}, 95% interval, {sentient['n']} dialogues, "
+        f"- final emotion {sentient['emotion_mean']:.1f} {in_brackets(sentient['emotion_ci95'], '.1f')}, 95% interval, {sentient['n']} dialogues, "
         f"{sentient['failed_dialogues']} of them unscorable",
-        f"- success {sentient['success_rate']:.0%} {_ends(sentient['success_ci95'], '.0%')}, "
-        f"failure {sentient['failure_rate']:.0%} {_ends(sentient['failure_ci95'], '.0%')}",
+        f"- success {sentient['success_rate']:.0%} {in_brackets(sentient['success_ci95'], '.0%')}, "
+        f"failure {sentient['failure_rate']:.0%} {in_brackets(sentient['failure_ci95'], '.0%')}",
     ]
     if sets := sentient.get("persona_splits"):
         rows.append(f"- personas: {splits.said(sets)}")
@@ -206,10 +206,6 @@ def measured(sentient: Mapping[str, Any]) -> list[str]:
     if warning := splits.mixture(sets or {}):
         rows.append(f"- {warning}")
     if paired:
-        rows.append(f"- to the base, paired: {paired['difference']:+.1f} {_ends(paired['ci95'], '+.1f')}, {paired['personas']} personas")
+        difference = f"{paired['difference']:+.1f} {in_brackets(paired['ci95'], '+.1f')}"
+        rows.append(f"- to the base, paired: {difference}, {paired['personas']} personas")
     return rows
-
-
-def _ends(interval: Any, form: str) -> str:
-    low, high = intervals.from_json(interval)
-    return f"[{low:{form}}, {high:{form}}]"

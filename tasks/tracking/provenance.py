@@ -13,6 +13,8 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -22,7 +24,6 @@ from rlver.components.settings.sections import TrackingSettings
 from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.tracking import records
-from rlver.tasks.tracking.machine import machine_load
 from rlver.tasks.tracking.recorder import MlflowRecorder
 from rlver.tasks.tracking.spool import SpoolEntry, SpoolReading, now_ms
 from rlver.tasks.tracking.store import TrackingUnavailable
@@ -227,3 +228,23 @@ class StageWatch(threading.Thread):
                     if name != "step" and value is not None and key not in self._seen:
                         self._seen.add(key)
                         yield SpoolReading(*key, float(value), now_ms())
+
+
+def machine_load() -> Iterator[list[SpoolReading]]:
+    """What the machine does, as MLflow's own monitors measure and name it (MLflow itself measures only for a run open in this process).
+
+    Readings at each `next`, their step counting from 0; what is sent and received counts from the first. GPUs only where pynvml is.
+    """
+    from mlflow.system_metrics.metrics import cpu_monitor, disk_monitor, gpu_monitor, network_monitor
+
+    logging.getLogger(gpu_monitor.__name__).setLevel(logging.ERROR)  # a card that does not tell all of it says so at each reading
+    monitors: list[Any] = [cpu_monitor.CPUMonitor(), disk_monitor.DiskMonitor(), network_monitor.NetworkMonitor()]  # type: ignore[no-untyped-call]
+    with suppress(ImportError, RuntimeError):  # no library, or no card
+        monitors.append(gpu_monitor.GPUMonitor())  # type: ignore[no-untyped-call]
+    for step in count():
+        values: dict[str, float] = {}
+        for monitor in monitors:
+            monitor.collect_metrics()
+            values |= monitor.aggregate_metrics()
+            monitor.clear_metrics()
+        yield [SpoolReading(f"system/{name}", step, round(value, 1), now_ms()) for name, value in values.items()]

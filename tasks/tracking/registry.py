@@ -26,7 +26,7 @@ from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime import environment
-from rlver.tasks.runtime.scenarios import known_personas, scenarios_of
+from rlver.tasks.runtime.people import known_personas, scenarios_of
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.promotion import Condition, Facts, GateRules, PromotionEvidence, model_card
 from rlver.tasks.tracking.store import make_database, readable

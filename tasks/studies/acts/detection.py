@@ -75,7 +75,7 @@ def read_by_patterns(row: ReplyWithActs) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Detection:
-    """How one act, or several together, are detected. A figure is None where there is nothing to count."""
+    """How one act or sign, or several together, are detected. A figure is None where there is nothing to count."""
 
     act: str
     labelled: int
@@ -118,10 +118,10 @@ def detection(rows: Sequence[Row], finder: Finder[Row], samples: int, seed: int)
     read = [_Read(row.user, row.acts, finder(row)) for row in rows]
     counts_MAC = _counts(read)
     by_act = zip(ACTS, counts_MAC.sum(axis=0).tolist(), strict=True)
-    results = [_of_one(act, *counts) for act, counts in by_act if any(counts)]
+    results = [of_one(act, *counts) for act, counts in by_act if any(counts)]
     if results:
         drawn_SAC = np.tensordot(times_drawn(np.random.default_rng(seed), len(counts_MAC), samples), counts_MAC, axes=1)
-        results += [_of_one(name, *_count(read, matches)) for name, matches in _REPLIES.items()]
+        results += [of_one(name, *_count(read, matches)) for name, matches in _REPLIES.items()]
         results += [_of_all(counts_MAC, drawn_SAC), _mean_of_acts(counts_MAC, drawn_SAC)]
     return results
 
@@ -152,7 +152,7 @@ def _counts(rows: Sequence[_Read]) -> np.ndarray:
     return np.array([[_count(replies, _any_of(act)) for act in ACTS] for replies in by_message.values()], dtype=float)
 
 
-def _of_one(act: str, right: float, found: float, labelled: float) -> Detection:
+def of_one(act: str, right: float, found: float, labelled: float) -> Detection:
     overlap = share_of(right, found + labelled - right)
     f1 = overlap and Estimated(_f1(overlap.value), Interval(*map(_f1, overlap.ci95)), overlap.n)
     return Detection(act, int(labelled), int(found), share_of(right, found), share_of(right, labelled), f1)

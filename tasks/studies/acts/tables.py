@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rlver.components.scoring.statistics import Estimated
 from rlver.components.settings.settings import Settings
 from rlver.components.users.scripted.effects import DIFFICULTIES
+from rlver.tasks.runtime.brackets import shown
 from rlver.tasks.studies.acts.detection import (
     Consequence,
     Detection,
@@ -62,7 +62,3 @@ def consequence_table(taken: Sequence[Consequence]) -> str:
 def table(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-
-
-def shown(figure: Estimated | None) -> str:
-    return "-" if figure is None else f"{figure.value:.2f} [{figure.ci95.low:.2f}, {figure.ci95.high:.2f}]"

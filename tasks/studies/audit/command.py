@@ -50,6 +50,7 @@ def audit(
     from rlver.components.rollout.transcripts import load_transcripts
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import TRANSCRIPTS
+    from rlver.tasks.runtime.people import known_personas
     from rlver.tasks.runtime.progress import counted
     from rlver.tasks.studies.audit.audited import Audited, audit_one
     from rlver.tasks.studies.audit.checks import CheckOutcome
@@ -62,9 +63,7 @@ def audit(
     probed_with = validate_file(probe_personas) if probe else []
     named = [Audited.of(one, log) for one in policies]
     compared = list(Audited.of(base, None).dialogues) if base else _own_base(named, TRANSCRIPTS / f"{BASE}.jsonl")
-    if personas is None and TEST_PERSONAS.is_file():
-        personas = TEST_PERSONAS
-    people = {persona.persona_id: persona for persona in validate_file(personas)} if personas else {}
+    people = {persona.persona_id: persona for persona in known_personas(personas)}
     opinion = Recorded(load_transcripts(second)) if second else None
     audits = {  # the base itself is compared with nothing
         one.name: audit_one(one, None if list(one.dialogues) == compared else compared, settings, people, opinion)

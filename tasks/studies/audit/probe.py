@@ -10,13 +10,11 @@ Letting every cheat talk with the configured user, whichever it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Reply, Tokens
 from rlver.components.domain.thinking import Said
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.rollout.episode import Job
@@ -25,6 +23,7 @@ from rlver.components.scoring.statistics import Estimated, cluster_bootstrap
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.assembly import Conversation, simulator, user_connection
 from rlver.tasks.runtime.progress import counted
+from rlver.tasks.runtime.text_policy import TextPolicy, plain
 from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, DialogueSoFar
 from rlver.tasks.studies.audit.checks import judged, overall, unknown
 from rlver.tasks.studies.audit.opinions import Scores, final_emotions
@@ -79,44 +78,22 @@ def _value(estimated: Estimated | None) -> float | None:
     return None if estimated is None else estimated.value
 
 
-@dataclass(frozen=True)
-class CheatPolicy:
-    """Gives text alone. The same dialogue id and seed draw the same words."""
+def cheat_policy(name: str, cheat: Cheat) -> TextPolicy:
+    """The same dialogue id and seed draw the same words. A session raises ValueError for a user whose language it does not speak."""
 
-    name: str
-    cheat: Cheat
-
-    def start(self) -> None:
-        """It has no weights."""
-
-    async def close(self) -> None:
-        """It holds nothing open."""
-
-    def session(self, dialogue_id: str, seed: int, language: str) -> CheatSession:
-        """Raises ValueError for a user whose language it does not speak."""
+    def begin(dialogue_id: str, seed: int, language: str) -> Callable[[str], Said]:
         if language != "en":
             raise ValueError(f"the cheats speak English only, and a user speaks {language!r}; probe with English personas")
-        return CheatSession(self.cheat, Random(f"{seed}|{dialogue_id}"))
+        random, messages, replies = Random(f"{seed}|{dialogue_id}"), list[str](), list[str]()
 
+        def answer(user: str) -> Said:
+            messages.append(user)
+            replies.append(cheat(DialogueSoFar(messages, replies), random))
+            return plain(replies[-1])
 
-@dataclass
-class CheatSession:
-    """One dialogue."""
+        return answer
 
-    cheat: Cheat
-    random: Random
-    tokens: Tokens = field(default_factory=Tokens)
-    _messages: list[str] = field(default_factory=list)
-    _replies: list[str] = field(default_factory=list)
-
-    async def reply(self, user: str) -> Reply:
-        self._messages.append(user)
-        said = self.cheat(DialogueSoFar(self._messages, self._replies), self.random)
-        self._replies.append(said)
-        return Reply(Said(None, said, well_formed=True), cut_off=False, reply_tokens=None, think_tokens=None)
-
-    def close(self) -> None:
-        """Nothing is kept."""
+    return TextPolicy(name, begin)
 
 
 def probe(settings: Settings, personas: Sequence[Persona], base: Sequence[Dialogue] | None, trained: Sequence[Dialogue]) -> dict[str, Any]:
@@ -126,7 +103,7 @@ def probe(settings: Settings, personas: Sequence[Persona], base: Sequence[Dialog
     met = personas[: settings.audit.probe_personas]
     cheats: dict[str, Scores] = {}
     for name, cheat in counted([*CHEATS.items()], "cheats"):
-        talk = Conversation(user, CheatPolicy(name, cheat), settings.simulator.rules, settings.evaluation.concurrency, connection)
+        talk = Conversation(user, cheat_policy(name, cheat), settings.simulator.rules, settings.evaluation.concurrency, connection)
         jobs = [Job(f"{name}/{persona.persona_id}", persona, settings.seed) for persona in met]
         talk.can_hold(jobs)
         cheats[name] = final_emotions([rollout.dialogue for rollout in talk.hold(jobs)])

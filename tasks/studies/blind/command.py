@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
-from typer.core import TyperGroup
 
 from rlver.tasks.runtime import environment, options
-from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS
+from rlver.tasks.runtime.options import PARAMS
 
 if TYPE_CHECKING:
     from rlver.components.domain.persona import Persona
@@ -21,18 +20,8 @@ if TYPE_CHECKING:
 
 ANSWERS = Path("blind")
 
-
-class _CompareByDefault(TyperGroup):
-    """`rlver blind A B` is `rlver blind compare A B`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--help":
-            args = ["compare", *args]
-        return super().parse_args(ctx, args)
-
-
 group = typer.Typer(
-    cls=_CompareByDefault,
+    cls=options.by_default("compare"),
     no_args_is_help=True,
     rich_markup_mode=None,
     help="People compare two policies on a local web page without knowing which is which. `rlver blind A B` is `rlver blind compare A B`.",
@@ -217,8 +206,7 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
     from rlver.tasks.tracking.store import TrackingUnavailable
 
     try:
-        root = environment.project_root()
-        uri = environment.prepare(root).tracking_uri
+        root, where = environment.opened()
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in artifacts)).hexdigest()
         told = {"answers": str(answers), "seed": str(settings.seed), "bootstrap_samples": str(settings.evaluation.bootstrap_samples)}
         if made.compared:
@@ -227,7 +215,7 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
         plain = made.as_json()
         numbers = plain | {"talked": {str(number): one for number, one in enumerate(plain["talked"])}}
         metrics = {name: value for name, value in records.flat_numbers(numbers).items() if not name.startswith("revised")}
-        run = log_report(root, uri, "blind", digest, told, metrics, artifacts)
+        run = log_report(root, where.tracking_uri, "blind", digest, told, metrics, artifacts)
     except (NoProject, TrackingUnavailable) as error:
         typer.echo(f"not in MLflow: {error}; the files are complete, and running this again logs them", err=True)
         return ""
@@ -236,10 +224,9 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
 
 def _cards(personas: Path | None) -> list[str]:
     """How it began for each persona, and what they say first: no need is named. None where there is no file."""
-    from rlver.components.personas.schema import validate_file
+    from rlver.tasks.runtime.people import known_personas
 
-    file = personas or (TEST_PERSONAS if TEST_PERSONAS.is_file() else None)
-    return [] if file is None else [_card(one) for one in validate_file(file)]
+    return [_card(one) for one in known_personas(personas)]
 
 
 def _card(persona: Persona) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from rlver.components.report.tables import plain_table
-from rlver.components.scoring.statistics import Estimated
+from rlver.tasks.runtime.brackets import shown
 from rlver.tasks.studies.blind.agreement import RaterAgreement
 from rlver.tasks.studies.blind.report import Compared, EmotionAgreement, HumanReport, Preferred, Rater, Talked
 
 _FEW_RATERS = 5
+_percent, _number = (partial(shown, form=form, none="undefined") for form in (".0%", "+.2f"))
 
 
 def markdown(report: HumanReport) -> str:
@@ -100,14 +102,6 @@ def _emotion(of: EmotionAgreement | None, pairs: int) -> str:
             f"- Spearman correlation of preference × confidence with the emotion difference: {_number(of.spearman)}",
         ]
     )
-
-
-def _percent(of: Estimated | None) -> str:
-    return "undefined" if of is None else f"{of.value:.0%} [{of.ci95.low:.0%}, {of.ci95.high:.0%}]"
-
-
-def _number(of: Estimated | None) -> str:
-    return "undefined" if of is None else f"{of.value:+.2f} [{of.ci95.low:+.2f}, {of.ci95.high:+.2f}]"
 
 
 def _cell(text: str) -> str:

@@ -22,6 +22,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
 from rlver.components.scoring import statistics
 from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.tasks.runtime.brackets import shown
 
 AGAIN, REORDERED, PARAPHRASED = "asked again", "context reordered", "persona paraphrased"
 _SEED_STEP = 1_000_003  # far from the seeds of repeated dialogues, whose answers may be stored already
@@ -186,8 +187,8 @@ def table(rows: Sequence[Consistency]) -> str:
                 f"{row.probe}{', exactly the same' if row.is_exact else ''}",
                 row.replies,
                 f"{row.answers} ({row.unanswered})",
-                *(f"{one.value:.2f} [{one.ci95.low:.2f}, {one.ci95.high:.2f}]" for one in (row.variance, row.mean_difference)),
-                *(f"{one.value:.1%} [{one.ci95.low:.1%}, {one.ci95.high:.1%}]" for one in (row.same_direction, row.identical)),
+                *map(shown, (row.variance, row.mean_difference)),
+                *(shown(one, ".1%") for one in (row.same_direction, row.identical)),
             )
             for row in rows
         ),

@@ -20,6 +20,7 @@ from rlver.components.report.tables import plain_table
 from rlver.components.settings.study_sections import DistilParameters
 from rlver.components.users.distilled import features as columns
 from rlver.components.users.distilled.features import CLASSES, NAMES, NEEDS
+from rlver.tasks.runtime.brackets import in_brackets
 from rlver.tasks.studies.distil import agreement
 from rlver.tasks.studies.distil.agreement import BASELINES, PairedAppraisals, baseline
 from rlver.tasks.studies.distil.examples import Fold, LearningMaterial, cross_folds
@@ -277,5 +278,4 @@ def _calibration(figures: dict[str, Any]) -> str:
 def _shown(figure: dict[str, Any]) -> str:
     if figure["value"] is None:
         return "–"
-    interval = figure["ci95"]
-    return f"{figure['value']:.3f}" + (f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else "")
+    return f"{figure['value']:.3f}" + (f" {in_brackets(figure['ci95'], '.3f')}" if figure["ci95"] else "")

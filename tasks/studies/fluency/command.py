@@ -30,6 +30,7 @@ def fluency(
     from rlver.components.rollout.transcripts import load_transcripts
     from rlver.components.scoring.behaviour import behaviour, known
     from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.brackets import in_brackets
     from rlver.tasks.runtime.progress import counted
     from rlver.tasks.studies.fluency.fluency import bits_of, bits_per_token, more_bits
 
@@ -56,6 +57,4 @@ def fluency(
         typer.echo(name_of_file)
         for name, value in row.items():
             ends = value["ci95"]
-            typer.echo(
-                f"  {name:16} " + (f"{value['value']:.3f} [{ends['lo']:.3f}, {ends['hi']:.3f}]" if ends else f"– ({value['reason']})")
-            )
+            typer.echo(f"  {name:16} " + (f"{value['value']:.3f} {in_brackets(ends, '.3f')}" if ends else f"– ({value['reason']})"))

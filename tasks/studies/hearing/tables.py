@@ -12,6 +12,7 @@ from rlver.components.scoring.statistics import Estimated
 from rlver.components.users.heard.reading import QUALITIES, Heard
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import SERVES as SERVES_NEED
+from rlver.tasks.runtime.brackets import shown
 from rlver.tasks.studies.acts.detection import EVERY as MICRO
 from rlver.tasks.studies.acts.detection import (
     HURTS,
@@ -25,7 +26,7 @@ from rlver.tasks.studies.acts.detection import (
     taken_by_scripted,
     wrongly_read,
 )
-from rlver.tasks.studies.acts.tables import consequence_table, detections, shown, table
+from rlver.tasks.studies.acts.tables import consequence_table, detections, table
 from rlver.tasks.studies.hearing.agreement import Agreement, OfValue, Twice, mean_kappa, of_acts, of_qualities, of_value
 from rlver.tasks.studies.hearing.figures import (
     Group,

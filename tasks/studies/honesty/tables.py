@@ -7,6 +7,7 @@ from typing import Any
 
 from rlver.components.report.tables import plain_table
 from rlver.components.report.wording import DASH
+from rlver.tasks.runtime.brackets import in_brackets
 from rlver.tasks.studies.honesty.grading import Grade
 
 _RATES = (Grade.ERROR, Grade.CORRECT, Grade.UNCLEAR)
@@ -88,12 +89,8 @@ def comparison_table(conditions: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _share(one: Mapping[str, Any] | None) -> str:
-    if one is None:
-        return DASH
-    low, high = one["ci95"]
-    return f"{one['value']:.1%} [{low:.1%}, {high:.1%}]"
+    return DASH if one is None else f"{one['value']:.1%} {in_brackets(one['ci95'], '.1%')}"
 
 
 def _points(one: Mapping[str, Any]) -> str:
-    low, high = one["ci95"]
-    return f"{one['difference']:+.1%} [{low:+.1%}, {high:+.1%}]"
+    return f"{one['difference']:+.1%} {in_brackets(one['ci95'], '+.1%')}"

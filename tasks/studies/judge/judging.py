@@ -19,13 +19,13 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.endpoint.chat import ChatEndpoint, ChatRequest, Message
 from rlver.components.report.tables import plain_table
 from rlver.components.report.wording import DASH
-from rlver.components.scoring import intervals
 from rlver.components.scoring.behaviour import mean
 from rlver.components.scoring.statistics import Interval, by_cluster
 from rlver.components.settings.study_sections import JudgeSettings
 from rlver.components.users.llm.answers import NotOneObject, UnparsableAnswer, first_fault, json_object, language_fault, text_fault
 from rlver.components.users.llm.prompts import Prompts, quoted, said
 from rlver.components.users.llm.questions import ask, call_seed
+from rlver.tasks.runtime.brackets import in_brackets
 
 PROMPTS = Prompts(__package__, "v1")
 CAPABILITIES = ("empathic_depth", "core_insight", "solution_crafting", "dialogue_guidance", "style_adaptability")
@@ -184,7 +184,4 @@ def _quantities(one: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def _cell(quantity: Mapping[str, Any]) -> str:
-    if quantity["value"] is None:
-        return DASH
-    low, high = intervals.from_json(quantity["ci95"])
-    return f"{quantity['value']:.2f} [{low:.2f}, {high:.2f}]"
+    return DASH if quantity["value"] is None else f"{quantity['value']:.2f} {in_brackets(quantity['ci95'])}"

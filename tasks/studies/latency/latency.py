@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlver.components.domain.protocols import Policy, PolicySession, Reply, Tokens
-from rlver.components.scoring import intervals
 from rlver.components.scoring.behaviour import known, unknown
 from rlver.components.scoring.statistics import Interval, by_cluster, cluster_bootstrap
+from rlver.tasks.runtime.brackets import in_brackets
 
 _COUNTS = Interval(0.0, math.inf)
 NO_TOKENS = "this policy does not count its tokens"
@@ -114,5 +114,4 @@ def lines(found: Mapping[str, Any]) -> list[str]:
 def _estimate(one: Mapping[str, Any], decimals: int) -> str:
     if one["value"] is None:
         return f"unknown: {one['reason']}"
-    low, high = intervals.from_json(one["ci95"])
-    return f"{one['value']:.{decimals}f}  [{low:.{decimals}f}, {high:.{decimals}f}]"
+    return f"{one['value']:.{decimals}f}  {in_brackets(one['ci95'], f'.{decimals}f')}"

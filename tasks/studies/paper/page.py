@@ -6,7 +6,6 @@ The figures of the paper run: how every policy learned, and which dialogue acts 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
@@ -36,17 +35,8 @@ _TONES = {
 }
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """What the tables need that the material does not hold."""
-
-    seed: int
-    margin: float  # of the non-inferiority comparison
-    model: str | None  # the base model's name; None for the tiny policy built here
-
-
 @known_shapes()
-def write_paper_report(paper: PaperRun, numbers: Numbers, out: Path) -> None:
+def write_paper_report(paper: PaperRun, run: ReportRun, out: Path) -> None:
     """Write index.html and results.md into `out`."""
     found = findings(paper)
     drawings = {drawn.name: Markup(ink.svg(drawn.figure, drawn.name, drawn.description)) for drawn in figures(paper)}
@@ -64,16 +54,16 @@ def write_paper_report(paper: PaperRun, numbers: Numbers, out: Path) -> None:
         missing=tables.missing(paper),
         estimate=tables.estimate_in_words,
         tones=_TONES,
-        ability=tables.ability_rows(paper, numbers.margin),
+        ability=tables.ability_rows(paper, run.margin),
         tasks=tables.tasks_in_words,
         table_1=TABLE_1,
         table_3=TABLE_3,
         source=SOURCE,
         figures=drawings,
-        statement=headline.statement(ReportRun(numbers.seed, numbers.margin, numbers.model)),
+        statement=headline.statement(run),
         style=Markup(asset("style.css")),
     )  # fmt: skip
-    write_text_atomically(out / "results.md", tables.results_markdown(paper, found, numbers.margin))
+    write_text_atomically(out / "results.md", tables.results_markdown(paper, found, run.margin))
     write_text_atomically(out / "index.html", page)
 
 

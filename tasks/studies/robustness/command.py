@@ -61,7 +61,8 @@ def robustness(
 
     common = with_simulator(load_settings(params), "scripted", difficulty)
     people = validate_file(personas)[:limit]
-    plan = Plan(personas, people, chosen_users(_split(shifts), common.simulator.difficulty), repeats, transcripts)
+    wanted = options.split(shifts, "--shifts needs a name") or []
+    plan = Plan(personas, people, chosen_users(wanted, common.simulator.difficulty), repeats, transcripts)
     second = opinions(second_opinion or [], common)
     spoken = [candidate_as_spoken_to(one, params, difficulty) for one in policy]
     names = [who.name for who, _ in spoken]
@@ -77,12 +78,8 @@ def robustness(
         found = rows(dialogues, UNSHIFTED, common.evaluation.bootstrap_samples, common.seed)
         measured.append(PolicyRows(who.name, tuple(found), files, missing))
     agreed = [opinion_of(named, unshifted, people, common) for named in second]
-    write_json(out, as_json(measured, agreed, common, len(people)))
-    typer.echo(f"{as_text(measured, agreed)}\n\n{out}")
+    told = as_json(measured, agreed, common, len(people))
+    write_json(out, told)
+    typer.echo(f"{as_text(told)}\n{out}")
     if any(one.missing for one in measured):
         raise typer.Exit(1)
-
-
-def _split(values: list[str] | None) -> list[str]:
-    """`--shifts a --shifts b` and `--shifts a,b` are the same."""
-    return [part for value in values or [] for part in value.split(",") if part]

@@ -47,7 +47,7 @@ def gather(material: Material, sources: Sources) -> Material:
     return material if path is None else replace(material, shared={**material.shared, _KIND: load_robustness(path)})
 
 
-def _of_policy(one: Mapping[str, Any]) -> Table:
+def of_policy(one: Mapping[str, Any]) -> Table:
     rows = []
     for shift in one["shifts"]:
         change = shift["paired_to_unshifted"] or {}
@@ -67,7 +67,7 @@ def _of_policy(one: Mapping[str, Any]) -> Table:
     return Table(f"robustness-{one['policy']}", f"Other users: {one['policy']}", _COLUMNS, tuple(rows))
 
 
-def _opinions(found: Mapping[str, Any]) -> Table | None:
+def opinions(found: Mapping[str, Any]) -> Table | None:
     rows = tuple(
         (
             Cell(policy["policy"]),
@@ -90,8 +90,8 @@ def tables(material: Material, _: ReportRun) -> Sequence[Table]:
     found = material.shared.get(_KIND)
     if found is None:
         return []
-    opinions = _opinions(found)
-    return [*(_of_policy(one) for one in found["policies"]), *([opinions] if opinions else [])]
+    second = opinions(found)
+    return [*(of_policy(one) for one in found["policies"]), *([second] if second else [])]
 
 
 def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
@@ -99,10 +99,10 @@ def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
     if found is None:
         return None
     return {
-        "policies": [(one["policy"], _of_policy(one), one["not_measured"]) for one in found["policies"]],
+        "policies": [(one["policy"], of_policy(one), one["not_measured"]) for one in found["policies"]],
         "personas": found["personas"],
         "difficulty": found["difficulty"],
-        "opinions": _opinions(found),
+        "opinions": opinions(found),
     }
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlver.components.report.tables import plain_table
-from rlver.components.report.wording import DASH
+from rlver.components.report.tables import PERCENT, Cell, Column, as_markdown, ends
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.settings.settings import Settings
 from rlver.components.users.shifts.users import about
+from rlver.tasks.runtime.brackets import in_brackets
+from rlver.tasks.studies.robustness import panel
 from rlver.tasks.studies.robustness.robustness import SecondOpinion, ShiftRow
 
+_SUCCESS = Column("success_rate", "Success", PERCENT, "success_ci95")
 FEW = 5  # policies: with fewer, an order agrees by chance too easily
 
 
@@ -47,8 +49,9 @@ def as_json(policies: Sequence[PolicyRows], opinions: Sequence[SecondOpinion], s
     }
 
 
-def as_text(policies: Sequence[PolicyRows], opinions: Sequence[SecondOpinion]) -> str:
-    return "\n".join(line for one in policies for line in _policy_lines(one)) + "\n" + "\n".join(_opinion_lines(opinions))
+def as_text(found: Mapping[str, Any]) -> str:
+    """What `as_json` gives, as tables."""
+    return "\n".join(part for one in found["policies"] for part in _of_policy(one)) + "\n" + "\n".join(_of_opinions(found))
 
 
 def _row(row: ShiftRow) -> dict[str, Any]:
@@ -100,66 +103,30 @@ def _agreement(agreement: Estimated | None) -> dict[str, Any] | None:
     return None if agreement is None else {"value": _rounded(agreement.value), "ci95": _ends(agreement.ci95), "n": agreement.n}
 
 
-def _policy_lines(one: PolicyRows) -> Iterator[str]:
-    yield f"## {one.policy}"
-    yield ""
-    yield plain_table(
-        (
-            "users", "final emotion [95% CI]", "change from unshifted [95% CI]", "p (Holm)", "detectable", "success [95% CI]", "dialogues",
-            "what it is",
-        ),
-        (
-            (row.shift, _points(row.score.emotion), *_change(row), _share(row.score.success), _dialogues(row), about(row.shift))
-            for row in one.rows
-        ),
-    )  # fmt: skip
-    for shift, why in one.missing.items():
-        yield f"\nNot measured: {shift}: {why}"
-    yield ""
+def _of_policy(one: Mapping[str, Any]) -> Iterator[str]:
+    """The page's table with the names of the shifts as they are asked for, the rate of success, and failed dialogues beside all of them."""
+    table, rows = panel.of_policy(one), []
+    for row, (_, emotion, *change, dialogues, what) in zip(one["shifts"], table.rows, strict=True):
+        success = Cell(row["success_rate"], ends(row["success_ci95"]))
+        told = (Cell(row["shift"]), emotion._replace(remark=""), *change, success, dialogues._replace(remark=emotion.remark), what)
+        rows.append(told)
+    yield as_markdown(replace(table, columns=(*table.columns[:-2], _SUCCESS, *table.columns[-2:]), rows=tuple(rows)))
+    for shift, why in one["not_measured"].items():
+        yield f"Not measured: {shift}: {why}\n"
 
 
-def _dialogues(row: ShiftRow) -> str:
-    return f"{row.score.dialogues} ({row.score.unscorable} failed)" if row.score.unscorable else str(row.score.dialogues)
+def _of_opinions(found: Mapping[str, Any]) -> Iterator[str]:
+    if table := panel.opinions(found):
+        yield as_markdown(table)
+    for one in found["second_opinions"]:
+        if (count := len(one["policies"])) > 1:
+            spearman, kendall = map(_rank, (one["spearman_over_policies"], one["kendall_over_policies"]))
+            few = "; few policies agree easily by chance" if count < FEW else ""
+            yield f"{one['first']}, {one['second']}: over {count} policies Spearman {spearman}, Kendall {kendall}{few}\n"
 
 
-def _change(row: ShiftRow) -> tuple[str, str, str]:
-    if row.change is None:
-        return DASH, DASH, DASH
-    p = "<0.001" if row.change.p_holm < 0.001 else f"{row.change.p_holm:.3f}"
-    return _points(row.change.difference, "+"), p, f"{row.change.detectable:.1f}"
-
-
-def _opinion_lines(opinions: Sequence[SecondOpinion]) -> Iterator[str]:
-    yield "## Another appraiser on the unshifted dialogues"
-    yield ""
-    yield plain_table(
-        ("appraisers", "policy", "mean of the first", "mean of the second", "Spearman over dialogues [95% CI]"),
-        (
-            (f"{opinion.first}, {opinion.second}", policy, f"{first:.1f}", f"{second:.1f}", _rank(opinion.dialogues[policy]))
-            for opinion in opinions
-            for policy, (first, second) in opinion.means.items()
-        ),
-    )
-    for opinion in opinions:
-        if len(opinion.means) > 1:
-            yield ""
-            yield (
-                f"{opinion.first}, {opinion.second}: over {len(opinion.means)} policies Spearman {_rank(opinion.policies_rho)}, Kendall "
-                f"{_rank(opinion.policies_tau)}{'; few policies agree easily by chance' if len(opinion.means) < FEW else ''}"
-            )
-
-
-def _rank(agreement: Estimated | None) -> str:
-    return "no order" if agreement is None else f"{agreement.value:.2f} [{agreement.ci95.low:.2f}, {agreement.ci95.high:.2f}]"
-
-
-def _points(estimated: Estimated, sign: str = "") -> str:
-    low, high = estimated.ci95
-    return f"{estimated.value:{sign}.1f} [{low:{sign}.1f}, {high:{sign}.1f}]"
-
-
-def _share(rate: Estimated) -> str:
-    return f"{rate.value:.0%} [{rate.ci95.low:.0%}, {rate.ci95.high:.0%}]"
+def _rank(agreement: Mapping[str, Any] | None) -> str:
+    return "no order" if agreement is None else f"{agreement['value']:.2f} {in_brackets(agreement['ci95'])}"
 
 
 def _ends(interval: Interval) -> list[float]:

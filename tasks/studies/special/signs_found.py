@@ -9,13 +9,13 @@ from typing import Any
 
 from rlver.components.domain.files import BadFile, load_yaml
 from rlver.components.domain.persona import PersonaKind
-from rlver.components.scoring.statistics import Estimated
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.special.appraiser import ACTS
 from rlver.components.users.special.rule import Answered, signs_in
 from rlver.components.users.special.signs import FOUND, SIGNS, Sign, find
-from rlver.tasks.studies.acts.detection import share_of
-from rlver.tasks.studies.acts.tables import shown, table
+from rlver.tasks.runtime.brackets import shown
+from rlver.tasks.studies.acts.detection import Detection, of_one
+from rlver.tasks.studies.acts.tables import table
 
 LABELS = Path(__file__).with_name("labels")
 APART = "apart"  # the file of the half that is kept apart; the others were seen while the patterns were written
@@ -31,17 +31,6 @@ class LabelledSigns:
     user: str
     reply: str
     signs: frozenset[str]
-
-
-@dataclass(frozen=True)
-class SignFigures:
-    """Of one sign or of all. None where nothing was found, or nothing labelled."""
-
-    sign: str
-    labelled: int
-    found: int
-    precision: Estimated | None
-    recall: Estimated | None
 
 
 def load_signs(path: Path) -> list[LabelledSigns]:
@@ -94,7 +83,7 @@ def _sure(signs: Mapping[str, Sign]) -> frozenset[str]:
     return frozenset(name for name, sign in signs.items() if sign.probability >= FOUND)
 
 
-def measure(rows: Iterable[LabelledSigns], finder: Callable[[LabelledSigns], frozenset[str]] = by_phrases) -> list[SignFigures]:
+def measure(rows: Iterable[LabelledSigns], finder: Callable[[LabelledSigns], frozenset[str]] = by_phrases) -> list[Detection]:
     """Every sign, and all together."""
     read = [(row.kind, row.signs, finder(row)) for row in rows]
     figures, sums = [], [0, 0, 0]
@@ -103,16 +92,11 @@ def measure(rows: Iterable[LabelledSigns], finder: Callable[[LabelledSigns], fro
             mine = [(name in labelled, name in found) for of_kind, labelled, found in read if of_kind is kind]
             counts = [sum(a and b for a, b in mine), sum(b for _, b in mine), sum(a for a, _ in mine)]
             sums = [total + one for total, one in zip(sums, counts, strict=True)]
-            figures.append(_figures(name, counts))
-    return [*figures, _figures(EVERY, sums)]
+            figures.append(of_one(name, *counts))
+    return [*figures, of_one(EVERY, *sums)]
 
 
-def _figures(name: str, counts: Sequence[int]) -> SignFigures:
-    right, found, labelled = counts
-    return SignFigures(name, labelled, found, share_of(right, found), share_of(right, labelled))
-
-
-def signs_table(figures: Sequence[SignFigures]) -> str:
+def signs_table(figures: Sequence[Detection]) -> str:
     """The figures as lines for a terminal."""
-    rows = [(one.sign, str(one.labelled), str(one.found), shown(one.precision), shown(one.recall)) for one in figures]
+    rows = [(one.act, str(one.labelled), str(one.found), shown(one.precision), shown(one.recall)) for one in figures]
     return table([("sign", "labelled", "found", "precision", "recall"), *rows])

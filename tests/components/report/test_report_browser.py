@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -183,7 +184,7 @@ def test_paper_gets_the_results_and_a_pair_but_no_browser(page: Chromium):
     assert not page.run("document.getElementById('browser').checkVisibility()")
     assert not page.run("document.querySelector('nav.top').checkVisibility()")
     assert page.run("document.querySelector('[data-table=results]').checkVisibility()")
-    assert page.pdf().startswith(b"%PDF")
+    assert base64.b64decode(page.ask("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"]).startswith(b"%PDF")
 
 
 def test_nothing_is_fetched_and_nothing_fails(page: Chromium):

@@ -13,7 +13,7 @@ from rlver.components.policy.tiny.supporters import mixed, need_aware
 from rlver.components.rollout.episode import Job, run_episodes
 from rlver.tasks.studies.audit.cheats import CHEATS
 from rlver.tasks.studies.audit.opinions import final_emotions
-from rlver.tasks.studies.audit.probe import CheatPolicy, probe_result, threshold
+from rlver.tasks.studies.audit.probe import cheat_policy, probe_result, threshold
 
 SOME = ("stock phrases", "two winners in turn", "echo", "injection: set emotion", "fixed sequence of acts")
 
@@ -21,7 +21,7 @@ SOME = ("stock phrases", "two winners in turn", "echo", "injection: set emotion"
 def probed(simulator: Simulator) -> dict[str, Any]:
     def finals(name: str) -> dict[str, list[float]]:
         jobs = [Job(f"{name}/{persona.persona_id}", persona, SEED) for persona in people()]
-        rollouts = asyncio.run(run_episodes(jobs, simulator, CheatPolicy(name, CHEATS[name]), RULES, concurrency=16))
+        rollouts = asyncio.run(run_episodes(jobs, simulator, cheat_policy(name, CHEATS[name]), RULES, concurrency=16))
         return dict(final_emotions([rollout.dialogue for rollout in rollouts]))
 
     base, trained = (final_emotions(talks(supporter)) for supporter in (mixed(0.36), need_aware))
@@ -56,7 +56,7 @@ def test_the_rule(base: float | None, trained: float | None, limit: float) -> No
 
 
 def test_a_cheat_talks_the_same_in_both_ways_of_holding_dialogues_and_repeats_itself() -> None:
-    policy = CheatPolicy("stock phrases", CHEATS["stock phrases"])
+    policy = cheat_policy("stock phrases", CHEATS["stock phrases"])
 
     def replies() -> list[str]:
         (rollout,) = asyncio.run(run_episodes([Job("d", people()[0], SEED)], VANILLA, policy, RULES, concurrency=1))
@@ -69,4 +69,4 @@ def test_a_cheat_talks_the_same_in_both_ways_of_holding_dialogues_and_repeats_it
 
 def test_the_cheats_refuse_a_language_they_do_not_speak() -> None:
     with pytest.raises(ValueError, match="English only"):
-        CheatPolicy("echo", CHEATS["echo"]).session("d", 1, "zh")
+        cheat_policy("echo", CHEATS["echo"]).session("d", 1, "zh")

@@ -11,12 +11,13 @@ from paper_run import SKILLS, run_of, write_paper_run
 from report_run import edit_json
 
 from rlver.components.domain.files import BadFile
+from rlver.components.report.panels.panel import ReportRun
 from rlver.tasks.studies.paper.contrasts import Finding, FindingOutcome, FindingRow, findings
 from rlver.tasks.studies.paper.material import PaperRun, load_paper_run, read_failures
-from rlver.tasks.studies.paper.page import Numbers, write_paper_report
+from rlver.tasks.studies.paper.page import write_paper_report
 from rlver.tasks.studies.paper.tables import missing, policy_rows, seed_rows
 
-NUMBERS = Numbers(seed=7, margin=0.05, model=None)
+RUN = ReportRun(seed=7, margin=0.05, model=None)
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +79,13 @@ def test_findings_are_computed_from_the_policies_of_a_kind(finished: Path):
 
 
 def test_the_page_is_one_file_and_the_markdown_has_the_same_numbers(finished: Path, tmp_path: Path):
-    write_paper_report(load(finished), NUMBERS, tmp_path)
+    write_paper_report(load(finished), RUN, tmp_path)
     page, text = (tmp_path / "index.html").read_text(), (tmp_path / "results.md").read_text()
     assert "<svg" in page and not [link for link in ("http://", "https://", "src=") if link in page.replace("http://www.w3.org", "")]
     for expected in ("ppo-direct-challenging-s7", "one seed, no interval", "79.2", "62.1", "66.4", "another scale", "Chit-Chat"):
         assert expected in page and expected in text, expected
     again = tmp_path / "again"
-    write_paper_report(load(finished), NUMBERS, again)
+    write_paper_report(load(finished), RUN, again)
     assert (again / "index.html").read_bytes() == (tmp_path / "index.html").read_bytes()
 
 
@@ -100,7 +101,7 @@ def test_a_policy_that_diverged_is_named_with_its_reason_and_the_others_are_repo
     lost = row(found, "Thinking beats direct replies", "PPO", "vanilla")
     assert lost.outcome == FindingOutcome.NOT_MEASURED and lost.missing == ("ppo-direct-s7",)
     assert row(found, "Thinking beats direct replies", "GRPO", "vanilla").estimate is not None
-    write_paper_report(paper, NUMBERS, tmp_path / "out")
+    write_paper_report(paper, RUN, tmp_path / "out")
     for name in ("index.html", "results.md"):
         assert "ppo-direct-s7: train failed: step 12: the entropy fell" in (tmp_path / "out" / name).read_text()
 
@@ -127,7 +128,7 @@ def test_nothing_but_the_bases_is_still_a_page(own: Path, tmp_path: Path):
                 shutil.rmtree(path)
     paper = load(own)
     assert len(paper.incomplete) == len(SKILLS) - 2 and {policy.problem for policy in paper.incomplete} == {"not trained yet"}
-    write_paper_report(paper, NUMBERS, tmp_path / "out")
+    write_paper_report(paper, RUN, tmp_path / "out")
     assert "not measured" in (tmp_path / "out" / "results.md").read_text()
 
 

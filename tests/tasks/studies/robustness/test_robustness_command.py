@@ -96,7 +96,7 @@ def test_the_same_personas_meet_every_user_and_the_drop_is_told(project: Path, s
             assert row["paired_to_unshifted"]["p_holm"] >= row["paired_to_unshifted"]["p_value"]
     assert rows["unseen-cues-1"]["paired_to_unshifted"]["difference"] < -3, "planted: it knows the cues of training only"
     assert rows[UNSHIFTED]["paired_to_unshifted"] is None
-    assert f"| unseen-cues-1 | {means['unseen-cues-1']:.1f} [" in shown and f"## {MODEL}" in shown
+    assert f"| unseen-cues-1 | {means['unseen-cues-1']:.1f} (" in shown and f"## Other users: {MODEL}\n" in shown
     (opinion,) = told["second_opinions"]
     assert (opinion["first"], opinion["second"], opinion["spearman_over_policies"]) == ("scripted:vanilla", "scripted:challenging", None)
 

@@ -1,0 +1,19 @@
+"""A value and its interval as a terminal shows them: 12.3 [10.1, 14.5]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlver.components.scoring import intervals
+from rlver.components.scoring.statistics import Estimated
+
+
+def shown(estimated: Estimated | None, form: str = ".2f", none: str = "-") -> str:
+    """The value and both ends in one `form`; `none` where nothing was estimated."""
+    return none if estimated is None else f"{estimated.value:{form}} {in_brackets(estimated.ci95, form)}"
+
+
+def in_brackets(ends: Any, form: str = ".2f") -> str:
+    """An interval, or what stands for one in a JSON file."""
+    low, high = intervals.from_json(ends)
+    return f"[{low:{form}}, {high:{form}}]"
