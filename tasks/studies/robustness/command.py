@@ -40,6 +40,9 @@ def robustness(
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N personas.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Dialogues with each persona (default: evaluation.repeats).")] = None,
     difficulty: Difficulty = None,
+    own_users: Annotated[
+        bool, typer.Option("--own-users", help="The users that the policies' overlays name, in place of the scripted ones.")
+    ] = False,
     transcripts: Annotated[Path, typer.Option("--transcripts", help="Where the dialogues are kept.")] = Path("transcripts/robustness"),
     out: Annotated[Path, options.out("The JSON file with all figures.", options.FILE_OR_STREAM)] = Path("metrics/robustness.json"),
     budget: options.Budget = None,
@@ -55,16 +58,27 @@ def robustness(
     from rlver.components.rollout.transcripts import load_transcripts
     from rlver.components.settings.settings import load_settings, with_simulator
     from rlver.components.users.shifts.users import UNSHIFTED
-    from rlver.tasks.studies.robustness.dialogues import Plan, candidate_as_spoken_to, chosen_users, held_dialogues, opinion_of, opinions
+    from rlver.tasks.studies.robustness.dialogues import (
+        SCRIPTED,
+        Plan,
+        candidate_as_spoken_to,
+        chosen_users,
+        held_dialogues,
+        opinion_of,
+        opinions,
+        shared_users,
+    )
     from rlver.tasks.studies.robustness.robustness import rows
     from rlver.tasks.studies.robustness.tables import PolicyRows, as_json, as_text
 
-    common = with_simulator(load_settings(params), "scripted", difficulty)
     people = validate_file(personas)[:limit]
+    spoken = [candidate_as_spoken_to(one, params, None if own_users else SCRIPTED, difficulty) for one in policy]
+    common = (
+        shared_users([settings for _, settings in spoken]) if own_users else with_simulator(load_settings(params), SCRIPTED, difficulty)
+    )
     wanted = options.split(shifts, "--shifts needs a name") or []
-    plan = Plan(personas, people, chosen_users(wanted, common.simulator.difficulty), repeats, transcripts)
+    plan = Plan(personas, people, chosen_users(wanted, common, own_users), repeats, transcripts)
     second = opinions(second_opinion or [], common)
-    spoken = [candidate_as_spoken_to(one, params, difficulty) for one in policy]
     names = [who.name for who, _ in spoken]
     if len(set(names)) < len(names):
         raise ValueError(f"policies need different names, got {', '.join(names)}")

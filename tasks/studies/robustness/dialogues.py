@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rlver.components.domain.files import BadFile
@@ -21,10 +22,13 @@ from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.scripted.simulator import VERSION
 from rlver.components.users.shifts.users import SHIFTS, UNSHIFTED, users
 from rlver.tasks.runtime.appraisers import appraiser_of, is_appraiser
+from rlver.tasks.runtime.assembly import simulator
 from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
 from rlver.tasks.runtime.policies import PolicyCandidate, candidate
 from rlver.tasks.runtime.progress import DialogueProgress
 from rlver.tasks.studies.robustness.robustness import SecondOpinion, second_opinion
+
+SCRIPTED = "scripted"
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,26 @@ class Plan:
     folder: Path
 
 
-def chosen_users(shifts: Sequence[str], difficulty: str) -> dict[str, Simulator]:
-    """The users of the rows asked for, by full name (`typos-1`) or without the version; all where none is named."""
-    every = users(difficulty)
+def shared_users(spoken: Sequence[Settings]) -> Settings:
+    """The settings of the first policy, whose users are those of all. Raises ValueError where they differ, or where a language model plays them."""
+    first, *others = spoken
+    if any(one.simulator != first.simulator for one in others):
+        raise ValueError("--own-users: the overlays of these policies name different users: compare policies with the same users")
+    if first.simulator.models:
+        raise ValueError("--own-users: users whom a language model plays are not shifted: leave --own-users out")
+    return first
+
+
+def chosen_users(shifts: Sequence[str], settings: Settings, own: bool) -> dict[str, Simulator]:
+    """The users of the rows asked for, by full name (`typos-1`) or without the version; all where none is named.
+
+    Scripted ones, or, where `own`, those that the settings name. Raises ValueError for a shift that they do not have.
+    """
+    difficulty = settings.simulator.difficulty
+    every = users(difficulty, partial(simulator, settings)) if own else users(difficulty)
     short = {shift.name: shift.tag for shift in SHIFTS}
     wanted = [short.get(name, name) for name in shifts]
-    if unknown := sorted(set(wanted) - every.keys()):
+    if unknown := sorted(name for name in shifts if short.get(name, name) not in every):
         raise ValueError(f"unknown shift {unknown[0]!r}: choose from {', '.join(name for name in every if name != UNSHIFTED)}")
     return {name: user for name, user in every.items() if not wanted or name in wanted or name == UNSHIFTED}
 
@@ -59,13 +77,16 @@ def opinions(named: Sequence[str], settings: Settings) -> list[str]:
     return asked
 
 
-def candidate_as_spoken_to(policy: str, params: Path, difficulty: str | None) -> tuple[PolicyCandidate, Settings]:
-    """`VARIANT=POLICY`, or POLICY: a folder with the name of an overlay is spoken to as that overlay says."""
+def candidate_as_spoken_to(policy: str, params: Path, kind: str | None, difficulty: str | None) -> tuple[PolicyCandidate, Settings]:
+    """`VARIANT=POLICY`, or POLICY: a folder with the name of an overlay is spoken to as that overlay says.
+
+    `kind` of user and `difficulty` (None: those of the overlay) say with whom it talks.
+    """
     variant, _, where = policy.rpartition("=")
     name = Path(where).name
     if not variant and (params.parent / "params" / f"{name}.yaml").is_file():
         variant = name
-    settings = as_evaluated(with_simulator(load_settings(params, variant or None), "scripted", difficulty))
+    settings = as_evaluated(with_simulator(load_settings(params, variant or None), kind, difficulty))
     return candidate(where, settings), settings
 
 
@@ -95,7 +116,8 @@ def held_dialogues(who: PolicyCandidate, settings: Settings, plan: Plan) -> tupl
 
 def opinion_of(named: str, held: Mapping[str, Sequence[Dialogue]], people: Sequence[Persona], settings: Settings) -> SecondOpinion:
     """How far another appraiser, or transcripts that one has appraised, put the unshifted dialogues in the same order."""
-    first = f"scripted:{settings.simulator.difficulty}"
+    tag = next(one.simulator for dialogues in held.values() for one in dialogues)
+    first = f"{tag.kind}:{tag.difficulty}"
     name, emotions = _asked(named, held, people, settings) if is_appraiser(named) else (named, _recorded(Path(named), held))
     return second_opinion((first, name), held, emotions, settings.evaluation.bootstrap_samples, settings.seed)
 

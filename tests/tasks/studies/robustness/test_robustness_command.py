@@ -137,6 +137,34 @@ def test_a_user_that_a_policy_cannot_talk_with_is_told_and_the_others_are_measur
     assert list(policy["not_measured"]) == ["rambling-1"] and [row["shift"] for row in policy["shifts"]] == [UNSHIFTED, "terse-1"]
 
 
+def test_the_users_of_the_overlay_are_shifted_where_they_are_asked_for(
+    project: Path, server: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = YAML(typ="safe").load((project / "params.yaml").read_text(encoding="utf-8"))
+    values["simulator"]["speaker"] = "talking"
+    YAML(typ="safe").dump(values, project / "params.yaml")
+    assert main([*COMMAND, "--own-users", "--shifts", "typos"]) == 0
+    capsys.readouterr()
+    held = {shift: load_transcripts(path) for shift, path in kept(project).items()}
+    tags = {shift: {(one.simulator.kind, one.simulator.version) for one in dialogues} for shift, dialogues in held.items()}
+    ((kind, version),) = tags[UNSHIFTED]
+    assert kind == "scripted+talking" and tags["typos-1"] == {(kind, f"{version}+typos-1")}
+    words = {shift: [turn.user for one in dialogues for turn in one.turns] for shift, dialogues in held.items()}
+    assert words["typos-1"][0] != words[UNSHIFTED][0] and len(words["typos-1"][0].split()) == len(words[UNSHIFTED][0].split())
+    assert (
+        json.loads((project / "metrics" / "v" / "robustness.json").read_text())["second_opinions"][0]["first"] == "scripted+talking:vanilla"
+    )
+
+    assert main(["verify", "."]) == 0
+    assert capsys.readouterr().out.count("every emotion follows from its replies") == 2
+    changed = next(path for path in (project / "transcripts" / "robustness").rglob("typos-1.jsonl"))
+    changed.write_text(changed.read_text(encoding="utf-8").replace("+typos-1", "+terse-1"), encoding="utf-8")
+    assert "turn 1: user" in complaint(capsys, "verify", str(changed))
+    assert "unknown shift 'unseen-cues': choose from familiar-names-1" in complaint(
+        capsys, *COMMAND, "--own-users", "--shifts", "unseen-cues"
+    )
+
+
 def test_a_second_opinion_may_be_any_file_of_the_same_dialogues(project: Path, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*COMMAND, "--shifts", "terse"]) == 0
     unshifted = kept(project)[UNSHIFTED]
