@@ -23,17 +23,17 @@ def register(app: typer.Typer) -> None:
 
 def measure(params: Params = PARAMS) -> None:
     """Measure it on labelled replies of styles and situations that were never fitted: acts, order, calibration, hard cases."""
-    from rlver.components.labels.labelled import labelled
+    from rlver.components.labels.labelled import NEXT, labelled
     from rlver.components.settings.settings import load_settings
     from rlver.components.users.heard.reading import reader
     from rlver.components.users.scripted.effects import DIFFICULTIES
     from rlver.tasks.studies.acts.detection import labelled as old_test_set
-    from rlver.tasks.studies.hearing.listening import Listening, groups, strictly
+    from rlver.tasks.studies.hearing.listening import Listening, groups, since, strictly
     from rlver.tasks.studies.hearing.tables import figures_report, strict_report
 
     settings = load_settings(params)
     rows = labelled()
-    apart, strict = groups(rows, old_test_set([])), strictly(rows)
+    apart, strict = groups(rows, old_test_set([])), strictly(rows) | since(labelled(NEXT))
     listening = Listening(reader(), DIFFICULTIES[settings.simulator.difficulty])
     typer.echo(f"{listening.reader.version}; users are {settings.simulator.difficulty}, their need is unknown\n")
     drawn = (settings.evaluation.bootstrap_samples, settings.seed)

@@ -94,6 +94,12 @@ def strictly(rows: Sequence[Labelled]) -> dict[str, list[Labelled]]:
     }
 
 
+def since(rows: Sequence[Labelled]) -> dict[str, list[Labelled]]:
+    """Replies that were labelled strictly after the reader was fitted: of small models, and together with those written in the same places."""
+    of_models = [row for row in rows if row.style.startswith("model_")]
+    return {"of small models, labelled since": of_models, "and written ones beside them": list(rows)} if of_models else {}
+
+
 def fitted_messages(rows: Sequence[Labelled]) -> set[str]:
     """The messages that stand before what the reader is fitted to: labelled replies, and those that are drawn from the warm-up's dialogues."""
     kept = {row.user for row in rows if row.style == WRITTEN_APART}
