@@ -119,13 +119,13 @@ class UnknownVersion(ValueError):
     """No user of this program has such a version."""
 
 
-def users(difficulty: str, of: Callable[[str], Simulator] = ScriptedSimulator) -> dict[str, Simulator]:
+def users(difficulty: str, of: Callable[[str], Simulator] = ScriptedSimulator, scripted_words: bool = True) -> dict[str, Simulator]:
     """Every user of the report by the name of its row: the unshifted one first, the shifted ones, then those of other difficulties.
 
-    `of` gives the user of a difficulty.
+    `of` gives the user of a difficulty; `scripted_words`: it speaks as the scripted user does.
     """
     plain = of(difficulty)
-    shifts = [shift for shift in SHIFTS if of is ScriptedSimulator or not shift.scripted_only]
+    shifts = [shift for shift in SHIFTS if scripted_words or not shift.scripted_only]
     shifted: dict[str, Simulator] = {shift.tag: ShiftedUser(plain, shift) for shift in shifts}
     others: dict[str, Simulator] = {name: of(name) for name in DIFFICULTIES if name != difficulty}
     return {UNSHIFTED: plain} | shifted | others

@@ -33,7 +33,7 @@ def measure(params: Params = PARAMS) -> None:
 
     settings = load_settings(params)
     rows = labelled()
-    apart, strict = groups(rows, old_test_set([])), strictly(rows) | since(labelled(NEXT))
+    apart, strict = groups(rows, old_test_set([])), strictly(rows) | since(rows, labelled(NEXT))
     listening = Listening(reader(), DIFFICULTIES[settings.simulator.difficulty])
     typer.echo(f"{listening.reader.version}; users are {settings.simulator.difficulty}, their need is unknown\n")
     drawn = (settings.evaluation.bootstrap_samples, settings.seed)

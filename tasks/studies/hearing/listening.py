@@ -94,10 +94,12 @@ def strictly(rows: Sequence[Labelled]) -> dict[str, list[Labelled]]:
     }
 
 
-def since(rows: Sequence[Labelled]) -> dict[str, list[Labelled]]:
-    """Replies that were labelled strictly after the reader was fitted: of small models, and together with those written in the same places."""
-    of_models = [row for row in rows if row.style.startswith("model_")]
-    return {"of small models, labelled since": of_models, "and written ones beside them": list(rows)} if of_models else {}
+def since(rows: Sequence[Labelled], later: Sequence[Labelled]) -> dict[str, list[Labelled]]:
+    """Of `later`, labelled strictly after the reader was fitted to `rows`: each style, and all; none whose message was fitted."""
+    seen = fitted_messages(rows)
+    new = [row for row in later if row.user not in seen]
+    styles = {f"labelled since: {style}": [row for row in new if row.style == style] for style in sorted({row.style for row in new})}
+    return styles | {"labelled since: all": new} if new else {}
 
 
 def fitted_messages(rows: Sequence[Labelled]) -> set[str]:

@@ -78,7 +78,8 @@ def robustness(
     )
     wanted = options.split(shifts, "--shifts needs a name") or []
     plan = Plan(personas, people, chosen_users(wanted, common, own_users), repeats, transcripts)
-    second = opinions(second_opinion or [], common)
+    tag = plan.users[UNSHIFTED].tag
+    second = opinions(second_opinion or [], (tag.kind, tag.difficulty), common)
     names = [who.name for who, _ in spoken]
     if len(set(names)) < len(names):
         raise ValueError(f"policies need different names, got {', '.join(names)}")

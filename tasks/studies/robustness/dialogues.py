@@ -19,7 +19,7 @@ from rlver.components.rollout.episode import Job, TooManyFailures
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, digest_of, load_settings, with_simulator
 from rlver.components.users.scripted.effects import DIFFICULTIES
-from rlver.components.users.scripted.simulator import VERSION
+from rlver.components.users.scripted.simulator import VERSION, ScriptedSimulator
 from rlver.components.users.shifts.users import SHIFTS, UNSHIFTED, users
 from rlver.tasks.runtime.appraisers import appraiser_of, is_appraiser
 from rlver.tasks.runtime.assembly import simulator
@@ -57,8 +57,9 @@ def chosen_users(shifts: Sequence[str], settings: Settings, own: bool) -> dict[s
 
     Scripted ones, or, where `own`, those that the settings name. Raises ValueError for a shift that they do not have.
     """
-    difficulty = settings.simulator.difficulty
-    every = users(difficulty, partial(simulator, settings)) if own else users(difficulty)
+    simulated = settings.simulator
+    of, speaker = (partial(simulator, settings), simulated.parts[-1].name) if own else (ScriptedSimulator, SCRIPTED)
+    every = users(simulated.difficulty, of, scripted_words=speaker == SCRIPTED)
     short = {shift.name: shift.tag for shift in SHIFTS}
     wanted = [short.get(name, name) for name in shifts]
     if unknown := sorted(name for name in shifts if short.get(name, name) not in every):
@@ -66,9 +67,9 @@ def chosen_users(shifts: Sequence[str], settings: Settings, own: bool) -> dict[s
     return {name: user for name, user in every.items() if not wanted or name in wanted or name == UNSHIFTED}
 
 
-def opinions(named: Sequence[str], settings: Settings) -> list[str]:
-    """The second opinions that are asked for, by default every other scripted user. Raises as `appraiser_of`, before hours of dialogues."""
-    asked = list(named) or [f"scripted:{name}" for name in DIFFICULTIES if name != settings.simulator.difficulty]
+def opinions(named: Sequence[str], first: tuple[str, str], settings: Settings) -> list[str]:
+    """The second opinions that are asked for, by default every scripted user but the first. Raises as `appraiser_of`, before hours of dialogues."""
+    asked = list(named) or [f"{SCRIPTED}:{name}" for name in DIFFICULTIES if first != (SCRIPTED, name)]
     for one in asked:
         if is_appraiser(one):
             appraiser_of(one, settings)
@@ -93,8 +94,10 @@ def candidate_as_spoken_to(policy: str, params: Path, kind: str | None, difficul
 def held_dialogues(who: PolicyCandidate, settings: Settings, plan: Plan) -> tuple[dict[str, Path], dict[str, str]]:
     """The transcript of every shift, held now where there is none; and why a shift has none, where too many dialogues failed."""
     jobs = jobs_of(plan.people, who.name, settings.seed, plan.repeats or settings.evaluation.repeats)
+    tag = plan.users[UNSHIFTED].tag
+    user = VERSION if tag.kind == SCRIPTED else tag.model_dump()
     identity = digest_of(
-        {"of": fingerprint(settings, plan.personas, who.location), "user": VERSION, "jobs": [job.dialogue_id for job in jobs]}
+        {"of": fingerprint(settings, plan.personas, who.location), "user": user, "jobs": [job.dialogue_id for job in jobs]}
     )
     folder = plan.folder / f"{who.name.replace('/', '_')}-{identity}"
     files = {shift: folder / f"{shift}.jsonl" for shift in plan.users}

@@ -66,7 +66,7 @@ def test_a_file_of_another_form_is_refused_with_its_line(tmp_path: Path, text: s
     assert message in str(refusal.value) and str(refusal.value).startswith("shown.txt: ") and "\n" not in str(refusal.value)
 
 
-def test_the_shipped_dialogues_are_as_many_as_is_said_and_no_reply_that_is_taught_is_there_twice() -> None:
+def test_the_shipped_dialogues_are_as_many_as_is_said_and_no_longer_reply_is_there_twice() -> None:
     assert {path.stem: len(collection(path.stem)) for path in DIALOGUES.glob("*.txt")} == COUNTS
     counts = Counter(plain(reply) for name in COUNTS if name != SHORT for one in collection(name) for reply in one.replies)
     assert [reply for reply, count in counts.items() if count > 1] == []

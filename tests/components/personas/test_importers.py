@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from profiles import RULES, STORY, TASK, profile, write_profiles
 
-from rlver.components.domain.persona import TRAITS_OF_CLASS, HiddenNeed, Persona, PersonaClass
+from rlver.components.domain.persona import TRAITS_OF_CLASS, HiddenNeed, PersonaClass
 from rlver.components.personas.profiles import NEED_SIGNS, TRAIT_OF, UnreadableProfile, import_profiles, need_of, scene_parts
 from rlver.components.personas.schema import InvalidPersonas
 
@@ -44,10 +44,6 @@ def test_the_source_record_comes_back_exactly(tmp_path: Path) -> None:
 
     assert [one.original for one in people] == rows
     assert [one.topic for one in people] == ["钢琴", ""]
-
-
-def test_a_generated_persona_has_no_profile(persona: Persona) -> None:
-    assert persona.original is None
 
 
 def test_optional_fields_may_be_missing(tmp_path: Path) -> None:

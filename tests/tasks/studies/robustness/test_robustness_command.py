@@ -143,9 +143,12 @@ def test_the_users_of_the_overlay_are_shifted_where_they_are_asked_for(
     values = YAML(typ="safe").load((project / "params.yaml").read_text(encoding="utf-8"))
     values["simulator"]["speaker"] = "talking"
     YAML(typ="safe").dump(values, project / "params.yaml")
+    assert main([*COMMAND, "--shifts", "typos"]) == 0
+    scripted = set((project / "transcripts" / "robustness").iterdir())
     assert main([*COMMAND, "--own-users", "--shifts", "typos"]) == 0
     capsys.readouterr()
-    held = {shift: load_transcripts(path) for shift, path in kept(project).items()}
+    (own,) = set((project / "transcripts" / "robustness").iterdir()) - scripted
+    held = {path.stem: load_transcripts(path) for path in own.glob("*.jsonl")}
     tags = {shift: {(one.simulator.kind, one.simulator.version) for one in dialogues} for shift, dialogues in held.items()}
     ((kind, version),) = tags[UNSHIFTED]
     assert kind == "scripted+talking" and tags["typos-1"] == {(kind, f"{version}+typos-1")}
@@ -156,8 +159,8 @@ def test_the_users_of_the_overlay_are_shifted_where_they_are_asked_for(
     )
 
     assert main(["verify", "."]) == 0
-    assert capsys.readouterr().out.count("every emotion follows from its replies") == 2
-    changed = next(path for path in (project / "transcripts" / "robustness").rglob("typos-1.jsonl"))
+    assert capsys.readouterr().out.count("every emotion follows from its replies") == 4
+    changed = own / "typos-1.jsonl"
     changed.write_text(changed.read_text(encoding="utf-8").replace("+typos-1", "+terse-1"), encoding="utf-8")
     assert "turn 1: user" in complaint(capsys, "verify", str(changed))
     assert "unknown shift 'unseen-cues': choose from familiar-names-1" in complaint(
