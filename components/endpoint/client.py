@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -78,10 +77,12 @@ class Connections:
 
 
 @asynccontextmanager
-async def open_http(parameters: EndpointParameters, key: Key, dialects: dict[str, Dialect]) -> AsyncGenerator[HttpEndpoint, None]:
+async def open_http(
+    parameters: EndpointParameters, key: Key, unix_time: Callable[[], float], dialects: dict[str, Dialect]
+) -> AsyncGenerator[HttpEndpoint, None]:
     connections = Connections(parameters, key)
     try:
-        yield HttpEndpoint(connections, parameters, key, dialects)
+        yield HttpEndpoint(connections, parameters, key, unix_time, dialects)
     finally:
         await connections.close()
 
@@ -89,11 +90,19 @@ async def open_http(parameters: EndpointParameters, key: Key, dialects: dict[str
 class HttpEndpoint:
     """Asks once. Remembers in `dialects`, per model, what the server turned out to understand."""
 
-    def __init__(self, connections: Connections, parameters: EndpointParameters, key: Key, dialects: dict[str, Dialect]) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        parameters: EndpointParameters,
+        key: Key,
+        unix_time: Callable[[], float],
+        dialects: dict[str, Dialect],
+    ) -> None:
         self._connections = connections
         self._url = parameters.base_url.rstrip("/")
         self._answer_timeout_s = parameters.answer_timeout_s
         self._key = key
+        self._unix_time = unix_time
         self._dialects = dialects
 
     async def chat(self, request: ChatRequest) -> ChatAnswer:
@@ -113,7 +122,7 @@ class HttpEndpoint:
         raise self.fault(response, request.model)
 
     def fault(self, response: WholeResponse, model: str) -> Exception:
-        pause_s = retry_after_s(response.headers, time.time())
+        pause_s = retry_after_s(response.headers, self._unix_time())
         return fault_of(response.status_code, json_or_none(response.content), pause_s, Place(self._url, model, self._key))
 
     async def send(self, method: str, path: str, content: bytes | None = None) -> WholeResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ async def open_endpoint(
     cache_path: Path,
     replay: bool,
     run: EndpointRun | None = None,
+    unix_time: Callable[[], float] = time.time,
 ) -> AsyncGenerator[RecordedEndpoint, None]:
     """Yields a ChatEndpoint with a `ledger`. `key` returns the API key, or None where the server needs none.
 
@@ -50,7 +52,7 @@ async def open_endpoint(
     secret = Key(key, parameters.key_variable)
     with closing(open_database(cache_path)) as database:
         ledger = Ledger(database, parameters.prices, parameters.budget, run.name, parameters.currency)
-        async with open_http(parameters, secret, run.dialects) as http:
+        async with open_http(parameters, secret, unix_time, run.dialects) as http:
             endpoint = RecordedEndpoint(Answers(database), ledger, RetryingEndpoint(http, parameters, ledger))
             try:
                 yield endpoint
@@ -78,9 +80,11 @@ def open_ledger(parameters: EndpointParameters, cache_path: Path, replay: bool, 
         yield Ledger(database, parameters.prices, parameters.budget, run.name, parameters.currency)
 
 
-async def check_endpoint(parameters: EndpointParameters, key: Callable[[], str | None], models: Iterable[str]) -> None:
+async def check_endpoint(
+    parameters: EndpointParameters, key: Callable[[], str | None], models: Iterable[str], unix_time: Callable[[], float] = time.time
+) -> None:
     """Raises what `list_models` raises, and EndpointRefused for a model that the server does not list. Servers without a list pass."""
-    names = await list_models(parameters, key)
+    names = await list_models(parameters, key, unix_time)
     for model in models:
         if names and model not in names:
             near = ", ".join(get_close_matches(model, names[:_COMPARED], n=3) or names[:3])
@@ -88,14 +92,16 @@ async def check_endpoint(parameters: EndpointParameters, key: Callable[[], str |
             raise EndpointRefused(f"{parameters.base_url.rstrip('/')}: unknown model {model!r}; the server has {near}{more}")
 
 
-async def list_models(parameters: EndpointParameters, key: Callable[[], str | None]) -> list[str]:
+async def list_models(
+    parameters: EndpointParameters, key: Callable[[], str | None], unix_time: Callable[[], float] = time.time
+) -> list[str]:
     """Ask the server, once and free of charge, for its models, before anything is spent; none where it has no list (404, 405).
 
     Raises EndpointUnavailable when nobody answers, EndpointRefused for a wrong key.
     """
     url = parameters.base_url.rstrip("/")
     secret = Key(key, parameters.key_variable)
-    async with open_http(parameters, secret, {}) as http:
+    async with open_http(parameters, secret, unix_time, {}) as http:
         try:
             response = await http.send("GET", "models")
             if response.status_code in {404, 405}:
