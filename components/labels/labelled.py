@@ -21,8 +21,8 @@ UNFITTED_STYLES = ("elderly", "sense", "plain", "careful", "model_apart", "simpl
 # Replies of small models, and replies written for them, read strictly: half sense is no sense in them.
 WRITTEN, WRITTEN_APART = "simple", "simple_apart"
 STRICT_STYLES = (
-    *("model_apart", "model_finding_out", "model_hints", "model_other_hints", "model_own", "model_trained", "model_warmups"),
-    *(WRITTEN, WRITTEN_APART, "written_beside"),
+    *("model_apart", "model_finding_out", "model_hints", "model_other_hints", "model_own", "model_short", "model_trained", "model_warmups"),
+    *(WRITTEN, WRITTEN_APART, "written_beside", "written_short"),
 )
 TRAPS = frozenset(
     [

@@ -113,7 +113,13 @@ def test_what_was_written_for_acts_heard_badly_answers_messages_of_its_own() -> 
 
 def test_what_waits_for_the_next_fit_stands_nowhere_else() -> None:
     waiting = labelled(NEXT)
-    assert Counter(row.style for row in waiting) == {"model_other_hints": 360, "model_own": 1080, "written_beside": 360}
+    assert Counter(row.style for row in waiting) == {
+        "model_other_hints": 360,
+        "model_own": 1080,
+        "model_short": 307,
+        "written_beside": 360,
+        "written_short": 166,
+    }
     assert not {(row.user, row.reply) for row in waiting} & {(row.user, row.reply) for row in shipped()}
 
 
