@@ -95,14 +95,15 @@ def warm_start(
     on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
     precision: str = "float32",
 ) -> WarmStarted:
-    """One pass over the lessons, one after the other, with AdamW and a cosine schedule.
+    """One pass over the lessons, one after the other, with AdamW and a cosine schedule, for the weights that require gradients.
 
     On a machine too slow for the pass within `max_seconds` (0: no limit), the schedule runs down by time and every lesson is cut at its
     share of the time, so that none is lost to those before it.
     """
     batches = [(number, batch) for number, examples in enumerate(lessons) for batch in _batches(examples, batch_tokens, seed + number)]
     ends = [sum(other <= number for other, _ in batches) / len(batches) for number in range(len(lessons))]
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+    learning = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(learning, lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     began = time.monotonic()
     losses: list[float] = []
     seen = 0
@@ -116,7 +117,7 @@ def warm_start(
         with attention_for_training(model), autocast(precision):
             loss = next_token_loss(model, batch)
             loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(learning, 1.0)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())

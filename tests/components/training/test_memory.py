@@ -48,6 +48,7 @@ def needs(shape: ModelShape, **changes: Any) -> dict[str, int]:
     ("name", "weights"),
     [
         ("Qwen/Qwen2.5-0.5B-Instruct", 494_032_768),
+        ("package:qwen2.5-coder-0.5b-instruct", 630_167_424),
         ("Qwen/Qwen2.5-1.5B-Instruct", 1_543_714_304),
         ("Qwen/Qwen2.5-7B-Instruct", 7_615_616_512),
     ],

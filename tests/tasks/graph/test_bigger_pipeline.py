@@ -13,7 +13,7 @@ from rlver.tasks.graph import dry_run, dvc, estimates, selection
 from rlver.tasks.graph.dry_run import Machine
 
 ROOT = Path(__file__).parents[3]
-MODELS = ("smollm2-360m", "smollm2-1.7b", "qwen2.5-0.5b", "qwen2.5-1.5b", "qwen3-0.6b", "qwen3-4b")
+MODELS = ("smollm2-360m", "smollm2-1.7b", "qwen2.5-0.5b", "qwen2.5-coder-0.5b", "qwen2.5-1.5b", "qwen3-0.6b", "qwen3-4b")
 GPU = Machine("a GPU", 10**12, 10**13)
 
 
@@ -28,7 +28,7 @@ def test_each_is_planned_with_memory_and_hours_and_a_rate_of_its_size(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     text = told(ROOT, plan, variant)
-    assert text.startswith("7 of 7 stages would run") and "  memory     " in text and "warning" not in text
+    assert text.startswith("9 of 9 stages would run") and "  memory     " in text and "warning" not in text
     assert "; on two cores perhaps " in text
     settings = load_settings(ROOT / "params.yaml", variant)
     layers = estimates.policy_shape(settings, None).layers

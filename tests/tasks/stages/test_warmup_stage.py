@@ -10,6 +10,7 @@ import pytest
 import torch
 from micro import SENTENCES, micro_model, micro_tokenizer
 from ruamel.yaml import YAML
+from safetensors.torch import load_file
 from small_project import make_project, weights
 
 from rlver.components.labels import warmup as dialogues
@@ -114,3 +115,21 @@ def test_without_a_model_it_says_so_and_writes_nothing(root: Path) -> None:
     with pytest.raises(ValueError, match="cannot load a policy from models/nothing") as refusal:
         run(base="models/nothing")
     assert "\n" not in str(refusal.value) and not (root / "models" / "warm").exists() and not (root / "metrics").exists()
+
+
+def test_so_many_of_each_collection_are_drawn_and_shown_at_once(root: Path, taught: list[list[str]]) -> None:
+    other = [f"# {n}\nU: {FIRST[n]}\nA: [good] {SENTENCES[4]}\n" for n in range(COUNT)]
+    (root / "other.txt").write_text("".join(other))
+    overlay = root / "params" / "v.yaml"
+    overlay.write_text("warmup: {dialogues: [shown, other], rounds: 1, good_only: true, at_most: 3, mixed: true}\n")
+    run()
+    assert taught == [[SENTENCES[0]] * 3 + [SENTENCES[4]] * 3]
+
+
+def test_only_the_upper_layers_learn(root: Path) -> None:
+    (root / "params" / "v.yaml").write_text("warmup: {trained_layers: 1}\n")
+    save_policy(micro_model(layers=2), micro_tokenizer(), root / "models" / "base")
+    run()
+    before, after = (load_file(root / "models" / name / "model.safetensors") for name in ("base", "warm"))
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed and all(name.startswith(("model.layers.1.", "model.norm.")) for name in changed)

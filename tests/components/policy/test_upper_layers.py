@@ -6,7 +6,7 @@ import pytest
 import torch
 from micro import micro_model
 
-from rlver.components.training.build import train_upper_layers
+from rlver.components.policy.upper_layers import train_upper_layers
 
 
 def loss_of(model: torch.nn.Module) -> torch.Tensor:
@@ -32,5 +32,5 @@ def test_zero_is_all_and_too_many_are_refused() -> None:
     model = micro_model(layers=2)
     train_upper_layers(model, 0)
     assert all(weight.requires_grad for weight in model.parameters())
-    with pytest.raises(ValueError, match=r"train\.trained_layers is 3, but the model has 2 layers"):
+    with pytest.raises(ValueError, match=r"trained_layers is 3, but the model has 2 layers"):
         train_upper_layers(model, 3)
