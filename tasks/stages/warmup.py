@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from rlver.components.labels.warmup import GOOD, Shown, collection, is_held_out
     from rlver.components.policy.load import load_policy, save_policy
+    from rlver.components.policy.precision import autocast
     from rlver.components.policy.supervised import Example, WarmStarted, encode_dialogue, next_token_loss, warm_start
     from rlver.components.policy.upper_layers import train_upper_layers
 
@@ -52,13 +53,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     lessons = {name: encoded([one for one in dialogues if not is_held_out(one)]) for name, dialogues in collections.items()}
     if parameters.at_most:
         lessons = {name: _drawn(lesson, parameters.at_most, settings.seed) for name, lesson in lessons.items()}
+        held = _drawn(held, -(-parameters.at_most // 4), settings.seed)  # measured before and after, one by one
     if parameters.mixed:
         lessons = {" and ".join(lessons): [example for lesson in lessons.values() for example in lesson]}
     if not held:
         raise ValueError(f"warmup.dialogues: {', '.join(collections)}: no dialogue is left to be held out: name a larger collection")
 
     def held_out_loss() -> float:
-        with torch.no_grad():
+        with torch.no_grad(), autocast(settings.policy.precision):
             return sum(next_token_loss(model, [example]).item() for example in held) / len(held)
 
     def show(step: int, steps: int, loss: float) -> None:
