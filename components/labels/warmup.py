@@ -1,7 +1,7 @@
 """What a pretrained model is warmed up on: short plain replies in free English, written for this project.
 
 Dialogues with simulated users of the train scenarios, whose replies are marked good or mediocre (not what this user wants); one file a collection,
-in dialogues/. In a file, `#` begins a dialogue, `U:` is the user, `A: [good|mediocre]` the supporter.
+in dialogues/. In a file, `# NEED` begins a dialogue, `U:` is the user, `A: [good|mediocre]` the supporter.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ _REPLY = re.compile(r"A: \[(good|mediocre)\] (\S.*)")
 
 @dataclass(frozen=True)
 class Shown:
-    """A dialogue that the model is shown. `marks` say how good each reply is."""
+    """A dialogue that the model is shown. `marks` say how good each reply is: a good one does what serves the `need`."""
 
     users: tuple[str, ...]
     replies: tuple[str, ...]
     marks: tuple[str, ...]
+    need: str
 
 
 def is_held_out(one: Shown) -> bool:
@@ -44,13 +45,13 @@ def collection(name: str) -> list[Shown]:
 def shown(path: Path) -> list[Shown]:
     """The dialogues of a file in their order. Raises BadFile with the line."""
     dialogues: list[Shown] = []
-    users, replies, marks = list[str](), list[str](), list[str]()
+    users, replies, marks, need = list[str](), list[str](), list[str](), ""
 
     def finish(where: str) -> None:
         if len(users) != len(replies):
             raise BadFile(f"{where}: the dialogue before ends without a reply")
         if users:
-            dialogues.append(Shown(tuple(users), tuple(replies), tuple(marks)))
+            dialogues.append(Shown(tuple(users), tuple(replies), tuple(marks), need))
         for kept in (users, replies, marks):
             kept.clear()
 
@@ -59,6 +60,7 @@ def shown(path: Path) -> list[Shown]:
         where = f"{path.name}: line {number}"
         if line.startswith("#"):
             finish(where)
+            need = line[1:].strip()
         elif line.startswith("U: ") and len(users) == len(replies):
             users.append(line[3:].strip())
         elif len(users) == len(replies) + 1 and (found := _REPLY.fullmatch(line.strip())):

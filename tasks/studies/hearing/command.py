@@ -28,8 +28,9 @@ def measure(params: Params = PARAMS) -> None:
     from rlver.components.users.heard.reading import reader
     from rlver.components.users.scripted.effects import DIFFICULTIES
     from rlver.tasks.studies.acts.detection import labelled as old_test_set
-    from rlver.tasks.studies.hearing.listening import Listening, groups, since, strictly
-    from rlver.tasks.studies.hearing.tables import figures_report, strict_report
+    from rlver.tasks.studies.hearing.drawn import short_apart
+    from rlver.tasks.studies.hearing.listening import Listening, fitted_messages, groups, since, strictly
+    from rlver.tasks.studies.hearing.tables import figures_report, short_report, strict_report
 
     settings = load_settings(params)
     rows = labelled()
@@ -37,7 +38,9 @@ def measure(params: Params = PARAMS) -> None:
     listening = Listening(reader(), DIFFICULTIES[settings.simulator.difficulty])
     typer.echo(f"{listening.reader.version}; users are {settings.simulator.difficulty}, their need is unknown\n")
     drawn = (settings.evaluation.bootstrap_samples, settings.seed)
-    typer.echo("\n\n".join([figures_report(apart, listening, *drawn), strict_report(strict, listening, *drawn)]))
+    typer.echo(figures_report(apart, listening, *drawn) + "\n")
+    typer.echo(strict_report(strict, listening, *drawn) + "\n")
+    typer.echo(short_report(short_apart(settings.seed, fitted_messages(rows)), listening, *drawn))
 
 
 def agreement(params: Params = PARAMS) -> None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from rlver.components.domain.protocols import Exchange, now
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.labels.labelled import STRICT_STYLES, WRITTEN, WRITTEN_APART, Labelled
-from rlver.components.labels.warmup import collection
 from rlver.components.users.heard.appraiser import Hearing
 from rlver.components.users.heard.reading import Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import Difficulty
 from rlver.tasks.studies.acts.detection import ReplyWithActs as Answer
+from rlver.tasks.studies.hearing.drawn import short_dialogues, written_dialogues
 
 STYLE, SITUATIONS = "a style never fitted: {style}", "situations never fitted, in fitted styles"
 OLD = "the old test set: {style}"
@@ -105,7 +105,7 @@ def since(rows: Sequence[Labelled], later: Sequence[Labelled]) -> dict[str, list
 def fitted_messages(rows: Sequence[Labelled]) -> set[str]:
     """The messages that stand before what the reader is fitted to: labelled replies, and those that are drawn from the warm-up's dialogues."""
     kept = {row.user for row in rows if row.style == WRITTEN_APART}
-    drawn = {user for one in collection(WRITTEN) if kept.isdisjoint(one.users) for user in one.users}
+    drawn = {user for one in [*written_dialogues(kept), *short_dialogues(False)] for user in one.users}
     return drawn | {row.user for row in rows if row.is_for_fitting or row.is_for_strict_fitting}
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rlver.components.domain.acts import ACTS, SURE
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.labels import labelled as labels
-from rlver.components.scoring.statistics import Estimated
+from rlver.components.scoring.statistics import Estimated, proportion
 from rlver.components.users.heard.reading import QUALITIES, Heard
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import SERVES as SERVES_NEED
@@ -28,6 +28,7 @@ from rlver.tasks.studies.acts.detection import (
 )
 from rlver.tasks.studies.acts.tables import consequence_table, detections, table
 from rlver.tasks.studies.hearing.agreement import Agreement, OfValue, Twice, mean_kappa, of_acts, of_qualities, of_value
+from rlver.tasks.studies.hearing.drawn import Drawn
 from rlver.tasks.studies.hearing.figures import (
     Group,
     Taken,
@@ -146,6 +147,19 @@ def strict_report(groups: Mapping[str, Sequence[labels.Labelled]], listening: Li
             areas = [told_apart(((row.situation, reads(row), is_so(row)) for row in rows), samples, seed) for reads in readings]
             lines.append((group_name, name, f"{sum(map(is_so, rows))} of {len(rows)}", *map(shown, areas)))
     return f"How often the one of two replies that is so gets more than the one that is not (area under the ROC curve)\n\n{table(lines)}"
+
+
+def short_report(short: Drawn, listening: Listening, samples: int, seed: int) -> str:
+    """How short replies are taken that were written to serve the user's need: where they stand, and under another message. Nobody labelled them."""
+    lines: list[tuple[str, ...]] = [
+        ("short, never fitted, unlabelled", "replies", "its act is found", "emotion rises", "falls", "mean change")
+    ]
+    for name, rows in zip(("where they stand", "under another message"), short, strict=True):
+        one = group(name, [Taken(row.user, row.value, listening.change(row)) for row in rows], samples, seed)
+        found = {str(number): [float(row.acts <= listening.found(row))] for number, row in enumerate(rows) if row.acts}
+        told = (proportion(found) if found else None, one.rises, one.falls, one.change)
+        lines.append((name, str(one.replies), *map(shown, told)))
+    return f"Short replies that were written to serve the need\n\n{table(lines)}"
 
 
 def earned_report(found: Sequence[Earned], who: str) -> str:

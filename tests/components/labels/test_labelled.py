@@ -28,11 +28,23 @@ AS_THEY_WERE = {
     "model_warmups",
     "model_apart",
     "model_hints",
+    "model_other_hints",
+    "model_own",
+    "model_short",
     "supporter",
     "written",
+    "written_beside",
+    "written_short",
     "simple",
     "simple_apart",
 }
+SAID_TO_SEVERAL = {
+    "model_hints",
+    "model_other_hints",
+    "model_own",
+    "model_short",
+    "written_short",
+}  # what is short, or of a small model, comes again
 # Those of acts that are heard badly, with domains of their own
 OF_SOME_ACTS = {"chatbots", "coaches", "colleagues", "forum", "helpline", "neighbours", "quiet", "siblings"}
 DOMAINS = 75
@@ -102,7 +114,7 @@ def test_a_whole_style_and_a_tenth_of_the_situations_are_kept_apart() -> None:
 def test_every_file_parses_and_has_its_share() -> None:
     styles = Counter(row.style for row in shipped())
     assert set(styles) == {path.stem for path in FOLDER.glob("*.txt")} and len(styles) >= 19
-    assert sum(styles.values()) >= 8_600 and min(styles[style] for style in styles.keys() - OF_ONE_SUBJECT) >= 200
+    assert sum(styles.values()) >= 8_600 and min(styles[style] for style in styles.keys() - OF_ONE_SUBJECT) >= 160
     assert min(styles.values()) >= 100
 
 
@@ -112,15 +124,7 @@ def test_what_was_written_for_acts_heard_badly_answers_messages_of_its_own() -> 
 
 
 def test_what_waits_for_the_next_fit_stands_nowhere_else() -> None:
-    waiting = labelled(NEXT)
-    assert Counter(row.style for row in waiting) == {
-        "model_other_hints": 360,
-        "model_own": 1080,
-        "model_short": 307,
-        "written_beside": 360,
-        "written_short": 166,
-    }
-    assert not {(row.user, row.reply) for row in waiting} & {(row.user, row.reply) for row in shipped()}
+    assert not {(row.user, row.reply) for row in labelled(NEXT)} & {(row.user, row.reply) for row in shipped()}
 
 
 def test_every_act_has_300_replies() -> None:
@@ -151,8 +155,8 @@ def test_the_plain_style_does_each_act_that_serves_and_often_none() -> None:
 
 
 def test_no_reply_stands_twice_and_no_hash_is_of_two() -> None:
-    written = [row for row in shipped() if row.style != "model_hints"]  # the small model says some things to several users
-    assert len({row.reply for row in shipped()}) == len(shipped()) - 59 and len({row.reply for row in written}) == len(written) - 4
+    written = [row for row in shipped() if row.style not in SAID_TO_SEVERAL]
+    assert len({row.reply for row in shipped()}) == len(shipped()) - 122 and len({row.reply for row in written}) == len(written) - 4
     assert len({(row.style, reply_hash(row.reply)) for row in written}) == len(written) and DIGITS == 16
     again = [text for text, times in Counter(plain(row.reply) for row in written).items() if times > 1]
     assert len(again) <= 9, again  # proverbs, condolences, a question of three words

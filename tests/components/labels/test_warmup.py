@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlver.components.domain.files import BadFile
+from rlver.components.domain.persona import HiddenNeed
 from rlver.components.labels.warmup import DIALOGUES, Shown, collection, is_held_out, shown
 
 GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [mediocre] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
@@ -39,8 +40,8 @@ def written(folder: Path, text: str) -> Path:
 
 def test_dialogues_are_read_in_their_order(tmp_path: Path) -> None:
     first, second = shown(written(tmp_path, GOOD))
-    assert first == Shown(("I lost it.", "Yes."), ("That hurts.", "Cheer up."), ("good", "mediocre"))
-    assert second == Shown(("Hello.",), ("Hello to you.",), ("mediocre",))
+    assert first == Shown(("I lost it.", "Yes."), ("That hurts.", "Cheer up."), ("good", "mediocre"), "one")
+    assert second == Shown(("Hello.",), ("Hello to you.",), ("mediocre",), "two")
     assert shown(written(tmp_path, GOOD.replace("#", "#\n#"))) == [first, second], "a dialogue without words is none"
     assert shown(written(tmp_path, "")) == []
 
@@ -85,6 +86,12 @@ def test_the_shipped_replies_fit_into_a_turn_of_the_small_model() -> None:
     short, others = words.pop(SHORT), [count for counts in words.values() for count in counts]
     assert min(others) >= 5 and max(others) <= 16 and 10 < sum(others) / len(others) < 11
     assert min(short) >= 3 and max(short) <= 8 and 5 < sum(short) / len(short) < 5.5
+
+
+def test_the_shipped_dialogues_are_with_users_of_every_need() -> None:
+    for name in COUNTS:
+        counts = Counter(one.need for one in collection(name))
+        assert counts.keys() == set(HiddenNeed) and max(counts.values()) < 1.2 * min(counts.values()), (name, counts)
 
 
 def test_the_shipped_dialogues_hold_good_and_other_replies() -> None:

@@ -20,7 +20,8 @@ from rlver.components.users.heard.meaning import meaning
 from rlver.components.users.heard.reading import Reader
 from rlver.components.weights.sources.package import of_package
 from rlver.tasks.studies.hearing import adapting, net
-from rlver.tasks.studies.hearing.fit import Rows, fit, written
+from rlver.tasks.studies.hearing.drawn import written
+from rlver.tasks.studies.hearing.fit import Rows, fit
 
 pytestmark = [NEEDS_READER, pytest.mark.no_cover]
 USER, REPLY = "I let my boat sink.", "Old boats sink. It was not you."

@@ -93,6 +93,8 @@ def test_the_test_prints_every_table(
     later.append(replace(ROWS[3], style="model_own"))  # its message was fitted
     monkeypatch.setattr(labels, "labelled", lambda folder=None: later if folder == labels.NEXT else ROWS)
     monkeypatch.setattr("rlver.tasks.studies.acts.detection.PACKAGED", Path("nowhere"))
+    short = [ROWS[0], label("Hm.", "absolve", 0)], [label("You sank it.", "", 0)]
+    monkeypatch.setattr("rlver.tasks.studies.hearing.drawn.short_apart", lambda seed, fitted: short)
     assert main(["hearing", "test", *params]) == 0
     said = capsys.readouterr().out
     assert said.startswith("heard by hand; users are vanilla, their need is unknown")
@@ -105,6 +107,14 @@ def test_the_test_prints_every_table(
     since = [line.split("  ") for line in said.splitlines() if "labelled since" in line and "is coherent" in line]
     counts = {cells[0]: next(cell.strip() for cell in cells if cell.strip()[:1].isdigit()) for cells in since}
     assert counts == {"labelled since: model_own": "1 of 1", "labelled since: written_beside": "0 of 1", "labelled since: all": "1 of 2"}
+    assert [cell.strip() for cell in next(cells for cells in lines if cells[0] == "where they stand") if cell.strip()][1:3] == [
+        "2",
+        "0.50 [0.09, 0.91]",
+    ]
+    assert [cell.strip() for cell in next(cells for cells in lines if cells[0] == "under another message") if cell.strip()][1:3] == [
+        "1",
+        "-",
+    ]
     assert "Calibration of acts: expected error" in said and "subtle" in said and "not_at_fault" in said
     assert all(told == "I had a boat." for reply, _, told in by_hand.asked if reply in HEARD), "what was said before is known to the reader"
 

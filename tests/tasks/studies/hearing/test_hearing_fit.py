@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from heard_by_hand import every_label
 
 from rlver.components.domain.acts import ACTS
-from rlver.components.domain.persona import PersonaKind
-from rlver.components.labels.labelled import WRITTEN, WRITTEN_APART
-from rlver.components.labels.warmup import collection
+from rlver.components.domain.persona import HiddenNeed, PersonaKind
+from rlver.components.labels.labelled import SHORT, WRITTEN, WRITTEN_APART
+from rlver.components.labels.warmup import GOOD, collection
 from rlver.components.users.heard.reading import OUTPUTS, QUALITIES, SIGNS_HEARD, VALUES
+from rlver.components.users.scripted.effects import SERVES
 from rlver.components.users.special.signs import SIGNS
-from rlver.tasks.studies.hearing.fit import COHERENT, DRAWN, Rows, written
+from rlver.tasks.studies.hearing.drawn import DRAWN, DRAWN_APART, DRAWN_SHORT, short, short_apart, written
+from rlver.tasks.studies.hearing.fit import COHERENT, Rows
+from rlver.tasks.studies.hearing.listening import fitted_messages
 from rlver.tasks.studies.special.signs_found import APART, LABELS, LabelledSigns, load_signs
 
 
@@ -39,6 +43,31 @@ def test_a_written_reply_is_taught_as_coherent_and_as_beside_the_point_under_ano
     told, beside = map(named, Rows([], [], [], [], own[:1], misplaced[:1], 0).targets())
     assert told == {"coherent": 1.0}
     assert set(beside) == {*ACTS, "coherent", "above -1", "above 0", "above 1"} and not any(beside.values())
+
+
+def test_a_short_reply_is_taught_with_the_act_of_its_need_and_misplaced_as_one_that_may_still_fit() -> None:
+    own, misplaced = short(1)
+    assert len(own) == len(misplaced) == DRAWN_SHORT and {act for row in own for act in row.acts} == set(SERVES.values())
+    serving = {
+        (user, reply): SERVES[HiddenNeed(one.need)]
+        for one in collection(SHORT)
+        for user, reply, mark in zip(one.users, one.replies, one.marks, strict=True)
+        if mark == GOOD
+    }
+    assert all(row.acts == {serving[row.user, row.reply]} for row in own) and not any(row.acts for row in misplaced)
+    told, beside = map(named, Rows([], [], [], [], own[:1], misplaced[:1], 0).targets())
+    assert told == {"coherent": 1.0, **dict.fromkeys(own[0].acts, 1.0), "above -1": 1.0, "above 0": pytest.approx(0.95)}
+    assert beside == {"coherent": pytest.approx(0.2), "above 0": pytest.approx(0.2), "above 1": 0.0}
+    weights = Rows([], [], [], [], own[:1], misplaced[:1], 0).weights()
+    assert weights[0, COHERENT] == weights[1, COHERENT] > weights[0, 0] > 1, "they count as those that were read strictly"
+
+
+def test_short_replies_that_are_kept_for_tests_stand_under_no_message_that_is_fitted() -> None:
+    fitted = fitted_messages(every_label())
+    assert {row.user for rows in short(1) for row in rows} <= fitted
+    assert {row.user for rows in short_apart(1, set()) for row in rows} & fitted, "else nothing was asked"
+    own, misplaced = short_apart(1, fitted)
+    assert len(own) == len(misplaced) == DRAWN_APART and not {row.user for row in (*own, *misplaced)} & fitted
 
 
 def test_no_dialogue_with_a_message_that_is_kept_apart_is_shown() -> None:
