@@ -19,7 +19,7 @@ FOLDER = Path(__file__).with_name("replies")
 NEXT = Path(__file__).with_name("next")  # labelled after the reader was fitted, so it is measured on them; the next fit takes them
 UNFITTED_STYLES = ("elderly", "sense", "plain", "careful", "model_apart", "simple_apart")  # whole styles that no head has seen
 # Replies of small models, and replies written for them, read strictly: half sense is no sense in them.
-WRITTEN, WRITTEN_APART, SHORT = "simple", "simple_apart", "simple_short"
+WRITTEN, WRITTEN_APART, SHORT = "simple", "simple_apart", "short_other_hints"
 STRICT_STYLES = (
     *("model_apart", "model_finding_out", "model_hints", "model_other_hints", "model_own", "model_short", "model_trained", "model_warmups"),
     *(WRITTEN, WRITTEN_APART, "written_beside", "written_short"),

@@ -14,8 +14,9 @@ from rlver.components.labels.warmup import DIALOGUES, Shown, collection, is_held
 GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [mediocre] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
 
 
-COUNTS = {"simple": 1149, "simple_again": 1149, "simple_hints": 1426, "simple_other_hints": 1250, "simple_short": 1277}
-SHORT = "simple_short"
+COUNTS = {"simple": 1149, "simple_again": 1149, "simple_hints": 1426, "simple_other_hints": 1250}
+SHORT = {"short": 1149, "short_hints": 1426, "short_other_hints": 1277}
+COUNTS |= SHORT
 
 
 def everything() -> list[Shown]:
@@ -28,7 +29,8 @@ def plain(reply: str) -> str:
 
 def test_a_collection_that_there_is_not_is_named_with_those_that_there_are() -> None:
     with pytest.raises(
-        ValueError, match="no collection 'phrase_book', only simple, simple_again, simple_hints, simple_other_hints, simple_short"
+        ValueError,
+        match="no collection 'phrase_book', only short, short_hints, short_other_hints, simple, simple_again, simple_hints, simple_other_hints",
     ):
         collection("phrase_book")
 
@@ -69,23 +71,25 @@ def test_a_file_of_another_form_is_refused_with_its_line(tmp_path: Path, text: s
 
 def test_the_shipped_dialogues_are_as_many_as_is_said_and_no_longer_reply_is_there_twice() -> None:
     assert {path.stem: len(collection(path.stem)) for path in DIALOGUES.glob("*.txt")} == COUNTS
-    counts = Counter(plain(reply) for name in COUNTS if name != SHORT for one in collection(name) for reply in one.replies)
+    counts = Counter(plain(reply) for name in COUNTS if name not in SHORT for one in collection(name) for reply in one.replies)
     assert [reply for reply, count in counts.items() if count > 1] == []
     assert all(len(one.users) == len(one.replies) == len(one.marks) for one in everything())
 
 
 def test_the_short_replies_are_mostly_different_and_never_twice_in_a_dialogue() -> None:
-    dialogues = collection(SHORT)
-    counts = Counter(plain(reply) for one in dialogues for reply in one.replies)
-    assert counts.most_common(1)[0][1] <= 25 and len(counts) > 0.75 * counts.total()
-    assert all(len({plain(reply) for reply in one.replies}) == len(one.replies) for one in dialogues)
+    for name in SHORT:
+        dialogues = collection(name)
+        counts = Counter(plain(reply) for one in dialogues for reply in one.replies)
+        assert counts.most_common(1)[0][1] <= 25 and len(counts) > 0.75 * counts.total(), name
+        assert all(len({plain(reply) for reply in one.replies}) == len(one.replies) for one in dialogues), name
 
 
 def test_the_shipped_replies_fit_into_a_turn_of_the_small_model() -> None:
     words = {name: [len(reply.split()) for one in collection(name) for reply in one.replies] for name in COUNTS}
-    short, others = words.pop(SHORT), [count for counts in words.values() for count in counts]
+    others = [count for name, counts in words.items() if name not in SHORT for count in counts]
     assert min(others) >= 5 and max(others) <= 16 and 10 < sum(others) / len(others) < 11
-    assert min(short) >= 3 and max(short) <= 8 and 5 < sum(short) / len(short) < 5.5
+    for name in SHORT:
+        assert min(words[name]) >= 3 and max(words[name]) <= 8 and 5 < sum(words[name]) / len(words[name]) < 6, name
 
 
 def test_the_shipped_dialogues_are_with_users_of_every_need() -> None:
