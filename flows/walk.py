@@ -126,10 +126,10 @@ class Walk:
         return first_of(self._waiting, {step.name for step in (*self._waiting, *self._running.values())})
 
     def _begin(self, step: dvc.Stage) -> None:
-        """Start it, unless what it reads is gone: a failed stage has no outputs any more."""
+        """Start it, unless what it reads is gone, or is what a failed stage left behind: DVC takes outputs away before a run only."""
         self._waiting.remove(step)
-        if self._walked.failed and (absent := [path for path in step.reads if not (self._root / path).exists()]):
-            get_run_logger().warning("%s: not run, because there is no %s", step.name, ", ".join(absent))
+        if self._walked.failed and (absent := [path for path in step.reads if self._is_unmade(path)]):
+            get_run_logger().warning("%s: not run, because there is no finished %s", step.name, ", ".join(absent))
             self._walked.blocked.append(step.name)
             return
         try:
@@ -150,6 +150,12 @@ class Walk:
             future = run.submit(*given, wait_for=after, return_state=False)
             assert isinstance(future, PrefectConcurrentFuture)
             self._running[future.wrapped_future] = step
+
+    def _is_unmade(self, path: str) -> bool:
+        """Whether it is not there, or a stage that failed or could not run was to write it, or the folder it is in."""
+        ended = {*self._walked.failed, *self._walked.blocked}
+        left_over = (output for step in self._chosen if step.name in ended for output in step.writes)
+        return not (self._root / path).exists() or any(Path(path).is_relative_to(output) for output in left_over)
 
     def _directly_before(self, step: dvc.Stage) -> list[State[Any]]:
         """The states of the stages whose outputs it reads itself: the edges of the run's graph."""

@@ -89,14 +89,17 @@ _BLOCK = re.compile(r"```([^\n`]*+)\n(.*?)(?:```|\Z)", re.DOTALL)  # label, code
 
 
 def code_of(reply: str, wanted: str = "") -> str:
-    """The last code block with `wanted` in it, else the last block, else the whole reply. A block that was cut off counts as it is."""
+    """The last code block in which the pattern `wanted` is found, else the last block, else the whole reply.
+
+    A block that was cut off counts as it is.
+    """
     found = [
         (label.lstrip(" \t").rstrip(" \t\r").lower(), block)
         for label, block in (match.groups() for match in _BLOCK.finditer(reply))
         if block.strip()
     ]
     blocks = [block for label, block in found if not label or label.startswith("py")] or [block for _, block in found]
-    fitting = [block for block in blocks if wanted in block]
+    fitting = [block for block in blocks if re.search(wanted, block)]
     return (fitting or blocks or [reply])[-1]
 
 
@@ -108,8 +111,9 @@ def humaneval_program(row: Mapping[str, Any], reply: str) -> Trial:
     """The task's own text first: it holds imports and helpers, and its function with nothing but a docstring is good Python. A whole
     function in the reply replaces that one; anything else continues it. The tests get the helpers from the task, not from the reply."""
     name = row["entry_point"]
-    code = code_of(reply, f"def {name}")
-    joint = "\n\n" if f"def {name}" in code else ""
+    its_function = rf"\bdef {re.escape(name)}\b"
+    code = code_of(reply, its_function)
+    joint = "\n\n" if re.search(its_function, code) else ""
     return Trial(f"{row['prompt']}{joint}{code}\n", tests=f"{row['test']}\n\ncheck({name})\n", given=f"{row['prompt']}\n\ndel {name}\n")
 
 

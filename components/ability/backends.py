@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from lm_eval.api.model import TemplateLM
 from lm_eval.models.huggingface import HFLM
-from lm_eval.models.utils import chunks, postprocess_generated_text
+from lm_eval.models.utils import chunks, has_bos_prefix, postprocess_generated_text
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from transformers import AutoConfig, AutoTokenizer, LogitsProcessorList
 
@@ -133,7 +133,11 @@ class ServedLM(TemplateLM):  # type: ignore[misc]
         return str(self.tokenizer.name_or_path).replace("/", "__")
 
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_: Any) -> list[int]:
-        ids: list[int] = self.tokenizer(string, add_special_tokens=bool(add_special_tokens)).input_ids
+        """As the harness's own backends: what nobody decides, the tokenizer does, but never twice."""
+        if add_special_tokens is None and has_bos_prefix(string, self.tokenizer.decode(self.prefix_token_id)):
+            add_special_tokens = False
+        special = {} if add_special_tokens is None else {"add_special_tokens": add_special_tokens}
+        ids: list[int] = self.tokenizer(string, **special).input_ids
         return ids
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
@@ -164,7 +168,7 @@ class ServedLM(TemplateLM):  # type: ignore[misc]
         found = []
         for request in requests:
             (text,) = request.args
-            windows = get_rolling_token_windows(self.tok_encode(text), self.prefix_token_id, self.max_length, 1)
+            windows = get_rolling_token_windows(self.tok_encode(text), self.prefix_token_id, self.max_length - 1, 1)  # beside the prefix
             pairs = [(None, *make_disjoint_window(window)) for window in windows]
             found.append(math.fsum(value for value, _ in self._loglikelihood_tokens(pairs)))
         return found

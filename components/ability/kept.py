@@ -86,7 +86,7 @@ def _kept(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any], allowed:
     margin = margin_of(name, base, allowed)
     changes = [gained(base, *pair) for pair in pairs]
     clusters = by_cluster((str(before.get("cluster", before["doc"])), change) for (before, _), change in zip(pairs, changes, strict=True))
-    estimated = cluster_bootstrap(clusters, samples, seed, Interval(-math.inf, math.inf))
+    estimated = cluster_bootstrap(clusters, samples, seed, Interval(-math.inf, math.inf), of_differences=True)
     low, high = estimated.ci95
     if all(item["score"] in (0.0, 1.0) for pair in pairs for item in pair):
         of_items = paired_share_interval(changes)

@@ -97,7 +97,7 @@ def write_layout(folder: Path, finished: Sequence[Finished], backend: str, model
 
 def _make_sure(folder: Path, finished: Sequence[Finished]) -> None:
     wanted = sorted(len(samples) for one in finished for samples in one.results["samples"].values())
-    written = sorted(len(path.read_text("utf-8").splitlines()) for path in folder.glob("*/samples_*.jsonl"))
+    written = sorted(path.read_bytes().count(b"\n") for path in folder.glob("*/samples_*.jsonl"))
     results = list(folder.glob("*/results_*.json"))
     if written != wanted or len(results) != len(finished):
         raise OSError(f"{folder}: lm-eval could not write its results; is the disk full? make room, then run the same command again")

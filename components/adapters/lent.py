@@ -64,7 +64,10 @@ class LentDialogue:
         return await self._next()
 
     async def say(self, message: str) -> Turned:
-        """What the user makes of a message. Raises NoReply for one that is too long, is no text, or comes out of turn."""
+        """What the user makes of a message. Raises NoReply for one that is too long, is no text, or comes out of turn.
+
+        Cancelled, it ends the dialogue: nobody heard what this message has earned, and the next must not be paid for it.
+        """
         if self._loop is None or self._loop.done():
             raise NoReply("this dialogue is over: reset before the next step" if self._loop else "reset before the first step")
         if self._busy:
@@ -88,9 +91,12 @@ class LentDialogue:
         asked = asyncio.create_task(self._caller.asked.get())
         try:
             await asyncio.wait({asked, self._loop}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._loop.cancel()  # and busy until it has ended
+            raise
         finally:
-            self._busy = False
             asked.cancel()
+        self._busy = False
         if self._loop.cancelled():
             raise NoReply("this dialogue was closed")
         ended = self._loop.result() if self._loop.done() else None

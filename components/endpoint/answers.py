@@ -30,15 +30,10 @@ class Answers:
     def get(self, digest: str) -> ChatAnswer | None:
         with self._database.reading() as connection:
             row = connection.execute("SELECT answer FROM answers WHERE digest = ?", (digest,)).fetchone()
-        if row is None:
-            return None
-        try:
-            return _stored(json.loads(row[0]))
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise BadFile(f"{self.name}: the answer {digest[:12]} is damaged; take the file from a backup, or name another") from error
+        return None if row is None else self._read(digest, row[0])
 
-    def put(self, digest: str, request: ChatRequest, answer: ChatAnswer) -> None:
-        """Keeps the answer that is there, if another process was first."""
+    def put(self, digest: str, request: ChatRequest, answer: ChatAnswer) -> ChatAnswer:
+        """The answer that is kept: `answer`, or the one that is there, if another process was first; a replay gives that one."""
         kept = {
             "text": answer.text,
             "reasoning": answer.reasoning,
@@ -49,7 +44,16 @@ class Answers:
         }
         row = (digest, request.canonical_json(), json.dumps(kept))
         with self._database.writing() as connection:
-            connection.execute("INSERT INTO answers VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
+            if connection.execute("INSERT INTO answers VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row).rowcount:
+                return answer
+            (first,) = connection.execute("SELECT answer FROM answers WHERE digest = ?", (digest,)).fetchone()
+        return self._read(digest, first)
+
+    def _read(self, digest: str, answer: str) -> ChatAnswer:
+        try:
+            return _stored(json.loads(answer))
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise BadFile(f"{self.name}: the answer {digest[:12]} is damaged; take the file from a backup, or name another") from error
 
 
 def _stored(kept: Any) -> ChatAnswer:
@@ -106,9 +110,7 @@ class RecordedEndpoint:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask(self, upstream: ChatEndpoint, digest: str, request: ChatRequest) -> ChatAnswer:
-        answer = await upstream.chat(request)
-        self._answers.put(digest, request, answer)
-        return answer
+        return self._answers.put(digest, request, await upstream.chat(request))
 
     def _landed(self, digest: str, task: asyncio.Task[ChatAnswer]) -> None:
         del self._in_flight[digest]

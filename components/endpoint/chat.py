@@ -145,8 +145,8 @@ class Key:
 _RETRIED = {408, 409, 425, 429}  # and all from 500 on
 _GATEWAY = {408, 502, 504}  # somebody gave up waiting; the model may have answered and the answer may be billed
 _QUOTED_CHARACTERS = 200
-_REPR = reprlib.Repr()  # repr() itself fails on lists that are nested deep
-_REPR.maxstring = _REPR.maxother = 2 * _QUOTED_CHARACTERS
+SHORT_REPR = reprlib.Repr()  # repr() itself fails on lists that are nested deep
+SHORT_REPR.maxstring = SHORT_REPR.maxother = 2 * _QUOTED_CHARACTERS
 
 
 @dataclass(eq=False)
@@ -235,7 +235,7 @@ def complaint(body: Any, key: Key) -> tuple[str, str]:
 
 def one_line(said: Any, key: Key) -> str:
     """The beginning of what a server said, without the key and as one printable line. Of lists and objects only the outer levels."""
-    text = said if isinstance(said, str) else _REPR.repr(said)
+    text = said if isinstance(said, str) else SHORT_REPR.repr(said)
     line = " ".join("".join(c if c.isprintable() else " " for c in key.hide(text)).split())
     return line if len(line) <= _QUOTED_CHARACTERS else f"{line[:_QUOTED_CHARACTERS]}…"
 

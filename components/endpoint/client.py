@@ -15,9 +15,20 @@ from typing import Any
 
 import httpx
 
-from rlver.components.domain.printable import whole_characters
+from rlver.components.domain.printable import one_line, whole_characters
 from rlver.components.endpoint.bodies import PLAIN, UnusableBody, WholeResponse, parse_json, read
-from rlver.components.endpoint.chat import ChatAnswer, ChatRequest, Hiccup, Key, Message, Place, complaint, fault_of, retry_after_s
+from rlver.components.endpoint.chat import (
+    ChatAnswer,
+    ChatRequest,
+    EndpointRefused,
+    Hiccup,
+    Key,
+    Message,
+    Place,
+    complaint,
+    fault_of,
+    retry_after_s,
+)
 from rlver.components.endpoint.parameters import EndpointParameters, is_on_this_machine
 
 logger = logging.getLogger(__name__)
@@ -50,7 +61,7 @@ class Connections:
         self._free: list[httpx.AsyncClient] = []
 
     async def request(self, method: str, path: str, content: bytes | None) -> WholeResponse:
-        """Raises httpx.RequestError and UnusableBody."""
+        """Raises httpx.RequestError and UnusableBody, and EndpointRefused for proxies that cannot be used."""
         client = self._free.pop() if self._free else self._new_client()
         headers = {} if content is None else {"Content-Type": "application/json"}
         try:
@@ -65,15 +76,21 @@ class Connections:
 
     def _new_client(self) -> httpx.AsyncClient:
         """Proxies of the environment hold for other machines only."""
-        return httpx.AsyncClient(
-            base_url=self._parameters.base_url,
-            auth=_Bearer(self._key),
-            headers=PLAIN,
-            timeout=httpx.Timeout(None, connect=self._parameters.connect_timeout_s),
-            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
-            verify=self._tls,
-            trust_env=not is_on_this_machine(self._parameters.base_url),
-        )
+        try:
+            return httpx.AsyncClient(
+                base_url=self._parameters.base_url,
+                auth=_Bearer(self._key),
+                headers=PLAIN,
+                timeout=httpx.Timeout(None, connect=self._parameters.connect_timeout_s),
+                limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+                verify=self._tls,
+                trust_env=not is_on_this_machine(self._parameters.base_url),
+            )
+        except (ImportError, ValueError, httpx.InvalidURL) as error:
+            raise EndpointRefused(
+                f"{self._parameters.base_url.rstrip('/')}: no connection can be made through the proxy of the environment "
+                f"({one_line(str(error))}); correct or unset HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY"
+            ) from error
 
 
 @asynccontextmanager
@@ -126,7 +143,7 @@ class HttpEndpoint:
         return fault_of(response.status_code, json_or_none(response.content), pause_s, Place(self._url, model, self._key))
 
     async def send(self, method: str, path: str, content: bytes | None = None) -> WholeResponse:
-        """Any complete response within the time allowed; raises Hiccup when there is none."""
+        """Any complete response within the time allowed; raises Hiccup when there is none, EndpointRefused when nobody can be asked."""
         try:
             async with asyncio.timeout(self._answer_timeout_s):
                 return await self._connections.request(method, path, content)

@@ -89,7 +89,10 @@ def memory_database() -> Database:
 
 def _opened(address: str, name: str, *, is_read_only: bool = False) -> Database:
     # Dialogues are held in a thread of their own by train.max_staleness and trl-async; SQLite itself serialises what threads ask.
-    connection = sqlite3.connect(address, timeout=_BUSY_TIMEOUT_S, isolation_level=None, uri=is_read_only, check_same_thread=False)
+    try:
+        connection = sqlite3.connect(address, timeout=_BUSY_TIMEOUT_S, isolation_level=None, uri=is_read_only, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise BadFile(f"{name}: {error}; is it a folder, or may you not read and write it?") from error
     database = Database(connection, name)
     try:
         with database.reading():

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from uuid import uuid4
 
+from rlver.components.domain.printable import whole_characters
 from rlver.components.endpoint.answers import Answers, RecordedEndpoint
 from rlver.components.endpoint.chat import BudgetExceeded, EndpointRefused, EndpointUnavailable, Hiccup, Key, one_line
 from rlver.components.endpoint.client import Dialect, json_or_none, open_http
@@ -84,10 +85,11 @@ async def check_endpoint(
     parameters: EndpointParameters, key: Callable[[], str | None], models: Iterable[str], unix_time: Callable[[], float] = time.time
 ) -> None:
     """Raises what `list_models` raises, and EndpointRefused for a model that the server does not list. Servers without a list pass."""
-    names = await list_models(parameters, key, unix_time)
+    secret = Key(key, parameters.key_variable)
+    names = await _listed(parameters, secret, unix_time)
     for model in models:
         if names and model not in names:
-            near = ", ".join(get_close_matches(model, names[:_COMPARED], n=3) or names[:3])
+            near = ", ".join(one_line(name, secret) for name in get_close_matches(model, names[:_COMPARED], n=3) or names[:3])
             more = "" if len(names) <= 3 else ", …"
             raise EndpointRefused(f"{parameters.base_url.rstrip('/')}: unknown model {model!r}; the server has {near}{more}")
 
@@ -96,11 +98,17 @@ async def list_models(
     parameters: EndpointParameters, key: Callable[[], str | None], unix_time: Callable[[], float] = time.time
 ) -> list[str]:
     """Ask the server, once and free of charge, for its models, before anything is spent; none where it has no list (404, 405).
+    A key in a name is hidden, as in answers.
 
     Raises EndpointUnavailable when nobody answers, EndpointRefused for a wrong key.
     """
-    url = parameters.base_url.rstrip("/")
     secret = Key(key, parameters.key_variable)
+    return [whole_characters(secret.hide_secret(name)) for name in await _listed(parameters, secret, unix_time)]
+
+
+async def _listed(parameters: EndpointParameters, secret: Key, unix_time: Callable[[], float]) -> list[str]:
+    """The names as they came, which may say the key back."""
+    url = parameters.base_url.rstrip("/")
     async with open_http(parameters, secret, unix_time, {}) as http:
         try:
             response = await http.send("GET", "models")
@@ -114,4 +122,4 @@ async def list_models(
     listed = body.get("data") if isinstance(body, dict) else None
     if not isinstance(listed, list):
         return []
-    return [one_line(row["id"], secret) for row in listed if isinstance(row, dict) and isinstance(row.get("id"), str)]
+    return [row["id"] for row in listed if isinstance(row, dict) and isinstance(row.get("id"), str)]

@@ -24,6 +24,7 @@ from transformers.utils import logging
 from rlver.components.domain.kinds import ModelSource
 from rlver.components.domain.registry import MODELS
 from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.weights import put_in_place
 from rlver.components.weights.sources.model import of_hub
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per loaded or saved folder would drown the stage's own progress
@@ -92,8 +93,8 @@ def check_context(model: Any, max_context_tokens: int) -> None:
 
 
 def save_policy(model: Any, tokenizer: Any, path: Path, like: Path | None = None) -> None:
-    """Write weights (safetensors), configuration, tokenizer and chat template; `path` holds a whole policy, or none for a moment where
-    there was one before. `like`: the folder that the model came from, whose number format is kept; without it the model's own is.
+    """Write weights (safetensors), configuration, tokenizer and chat template; `path` holds a whole policy, as `put_in_place` says.
+    `like`: the folder that the model came from, whose number format is kept; without it the model's own is.
     """
     if like is not None:
         model.to(_dtype_of(like))
@@ -103,10 +104,10 @@ def save_policy(model: Any, tokenizer: Any, path: Path, like: Path | None = None
         part.mkdir(parents=True)
         model.save_pretrained(part, safe_serialization=True)
         tokenizer.save_pretrained(part)
-        shutil.rmtree(path, ignore_errors=True)
-        part.replace(path)
-    finally:
+    except BaseException:
         shutil.rmtree(part, ignore_errors=True)
+        raise
+    put_in_place(part, path)
 
 
 def _dtype_of(folder: Path) -> torch.dtype:
@@ -265,7 +266,7 @@ def _must_chat(path: Path | str, tokenizer: Any) -> None:
     try:
         ChatFormat(tokenizer, "Be kind.").start("Hello")
     except Exception as error:  # a template is a program, and the tokenizer may be one that cannot read it
-        raise ValueError(f"{path}: the chat template does not work: {_first_line(error)}") from error
+        raise ValueError(f"{path}: the chat template does not work: {first_line(error)}") from error
 
 
 def _object(file: Path) -> dict[str, Any]:
@@ -290,8 +291,9 @@ def _values(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _cannot_load(path: Path | str, error: Exception) -> str:
-    return f"cannot load a policy from {path}: {_first_line(error)}"
+    return f"cannot load a policy from {path}: {first_line(error)}"
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Of its message; its kind where it has none."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

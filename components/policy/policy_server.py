@@ -7,7 +7,6 @@ it has the new ones does the server go on. It then names them with every token i
 from __future__ import annotations
 
 import json
-import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,14 +16,13 @@ import httpx
 
 from rlver.components.domain.printable import one_line, without_secrets
 from rlver.components.endpoint.bodies import PLAIN, UnusableBody, WholeResponse, read_now
+from rlver.components.endpoint.chat import SHORT_REPR
 from rlver.components.endpoint.parameters import origin
 from rlver.components.policy.weights import version_of
 
 TIMEOUT_S = 600.0  # one turn with its wait for a place in the batch; or weights, after the requests under way and read from a disk
 MOST_BYTES = 16 * 2**20  # of one answer: a hundred thousand tokens with their log-probabilities
 _QUOTED_CHARACTERS = 300
-_REPR = reprlib.Repr()  # repr() itself fails on lists that are nested deep
-_REPR.maxstring = _REPR.maxother = _QUOTED_CHARACTERS
 
 
 class PolicyServerUnavailable(ConnectionError):
@@ -69,8 +67,13 @@ class PolicyServer:
                 if not self._field(self._post(client, "/reset_prefix_cache"), "success", bool):
                     raise PolicyServerFailed(f"{shown(self.url)}: what it had read with the old weights could not be forgotten; restart it")
                 self._post(client, "/update_weight_version", {"new_version": version})
-            finally:
-                self._post(client, "/resume")
+            except BaseException as error:
+                try:
+                    self._post(client, "/resume")
+                except (PolicyServerUnavailable, PolicyServerFailed) as second:  # the first is the cause
+                    error.add_note(f"nor does it go on: {second}")
+                raise
+            self._post(client, "/resume")
         return version
 
     def _post(self, client: httpx.Client, path: str, content: Mapping[str, Any] | None = None) -> Any:
@@ -94,10 +97,10 @@ class PolicyServer:
 
 def connection(url: str, key: str | None) -> dict[str, Any]:
     """How httpx is to talk to a policy server; reading certificates takes a while and is for https alone. Raises PolicyServerFailed."""
-    if origin(url) is None:
+    if (address := origin(url)) is None:
         raise PolicyServerFailed(f"{shown(url)}: the address of a policy server must look like http://127.0.0.1:7400")
     headers = {**PLAIN, "Authorization": f"Bearer {key}"} if key else PLAIN
-    return {"base_url": url, "headers": headers, "timeout": TIMEOUT_S, "trust_env": False, "verify": url.startswith("https:")}
+    return {"base_url": url, "headers": headers, "timeout": TIMEOUT_S, "trust_env": False, "verify": address.startswith("https:")}
 
 
 def unavailable(url: str, error: Exception) -> str:
@@ -111,7 +114,7 @@ def shown(url: str) -> str:
 
 def quoted(said: Any) -> str:
     """The beginning of what a server said, as one printable line."""
-    return one_line(said if isinstance(said, str) else _REPR.repr(said))[:_QUOTED_CHARACTERS]
+    return one_line(said if isinstance(said, str) else SHORT_REPR.repr(said))[:_QUOTED_CHARACTERS]
 
 
 def answer(url: str, path: str, response: WholeResponse) -> Any:

@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from rlver.components.policy.attention import GROUPED, RowCache, attention
 from rlver.components.policy.draw import draw
+from rlver.components.policy.load import first_line
 from rlver.components.policy.precision import Copy, computes_in_bfloat16
 from rlver.components.policy.sampler import Sample, SampleRequest
 
@@ -204,7 +205,7 @@ class TransformersSampler:
                     self._forward(cache, [0], 0, [ids[:read]], length)
                     in_parts_V = self._forward(cache, [0], 0, [ids[read:]], length)[0].float()
             except (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
-                raise ValueError(f"{config.model_type}: cannot be sampled in this process ({_first_line(error)}); {_OTHERWISE}") from error
+                raise ValueError(f"{config.model_type}: cannot be sampled in this process ({first_line(error)}); {_OTHERWISE}") from error
         if whole_V.isfinite().all() and not torch.allclose(whole_V, in_parts_V, rtol=near, atol=near * float(whole_V.abs().max())):
             raise ValueError(f"{config.model_type}: its attention or its logits are not the plain ones this sampler computes; {_OTHERWISE}")
 
@@ -256,10 +257,6 @@ def _common(read: Sequence[int], context: Sequence[int]) -> int:
     if context[: len(read)] == read:
         return len(read)
     return next((index for index, (a, b) in enumerate(zip(read, context, strict=False)) if a != b), len(context))
-
-
-def _first_line(error: Exception) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 @contextmanager

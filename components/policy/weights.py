@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,23 @@ def write_weights(model: Any, folder: Path) -> Path:
     save_file({name: tensor.contiguous() for name, tensor in plain_weights(model).items()}, neighbour)
     os.replace(neighbour, folder / FILE)
     return folder
+
+
+def put_in_place(part: Path, path: Path) -> None:
+    """Give the folder `part` the name `path`. Raises OSError, and then all is as before.
+
+    The folder that was there is `.NAME.old` until the new one is in its place: a process that is killed in between loses neither.
+    """
+    old = path.with_name(f".{path.name}.old")
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(old, ignore_errors=True)
+            path.replace(old)
+        part.replace(path)
+    finally:
+        if old.is_dir() and not path.is_dir():
+            old.replace(path)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def plain_weights(model: Any) -> dict[str, Any]:

@@ -97,10 +97,11 @@ def _derived(
         model = _learned(dialogue, learned)
         if tag.kind.startswith(DISTILLED + APPRAISER):
             return _appraised(dialogue, turns, persona, DistilledAppraiser(model))
-        speaker = llm(tag.difficulty) if tag.kind == f"{DISTILLED}+{LLM}" and llm is not None else ScriptedSimulator(tag.difficulty)
+        of_difficulty = llm if tag.kind == f"{DISTILLED}+{LLM}" and llm is not None else ScriptedSimulator
+        speaker = _of_difficulty(dialogue, of_difficulty)
         return _of_tag(dialogue, turns, persona, Together(DistilledAppraiser(model), cast(SpeakerKind, speaker), dialogue.emotion_start))
     if tag.kind == LLM and llm is not None:
-        return _of_tag(dialogue, turns, persona, llm(tag.difficulty))
+        return _of_tag(dialogue, turns, persona, _of_difficulty(dialogue, llm))
     if tag.kind not in (SCRIPTED, SCRIPTED + APPRAISER, SCRIPTED + APPRAISER + WITHOUT_PERSONA):
         can = "only a scripted user, an LLM with its stored answers and a distilled one can be re-derived"
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}; {can}")
@@ -111,6 +112,13 @@ def _derived(
     if tag.kind == SCRIPTED:
         return asyncio.run(_replayed(dialogue, turns, _known(dialogue, persona), user))
     return _appraised(dialogue, turns, persona, ScriptedAppraiser(tag.difficulty))
+
+
+def _of_difficulty(dialogue: Dialogue, user: Callable[[str], Simulator]) -> Simulator:
+    try:
+        return user(dialogue.simulator.difficulty)
+    except ValueError as error:
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
 
 
 def _by_others(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, others: Callable[[SimulatorTag, bool], Any]) -> _Derived:

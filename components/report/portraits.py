@@ -18,10 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from rlver.components.domain.acts import names_need
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.material import Material, Variant
 from rlver.components.report.tables import Cell, Ends, ends
-from rlver.components.scoring.acts import NO_ACTS
+from rlver.components.scoring.acts import ALL, NO_ACTS
 from rlver.components.scoring.behaviour import share
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.statistics import by_cluster
@@ -82,9 +83,9 @@ def shown_acts(material: Material) -> list[str]:
 def replies_with_acts(dialogues: Sequence[Dialogue]) -> list[tuple[str, int, set[str]]]:
     """Persona, turn and acts of every appraised reply of the dialogues that can be scored; empty when no appraisal names an act."""
     found = [
-        (dialogue.persona_id, number, {e.what for e in turn.appraisal.evidence if e.step == "content"})
+        (dialogue.persona_id, number, {e.what for e in turn.appraisal.evidence if e.step == "content"} & ALL)
         for dialogue in dialogues
-        if dialogue.emotion_final is not None
+        if dialogue.emotion_final is not None and names_need(dialogue)
         for number, turn in enumerate(dialogue.turns)
         if turn.appraisal is not None
     ]

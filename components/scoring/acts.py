@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rlver.components.domain.acts import counts
+from rlver.components.domain.acts import counts, names_need
 from rlver.components.domain.transcript import Dialogue, Turn
 
 EMOTION = frozenset({"acknowledge", "comfort", "deep_empathy", "invite_telling", "absolve", "praise", "self_disclose"})
@@ -59,8 +59,8 @@ def has_evidence(dialogue: Dialogue) -> bool:
 
 
 def acts_of(dialogue: Dialogue) -> list[Act]:
-    """The appraised replies in order; empty where no evidence was recorded."""
-    if not has_evidence(dialogue):
+    """The appraised replies in order; empty where no evidence was recorded, or evidence that names no acts."""
+    if not has_evidence(dialogue) or not names_need(dialogue):
         return []
     return _acts(dialogue.turns)
 
@@ -100,7 +100,6 @@ STRATEGIES: dict[str, frozenset[str]] = {
 
 
 def frequencies(dialogues: Iterable[Dialogue]) -> dict[str, float]:
-    """The share of appraised replies with each act, by name of the act; empty without an appraised reply."""
-    appraisals = [turn.appraisal for dialogue in dialogues for turn in dialogue.turns if turn.appraisal is not None]
-    replies = [{one.what for one in appraisal.evidence if one.step == "content"} for appraisal in appraisals]
+    """The share of the replies of `acts_of` with each act, by name of the act; empty without such a reply."""
+    replies = [reply.acts for dialogue in dialogues for reply in acts_of(dialogue)]
     return {act: sum(act in acts for acts in replies) / len(replies) for act in sorted(set().union(*replies))}

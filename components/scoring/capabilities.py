@@ -140,7 +140,8 @@ def cognition(replies_of: Mapping[str, Sequence[Sequence[Act]]], samples: int, s
         values = {
             persona: [value for replies in dialogues if (value := rule(replies)) is not None] for persona, dialogues in replies_of.items()
         }
-        axes[name] = mean(values, AXIS, samples, seed, NO_ACTS)
+        has_acts = any(replies for dialogues in replies_of.values() for replies in dialogues)
+        axes[name] = mean(values, AXIS, samples, seed, "no dialogue has replies that tell" if has_acts else NO_ACTS)
     return {**axes, "method": METHOD, "anchors": {name: {"x": x, "y": y} for name, (x, y) in ANCHORS.items()}}
 
 

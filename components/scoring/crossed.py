@@ -62,7 +62,7 @@ class Difference:
         if self.test is None:
             return Estimated(self.value, whole_range, 1)
         if self.test.standard_error == 0:
-            return Estimated(self.value, of_equals(self.value, self.scenarios, whole_range), self.seeds)
+            return Estimated(self.value, of_equals(self.value, self.scenarios, whole_range, differences=self.test.n), self.seeds)
         half = quantile(0.975, self.test.freedom) * self.test.standard_error
         return Estimated(
             self.value, Interval(max(whole_range.low, self.value - half), min(whole_range.high, self.value + half)), self.seeds

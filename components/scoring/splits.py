@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from rlver.components.domain.transcript import Dialogue
 
 IMPORTED = "imported"
-_SPLIT = re.compile(r"-(train|test|sealed)-\d{4}-")
+_SPLIT = re.compile(r"-(train|test|sealed)-\d{4,}-")
 
 
 def persona_splits(dialogues: Iterable[Dialogue]) -> dict[str, int]:

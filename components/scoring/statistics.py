@@ -51,13 +51,15 @@ def by_cluster(values: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
     return clusters
 
 
-def cluster_bootstrap(clusters: Mapping[str, Sequence[float]], samples: int, seed: int, whole_range: Interval) -> Estimated:
+def cluster_bootstrap(
+    clusters: Mapping[str, Sequence[float]], samples: int, seed: int, whole_range: Interval, of_differences: bool = False
+) -> Estimated:
     """Mean over all values, with a symmetric studentised bootstrap interval over clusters (Hall 1988; clusters resampled whole).
 
     The percentile interval is too short below 30 clusters and for skewed values, this one is not: each resampled mean is measured in
     its own standard error. Below 5 clusters, and above 400, it is Student's interval; of equal clusters, that of `of_equals`. Clusters are
     taken in sorted order, so the result does not depend on the order of the rows. Ends outside `whole_range` are cut; a single cluster
-    says nothing about the spread and has all of it. Raises ValueError without values.
+    says nothing about the spread and has all of it. `of_differences`: the values are paired differences. Raises ValueError without values.
     """
     kept = [clusters[name] for name in sorted(clusters) if clusters[name]]
     if not kept:
@@ -69,7 +71,7 @@ def cluster_bootstrap(clusters: Mapping[str, Sequence[float]], samples: int, see
         return Estimated(value, whole_range, 1)
     error = beyond_rounding(math.sqrt(n / (n - 1) * float(((sums - value * counts) ** 2).sum())) / float(counts.sum()), value)
     if error == 0:
-        return Estimated(value, of_equals(value, n, whole_range), n)
+        return Estimated(value, of_equals(value, n, whole_range, n if of_differences else 0), n)
     student = float(stdtrit(n - 1, 0.975))
     half = error * (student if n < _FEW or n > _MANY else _studentised(sums, counts, value, student, samples, seed))
     return Estimated(value, Interval(max(value - half, whole_range.low), min(value + half, whole_range.high)), n)
@@ -80,15 +82,15 @@ def beyond_rounding(error: float, mean: float) -> float:
     return error if error > _ROUNDING * abs(mean) else 0.0
 
 
-def of_equals(value: float, n: float, whole_range: Interval) -> Interval:
-    """The interval where `n` clusters agree: Wilson's upper end for 0 of n is the share that may have been missed, at either end of the range.
+def of_equals(value: float, n: float, whole_range: Interval, differences: int = 0) -> Interval:
+    """The interval where `n` clusters agree: Wilson's upper end for 0 of n may have been missed, at either end of the range.
 
-    Where the range has no end, the value's own size stands for it, and at least 1. So it does for differences (a range from -x to x) from the
-    six on of which the sign test is sure, so that interval and test say the same: at least x / 100, or .01 without an end.
+    Where the range has no end, the value's own size stands for it, and at least 1. So it does for both ends where six or more units of
+    paired `differences` agree, since the sign test is sure of them: at least a hundredth of the range's upper end, or .01 without one.
     """
     missed = wilson(0.0, n).high
     low, high = whole_range
-    is_sure = low == -high and n >= _SURE
+    is_sure = differences >= _SURE
     reach = max(abs(value), (high / 100 if math.isfinite(high) else 0.01) if is_sure else 1.0)
     if is_sure:
         low, high = -math.inf, math.inf
@@ -169,11 +171,10 @@ def _effective_number(sums: np.ndarray, counts: np.ndarray, share: float) -> flo
     if n < 2 or total == n or share in (0.0, 1.0):
         return n
     variance = n / (n - 1) * float(((sums - share * counts) ** 2).sum()) / total**2
-    if variance == 0:
-        return total
     as_if_independent = share * (1 - share) / (total - 1)
+    worth = total if beyond_rounding(math.sqrt(variance), share) == 0 else min(total, as_if_independent / variance * total)
     correction = (NormalDist().inv_cdf(0.975) / float(stdtrit(n - 1, 0.975))) ** 2
-    return max(1.0, min(total, as_if_independent / variance * total) * correction)
+    return max(1.0, worth * correction)
 
 
 def wilson(share: float, n: float) -> Interval:
@@ -195,7 +196,7 @@ def paired_differences(tuned: Mapping[str, Sequence[float]], base: Mapping[str, 
 
 def paired_mean(differences: Mapping[str, float], samples: int, seed: int, whole_range: Interval) -> Estimated:
     """Mean paired difference with a bootstrap interval over clusters."""
-    return cluster_bootstrap({name: [difference] for name, difference in differences.items()}, samples, seed, whole_range)
+    return cluster_bootstrap({name: [value] for name, value in differences.items()}, samples, seed, whole_range, of_differences=True)
 
 
 @dataclass(frozen=True)

@@ -41,14 +41,14 @@ class Units:
         """How many units these personas are."""
         return len({self._unit(persona) for persona in personas})
 
-    def mean(self, values: Values, samples: int, seed: int, whole_range: Interval) -> Estimated:
+    def mean(self, values: Values, samples: int, seed: int, whole_range: Interval, of_differences: bool = False) -> Estimated:
         """Mean over all values, with its interval over units. Raises ValueError without values."""
         clusters = self._clusters(values)
-        different = {value for members in clusters.values() for value in members}
-        if len(different) == 1 and len(clusters) > 1:
-            value = different.pop()
-            return Estimated(value, statistics.of_equals(value, self._worth(values), whole_range), len(clusters))
-        return statistics.cluster_bootstrap(clusters, samples, seed, whole_range)
+        every = [value for members in clusters.values() for value in members]
+        if len(clusters) > 1 and statistics.beyond_rounding(max(every) - min(every), max(map(abs, every))) == 0:
+            sure_of = len(clusters) if of_differences else 0
+            return Estimated(every[0], statistics.of_equals(every[0], self._worth(values), whole_range, sure_of), len(clusters))
+        return statistics.cluster_bootstrap(clusters, samples, seed, whole_range, of_differences)
 
     def share(self, values: Values) -> Estimated:
         """Share of ones among 0/1 values, with Wilson's interval for the effective number of them. Raises ValueError without values."""
@@ -58,7 +58,7 @@ class Units:
         return estimated
 
     def paired_mean(self, differences: Differences, samples: int, seed: int, whole_range: Interval) -> Estimated:
-        return self.mean({persona: [difference] for persona, difference in differences.items()}, samples, seed, whole_range)
+        return self.mean({persona: [value] for persona, value in differences.items()}, samples, seed, whole_range, of_differences=True)
 
     def paired_scores(self, differences: Differences) -> Paired:
         """Mean and standard error of differences of any size; `n` counts units. Raises ValueError for fewer than two."""

@@ -17,6 +17,7 @@ from rlver.components.domain.files import BadFile, read_yaml
 COMMON = "common"
 _NAME = re.compile(r"\w[\w.-]{0,59}")  # of a variant; it becomes part of paths, which take 255 bytes
 EXTENDS = "extends"  # the overlay that an overlay changes
+FREE = frozenset({"endpoint.prices", "promotion.margins"})  # mappings to which an overlay may add keys of its own
 RENAMED = {"audit.limits.parting": "audit.limits.reward_overoptimization"}  # a parameter's old name and its present one
 
 
@@ -72,9 +73,9 @@ def overlaid(base: Mapping[str, Any], overlay: Mapping[str, Any], source: str, p
     result = dict(base)
     for key, value in overlay.items():
         dotted = ".".join((*path, str(key)))
-        if key not in base:
+        if key not in base and ".".join(path) not in FREE:
             raise SettingsError(f"{source}: unknown key {dotted!r}; params.yaml has {', '.join(sorted(base))} there")
-        if base[key] and isinstance(base[key], Mapping) and isinstance(value, Mapping):  # an empty mapping takes any keys
+        if base.get(key) and isinstance(base[key], Mapping) and isinstance(value, Mapping):  # an empty mapping takes any keys
             result[key] = overlaid(base[key], value, source, (*path, str(key)))
         else:
             result[key] = value

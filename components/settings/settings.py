@@ -100,6 +100,19 @@ class Settings(Section):
                 f"{self.train.personas_per_step}; raise the first or lower one of the others"
             )
 
+    def require_trainable_in(self, processes: int) -> None:
+        """Raise SettingsError for what one process alone can do: torchrun may have started more than train.processes says."""
+        train = self.train
+        of_one = {
+            "rollout.sampler: vllm": self.rollout.sampler == "vllm",
+            "train.max_staleness: 1": train.max_staleness > 0,
+            "train.keep: best": train.keep == "best",
+            "train.engine: trl-async": train.engine == "trl-async",
+        }
+        if processes > 1 and any(of_one.values()):
+            name = next(name for name, is_chosen in of_one.items() if is_chosen)
+            raise SettingsError(f"{name} goes with one process; start it without torchrun, or set another value")
+
     def digest(self) -> str:
         """Twelve hex digits that change when any parameter changes."""
         return digest_of(self.model_dump(mode="json"))
@@ -192,11 +205,11 @@ def load_settings(params_path: Path, variant: str | None = None, *, seed: int | 
 
 
 def with_simulator(settings: Settings, simulator: str | None, difficulty: str | None, appraiser: str | None = None) -> Settings:
-    """The settings with another user, or another appraiser. Raises SettingsError's kin, ValueError, for one that does not exist."""
+    """The settings with another user, who plays alone, or another appraiser. Raises SettingsError's kin, ValueError, for one that does not exist."""
     named = (("kind", simulator), ("difficulty", difficulty), ("appraiser", appraiser))
     chosen = {name: value for name, value in named if value is not None}
     values = settings.model_dump()
-    values["simulator"] |= chosen
+    values["simulator"] |= ({} if simulator is None else {"appraiser": None, "speaker": None}) | chosen
     try:
         return read_settings(values)
     except ValidationError as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 _SMALL = 1e-4
-_NONE = 1e-6
+_NONE = 1e-6  # an advantage smaller than this is what is left of equal rewards when they are rounded
 _RIDGE = 1.0  # as much as one turn more whose numbers are all 1
 
 
@@ -173,8 +173,8 @@ def whitened(
 
 
 def _standardised(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """In deviations from the mean along `dim`, NaN left out; 0 where there is but one number."""
-    centred = x - x.nanmean(dim=dim, keepdim=True)
+    """In deviations from the mean along `dim`, NaN left out; 0 where there is but one number, or all are equal."""
+    centred = _without_rounding(x - x.nanmean(dim=dim, keepdim=True))
     count = (~x.isnan()).sum(dim=dim, keepdim=True)
     deviation = (centred.nan_to_num().square().sum(dim=dim, keepdim=True) / (count - 1).clamp_min(1)).sqrt()
     return centred / (deviation + _SMALL)
@@ -187,10 +187,16 @@ def _per_group(x_DK: torch.Tensor, group_size: int) -> torch.Tensor:
 
 def _scaled(advantage: torch.Tensor, scale: str) -> torch.Tensor:
     """NaN becomes 0; with `batch` the rest is divided by its root mean square."""
+    advantage = _without_rounding(advantage)
     if scale == "batch":
         root_mean_square = advantage[~advantage.isnan()].square().mean().sqrt() if (~advantage.isnan()).any() else 0.0
         advantage = advantage / (root_mean_square + _SMALL)
     return advantage.nan_to_num()
+
+
+def _without_rounding(centred: torch.Tensor) -> torch.Tensor:
+    """0 for what would be 0 without rounding: divided by a deviation as small, it would pass for an advantage."""
+    return centred.masked_fill(centred.abs() < _NONE, 0.0)
 
 
 def _check_scale(scale: str) -> None:

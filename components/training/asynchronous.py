@@ -92,10 +92,17 @@ class WeightsInProcess:
 
     @torch.no_grad()
     def send_weights(self, iterator: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Raises KeyError for a weight that the model does not have."""
-        own = dict(self.model.named_parameters(remove_duplicate=False))
-        for name, weight in iterator:
-            own[name].copy_(weight)
+        """Raises KeyError for a weight that the model does not have. `pause` comes first.
+
+        After an error TRL does not call `resume`, and whoever holds dialogues would wait for ever: so the lock is released here.
+        """
+        try:
+            own = dict(self.model.named_parameters(remove_duplicate=False))
+            for name, weight in iterator:
+                own[name].copy_(weight)
+        except BaseException:
+            self.under_way.release()
+            raise
 
     def resume(self) -> None:
         self.under_way.release()

@@ -17,16 +17,19 @@ from safetensors.torch import load_file, save
 
 from rlver.components.domain.files import write_bytes_atomically
 
-KEPT = 2  # files: the best, and the one before, should the run be resumed from before the best
-
 
 @dataclass
 class BestWeights:
-    """Of `model` those weights that train, one file in `folder` for each check that was the best when it was made; nothing where not `wanted`."""
+    """Of `model` those weights that train, a file in `folder` for each check that was the best so far; nothing where not `wanted`.
+
+    A run that was killed goes on from a folder `checkpoint-STEP` in `checkpoints`: for each of them the best check up to its step is kept,
+    and the best of all. The other files are deleted.
+    """
 
     folder: Path
     model: Any
     wanted: bool
+    checkpoints: Path
     _emotions: dict[int, float] = field(default_factory=dict)  # by step, of the checks with a file
 
     def saw(self, step: int, emotion: float) -> None:
@@ -37,7 +40,8 @@ class BestWeights:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_bytes_atomically(self._file(step), save(weights))
         self._emotions[step] = emotion
-        for old in sorted(self._emotions)[:-KEPT]:
+        kept = {self._best_until(done) for done in (step, *self._steps_to_go_on_from())}
+        for old in self._emotions.keys() - kept:
             del self._emotions[old]
             self._file(old).unlink(missing_ok=True)
 
@@ -49,13 +53,20 @@ class BestWeights:
     @torch.no_grad()
     def put_back(self) -> int | None:
         """Give the model the best weights and return their step; None where no check could be scored."""
-        if not self._emotions:
+        step = self._best_until(math.inf)
+        if step is None:
             return None
-        step = max(self._emotions, key=lambda one: self._emotions[one])
         own = dict(self.model.named_parameters())
         for name, weight in load_file(self._file(step)).items():
             own[name].copy_(weight)
         return step
+
+    def _best_until(self, last: float) -> int | None:
+        """The step of the best check up to the step `last`; None where none was scored."""
+        return max((step for step in self._emotions if step <= last), key=lambda step: self._emotions[step], default=None)
+
+    def _steps_to_go_on_from(self) -> list[int]:
+        return [int(path.name.rpartition("-")[2]) for path in self.checkpoints.glob("checkpoint-*")]
 
     def _file(self, step: int) -> Path:
         return self.folder / f"step-{step}.safetensors"

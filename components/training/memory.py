@@ -123,6 +123,7 @@ def training_bytes(
     trained_layers: int,
     with_reference: bool,
     separate_critic: bool,
+    copies: int,
     checkpointing: bool,
     rows: int,
     row_tokens: int,
@@ -132,17 +133,20 @@ def training_bytes(
     """Bytes on each device by what they are for, at the largest moment of a step.
 
     `rows` sequences of `row_tokens` are in one forward pass; `key_value_rows` dialogues of `key_value_tokens` have a row in the sampler's
-    cache. `trained_layers`: only so many uppermost layers train; 0: all. `with_reference`: there is a KL term (adapters need no second model for it). A GPU computes in bfloat16 with float32 weights.
+    cache. `trained_layers`: only so many uppermost layers train; 0: all. `with_reference`: there is a KL term (adapters need no second
+    model for it). `copies`: how many more of the model are held to speak with. A GPU computes in bfloat16 with float32 weights.
     """
     weights = shape.parameters + (shape.trunk if separate_critic else 0)
     adapters = shape.adapters(lora_rank) * (2 if separate_critic else 1)
     trained = adapters if lora_rank else shape.upper(trained_layers) if trained_layers else weights
     learning = replace(shape, layers=trained_layers) if trained_layers else shape  # the layers below keep nothing for a backward pass
+    copied = shape.parameters + shape.adapters(lora_rank) if lora_rank else weights  # beside adapters the critic is no part of the model
     held = {
         "weights": FLOAT32 * (weights + (trained if lora_rank else 0)),
         "gradients": FLOAT32 * trained,
         "optimiser": ADAMW * trained,
         "reference": FLOAT32 * shape.parameters if with_reference and not lora_rank else 0,
+        "copies that speak": FLOAT32 * copied * copies,
         "bfloat16 copies of weights": BFLOAT16 * (shape.linear_weights // shape.layers if lora_rank and checkpointing else weights)
         if on_gpu
         else 0,

@@ -129,7 +129,9 @@ class TrainingWatch(TrainerCallback):
             self._check(state.global_step)
 
     def _check(self, step: int) -> None:
+        began = time.monotonic()
         row = self.check(step)
+        self._began += time.monotonic() - began  # it is no part of the step that it follows
         self.checks.record(step, row)
         self.saw(step, row["emotion_mean"])
         self.show(f"held-out personas at step {step}: emotion {row['emotion_mean']:.1f}, success {row['success_rate']:.0%}")

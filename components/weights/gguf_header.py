@@ -24,7 +24,7 @@ MOST_ALIGNMENT = 2**16
 ALIGNMENT = "general.alignment"
 _USUAL_ALIGNMENT = 32
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "B", 10: "Q", 11: "q", 12: "d"}  # by the number of a kind
-_U32, _BOOL, _TEXT, _LIST = 4, 7, 8, 9
+_BOOL, _TEXT, _LIST = 7, 8, 9
 
 
 class BadGguf(ValueError):

@@ -74,8 +74,6 @@ def start(
     root, _ = environment.opened()
     if not model.is_dir():
         raise ValueError(f"{model}: no such model folder")
-    if noted := server.running(root):
-        raise ValueError(f"{noted['url']} serves {noted['model']} already; stop it first: rlver serve stop")
     settings = load_settings(root / "params.yaml", variant)
     what = server.Serving(
         str(model), settings.policy.max_context_tokens, max(settings.rollout.concurrency, settings.evaluation.concurrency), context.args
@@ -83,7 +81,7 @@ def start(
     began = time.monotonic()
     typer.echo(f"starting vLLM with {model} …")
     try:
-        with server.serving(root, what, port or server.PORT) as serving, server.recorded(root, serving, str(model)):
+        with server.started(root, what, port or server.PORT) as serving:
             typer.echo(f"ready after {time.monotonic() - began:.0f} s: {serving.url}")
             typer.echo(f"put this into .env: RLVER_POLICY_SERVER_URL={serving.url}    Ctrl-C stops it; its log is {serving.log}")
             wait([serving])

@@ -22,6 +22,7 @@ from rlver.components.domain.thinking import Said
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.rollout.episode import Job, run_episode
 from rlver.components.settings.settings import Settings, load_settings, with_simulator
+from rlver.tasks.runtime.language import language_of
 from rlver.tasks.runtime.options import TEST_PERSONAS
 from rlver.tasks.runtime.text_policy import TextPolicy, plain
 
@@ -78,7 +79,10 @@ def chat(
     params: Path,
     terminal: Terminal | None = None,
 ) -> None:
-    """Hold one dialogue with the person at the terminal, as the `user` of a policy or as the `supporter` of a simulated user."""
+    """Hold one dialogue with the person at the terminal, as the `user` of a policy or as the `supporter` of a simulated user.
+
+    A policy is spoken to in the language of its settings' personas, or of the persona that is named.
+    """
     settings = load_settings(params, variant)
     terminal = terminal or _standard_terminal()
     seed = settings.seed if seed is None else seed
@@ -90,11 +94,13 @@ def chat(
     elif role == "user":
         from rlver.tasks.runtime.policies import candidate
 
+        named = persona is not None or personas is not None
+        language = _someone(persona, personas, settings).language if named else language_of(settings, params.parent)
         settings = with_simulator(settings, "scripted", None)  # nobody asks the user anything
         who = candidate(policy or str(newest_policy(Path("models"))), settings)
         with who.open_conversation(settings, concurrency=1) as talk:
             talk.policy.start()
-            asyncio.run(_talk(talk, who.location, seed, terminal))
+            asyncio.run(_talk(talk, who.location, seed, language, terminal))
     else:
         raise ValueError(f"unknown side {role!r}: choose user or supporter")
 
@@ -181,16 +187,16 @@ def bar(emotion: int) -> str:
     return f"emotion {emotion:3d} {'█' * filled}{'░' * (_BAR - filled)} {tier(emotion)}"
 
 
-async def _talk(talk: Conversation, who: str, seed: int, terminal: Terminal) -> None:
+async def _talk(talk: Conversation, who: str, seed: int, language: str, terminal: Terminal) -> None:
     async with talk.policy_connection or nullcontext():
         try:
-            await _exchange(talk, who, seed, terminal)
+            await _exchange(talk, who, seed, language, terminal)
         finally:
             await talk.policy.close()
 
 
-async def _exchange(talk: Conversation, who: str, seed: int, terminal: Terminal) -> None:
-    session = talk.policy.session("chat", seed, "en")
+async def _exchange(talk: Conversation, who: str, seed: int, language: str, terminal: Terminal) -> None:
+    session = talk.policy.session("chat", seed, language)
     terminal.show(f"You talk to {who}. {LEAVE[0]} ends the talk.")
     while (line := terminal.ask("you ")) is not None:
         try:

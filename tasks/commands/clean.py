@@ -32,7 +32,8 @@ def removable(root: Path) -> list[Removable]:
     found += [(path, "unfinished dialogues are held again") for path in sorted(_below(root, f"*{UNFINISHED}"))]
     found += [(root / name, "a tool is slower once") for name in TOOLS]
     found += [(path, "Python compiles again") for path in sorted(_below(root, "__pycache__"))]
-    return [Removable(path, _size(path), cost) for path, cost in found if path.exists() and not path.is_symlink()]
+    there = {path: cost for path, cost in found if path.exists() and not path.is_symlink()}
+    return [Removable(path, _size(path), cost) for path, cost in there.items() if not there.keys() & set(path.parents)]
 
 
 def remove(root: Path, items: Sequence[Removable]) -> int:
@@ -46,6 +47,8 @@ def remove(root: Path, items: Sequence[Removable]) -> int:
             elif item.path == root / "scratch":
                 for work in sorted(lock.parent for lock in item.path.glob("*/lock")):
                     held.enter_context(exclusive_lock(work))
+                for unfinished in sorted(item.path.rglob(f"*{UNFINISHED}")):
+                    held.enter_context(alone_with(unfinished.with_suffix("")))
         for item in items:
             if item.path.is_dir():
                 shutil.rmtree(item.path)

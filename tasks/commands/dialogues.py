@@ -30,7 +30,6 @@ CAUTION = (
     "the scripted user misses most acts in free English: this score must not rank real models or stand beside published ones (docs/act-detector.md); "
     "--variant any-model-llm has a language model as the user"
 )
-_ALONE = {"appraiser": None, "speaker": None}
 USER_ANSWERS = Path("answers") / "user.db"
 
 
@@ -159,8 +158,7 @@ def verified(
         def llm(difficulty: str) -> Simulator:
             from rlver.tasks.runtime.assembly import simulator
 
-            alone = with_simulator(settings.model_copy(update={"simulator": settings.simulator.model_copy(update=_ALONE)}), LLM, None)
-            return simulator(alone, difficulty, endpoint)
+            return simulator(with_simulator(settings, LLM, None), difficulty, endpoint)
 
         def others(tag: SimulatorTag, is_appraiser: bool) -> Any:
             return recorded_user(settings, tag, is_appraiser, appraised_by, endpoint)

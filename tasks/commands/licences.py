@@ -10,6 +10,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import typer
 
+from rlver.components.domain.files import BadFile
 from rlver.tasks.runtime import environment
 
 Kind = Literal["permissive", "copyleft", "unknown", "not installed"]
@@ -49,7 +50,9 @@ def of_locked(constraints: Path) -> list[Licence]:
 
 
 def locked(constraints: Path) -> list[tuple[str, str]]:
-    """Name and version of each package."""
+    """Name and version of each package. Raises BadFile where the file is missing: only a checkout has it."""
+    if not constraints.is_file():
+        raise BadFile(f"{constraints}: no such file; it belongs to the source of rlver: run `rlver licences` in a checkout")
     return re.findall(r"^([A-Za-z0-9._-]+)==([^\s;#]+)", constraints.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 

@@ -50,12 +50,16 @@ def _comparison(mlflow: str, experiment: str) -> str | None:
     """
     scored = {
         "experiment_ids": [experiment],
-        "filter": "tags.stage_group = 'score'",
-        "order_by": ["start_time ASC"],
+        "filter": "tags.stage_group = 'score' and attributes.status = 'FINISHED'",
+        "order_by": ["start_time DESC"],
         "max_results": MOST_RUNS,
     }
     runs = (_ask("POST", f"{mlflow}/api/2.0/mlflow/runs/search", json=scored) or {}).get("runs", [])
-    newest = {tag["value"]: run["info"]["run_id"] for run in runs for tag in run["data"].get("tags", []) if tag["key"] == "variant"}
+    newest: dict[str, str] = {}
+    for run in runs:
+        for tag in run["data"].get("tags", []):
+            if tag["key"] == "variant":
+                newest.setdefault(tag["value"], run["info"]["run_id"])
     if len(newest) < 2:
         return None
     ids = ", ".join(f"'{run}'" for run in newest.values())

@@ -65,13 +65,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class LockedStage:
-    """What dvc.lock recorded of a stage's last run: parameters by file, the MD5 of each output, and the seed that its command named."""
+    """What dvc.lock recorded of a stage's last run: parameters by file, the MD5 of each output, and the seed and variant that its command named."""
 
     name: str
     parameters: Mapping[str, Mapping[str, Any]]
     dependencies: Mapping[str, str]
     outputs: Mapping[str, str]
     seed: int | None = None
+    command_variant: str | None = None  # whose settings it ran with; the name of a stage may hold more, such as a seed
 
     @property
     def digest(self) -> str:
@@ -160,6 +161,7 @@ def locked(root: Path) -> dict[str, LockedStage]:
                 dependencies={dep["path"]: dep.get("md5", "") for dep in entry.get("deps", [])},
                 outputs={out["path"]: out.get("md5", "") for out in entry.get("outs", [])},
                 seed=int(named[1]) if (named := re.search(r"--seed (\d+)", str(entry.get("cmd", "")))) else None,
+                command_variant=named[1] if (named := re.search(r"--variant ([\w.-]+)", str(entry.get("cmd", "")))) else None,
             )
             for prefix, path in locks
             for name, entry in read_yaml(path).get("stages", {}).items()

@@ -103,6 +103,7 @@ def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int
     """Bytes of a training step on each device, for dialogues that fill policy.max_context_tokens."""
     train, policy = settings.train, settings.policy
     stripped = policy.thinking and policy.thoughts == "strip"  # a turn is then a row of its own
+    speaks_apart = train.engine == "trl-async" or (train.max_staleness > 0 and settings.rollout.sampler == "transformers")
     return training_bytes(
         shape,
         on_gpu=on_gpu,
@@ -110,6 +111,7 @@ def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int
         trained_layers=min(train.trained_layers, shape.layers),
         with_reference=train.beta > 0,
         separate_critic=_has_own_critic(settings),
+        copies=int(speaks_apart),
         checkpointing=train.gradient_checkpointing,
         rows=train.rows_per_forward * (settings.simulator.max_turns if stripped else 1),
         row_tokens=policy.max_context_tokens,

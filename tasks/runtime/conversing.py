@@ -33,6 +33,8 @@ def hold_and_write(
 ) -> list[Dialogue]:
     """Hold `jobs` and write `out`; those finished by an interrupted run with the same fingerprint are not held again.
 
+    What such a run finished of other jobs, as with a higher --limit, is kept for the next one.
+
     Failed dialogues are held again on a rerun. Raises TooManyFailures, and then `out` stays as it was; InUse while another process holds
     dialogues for the same file, and then nothing is touched.
     """
@@ -45,7 +47,8 @@ def hold_and_write(
 
     talk.can_hold(jobs)
     with alone_with(out):
-        dialogues = finished.resume()
+        earlier, wanted = finished.resume(), {job.dialogue_id for job in jobs}
+        dialogues = {name: dialogue for name, dialogue in earlier.items() if name in wanted}
         for dialogue in dialogues.values():
             progress.add(dialogue, held_now=False)
         try:
@@ -56,7 +59,8 @@ def hold_and_write(
         held = [dialogues[job.dialogue_id] for job in jobs]
         check_failed(held, max_failure_rate)
         write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in held])
-        finished.discard()
+        if earlier.keys() <= wanted:
+            finished.discard()
     progress.say(remarks(rollouts))
     return held
 
@@ -71,8 +75,9 @@ def remarks(rollouts: Sequence[Rollout]) -> str:
 
 
 def fingerprint(settings: Settings, personas: Path, location: str) -> str:
-    """Twelve hex digits of what decides the dialogues: parameters, personas, the code that talks, and the model as it lies on disk."""
-    parts = settings.model_dump(mode="json", include={"seed", "simulator", "policy"})
+    """Twelve hex digits of what decides the dialogues: parameters, personas, the code that talks, who
+    speaks for the policy, and the model as it lies on disk."""
+    parts = settings.model_dump(mode="json", include={"seed": True, "simulator": True, "policy": True, "rollout": {"sampler"}})
     files = {
         file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in sorted(Path(location).glob("*")) if file.is_file()
     }  # a look at the weights themselves would take minutes for a large model

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -81,10 +82,9 @@ def project_root(start: Path | None = None) -> Path:
 def prepare(root: Path) -> Addresses:
     """Set what libraries read from the environment at import, and say where runs are recorded.
 
-    Call it before Prefect or MLflow is imported. A variable that is already set wins.
+    Call it before Prefect or MLflow is imported. A variable that is already set wins, then .env, then QUIET.
     """
-    for name, value in {**read_dotenv(root / ".env"), **QUIET}.items():
-        os.environ.setdefault(name, value)
+    os.environ.update({**QUIET, **read_dotenv(root / ".env"), **os.environ})
     os.environ.setdefault("PREFECT_HOME", str(root / ".prefect"))
     os.environ.setdefault("MLFLOW_TRACKING_URI", default_tracking_uri(root))
     where = addresses(root)
@@ -205,7 +205,7 @@ def chat_server(role: Role, root: Path | None = None, url: str | None = None) ->
     It gets the key only if that was set for its origin. Raises NoServer, but not in a replay, which asks nobody.
     """
     at = root or project_root()
-    url = url or _value(at, _ADDRESS[role]) or ("http://127.0.0.1/nobody-is-asked" if replays() else None)
+    url = url or _value(at, _ADDRESS[role]) or ("http://127.0.0.1/nobody-is-asked" if replays(at) else None)
     if url is None:
         raise NoServer(
             f"no chat endpoint is set: put {_ADDRESS[role]}=http://127.0.0.1:8100/v1 into .env (and {_KEY[role]}, where it needs one)"
@@ -241,9 +241,9 @@ def serve_key(root: Path) -> str | None:
     return key or None
 
 
-def replays() -> bool:
-    """Whether chat endpoints answer from what is stored only (RLVER_REPLAY=1, or `--replay`)."""
-    return os.environ.get("RLVER_REPLAY") == "1"
+def replays(root: Path | None = None) -> bool:
+    """Whether chat endpoints answer from what is stored only (RLVER_REPLAY=1, or `--replay`). Raises NoProject."""
+    return _value(root or project_root(), "RLVER_REPLAY") == "1"
 
 
 def set_replay() -> None:
@@ -252,7 +252,7 @@ def set_replay() -> None:
 
 def budget() -> float | None:
     """The budget of `--budget`, which replaces endpoint.budget of params.yaml; None: not given. Raises ValueError."""
-    text = os.environ.get("RLVER_BUDGET")
+    text = _value(project_root(), "RLVER_BUDGET")
     if not text:
         return None
     try:
@@ -285,7 +285,9 @@ def _hold_keys(root: Path, where: Addresses) -> None:
 
 
 def debug() -> bool:
-    """Whether errors come with their traceback (RLVER_DEBUG=1, or `rlver --debug`)."""
+    """Whether errors come with their traceback (RLVER_DEBUG=1, or `rlver --debug`); asked for in no project too."""
+    with suppress(ValueError, OSError):  # of a .env that cannot be read: it must not hide the error that is to be shown
+        return _value(project_root(), "RLVER_DEBUG") == "1"
     return os.environ.get("RLVER_DEBUG") == "1"
 
 

@@ -36,20 +36,21 @@ def write_split(out: Path, train: Sequence[Persona], test: Sequence[Persona]) ->
 
 
 def _write_both(first: Path, first_rows: Sequence[Persona], second: Path, second_rows: Sequence[Persona]) -> None:
-    """Both texts are on disk before the first is renamed; a failing second rename puts the first back."""
+    """Both texts are on disk before the first is renamed; whatever keeps the second from it, Ctrl-C too, puts the first back."""
     first, second = target_of(first), target_of(second)
     new = {path: path.with_name(f".{path.name}.new") for path in (first, second)}
     kept = first.with_name(f".{first.name}.old")
     try:
         write_jsonl(new[first], _rows(first_rows))
         write_jsonl(new[second], _rows(second_rows))
-        if first.exists():
+        if was_there := first.exists():
             shutil.copyfile(first, kept)
-        os.replace(new[first], first)
         try:
+            os.replace(new[first], first)
             os.replace(new[second], second)
-        except OSError:
-            first.unlink() if not kept.exists() else os.replace(kept, first)
+        except BaseException:
+            if new[second].exists():  # else both are in place
+                os.replace(kept, first) if was_there else first.unlink(missing_ok=True)
             raise
     finally:
         for leftover in (*new.values(), kept):

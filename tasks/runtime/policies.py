@@ -5,6 +5,7 @@ A chat endpoint gives text and no tokens: such a policy can be talked with and s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -50,7 +51,7 @@ def candidate(policy: str, settings: Settings, variant: str | None = None) -> Po
     """
     if not is_served(policy):
         location = policy_location(policy)
-        return PolicyCandidate(variant or Path(location).name.rpartition(":")[2], location)
+        return PolicyCandidate(variant or Path(os.path.abspath(location)).name.rpartition(":")[2], location)  # `.` has no name
     from rlver.tasks.runtime.connections import to_policy
 
     if policy.startswith(OPENAI):

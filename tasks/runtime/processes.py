@@ -1,4 +1,4 @@
-"""One child process in a group of its own: its output line by line, and nothing of it left behind.
+"""One child process in a group of its own: its output line by line, and nothing of it left behind when it is ended early.
 
 A terminal's Ctrl-C does not reach the child, because it has its own session: the group is interrupted from here, so that a stage can
 save what it has, and is killed if it does not end.
@@ -155,9 +155,9 @@ def _lines(descriptor: int, progress_every_s: float, stop: Stop, end: float | No
         *pieces, pending = (pending + chunk).replace(b"\r\n", b"\n").split(b"\n")
         for piece in pieces:
             yield _text(piece.rstrip(b"\r").rpartition(b"\r")[2])
-        drawn, _, rest = pending.rpartition(b"\r")
+        drawn = pending.removesuffix(b"\r").rpartition(b"\r")[0]  # a last \r may be half of a \r\n whose \n comes later
         if drawn:
-            pending = rest
+            pending = pending[len(drawn) + 1 :]
             if time.monotonic() - last_progress >= progress_every_s and drawn.strip():
                 last_progress = time.monotonic()
                 yield _text(drawn.strip(b"\r").rpartition(b"\r")[2])

@@ -40,7 +40,10 @@ class Server(NamedTuple):
 
 
 class PlannedServer(NamedTuple):
-    """A server to be: what runs where, and the path that answers when it is ready, within `start_s` seconds."""
+    """A server to be: what runs where, and the path that answers when it is ready, within `start_s` seconds.
+
+    `on_begun` is called with it once its process is there, long before it is ready.
+    """
 
     name: str
     command: Sequence[str]
@@ -50,6 +53,7 @@ class PlannedServer(NamedTuple):
     log: Path
     health: str
     start_s: float
+    on_begun: Callable[[Server], None] | None = None
 
 
 def wait(running: Sequence[Server]) -> None:
@@ -176,6 +180,8 @@ def serving(planned: PlannedServer) -> Iterator[Server]:
         )
         server = Server(planned.name, f"http://{HOST}:{planned.port}", planned.log, process)
         try:
+            if planned.on_begun is not None:
+                planned.on_begun(server)
             _await(server, server.url + planned.health, planned.start_s)
             _must_live(server)  # else it was another's server that answered
             yield server

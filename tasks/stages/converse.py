@@ -14,6 +14,7 @@ from rlver.tasks.runtime.stage import run_stage, write_costs
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    from rlver.components.rollout.transcripts import summary
     from rlver.tasks.runtime.assembly import open_conversation
     from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
     from rlver.tasks.runtime.progress import DialogueProgress
@@ -43,8 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         finally:
             write_costs(arguments.out, {"user": talk.connection})
-    finals = [dialogue.emotion_final for dialogue in dialogues if dialogue.emotion_final is not None]
-    print(f"{len(dialogues)} dialogues, mean final emotion {sum(finals) / max(1, len(finals)):.1f}")
+    print(summary(dialogues, settings.simulator.rules))
     return 0
 
 

@@ -66,8 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     elif settings.train.processes > 1 and not processes.launched():
         return ranks.run(settings.train.processes, "rlver.tasks.stages.train", sys.argv[1:] if argv is None else argv)
     processes.join(arguments.rank, settings.train.processes, arguments.meeting)
-    if settings.rollout.sampler == "vllm" and processes.count() > 1:
-        raise ValueError("rollout.sampler: vllm goes with one process; start it without torchrun, or use transformers")
+    settings.require_trainable_in(processes.count())
     identity = training_identity(settings, arguments.personas, arguments.base, processes.count())
     work = arguments.scratch / f"{arguments.out.name}-{digest_of(identity)}"
     check_identity(work, identity)
@@ -148,17 +147,18 @@ class TrainingDialogues:
         return f" (policy {policy:.0f}, users {all_of_it - policy:.0f})" if policy else f" (rollouts {all_of_it:.0f})"
 
     def check(self, step: int) -> Mapping[str, float]:
-        """Measures of one dialogue with each watched persona."""
+        """Measures of one dialogue with each watched persona. Raises TooManyFailures: the few that were left say nothing of the policy."""
         prefix, seed = f"{self.variant}/s{self.settings.seed}/check", self.settings.seed
         jobs = [Job(f"{prefix}/{persona.persona_id}", persona, seed) for persona in processes.share(self.watched)]
         with self.undisturbed():
             rollouts = processes.gathered(self.conversation.hold(jobs), ROLLOUTS)
         if processes.rank() == 0:
             write_jsonl(self.held_out / f"{step}.jsonl", [rollout.dialogue.model_dump(mode="json") for rollout in rollouts])
+        check_failed([rollout.dialogue for rollout in rollouts], self.settings.rollout.max_failure_rate)
         return self._measured(rollouts)
 
     def measures(self) -> Mapping[str, float]:
-        """Of the last step that was learned from."""
+        """Of the dialogues that were held last. The engine trl-async may not have learned from them yet."""
         return self._measured(self.last) | self.curriculum.row()
 
     def _measured(self, rollouts: Sequence[Rollout]) -> dict[str, float]:
@@ -197,7 +197,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     steps, checks = CurveFile(curves / "train"), CurveFile(curves / "evaluation")
     dialogues = TrainingDialogues(settings, variant, speaking, personas, watched, curves / "held_out")
     dialogues.check_personas()
-    best = BestWeights(work / "best", model, wanted=parameters.keep == "best")
+    best = BestWeights(work / "best", model, parameters.keep == "best", work / "checkpoints")
     warning = warning_of_rate(parameters.learning_rate, model.num_parameters(), parameters.lora_rank)
     if warning and processes.rank() == 0:
         print(f"warning: {warning}", file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import mlflow
 import torch
+from transformers import GenerationConfig
 
 from rlver.components.domain.thinking import split_thought, system_prompt
 from rlver.components.policy.chat import ChatFormat
@@ -25,6 +26,7 @@ class DialoguePolicy(mlflow.pyfunc.PythonModel):  # type: ignore[misc, name-defi
     def load_context(self, context: Any) -> None:
         self.model, self.tokenizer = load_policy(context.artifacts["policy"])
         self.model.eval()
+        self.model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]  # the base's may have penalties; scoring has none
         self.config = context.model_config
         self._one_at_a_time = threading.Lock()  # torch has one random state
 
@@ -52,7 +54,7 @@ class DialoguePolicy(mlflow.pyfunc.PythonModel):  # type: ignore[misc, name-defi
         talk = [message for message in messages if message["role"] != "system"]
         if [message["role"] for message in talk] != ["user", *["assistant", "user"] * (len(talk) // 2)]:
             raise ValueError(f"user and assistant must take turns, the user first and last, got {[message['role'] for message in talk]}")
-        chat = ChatFormat(self.tokenizer, given or system_prompt(self.config["thinking"]))
+        chat = ChatFormat(self.tokenizer, given or system_prompt(self.config["thinking"], self.config.get("language", "en")))
         ids = chat.start(talk[0]["content"])
         for reply, user in zip(talk[1::2], talk[2::2], strict=True):
             spoken = self.tokenizer(reply["content"], add_special_tokens=False)["input_ids"]

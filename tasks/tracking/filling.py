@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rlver.components.domain.files import read_jsonl
 from rlver.tasks.tracking import models, prompts, traces
 from rlver.tasks.tracking.models import LogModels
-from rlver.tasks.tracking.records import File, StageRecord, kind
+from rlver.tasks.tracking.records import File, StageRecord, kind, metric_name
 from rlver.tasks.tracking.store import Store, chunks
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ def fill(store: Store, run: str, record: StageRecord, log_models: LogModels, dia
     from mlflow.entities import Metric, Param
 
     client = store.client
-    for some in chunks(sorted(record.parameters.items()), 100):
-        client.log_batch(run, params=[Param(name, value[:6000]) for name, value in some])
+    parameters = {metric_name(name): value[:6000] for name, value in sorted(record.parameters.items())}
+    for some in chunks(parameters.items(), 100):
+        client.log_batch(run, params=[Param(name, value) for name, value in some])
     files = {name: getattr(record, name) for name in StageRecord.FILES}
     kept: dict[str, tuple[File, ...]] = {name: tuple(file for file in some if file.is_unchanged) for name, some in files.items()}
     if replaced := sorted({file.name for name, some in files.items() for file in some if file not in kept[name]}):

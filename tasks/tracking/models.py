@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlver import components
-from rlver.tasks.tracking.records import File, StageRecord
+from rlver.tasks.runtime.language import ENGLISH
+from rlver.tasks.tracking.records import LANGUAGE, File, StageRecord
 from rlver.tasks.tracking.store import Store
 
 if TYPE_CHECKING:
@@ -56,25 +57,31 @@ def link(store: Store, run: str, record: StageRecord, log_models: LogModels) -> 
 
 def known(store: Store, file: File, log_models: LogModels) -> Sequence[LoggedModel]:
     """The logged model of this MD5, if all of it is there."""
-    found = store.client.search_logged_models([store.experiment], f"tags.md5 = '{file.md5}'")
-    ready = [model for model in found if str(model.status) == "READY"]
+    ready = [model for model in _of_md5(store, file) if str(model.status) == "READY"]
     return [model for model in ready if log_models == "reference" or model.tags.get("log_models") == "full"][:1]
+
+
+def _of_md5(store: Store, file: File) -> Sequence[LoggedModel]:
+    return list(store.client.search_logged_models([store.experiment], f"tags.md5 = '{file.md5}'"))
 
 
 def _logged(store: Store, run: str, file: File, record: StageRecord, log_models: LogModels) -> LoggedModel:
     for model in known(store, file, log_models):
         return model
-    model = store.client.create_logged_model(
-        store.experiment,
-        name=name_of(file.path.name),
-        source_run_id=run,
-        tags={"md5": file.md5, "dvc_path": file.name, "log_models": log_models},
-        model_type="dialogue policy",
-    )
+    tags = {"md5": file.md5, "dvc_path": file.name, "log_models": log_models}
+    begun = [model for model in _of_md5(store, file) if str(model.status) == "PENDING"]
+    if begun:  # an upload that broke off goes on: another model would be a second copy
+        model = begun[0]
+        store.client.set_logged_model_tags(model.model_id, tags)
+    else:
+        model = store.client.create_logged_model(
+            store.experiment, name=name_of(file.path.name), source_run_id=run, tags=tags, model_type="dialogue policy"
+        )
     if log_models == "full":
         store.client.log_model_artifacts(model.model_id, str(file.path), "artifacts/policy")
         with tempfile.TemporaryDirectory() as folder:
-            save_without_weights(Path(folder) / "model", model.model_id, speaking(record.parameters, file.path.name))
+            config = speaking({**record.parameters, **record.speaking}, file.path.name)
+            save_without_weights(Path(folder) / "model", model.model_id, config)
             if (file.path / "config.json").is_file():  # what transformers reads first; a model of another kind is one file, say
                 _add_transformers(Path(folder) / "model", file.path)
             store.client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
@@ -87,12 +94,18 @@ def name_of(policy: str) -> str:
 
 
 def speaking(parameters: Mapping[str, str], name: str) -> dict[str, Any]:
-    """How the policy talks when a request does not say otherwise: the parameters with which it was made, empty where there are none."""
+    """How the policy talks when a request does not say otherwise, by the parameters of its stage and its variant; empty where they are not known."""
     kinds: dict[str, type] = {"temperature": float, "top_p": float, "max_reply_tokens": int, "max_context_tokens": int}
     found = {key: kind(parameters[f"policy.{key}"]) for key, kind in kinds.items() if f"policy.{key}" in parameters}
-    if found:
-        found |= {"thinking": parameters["policy.thinking"] == "True", "seed": int(parameters.get("seed", 0)), "name": name}
-    return found
+    if "policy.thinking" not in parameters:
+        return {}
+    language = parameters.get(LANGUAGE, ENGLISH)
+    return found | {
+        "thinking": parameters["policy.thinking"] == "True",
+        "language": language,
+        "seed": int(parameters.get("seed", 0)),
+        "name": name,
+    }
 
 
 def save_without_weights(folder: Path, model_id: str | None, config: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from rlver.components.scoring.units import SCENARIO, Units
 from rlver.tasks.runtime.brackets import in_brackets, shown
 
 CLEAN = "clean"
+LOCAL_BASE = "a local model"  # whose path is nobody's business
 
 
 @dataclass(frozen=True)

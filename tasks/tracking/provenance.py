@@ -20,8 +20,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from rlver.components.domain.files import read_jsonl
-from rlver.components.settings.sections import TrackingSettings
-from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.recorder import MlflowRecorder
@@ -45,9 +43,8 @@ class Provenance:
 
     def __init__(self, root: Path, uri: str, flow_run: str | None, logger: logging.Logger | logging.LoggerAdapter[Any]) -> None:
         tags = {"prefect_flow_run": flow_run} if flow_run else {}
-        options = _options(root)
         self._root, self._logger, self._warned, self._patient = root, logger, False, True
-        self._recorder = MlflowRecorder(root, uri, options.log_models, tags, options.traces)
+        self._recorder = MlflowRecorder(root, uri, tags=tags)
         self._watches: dict[str, StageWatch] = {}
         self._questions: queue.Queue[tuple[Callable[[], Any], Future[Any]]] = queue.Queue()
         self._over = threading.Event()
@@ -183,13 +180,6 @@ class Provenance:
 def _nothing() -> None: ...
 
 
-def _options(root: Path) -> TrackingSettings:
-    try:
-        return load_settings(root / "params.yaml").tracking
-    except SettingsError:
-        return TrackingSettings(log_models="full", traces=0)  # the stage that reads the same file says what is wrong with it
-
-
 class StageWatch(threading.Thread):
     """From `start` to `stop` the rows of one stage's curves and the load of the machine go into its spool entry."""
 
@@ -197,7 +187,7 @@ class StageWatch(threading.Thread):
         super().__init__(name=f"watch {entry.identity}", daemon=True)
         self._root, self.entry, self._every_s = root, entry, every_s
         self._stopped = threading.Event()
-        self._seen: set[tuple[str, int]] = set()
+        self._seen: dict[tuple[str, int], Any] = {}  # the value that was read last
         head = entry.head
         self._variant, self._began_s = head.tags.get("variant"), head.began_ms / 1000
 
@@ -217,7 +207,7 @@ class StageWatch(threading.Thread):
                 return
 
     def _new_rows(self) -> Iterator[SpoolReading]:
-        """Rows that were not there before, of curves that somebody has written to since the stage began."""
+        """Values that were not there before, of curves that somebody has written to since the stage began. A retry writes some anew."""
         for path in sorted((self._root / SCRATCH).glob(f"{self._variant}-*/curves/*.jsonl")):
             ours = re.fullmatch(f"{re.escape(str(self._variant))}-[0-9a-f]{{12}}", path.parts[-3])
             if not ours or path.stat().st_mtime < self._began_s:
@@ -225,8 +215,8 @@ class StageWatch(threading.Thread):
             for _, row in read_jsonl(path):
                 for name, value in row.items():
                     key = records.metric_name(f"{path.stem}/{name}"), int(row["step"])
-                    if name != "step" and value is not None and key not in self._seen:
-                        self._seen.add(key)
+                    if name != "step" and value is not None and self._seen.get(key) != value:
+                        self._seen[key] = value
                         yield SpoolReading(*key, float(value), now_ms())
 
 

@@ -21,7 +21,7 @@ from rlver.tasks.graph import dvc
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime.conversing import as_evaluated
 from rlver.tasks.tracking import records
-from rlver.tasks.tracking.promotion import Facts, described, measured
+from rlver.tasks.tracking.promotion import LOCAL_BASE, Facts, described, measured
 from rlver.tasks.tracking.registry import NotReady, facts_of
 
 SCORE = "sentient.json"
@@ -127,10 +127,10 @@ def _write_model(found: Publication, folder: Path, name: str) -> None:
     from rlver.components.domain.thinking import system_prompt
     from rlver.components.policy.chat import ChatFormat
 
-    shutil.copytree(found.model, folder)
+    shutil.copytree(found.model, folder, copy_function=shutil.copyfile)  # without the modes: files of DVC's cache cannot be written
     policy = found.settings.policy
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    chat = ChatFormat(tokenizer, system_prompt(policy.thinking))
+    chat = ChatFormat(tokenizer, system_prompt(policy.thinking, found.language))
     tokenizer.chat_template = with_system(tokenizer.chat_template, chat.system, chat.takes_system)
     tokenizer.save_pretrained(folder)
     greedy = policy.temperature == 0
@@ -142,6 +142,12 @@ def _write_model(found: Publication, folder: Path, name: str) -> None:
         pad_token_id=tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
     ).save_pretrained(folder)
     (folder / "README.md").write_text(_model_card(found, name), encoding="utf-8")
+
+
+def _is_of_hub(found: Publication) -> bool:
+    """Whether the base is a model of the hub, which a card may link to."""
+    facts = found.facts
+    return not facts.own_base and found.settings.base.kind == "model" and ":" not in facts.base and facts.base != LOCAL_BASE
 
 
 def _write_dialogues(found: Publication, folder: Path, name: str) -> None:
@@ -161,7 +167,7 @@ def _model_card(found: Publication, name: str) -> str:
         language=found.language,
         license="apache-2.0" if facts.own_base else "other",
         license_name=None if facts.own_base else "as-the-base-model",
-        base_model=None if facts.own_base or found.settings.base.kind != "model" or ":" in facts.base else facts.base.partition("@")[0],
+        base_model=facts.base.partition("@")[0] if _is_of_hub(found) else None,
         library_name="transformers",
         pipeline_tag="text-generation",
         datasets=[f"{name}-dialogues"],

@@ -14,10 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rlver.components.settings.sections import TrackingSettings
 from rlver.tasks.graph.dvc import GraphError, lock_hash
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.filling import fill
-from rlver.tasks.tracking.models import LogModels
+from rlver.tasks.tracking.models import LogModels, known
 from rlver.tasks.tracking.records import StageRecord
 from rlver.tasks.tracking.spool import PIPELINE, Spool, SpoolEntry, SpoolReading, now_ms
 from rlver.tasks.tracking.store import Store, TrackingUnavailable, chunks, open_store, readable
@@ -29,11 +30,16 @@ BATCH = 1000  # metrics a call, MLflow's limit
 class MlflowRecorder:
     """One pipeline run. Use as a context manager; the parent run is begun by the first stage that is recorded.
 
-    `traces`: how many dialogues of a stage are logged as sessions of traces.
+    `traces`: how many dialogues of a stage are logged as sessions of traces. Without `log_models`, both are as the settings of a stage's variant
+    say; without settings, all of a model and no dialogue is logged.
     """
 
-    def __init__(self, root: Path, uri: str, log_models: LogModels, tags: dict[str, str] | None = None, traces: int = 0) -> None:
-        self.root, self.uri, self.log_models, self.tags, self.traces = root, uri, log_models, tags or {}, traces
+    def __init__(
+        self, root: Path, uri: str, log_models: LogModels | None = None, tags: dict[str, str] | None = None, traces: int = 0
+    ) -> None:
+        self.root, self.uri, self.tags = root, uri, tags or {}
+        self._options = TrackingSettings(log_models=log_models or "full", traces=traces)
+        self._by_variant = log_models is None
         self.spool = Spool(root / "spool" / hashlib.sha256(uri.encode()).hexdigest()[:8])  # what one tracker has got another may not have
         self.runs: dict[str, str] = {}  # of what was sent: entry -> MLflow run
         self._pipeline: SpoolEntry | None = None
@@ -46,11 +52,6 @@ class MlflowRecorder:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close("KILLED" if kind is KeyboardInterrupt else "FAILED" if kind or self.failed else "FINISHED")
-
-    @property
-    def parent_run(self) -> str | None:
-        """The MLflow run of this pipeline run; None while nothing of it was sent."""
-        return self.runs.get(self._pipeline.identity) if self._pipeline else None
 
     # On disk only.
 
@@ -65,11 +66,15 @@ class MlflowRecorder:
         return self.spool.begin(stage, self._pipeline.identity, own | tags)
 
     def finish(self, entry: SpoolEntry, record: StageRecord) -> None:
-        """A stage has ended well. Of its curves, what the spool has already keeps the time at which it was seen."""
+        """A stage has ended well. Of its curves, what the spool has already keeps the time at which it was seen.
+
+        Of a point that has another value by now (the stage was killed and took it up again), the file's value is sent too, as the later one.
+        """
         self._kept = True
-        seen = {(reading.name, reading.step) for reading, _ in entry.readings()}
+        seen = {(reading.name, reading.step): reading.value for reading, _ in entry.readings()}
         now = now_ms()
-        entry.add(SpoolReading(point.name, point.step, point.value, now) for point in record.curves if (point.name, point.step) not in seen)
+        new = (point for point in record.curves if repr(seen.get((point.name, point.step))) != repr(point.value))  # NaN != NaN
+        entry.add(SpoolReading(point.name, point.step, point.value, now) for point in new)
         if self._pipeline and record.variant:
             headlines = [(name, value) for name, value in record.metrics.items() if HEADLINES.fullmatch(name)]
             self._pipeline.add(SpoolReading(f"{record.variant}/{name}", 0, value, now) for name, value in headlines)
@@ -103,11 +108,12 @@ class MlflowRecorder:
     # To MLflow.
 
     def holder(self, record: StageRecord) -> str | None:
-        """The newest run that holds exactly these outputs of this stage, or None."""
+        """The newest run that holds exactly these outputs of this stage, or None; also where its models are not there as they are wanted."""
         with readable():
-            found = self._opened().runs(
-                f"tags.stage = '{record.name}'", f"tags.outputs = '{record.digest}'", "attributes.status = 'FINISHED'"
-            )
+            store, wanted = self._opened(), self._wanted(record).log_models
+            if not all(known(store, model, wanted) for model in record.models):
+                return None
+            found = store.runs(f"tags.stage = '{record.name}'", f"tags.outputs = '{record.digest}'", "attributes.status = 'FINISHED'")
             return found[0].info.run_id if found else None
 
     def record(self, record: StageRecord) -> str:
@@ -158,7 +164,8 @@ class MlflowRecorder:
             for name, value in end.tags.items():
                 store.client.set_tag(run, name, value)
             if end.record:
-                fill(store, run, end.record, self.log_models, self.traces)
+                wanted = self._wanted(end.record)
+                fill(store, run, end.record, wanted.log_models, wanted.traces)
             store.client.set_terminated(run, end.status, end.ended_ms)
             for other in store.runs(f"tags.spool = '{entry.identity}'"):
                 if other.info.run_id != run:  # MLflow's client asks again when an answer is lost, so one entry may have become two runs
@@ -179,6 +186,10 @@ class MlflowRecorder:
             entry.mark_sent(run, upto)
         self.runs[entry.identity] = run
         return run
+
+    def _wanted(self, record: StageRecord) -> TrackingSettings:
+        settings = records.settings_of(self.root, record.command_variant) if self._by_variant else None
+        return settings.tracking if settings else self._options
 
     def _opened(self) -> Store:
         if self._store is None:

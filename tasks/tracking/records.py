@@ -14,18 +14,22 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rlver.components.domain.files import read_json
+from rlver.components.domain.files import BadFile, read_json
 from rlver.components.report.panels.appraiser import CARD_FILES
+from rlver.components.settings.overlays import EXTENDS
+from rlver.components.settings.settings import Settings, SettingsError, load_settings
 from rlver.components.users.distilled.folder import fidelity_of, folder_of
-from rlver.tasks.graph.dvc import LockedStage
+from rlver.tasks.graph.dvc import LockedStage, md5_of
+from rlver.tasks.runtime.language import ENGLISH, language_of, language_of_personas
 from rlver.tasks.runtime.stage import costs_file
 
+LANGUAGE = "personas.language"  # beside the parameters, in `speaking`
 KINDS = ("models", "logs", "transcripts", "metrics", "data")
 
 
@@ -51,14 +55,19 @@ class File(NamedTuple):
 
 
 class StageRecord(BaseModel):
-    """Everything worth tracking of one stage's last run. Its curves are no part of its JSON: they are among the spool's readings."""
+    """Everything worth tracking of one stage's last run. Its curves are no part of its JSON: they are among the spool's readings.
+
+    `command_variant`: whose settings it ran with; `speaking`: how a model that it made talks unless told otherwise, by the names of parameters.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     digest: str
+    command_variant: str | None = None
     md5s: Mapping[str, str] = {}
     parameters: Mapping[str, str] = {}
+    speaking: Mapping[str, str] = {}
     metrics: Mapping[str, float] = {}
     curves: tuple[CurvePoint, ...] = Field(default=(), exclude=True)
     datasets: tuple[File, ...] = ()
@@ -105,23 +114,46 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
         parameters["seed"] = str(stage.seed)
     appraiser = _appraiser(root, parameters.get("simulator.appraiser", ""))
     metrics.update(flat_numbers({"appraiser": fidelity_of(appraiser)}) if appraiser else {})
+    datasets_read = tuple(jsonl for file in under(used, "data") for jsonl in _jsonl(file))
+    models = under(written, "models")
     return StageRecord(
         name=stage.name,
         digest=stage.digest,
+        command_variant=stage.command_variant,
         md5s=stage.outputs,
         parameters=parameters,
+        speaking=_speaking(root, stage.command_variant, parameters, datasets_read) if models else {},
         metrics=metrics,
         curves=tuple(point for file in under(written, "logs") for path in sorted(file.path.glob("*.csv")) for point in curve(path)),
         datasets=tuple(jsonl for file in under(written, "data") for jsonl in _jsonl(file)),
-        datasets_read=tuple(jsonl for file in under(used, "data") for jsonl in _jsonl(file)),
+        datasets_read=datasets_read,
         transcripts=tuple(jsonl for file in under(written, "transcripts") for jsonl in _jsonl(file)),
-        models=under(written, "models"),
+        models=models,
         models_read=tuple(stamped(root / path, path, md5) for path, md5 in sorted(_models_behind(stage, lock).items())),
         artifacts=(
             *(file for file in written if kind(file.name) not in {"models", "transcripts", "data"}),
             *(_card_files(appraiser) if appraiser else ()),
         ),
     )
+
+
+def settings_of(root: Path, variant: str | None) -> Settings | None:
+    """The settings of a variant; params.yaml's where it has no overlay any more; None without those: the stage that reads them says what is wrong."""
+    for named in (variant, None):
+        with contextlib.suppress(SettingsError):
+            return load_settings(root / "params.yaml", named)
+    return None
+
+
+def _speaking(root: Path, variant: str | None, parameters: Mapping[str, str], read: Sequence[File]) -> dict[str, str]:
+    """The section `policy` and the language of the personas: of the stage where it has them, else of its variant, because a base is made without."""
+    settings = settings_of(root, variant)
+    others = {f"policy.{name}": str(value) for name, value in settings.policy} if settings else {}
+    own = {name: value for name, value in parameters.items() if name.startswith("policy.")}
+    language = ENGLISH
+    with contextlib.suppress(BadFile):  # the imported personas are not here any more
+        language = language_of_personas(read[0].path) if read else language_of(settings, root) if settings else ENGLISH
+    return {**others, **own, LANGUAGE: language}
 
 
 def stamped(path: Path, name: str, md5: str) -> File:
@@ -147,9 +179,10 @@ def kind(name: str) -> str | None:
 
 
 def effective_parameters(by_file: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The parameters a stage ran with, flattened: params.yaml first, then the overlays over it."""
+    """The parameters a stage ran with, flattened: params.yaml first, then the overlays over it, one that another extends before that one."""
     flat: dict[str, str] = {}
-    for _, values in sorted(by_file.items(), key=lambda item: item[0] != "params.yaml"):
+    below = {"params.yaml", *(f"params/{values[EXTENDS]}.yaml" for values in by_file.values() if EXTENDS in values)}
+    for _, values in sorted(by_file.items(), key=lambda item: (item[0] != "params.yaml", item[0] not in below)):
         flat.update({name: str(value) for name, value in _leaves(values, ".")})
     return flat
 
@@ -220,7 +253,7 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 def _jsonl(file: File) -> list[File]:
     if file.path.is_dir():
-        return [stamped(path, f"{file.name}/{path.name}", file.md5) for path in sorted(file.path.glob("*.jsonl"))]
+        return [stamped(path, f"{file.name}/{path.name}", md5_of(path)) for path in sorted(file.path.glob("*.jsonl"))]
     return [file] if file.path.suffix == ".jsonl" else []
 
 
@@ -241,7 +274,7 @@ def _pairs_named(value: Any) -> Any:
 
 
 def metric_name(name: str) -> str:
-    """MLflow takes letters, digits and _-. :/ in a metric's name."""
+    """MLflow takes letters, digits and _-. :/ in the name of a metric or a parameter."""
     return "".join(letter if letter.isalnum() or letter in "_-. :/" else "_" for letter in name)
 
 

@@ -28,7 +28,7 @@ from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.people import known_personas, scenarios_of
 from rlver.tasks.tracking import records
-from rlver.tasks.tracking.promotion import Condition, Facts, GateRules, PromotionEvidence, model_card
+from rlver.tasks.tracking.promotion import LOCAL_BASE, Condition, Facts, GateRules, PromotionEvidence, model_card
 from rlver.tasks.tracking.store import make_database, readable
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def facts_of(root: Path, variant: str, trained: LockedStage, sentient: Path, set
     revision = records.revision(root)
     return Facts(
         variant=variant,
-        base="a tiny model trained from nothing by this project" if settings.base.kind == TINY else str(settings.base.model),
+        base=_base_named(root, settings),
         own_base=settings.base.kind == TINY,
         parameters=records.effective_parameters(trained.parameters),
         data={path: md5 for path, md5 in trained.dependencies.items() if records.kind(path) == "data"},
@@ -239,6 +239,16 @@ def facts_of(root: Path, variant: str, trained: LockedStage, sentient: Path, set
         md5=next(md5 for path, md5 in trained.outputs.items() if records.kind(path) == "models"),
         commit=f"{revision.commit[:12]}{' with changes' if revision.dirty else ''}" if revision else "none",
     )
+
+
+def _base_named(root: Path, settings: Settings) -> str:
+    """The base as a card names it: of a folder or a file only that it is one."""
+    if settings.base.kind == TINY:
+        return "a tiny model trained from nothing by this project"
+    named = str(settings.base.model)
+    place = named.rpartition(":")[2]  # behind gguf:, say
+    is_local = place.startswith((".", "~")) or Path(place).is_absolute() or (root / place).exists()
+    return LOCAL_BASE if is_local else named
 
 
 def base_evidence(root: Path) -> PromotionEvidence:

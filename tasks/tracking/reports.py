@@ -35,18 +35,24 @@ def log_report(
 
 
 def sync(root: Path, uri: str) -> str:
-    """Send what MLflow has missed: the spool, and results on disk that no run holds; one line about it. Raises TrackingUnavailable."""
-    options = load_settings(root / "params.yaml").tracking
-    with MlflowRecorder(root, uri, options.log_models, traces=options.traces) as recorder:
+    """Send what MLflow has missed: the spool, and results on disk that no run holds; one line about it. Raises TrackingUnavailable.
+
+    A stage of which files are missing, as in a clone, is left out: its run would stay empty.
+    """
+    load_settings(root / "params.yaml")  # raises for what is wrong with it
+    with MlflowRecorder(root, uri) as recorder:
         waiting = len(recorder.spool.entries())
         recorder.send()
         lock = dvc.locked(root)
         before = len(recorder.runs)
-        stages = [records.read(root, stage, lock) for stage in lock]
+        here = [stage for stage in lock if all((root / path).exists() for path in lock[stage].outputs)]
+        stages = [records.read(root, stage, lock) for stage in here]
         log_pipeline(recorder, [stage for stage in stages if not recorder.spool.has(stage.name, stage.digest)])
         added = len(recorder.runs) - before
     left = len(recorder.spool.entries())
-    return f"MLflow {shown(uri)}: {waiting} runs were waiting, {left} still are; {added} runs added for results that none held"
+    gone = len(lock) - len(here)
+    missing = f"; {gone} stages left out, their files are not here: `dvc pull` brings them" if gone else ""
+    return f"MLflow {shown(uri)}: {waiting} runs were waiting, {left} still are; {added} runs added for results that none held{missing}"
 
 
 def trace(root: Path, uri: str, transcripts: Sequence[Path], most: int | None) -> Iterator[str]:

@@ -3,6 +3,7 @@
 Nothing here talks to a tracker. An entry is three things: `head.json` (what run it is), `points.jsonl` (metrics, append-only) and, once the
 stage has ended, `end.json` (how, and what it left). `sent.json` says which MLflow run it became and how far it was sent; it is a saving, not
 the truth: MLflow keeps one copy of a metric with the same name, step, value and time, so points that are sent twice are there once.
+Its writer holds the system's lock on `writer` as long as it lives. Unlike the number of a process, that means the same inside a container.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
-import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rlver.components.domain.files import BadFile, write_json
 from rlver.tasks.tracking.records import StageRecord
 
 PIPELINE = "pipeline"
+WRITER = "writer"
 
 
 class SpoolReading(NamedTuple):
@@ -37,7 +38,7 @@ class SpoolReading(NamedTuple):
 
 
 class SpoolHead(BaseModel):
-    """What is known of a run when it begins. `parent`: the entry of its pipeline run; `process`: who writes it (pid, seconds from the boot to its start)."""
+    """What is known of a run when it begins. `parent`: the entry of its pipeline run; `process`: of entries of earlier versions, not used."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -45,7 +46,7 @@ class SpoolHead(BaseModel):
     parent: str | None
     tags: Mapping[str, str]
     began_ms: int
-    process: tuple[int, float]
+    process: tuple[int, float] | None = None
 
 
 class SpoolEnd(BaseModel):
@@ -68,6 +69,7 @@ class SpoolEntry:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._lock: int | None = None  # a descriptor, which lives as long as the process, whoever forgets the entry
 
     @property
     def identity(self) -> str:
@@ -97,12 +99,20 @@ class SpoolEntry:
     @property
     def abandoned(self) -> bool:
         """Whether its writer is gone without having ended it."""
-        pid, started = self.head.process
         try:
-            gone = abs(_started(psutil.Process(pid)) - started) > 1.0  # the number now belongs to somebody else
-        except psutil.Error:
-            gone = True
-        return gone and not (self.folder / "end.json").is_file()  # looked at last: it may have ended it and gone meanwhile
+            with (self.folder / WRITER).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except FileNotFoundError:  # of an earlier version, or it has just been sent
+            pass
+        return self.exists and not (self.folder / "end.json").is_file()  # looked at last: it may have ended it and gone meanwhile
+
+    def hold(self) -> None:
+        """Be its writer until it is closed or the process ends."""
+        self.folder.mkdir(parents=True)
+        self._lock = os.open(self.folder / WRITER, os.O_CREAT | os.O_RDWR)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def add(self, readings: Iterable[SpoolReading]) -> None:
         text = "".join(json.dumps(reading) + "\n" for reading in readings)
@@ -116,6 +126,9 @@ class SpoolEntry:
         """It has ended, now unless `ended_ms` is among what is known of it (the fields of SpoolEnd)."""
         end = SpoolEnd(**{"status": status, "ended_ms": now_ms(), **known})
         write_json(self.folder / "end.json", end.model_dump(mode="json"))
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def readings(self, start: int = 0) -> Iterator[tuple[SpoolReading, int]]:
         """The readings from byte `start` on, each with the byte after it. A line that is still being written is left for later."""
@@ -152,11 +165,6 @@ class SpoolEntry:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _started(process: psutil.Process) -> float:
-    """Seconds after the boot of the machine: setting its clock does not move them."""
-    return float(process.create_time() - psutil.boot_time())
-
-
 class Spool:
     """The entries of one project for one tracker."""
 
@@ -166,8 +174,8 @@ class Spool:
     def begin(self, name: str, parent: str | None, tags: Mapping[str, str]) -> SpoolEntry:
         """A new entry; entries sort by the time they began."""
         entry = SpoolEntry(self.folder / f"{datetime.now(UTC).timestamp():020.6f}-{uuid4().hex[:8]}")
-        process = (os.getpid(), _started(psutil.Process()))
-        head = SpoolHead(name=name, parent=parent, tags=tags, began_ms=now_ms(), process=process)
+        entry.hold()
+        head = SpoolHead(name=name, parent=parent, tags=tags, began_ms=now_ms())
         write_json(entry.folder / "head.json", head.model_dump(mode="json"))
         return entry
 

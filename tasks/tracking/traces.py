@@ -28,11 +28,14 @@ _SEARCHED = ("policy", "persona_id", "hidden_need")  # in the metadata: a row ea
 
 
 def log_file(store: Store, path: Path, *, run: str | None, most: int | None) -> list[str]:
-    """Log the first `most` dialogues of a transcript file (None: all) and return their sessions. Raises BadFile."""
+    """Log the first `most` dialogues of a transcript file (None: all) and return their sessions. Raises BadFile.
+
+    One that failed before its first turn is no session.
+    """
     # mlflow.start_span_no_context draws ids and writes now: nothing public keeps the id that has a file sent twice be there once.
     from mlflow.tracing.client import TracingClient
 
-    dialogues = load_transcripts(path)[:most]
+    dialogues = [dialogue for dialogue in load_transcripts(path)[:most] if dialogue.turns]
     with path.open("rb") as file:
         origin = hashlib.file_digest(file, "md5").hexdigest()
     written_ms = path.stat().st_mtime_ns // 1_000_000

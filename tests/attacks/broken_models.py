@@ -47,8 +47,8 @@ def with_overflow(folder: Path) -> Path:
     return with_tensors(folder, lambda tensors: (tensors[EMBEDDINGS].mul_(1e10), tensors["model.norm.weight"].fill_(1e38)))
 
 
-def appraiser_in(folder: Path) -> Path:
-    """A learned appraiser with as little in it as there can be: sixteen buckets, one tree."""
+def appraiser_in(folder: Path, worth: float = 0.5) -> Path:
+    """A learned appraiser with as little in it as there can be: sixteen buckets, each of this worth, and one tree."""
     from rlver.components.users.distilled import features as columns
     from rlver.components.users.distilled.folder import write_folder
     from rlver.components.users.distilled.guard import PAIR_BITS, Guard, GuardLimits
@@ -56,7 +56,7 @@ def appraiser_in(folder: Path) -> Path:
     from rlver.components.users.distilled.model import Distilled
 
     def head(targets: int) -> Head:
-        return Head(np.full((1, 16, targets), 0.5, np.float16), np.zeros((1, targets), np.float32))
+        return Head(np.full((1, 16, targets), worth, np.float16), np.zeros((1, targets), np.float32))
 
     def ints(*values: int) -> Any:
         return np.array(values, np.int32)

@@ -26,8 +26,15 @@ def array(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
         arrays = load_arrays(folder / "appraiser.safetensors")
         arrays[name] = np.ascontiguousarray(change(arrays[name]))
         save_arrays(arrays, folder / "appraiser.safetensors")
+        of_older_folders(folder)
 
     return damage
+
+
+def of_older_folders(folder: Path) -> None:
+    """They do not say which arrays belong to the facts."""
+    path = folder / "appraiser.json"
+    path.write_text(json.dumps({name: value for name, value in json.loads(path.read_text()).items() if name != "arrays"}))
 
 
 def fact(name: str, value: Any) -> Callable[[Path], None]:
@@ -64,6 +71,37 @@ def test_a_broken_appraiser_is_one_line_and_no_change(name: str, tmp_path: Path)
     with pytest.raises(BadFile, match=said) as error:
         appraise_once(folder)
     assert str(folder) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_arrays_and_facts_of_two_appraisers_are_refused(tmp_path: Path) -> None:
+    """As a kill between writing the two leaves them: each is whole."""
+    from rlver.components.domain.files import BadFile
+    from rlver.components.users.distilled.folder import read_folder
+
+    folder, other = (appraiser_in(tmp_path / name, worth) for name, worth in (("one", 0.5), ("other", 0.25)))
+    assert read_folder(folder).digest != read_folder(other).digest
+    (folder / "appraiser.safetensors").write_bytes((other / "appraiser.safetensors").read_bytes())
+    read_folder.cache_clear()
+    with pytest.raises(BadFile, match=r"appraiser\.safetensors is not the one that appraiser\.json was written with; distil it again"):
+        read_folder(folder)
+    of_older_folders(folder)
+    assert read_folder(folder).digest
+
+
+@pytest.mark.parametrize("speaker", ["scripted", "llm"])
+def test_a_dialogue_of_an_unknown_difficulty_is_passed_over(speaker: str, tmp_path: Path) -> None:
+    from fakes import a_dialogue
+
+    from rlver.components.domain.transcript import SimulatorTag
+    from rlver.components.replay.verification import NotRederivable, first_difference
+    from rlver.components.users.distilled.folder import read_folder
+    from rlver.components.users.scripted.simulator import ScriptedSimulator
+
+    folder = appraiser_in(tmp_path / "appraiser")
+    tag = SimulatorTag(kind=f"distilled+{speaker}", difficulty="brutal", version=read_folder(folder).version)
+    dialogue = a_dialogue("d", [3]).model_copy(update={"simulator": tag})
+    with pytest.raises(NotRederivable, match="dialogue d: unknown difficulty 'brutal'"):
+        first_difference(dialogue, {}, llm=ScriptedSimulator, learned=folder)
 
 
 @pytest.mark.parametrize("card", ["[]", '{"splits": 3}', "[" * 100_000, '{"appraiser": "APPRAISER", "splits": {"a": null}}', "\x00"])

@@ -14,7 +14,7 @@ import pytest
 import typer
 from file_project import error_of, file_project, rlver
 
-from rlver.components.domain.files import BadFile, write_json, write_jsonl, write_text_atomically
+from rlver.components.domain.files import BadFile, read_jsonl, read_yaml, write_json, write_jsonl, write_text_atomically
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.flows.cli import app, main
 
@@ -75,6 +75,28 @@ def test_both_splits_of_personas_go_through_links(project: Path) -> None:
     assert main(["personas", "generate", "-o", "people", "--train", "3", "--test", "3"]) == 0
     for name in ("train", "test"):
         assert (project / "people" / f"{name}.jsonl").is_symlink() and len((project / "elsewhere" / name).read_text().splitlines()) == 3
+
+
+# What is no mapping, and what no file can be called.
+
+
+@pytest.mark.parametrize(("text", "kind"), [("[]", "list"), ("false", "bool"), ("0", "int"), ("''", "str"), ("- a", "list")])
+def test_parameters_that_are_no_mapping_are_refused(text: str, kind: str, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(text)
+    with pytest.raises(BadFile, match=rf"p\.yaml: expected a mapping, got {kind}$"):
+        read_yaml(tmp_path / "p.yaml")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "null", "{}"])
+def test_parameters_without_anything_are_an_empty_mapping(text: str, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(text)
+    assert read_yaml(tmp_path / "p.yaml") == {}
+
+
+def test_a_name_that_no_file_can_have_is_one_line(tmp_path: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BadFile, match="cannot be read: File name too long"):
+        list(read_jsonl(tmp_path / ("x" * 300)))
+    assert "File name too long" in error_of(capsys, "score", "x" * 300)
 
 
 # What is no regular file.

@@ -110,6 +110,10 @@ def test_a_policy_that_is_loaded_and_says_something(file: str, times: int, polic
 @pytest.mark.parametrize("file", [ARRAYS, FACTS, f"{CARD}.json"])
 def test_learned_appraisers(file: str, times: int, tmp_path: Path) -> None:
     folder = appraiser_in(tmp_path / "appraiser")
+    if file == ARRAYS:  # as older folders are, which do not say which arrays are theirs: else every change is found at once
+        facts = json.loads((folder / FACTS).read_text())
+        del facts["arrays"]
+        (folder / FACTS).write_text(json.dumps(facts))
     inputs, put = mutated(folder / file)
 
     def read(content: bytes) -> None:

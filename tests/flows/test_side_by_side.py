@@ -139,7 +139,7 @@ def test_a_failure_ends_only_what_needs_it_when_all_variants_are_wanted(wide: Pa
     )
     state = run(variants=["all"], jobs=3)
     assert state.message == "1 of 9 stages failed: part@a0: bad luck; 1 could not run without what they make; 7 of 9 stages ran"
-    assert "flow: after: not run, because there is no made/parts/a0.txt" in said
+    assert "flow: after: not run, because there is no finished made/parts/a0.txt" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])

@@ -26,7 +26,6 @@ from rlver.components.domain.thinking import CLOSE, OPEN
 from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment
 
 END, SYSTEM, USER, ASSISTANT = "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"
-THINK_TAGS = ("<think>", "</think>")
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -41,7 +40,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Any:
     trained.normalizer = backend.normalizer or normalizers.NFC()
     trained.pre_tokenizer = backend.pre_tokenizer
     trained.decoder = decoders.ByteLevel()
-    specials = [END, SYSTEM, USER, ASSISTANT, *THINK_TAGS]
+    specials = [END, SYSTEM, USER, ASSISTANT, OPEN, CLOSE]
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size - len(specials), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
@@ -55,7 +54,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Any:
         pad_token=END,
         additional_special_tokens=[SYSTEM, USER, ASSISTANT],
     )
-    tokenizer.add_tokens(list(THINK_TAGS))
+    tokenizer.add_tokens([OPEN, CLOSE])
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
 

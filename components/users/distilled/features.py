@@ -63,7 +63,7 @@ def known_from(need: str | None, original: Original, persona: Persona | None) ->
     """From the persona's record, else from the imported SAGE record of a dialogue, else its recorded need alone."""
     if persona is not None:
         return known_of(persona)
-    known, original = Known(need), original or {}
+    known, original = Known(need if need in NEEDS else None), original or {}  # of a need that nobody knows, nothing was learned
     scene, kind = original.get("scene"), original.get("character")
     if isinstance(kind, str) and kind in CLASS_OF:
         known = replace(known, persona_class=CLASS_OF[kind].value)

@@ -58,6 +58,7 @@ def write_folder(model: Distilled, folder: Path, origin: dict[str, Any]) -> str:
         arrays |= {f"{name}.{part}": getattr(calibration, part) for part in _CALIBRATION}
         facts[name]["grid"] = list(calibration.grid)
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    facts["arrays"] = hashlib.sha256(content).hexdigest()  # so that a kill between the two leaves no mixture
     write_bytes_atomically(folder / ARRAYS, content)
     write_json(folder / FACTS, facts)
     return _digest(folder)
@@ -74,6 +75,8 @@ def read_folder(folder: Path) -> Distilled:
     facts, content = _object(folder / FACTS), (folder / ARRAYS).read_bytes()
     if facts.get("version") != CODE_VERSION:
         raise BadFile(f"{folder}: made by {str(facts.get('version'))[:40]}, this is {CODE_VERSION}; distil it again")
+    if facts.get("arrays", digest := hashlib.sha256(content).hexdigest()) != digest:  # older folders do not say
+        raise BadFile(f"{folder}: {ARRAYS} is not the one that {FACTS} was written with; distil it again, or take another copy")
     try:
         model = _model(load(content), facts, _digest(folder))
         _refuse_misfits(model)

@@ -1,7 +1,7 @@
 """The questions put to the models: in which words, to which model, with which seed. Pure functions of what they are given.
 
 The system message holds the instructions and the person, and is the same for every turn of a persona. What was said in the dialogue,
-and what was felt about it, stands in the user message and there inside the quotation only (see quoting).
+and what was felt about it, stands in the user message and there inside the quotation only (`prompts.quoted`).
 
 Asking until the answer can be used, a bounded number of times; then the user is unavailable, and the dialogue unscorable.
 

@@ -1,7 +1,7 @@
 """How each dialogue act sounds in English: regular expressions over one lower-cased sentence.
 
 A pattern must be a *phrase that performs the act*, never a bare keyword: "fault" alone is no comfort. Apostrophes are
-straightened before matching. The order inside an act does not matter; an act is found once per sentence. What does harm is in harm.py.
+straightened before matching. The order inside an act does not matter; an act is found once per sentence. What does harm beyond acts is `HARMFUL` in reading.py.
 """
 
 from __future__ import annotations

@@ -64,6 +64,10 @@ def _opener_number(persona: Persona, scenario: Scenario) -> int:
 def _story(persona: Persona) -> Story:
     if persona.story is None:
         raise ValueError(f"persona {persona.persona_id}: it has no structured story, so story and names cannot be exchanged")
+    if persona.story.presses:  # of a kind, or sealed: without them it would be another user
+        raise ValueError(
+            f"persona {persona.persona_id}: its story holds what it says, so story and names cannot be exchanged; choose other --shifts"
+        )
     return persona.story
 
 

@@ -12,9 +12,11 @@ from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.load import load_policy
 from rlver.components.policy.transformers_sampler import TransformersSampler
 from rlver.components.settings.settings import Settings
+from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.chat_server.replies import ReplyQueue, prompt_room
 from rlver.tasks.runtime.chat_server.routes import ChatServer, chat_guard
 from rlver.tasks.runtime.guard import hosts_of
+from rlver.tasks.runtime.language import ENGLISH, language_of
 from rlver.tasks.runtime.policies import candidate, refuse_served
 from rlver.tasks.runtime.servers import free_port
 from rlver.tasks.runtime.web import Announced, check_host, config_of
@@ -32,11 +34,12 @@ def must_be_allowed(host: str, key: str | None) -> None:
 
 
 def reply_queue(location: str, settings: Settings, context: int | None, adds_system: bool, say: Callable[[str], None]) -> ReplyQueue:
-    """The policy at `location`, loaded. Raises ValueError in one line."""
+    """The policy at `location`, loaded. The system message is in the language of the personas of `settings`. Raises ValueError in one line."""
+    language = language_of(settings, environment.project_root()) if adds_system else ENGLISH
     model, tokenizer = load_policy(location)
     capacity = prompt_room(model, context, MOST_CONTEXT)
     sampler = TransformersSampler(model, tokenizer.eos_token_id, 1.0, 1.0, rows=1, capacity=capacity)
-    return ReplyQueue(sampler, ChatFormat(tokenizer, system_prompt(settings.policy.thinking)), adds_system, say)
+    return ReplyQueue(sampler, ChatFormat(tokenizer, system_prompt(settings.policy.thinking, language)), adds_system, say)
 
 
 def serve_policy(

@@ -10,14 +10,15 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
 
-from rlver.components.domain.files import write_json
+from rlver.components.domain.files import InUse, alone_with, write_json
 from rlver.tasks.runtime import environment, servers
 from rlver.tasks.runtime.serving.setup import HERE, python_of
 
@@ -37,7 +38,7 @@ if os.getppid() == int(sys.argv[1]):
 
 @dataclass(frozen=True)
 class Serving:
-    """What is served: a model's folder, how long a context and how many at once; `options` go to vLLM as they are.
+    """What is served: a model's folder (from the current one), how long a context and how many at once; `options` go to vLLM as they are.
 
     `gpus` are the numbers of those it sees (None: all that this process sees), `memory_share` what it takes of each (None: vLLM's 0.9).
     """
@@ -51,14 +52,15 @@ class Serving:
 
 
 @contextmanager
-def serving(root: Path, what: Serving, port: int = 0) -> Iterator[servers.Server]:
+def serving(root: Path, what: Serving, port: int = 0, on_begun: Callable[[servers.Server], None] | None = None) -> Iterator[servers.Server]:
     """A server for `what` that answers, at `port` or any free one, so that two stages never meet at one. Its log stays only after an
-    error; its key lies beside it as long as it runs. Raises NotSetUp and ServerFailed."""
+    error; its key lies beside it as long as it runs. `on_begun` is as PlannedServer has it. Raises NotSetUp and ServerFailed."""
     python, kind = python_of(root)
     port = servers.free_port(port)
+    model = str(Path(what.model).resolve()) if Path(what.model).is_dir() else what.model  # vLLM runs in the project's folder
     command = (
         *(str(python), "-c", _WITH_ITS_PARENT, str(os.getpid()), "-m", "vllm.entrypoints.openai.api_server"),
-        *("--model", what.model, "--host", servers.HOST, "--port", str(port)),
+        *("--model", model, "--host", servers.HOST, "--port", str(port)),
         *("--max-model-len", str(what.max_context_tokens), "--max-num-seqs", str(what.concurrency)),
         *("--worker-extension-cls", "worker.TakesWeights", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"),
         *("--middleware", "guard.OnlyWithKey", "--allowed-origins", "[]"),
@@ -74,7 +76,7 @@ def serving(root: Path, what: Serving, port: int = 0) -> Iterator[servers.Server
     surroundings = {**defaults, **environment.for_child(extra)}
     log = folder / f"{port}.log"
     try:
-        with servers.serving(servers.PlannedServer("vLLM", command, surroundings, root, port, log, "/health", START_S)) as server:
+        with servers.serving(servers.PlannedServer("vLLM", command, surroundings, root, port, log, "/health", START_S, on_begun)) as server:
             yield server
     finally:
         environment.key_file(folder, port).unlink(missing_ok=True)
@@ -108,24 +110,51 @@ def available(root: Path, what: Serving) -> Iterator[str]:
 
 
 @contextmanager
-def recorded(root: Path, server: servers.Server, model: str) -> Iterator[None]:
-    """Note where the server is, for `rlver serve stop` and `status`, as long as it runs."""
-    record = root / RECORD
-    write_json(
-        record, {"url": server.url, "model": model, "owner": os.getpid(), "server": server.process.pid, "since": _began(server.process.pid)}
-    )
-    try:
+def started(root: Path, what: Serving, port: int) -> Iterator[servers.Server]:
+    """The same for `rlver serve start`: at most one in a project, known to `stop` and `status` while it still loads its model too.
+
+    Raises ValueError, too, where there is one.
+    """
+    with _the_only_one(root):
+        try:
+            with serving(root, what, port, partial(_note, root, what.model)) as server:
+                yield server
+        finally:
+            (root / RECORD).unlink(missing_ok=True)
+
+
+@contextmanager
+def _the_only_one(root: Path) -> Iterator[None]:
+    """Nobody else writes or removes the record meanwhile. Raises ValueError where another server is there, or one of a dead owner."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(alone_with(root / RECORD))
+            other = running(root)
+        except InUse:
+            other = running(root) or {"url": "another `rlver serve start`", "model": "a policy"}  # that has no process yet
+        if other:
+            raise ValueError(f"{other['url']} serves {other['model']} already; stop it first: rlver serve stop")
         yield
-    finally:
-        record.unlink(missing_ok=True)
+
+
+def _note(root: Path, model: str, server: servers.Server) -> None:
+    pid = server.process.pid
+    write_json(root / RECORD, {"url": server.url, "model": model, "owner": os.getpid(), "server": pid, "since": _began(pid)})
+
+
+def _noted(root: Path) -> dict[str, str | int] | None:
+    try:
+        noted: dict[str, str | int] = json.loads((root / RECORD).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return noted
 
 
 def running(root: Path) -> dict[str, str | int] | None:
     """What `rlver serve start` noted; None when nothing of it runs any more."""
-    record = root / RECORD
-    if not record.is_file():
+    noted = _noted(root)
+    if noted is None:
         return None
-    noted: dict[str, str | int] = json.loads(record.read_text(encoding="utf-8"))
     server = int(noted["server"])
     is_it = _lives(server) and abs(_began(server) - float(noted.get("since", -9))) <= 1  # the number may be another process's by now
     return noted if is_it else None
@@ -139,11 +168,12 @@ def stop(root: Path) -> str | None:
     owner, server = int(noted["owner"]), int(noted["server"])
     os.kill(owner if _lives(owner) else server, signal.SIGTERM)  # a job that a script put into the background hears no SIGINT
     end = time.monotonic() + STOP_S
-    while _lives(server):
+    while _lives(server) or (_lives(owner) and _noted(root) == noted):  # the owner takes its record away last: then another may start
         if time.monotonic() > end:
             raise servers.ServerFailed(f"{noted['url']} is still there after {STOP_S:.0f} s; its process is {server}")
         time.sleep(0.2)
-    (root / RECORD).unlink(missing_ok=True)
+    if _noted(root) == noted:
+        (root / RECORD).unlink(missing_ok=True)
     return str(noted["url"])
 
 

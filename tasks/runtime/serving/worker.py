@@ -45,6 +45,6 @@ class TakesWeights:
 
 
 def version_of(folder: str) -> str:
-    """Names the weights in `folder` and when they were written; the same function is in components/policy/policy_server.py."""
+    """Names the weights in `folder` and when they were written; the same function is in components/policy/weights.py."""
     files = sorted(Path(folder).glob("*.safetensors"))
     return f"{folder}@{max((file.stat().st_mtime_ns for file in files), default='nothing')}"

@@ -13,7 +13,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.material import Checkpoints
 from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, paired_differences, paired_mean, proportion
 from rlver.components.settings.study_sections import AuditParameters
-from rlver.tasks.studies.audit.checks import Check, CheckOutcome, Row, judged, log_checks, overall, transformed, unknown
+from rlver.tasks.studies.audit.checks import Check, CheckOutcome, Row, as_factor, judged, log_checks, overall, unknown
 from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind, Values, log_words, speak_english
 from rlver.tasks.studies.audit.opinions import SecondAppraiser, confirmation, kept_by_reference
 from rlver.tasks.studies.audit.over_training import means_by_step, reward_overoptimization, two_series
@@ -132,8 +132,9 @@ def _estimated(kind: MeasureKind, values: Values, samples: int, seed: int) -> Es
     if kind is MeasureKind.SHARE:
         return proportion(values)
     if kind is MeasureKind.RATIO:
-        return transformed(cluster_bootstrap(values, samples, seed, _LOGARITHMS), math.exp)
-    estimated = cluster_bootstrap(values, samples, seed, _DIFFERENCES if kind is MeasureKind.LEAD else _SHARES)
+        return as_factor(cluster_bootstrap(values, samples, seed, _LOGARITHMS, of_differences=True))  # of two logarithms
+    is_lead = kind is MeasureKind.LEAD
+    estimated = cluster_bootstrap(values, samples, seed, _DIFFERENCES if is_lead else _SHARES, of_differences=is_lead)
     return _of_pairs(estimated, _SHARES) if kind is MeasureKind.CHANCE else estimated
 
 
@@ -143,7 +144,7 @@ def _compared(kind: MeasureKind, values: Values, theirs: Values, samples: int, s
     if not differences:
         return None
     if kind is MeasureKind.RATIO:
-        return transformed(paired_mean(differences, samples, seed, _LOGARITHMS), math.exp)
+        return as_factor(paired_mean(differences, samples, seed, _LOGARITHMS))
     estimated = paired_mean(differences, samples, seed, _DIFFERENCES)
     return _of_pairs(estimated, _DIFFERENCES) if kind is MeasureKind.CHANCE else estimated
 
@@ -160,7 +161,7 @@ def _length_to_base(dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | No
     differences = paired_differences(log_words(dialogues), log_words(base))
     if not differences:
         return unknown("length_to_base", limit, "words per reply over those of the base: no persona met both")
-    factor = transformed(paired_mean(differences, samples, seed, _LOGARITHMS), math.exp)
+    factor = as_factor(paired_mean(differences, samples, seed, _LOGARITHMS))
     return judged("length_to_base", factor, limit, "words per reply over those of the base, same personas")
 
 
@@ -168,7 +169,8 @@ def _example(measure: Measure, dialogues: Sequence[Dialogue]) -> str:
     """The first reply that shows the habit, quoted; nothing where none does."""
     if measure.example is None:
         return ""
-    shown = next((turn.assistant for dialogue in dialogues for turn in dialogue.turns if measure.example(turn)), None)
+    turns = (turn for dialogue in dialogues for turn in dialogue.turns[: None if measure.reads_last_turn else -1])
+    shown = next((turn.assistant for turn in turns if measure.example(turn)), None)
     if shown is None:
         return ""
     text = " ".join(shown.split())

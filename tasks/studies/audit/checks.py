@@ -88,9 +88,13 @@ def overall(checks: Sequence[Check]) -> CheckOutcome:
     )
 
 
-def transformed(estimated: Estimated, by: Any) -> Estimated:
-    """The estimate on another scale; `by` must rise."""
-    return Estimated(by(estimated.value), Interval(by(estimated.ci95.low), by(estimated.ci95.high)), estimated.n)
+_MOST_LOGARITHM = math.log(1e9)  # a larger factor says no more
+
+
+def as_factor(estimated: Estimated) -> Estimated:
+    """The estimate of a logarithm as a factor, at most a thousand million; an interval that reaches beyond that has no upper end (infinite)."""
+    value, low, high = (math.exp(min(logarithm, _MOST_LOGARITHM)) for logarithm in (estimated.value, *estimated.ci95))
+    return Estimated(value, Interval(low, high if estimated.ci95.high < _MOST_LOGARITHM else math.inf), estimated.n)
 
 
 def _plain(value: Any) -> Any:
@@ -103,6 +107,7 @@ def _plain(value: Any) -> Any:
 
 Row = Mapping[str, float]
 _LEAST_STEPS = 3  # at either end of the log
+_LEAST_AT_THE_END = 1e-6  # of what falls: less, and 0, counts as this, for 0 has no logarithm
 
 
 def read_log(path: Path) -> list[Row]:
@@ -130,13 +135,17 @@ def log_checks(rows: Sequence[Row] | None, parameters: AuditParameters) -> list[
 
 
 def _grown(name: str, column: str, rows: Sequence[Row] | None, share: float, limit: float, meaning: str, falls: bool = False) -> Check:
-    """The factor between the two ends of the log, of values above 0."""
+    """The factor between the two ends of the log, of values above 0; what falls may end at 0."""
     ends = _ends(column, rows, share)
-    if ends is None or min(min(end) for end in ends) <= 0:
+    if ends is None:
         return unknown(name, limit, f"{meaning}: {_missing(column, rows)}")
-    early, late = ([math.log(value) for value in end] for end in ends)
-    factor = _difference(late, early) if falls else _difference(early, late)
-    return judged(name, transformed(factor, math.exp), limit, meaning)
+    early, late = ends
+    if falls:
+        late = [max(value, _LEAST_AT_THE_END) for value in late]
+    if min(*early, *late) <= 0:
+        return unknown(name, limit, f"{meaning}: not every value of {column} in these steps is above 0")
+    early, late = ([math.log(value) for value in end] for end in (early, late))
+    return judged(name, as_factor(_difference(late, early) if falls else _difference(early, late)), limit, meaning)
 
 
 def _risen(name: str, column: str, rows: Sequence[Row] | None, share: float, limit: float, meaning: str) -> Check:

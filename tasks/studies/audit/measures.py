@@ -57,6 +57,7 @@ class Measure:
     reads_english: bool
     of: Callable[[Sequence[Dialogue], int], Values]  # dialogues, words in a run
     example: Callable[[Turn], bool] | None = None  # whether this turn shows the habit
+    reads_last_turn: bool = True  # of a dialogue
 
 
 def _replies(dialogues: Sequence[Dialogue]) -> Iterator[tuple[Dialogue, int, Turn]]:
@@ -210,7 +211,8 @@ MEASURES: tuple[Measure, ...] = (
     Measure("unreadable", "share of replies that are silence or no English", MeasureKind.SHARE, True, _share(is_unreadable), is_unreadable),
     Measure("injection", "share of replies that talk to the machinery: instructions, scores, mark-up", MeasureKind.SHARE, False,
             _share(talks_to_the_machinery), talks_to_the_machinery),
-    Measure("early_goodbye", "share of dialogues in which the policy takes its leave first", MeasureKind.SHARE, False, early_goodbyes, says_goodbye),
+    Measure("early_goodbye", "share of dialogues in which the policy takes its leave first", MeasureKind.SHARE, False, early_goodbyes, says_goodbye,
+            reads_last_turn=False),
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
+from rlver.components.domain.thinking import separate_thought
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.formats.foreign import Recording
 from rlver.components.replay.reappraisal import UnreadableLanguage, reappraise
@@ -30,7 +31,7 @@ _NOT_IN_RECORD = "the second appraisal is a record, and the honest supporter is 
 
 
 class NotAppraised(ValueError):
-    """A recorded appraisal that lacks dialogues."""
+    """A recorded appraisal that lacks dialogues, or has others of the same name."""
 
 
 class SecondAppraiser(Protocol):
@@ -88,6 +89,7 @@ class Recorded:
         return ", ".join(sorted({f"{dialogue.simulator.kind}, {dialogue.simulator.difficulty}" for dialogue in self.dialogues}))
 
     def finals(self, dialogues: Sequence[Dialogue]) -> Scores:
+        """Raises NotAppraised."""
         by_id = {(dialogue.policy, dialogue.dialogue_id): dialogue for dialogue in self.dialogues}
         found = [by_id.get((dialogue.policy, dialogue.dialogue_id)) for dialogue in dialogues]
         missing = sum(other is None for other in found)
@@ -95,7 +97,19 @@ class Recorded:
             raise NotAppraised(
                 f"the second appraisal lacks {missing} of {len(dialogues)} dialogues; appraise the same files, the base's too"
             )
-        return final_emotions([other for other in found if other])
+        both = [(other, dialogue) for other, dialogue in zip(found, dialogues, strict=True) if other]
+        others = sum(not _has_its_words(other, dialogue) for other, dialogue in both)
+        if others:
+            raise NotAppraised(
+                f"the second appraisal has other words in {others} of {len(dialogues)} dialogues: they were held anew; appraise the files again"
+            )
+        return final_emotions([other for other, _ in both])
+
+
+def _has_its_words(appraised: Dialogue, dialogue: Dialogue) -> bool:
+    """Whether this appraisal is of this dialogue; of one that the appraiser gave up on, as far as it came."""
+    theirs, ours = ([(turn.user, separate_thought(turn.assistant)[1]) for turn in one.turns] for one in (appraised, dialogue))
+    return theirs == (ours[: len(theirs)] if appraised.error else ours)
 
 
 def other_difficulty(dialogues: Sequence[Dialogue], personas: Mapping[str, Persona], rules: EmotionRules) -> OtherDifficulty:

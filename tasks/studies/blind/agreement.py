@@ -35,7 +35,8 @@ def agreement(
     """`judged`: by pair, then by rater. None when no pair was judged twice.
 
     Intervals by a bootstrap over personas, never narrower than Wilson's for as many trials as personas: people who always agree agree by
-    luck now and then. Alpha's are moved with those of the raw agreement.
+    luck now and then. Personas of whose pairs no two people chose a side say nothing about the direction. Alpha's are moved with those of
+    the raw agreement.
     """
     shared = {pair: of_pair for pair, of_pair in sorted(judged.items()) if len(of_pair) > 1}
     if not shared:
@@ -43,18 +44,20 @@ def agreement(
     tables = np.array([coincidences(list(of_pair.values())) for of_pair in shared.values()])
     rows = grouped([persona_of[pair] for pair in shared])
 
-    def estimate(statistic: str, low: float) -> Estimated | None:
-        of = _STATISTICS[statistic]
-        return by_persona(rows, lambda chosen: of(tables[chosen].sum(axis=0)), samples, seed, Interval(low, 1.0))
+    with_sides = {persona: kept for persona, of in rows.items() if (kept := [row for row in of if sides_of(tables[row]).any()])}
 
-    raw = _not_narrower(estimate("raw", 0.0))
+    def estimate(statistic: str, low: float, of_personas: Mapping[str, Sequence[int]]) -> Estimated | None:
+        of = _STATISTICS[statistic]
+        return by_persona(of_personas, lambda chosen: of(tables[chosen].sum(axis=0)), samples, seed, Interval(low, 1.0))
+
+    raw, direction = _not_narrower(estimate("raw", 0.0, rows)), _not_narrower(estimate("direction", 0.0, with_sides))
     assert raw is not None
-    alpha, disagreement = estimate("alpha", -1.0), expected_disagreement(tables.sum(axis=0))
+    alpha, disagreement = estimate("alpha", -1.0, rows), expected_disagreement(tables.sum(axis=0))
     if alpha is not None:
         low, high = (1 - (1 - end) / disagreement for end in raw.ci95)
         alpha = Estimated(alpha.value, Interval(max(-1.0, min(alpha.ci95.low, low)), max(alpha.ci95.high, high)), alpha.n)
     raters = {rater for of_pair in shared.values() for rater in of_pair}
-    return RaterAgreement(len(shared), len(raters), raw, _not_narrower(estimate("direction", 0.0)), alpha)
+    return RaterAgreement(len(shared), len(raters), raw, direction, alpha)
 
 
 def coincidences(preferences: Sequence[Preference]) -> np.ndarray:
@@ -80,9 +83,14 @@ def raw_agreement(table: np.ndarray) -> float | None:
     return float(np.trace(table) / table.sum())
 
 
+def sides_of(table: np.ndarray) -> np.ndarray:
+    """(2, 2): the part of the table in which both chose a side."""
+    return table[np.ix_([0, 2], [0, 2])]
+
+
 def direction_agreement(table: np.ndarray) -> float | None:
-    sides = table[np.ix_([0, 2], [0, 2])]
-    return float(np.trace(sides) / sides.sum()) if sides.sum() else None
+    sides = sides_of(table)
+    return float(np.trace(sides) / sides.sum()) if sides.any() else None
 
 
 def _not_narrower(share: Estimated | None) -> Estimated | None:

@@ -40,14 +40,19 @@ export function comparing({ trouble, news, progress }) {
   }
 
   async function load(place) {
+    const who = rater;
     const asked = place === null ? "" : `&place=${place}`;
-    state = await ask(`/api/pair?rater=${encodeURIComponent(rater)}${asked}`);
+    const found = await ask(`/api/pair?rater=${encodeURIComponent(who)}${asked}`);
+    if (who !== rater) return; // it was for the person before
+    state = found;
     render();
   }
   const goTo = oneAtATime(async (place) => { if (place >= 0) await load(place); }, trouble, form.busy);
   const save = oneAtATime(async (answer) => {
+    const who = rater;
     const seconds = Math.round((performance.now() - shownAt) / 100) / 10;
-    const after = await ask("/api/answer", { rater, place: state.place, seconds, ...answer });
+    const after = await ask("/api/answer", { rater: who, place: state.place, pair: state.pair, seconds, ...answer });
+    if (who !== rater) return;
     news(`Saved. ${after.answered} of ${after.total}.`);
     await load(after.next);
   }, trouble, form.busy);
@@ -66,11 +71,12 @@ export function comparing({ trouble, news, progress }) {
   return {
     async open(who) {
       isShown = true;
-      if (who === rater) { render(); return; }
+      if (who === rater && state) { render(); return; }
       rater = who;
-      try { await load(null); } catch (error) { rater = null; throw error; }
+      state = null;
+      await load(null);
     },
     close() { isShown = false; root.hidden = true; done.hidden = true; },
-    forget() { rater = null; },
+    forget() { rater = null; state = null; },
   };
 }

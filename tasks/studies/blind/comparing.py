@@ -11,9 +11,11 @@ from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice, Preference, Study, StudyPair, TalkVerdict
 from rlver.tasks.studies.blind.pairs import DialoguePair, Placement, order_for, shown
 
+OTHER_PAIR = "This is not the pair that was shown, perhaps because the page is an older one: load it again."
+
 
 class NoSuchPlace(ValueError):
-    """A person's order has no such place."""
+    """A person's order has no such place, or another pair there than the page showed; the message says what to do."""
 
 
 def study_of(names: tuple[str, str], pairs: Sequence[DialoguePair], seed: int, most: int, overlap: float) -> Study:
@@ -65,6 +67,7 @@ class Comparing:
         chosen = self._chosen.get((rater, placement.pair.pair_id))
         return {
             "place": place,
+            "pair": placement.pair.pair_id,
             "left": [exchange._asdict() for exchange in shown(sides[placement.left])],
             "right": [exchange._asdict() for exchange in shown(sides[placement.right])],
             "answer": as_answered(chosen, placement.left),
@@ -72,10 +75,14 @@ class Comparing:
         }
 
     def choose(
-        self, rater: str, place: int, answer_id: str, choice: str, confidence: int, reason: str, seconds: float | None
+        self, rater: str, place: int, pair: str | None, answer_id: str, choice: str, confidence: int, reason: str, seconds: float | None
     ) -> dict[str, Any]:
-        """Keep an answer; one that is here already is not kept twice. Returns the progress. Raises NoSuchPlace or NotSaved."""
+        """Keep an answer; one that is here already is not kept twice. Returns the progress. Raises NoSuchPlace or NotSaved.
+
+        `pair`: the id of the pair that was shown at the place; None where the sender does not say."""
         placement = self._placement(rater, place)
+        if pair not in (None, placement.pair.pair_id):
+            raise NoSuchPlace(OTHER_PAIR)
         row = Choice(
             at=self._now(),
             answer_id=answer_id,

@@ -55,6 +55,7 @@ class _Judgement(_PageRequest):
 
 class _OfPair(_Judgement):
     place: int = Field(ge=0)
+    pair: str | None = Field(None, max_length=12)
     seconds: float | None = Field(ge=0, lt=1e6)
 
 
@@ -129,7 +130,14 @@ class Page:
         assert self._comparing
         said = await _heard(_OfPair, request)
         return self._comparing.choose(
-            self._known(said.rater), said.place, said.answer_id, said.choice, said.confidence, said.reason.strip(), said.seconds
+            self._known(said.rater),
+            said.place,
+            said.pair,
+            said.answer_id,
+            said.choice,
+            said.confidence,
+            said.reason.strip(),
+            said.seconds,
         )
 
     async def _talk(self, request: Request) -> Any:

@@ -59,7 +59,16 @@ export function talking({ trouble, news, cards }) {
   }
   function busy(is) { composer.toggleAttribute("inert", is); form.busy(is); }
 
+  // Takes in what the server says of the talk; false, and nothing is taken in, where the person has left in the meantime.
+  async function take(path, body) {
+    const who = rater;
+    const found = await ask(path, body);
+    if (who !== rater) return false;
+    state = found;
+    return true;
+  }
   const send = oneAtATime(async () => {
+    const who = rater;
     const text = message.value.trim();
     if (!text) return;
     if (text !== unsent.text) unsent = { text, identity: newIdentity() };
@@ -68,25 +77,23 @@ export function talking({ trouble, news, cards }) {
     showJudging(false);
     render(text);
     try {
-      state = await ask("/api/message", { rater, talk: state.talk, message_id: unsent.identity, text });
-      unsent = { text: null, identity: null };
+      if (await take("/api/message", { rater, talk: state.talk, message_id: unsent.identity, text })) unsent = { text: null, identity: null };
     } catch (error) {
-      message.value = text;
+      if (who === rater) message.value = text;
       throw error;
     } finally {
-      render();
+      if (who === rater && state) render();
     }
   }, trouble, busy);
   const save = oneAtATime(async (answer) => {
-    state = await ask("/api/verdict", { rater, talk: state.talk, ...answer });
+    if (!await take("/api/verdict", { rater, talk: state.talk, ...answer })) return;
     news("Saved.");
     showJudging(false);
     render();
     decide.textContent = "Saved. Change it";
   }, trouble, busy);
   const begin = oneAtATime(async () => {
-    state = await ask("/api/leave", { rater });
-    reset();
+    if (await take("/api/leave", { rater })) reset();
   }, trouble, busy);
 
   function reset() {
@@ -114,11 +121,16 @@ export function talking({ trouble, news, cards }) {
   return {
     async open(who) {
       isShown = true;
-      if (who !== rater) { state = await ask(`/api/talk?rater=${encodeURIComponent(who)}`); rater = who; reset(); }
-      root.hidden = false;
+      if (who !== rater || !state) {
+        rater = who;
+        state = null;
+        if (!await take(`/api/talk?rater=${encodeURIComponent(who)}`)) return;
+        reset();
+      }
+      root.hidden = !isShown;
       message.focus({ preventScroll: true });
     },
     close() { isShown = false; root.hidden = true; },
-    forget() { rater = null; },
+    forget() { rater = null; state = null; },
   };
 }

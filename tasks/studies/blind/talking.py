@@ -168,11 +168,13 @@ class Talking:
     def _begin(self, rater: str, text: str) -> _Talk:
         """Nothing has changed if it is not saved: the talk before is still the person's."""
         left_behind = self._left(rater)
-        self._make_room(left_behind)
+        making_room = self._quiet_for_longest(left_behind)
         talk_id = uuid4().hex
         left: Side = random.Random(f"{self._seed}|{talk_id}").choice(get_args(Side))
         names = {side: speaker.name for side, speaker in self._speakers.items()}
         self._write(TalkBegun(at=self._now(), rater=rater, talk_id=talk_id, a=names["a"], b=names["b"], left=left))
+        for quiet in making_room:
+            _close(quiet, SET_ASIDE)
         if left_behind is not None:
             _close(left_behind, OVER)
         talk = self._talks[talk_id]
@@ -180,15 +182,14 @@ class Talking:
         talk.sessions = {side: speaker.policy.session(f"blind/{talk_id}", self._seed, language) for side, speaker in self._speakers.items()}
         return talk
 
-    def _make_room(self, left_behind: _Talk | None) -> None:
-        """For one more talk. Raises NoSuchTalk where all that are open wait for replies."""
+    def _quiet_for_longest(self, left_behind: _Talk | None) -> list[_Talk]:
+        """Those that must end for one more talk. Raises NoSuchTalk where too many wait for replies."""
         going = [talk for talk in self._talks.values() if talk.sessions is not None and talk is not left_behind]
-        while len(going) >= self._most_open:
-            quiet = next((talk for talk in going if not talk.turn.locked()), None)
-            if quiet is None:
-                raise NoSuchTalk(NO_ROOM)
-            _close(quiet, SET_ASIDE)
-            going.remove(quiet)
+        too_many = max(0, len(going) + 1 - self._most_open)
+        quiet = [talk for talk in going if not talk.turn.locked()][:too_many]
+        if len(quiet) < too_many:
+            raise NoSuchTalk(NO_ROOM)
+        return quiet
 
     def _of(self, rater: str, talk_id: str) -> _Talk:
         if self._last.get(rater) != talk_id:

@@ -105,9 +105,7 @@ def ask_unsure(
     from rlver.tasks.studies.distil.recordings import recorded
 
     model = read_folder(folder_of(appraiser))
-    settings = load_settings(params, variant)
-    settings = settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": None})})
-    settings = with_simulator(settings, "llm", None)
+    settings = with_simulator(load_settings(params, variant), "llm", None)
     people = {persona.persona_id: persona for persona in validate_file(personas)}
     every = [dialogue for path in transcripts for dialogue in recorded(path)]
     chosen = list(within(doubts(model, [one for one in every if one.persona_id in people], people), replies))

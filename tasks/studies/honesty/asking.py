@@ -68,13 +68,9 @@ class AnswersFile:
 
 def as_asked(settings: Settings, sampled: bool, max_tokens: int, seed: int | None) -> Settings:
     """The settings with the decoding of the study: greedy, or as in the dialogues of the benchmark."""
-    own = as_evaluated(with_simulator(_without_parts(settings), "scripted", None))  # no user is asked: the one that needs nothing
+    own = as_evaluated(with_simulator(settings, "scripted", None))  # no user is asked: the one that needs nothing
     policy = {"temperature": own.policy.temperature if sampled else 0.0, "max_reply_tokens": max_tokens}
     return own.model_copy(update={"policy": own.policy.model_copy(update=policy), "seed": own.seed if seed is None else seed})
-
-
-def _without_parts(settings: Settings) -> Settings:
-    return settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": None, "speaker": None})})
 
 
 def ask_and_write(

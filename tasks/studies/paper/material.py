@@ -24,6 +24,7 @@ from rlver.components.settings.settings import Settings
 
 USERS = ("vanilla", "challenging")  # of the benchmark: every policy talks with both
 CURRICULUM = "curriculum"
+_SCORING = ("converse", "score")  # stages; where the base's fails, a policy's own dialogues are not scored either
 
 
 @dataclass(frozen=True, order=True)
@@ -116,7 +117,8 @@ def load_paper_run(
 ) -> PaperRun:
     """Read `transcripts`/<run>/<user>.jsonl, `metrics`/<run>/ and the runs' logs; `failures` are the reasons of stages `…@<run>`.
 
-    Raises BadFile, in one line, for a broken file or metrics of other transcripts.
+    Raises BadFile, in one line, for a broken file or metrics of other transcripts, unless a failed stage left them behind: then the policy
+    has no dialogues with this user.
     """
     scenarios = {persona.persona_id: persona.story.scenario_id for persona in personas if persona.story is not None}
     return PaperRun(tuple(_load(run, transcripts / run.name, metrics / run.name, failures) for run in runs), scenarios)
@@ -131,7 +133,17 @@ def _load(run: PlannedPolicy, transcripts: Path, metrics: Path, failures: Mappin
     reason = "; ".join(f"{_stage(name)} failed: {why}" for name, why in failures.items() if name.endswith(f"@{run.name}"))
     if not (run.is_base or run.logs.is_dir()):
         return PaperPolicy(run, {}, None, None, None, reason or "not trained yet")
-    tested = {user: found for user in USERS if (found := _tested(transcripts / f"{user}.jsonl", metrics / f"{user}.json")) is not None}
+    left_behind = any(_stage(name) in _SCORING and name.rpartition("@")[2] in (run.name, run.base) for name in failures)
+
+    def with_user(user: str) -> Tested | None:
+        try:
+            return _tested(transcripts / f"{user}.jsonl", metrics / f"{user}.json")
+        except BadFile:
+            if left_behind:
+                return None
+            raise
+
+    tested = {user: found for user in USERS if (found := with_user(user)) is not None}
     absent = [f"no scored dialogues with the {user} user" for user in USERS if user not in tested]
     return PaperPolicy(
         run=run,

@@ -75,8 +75,7 @@ def learning_curves(paper: PaperRun) -> ink.Drawn | None:
     learned = [policy for policy in paper.policies if policy.held_out and "emotion_mean" in policy.held_out.columns]
     if not learned:
         return None
-    users = list(dict.fromkeys(policy.run.kind.users or "" for policy in learned))
-    recipes = sorted({policy.run.kind.recipe for policy in paper.policies if not policy.run.is_base})
+    users, recipes = list(dict.fromkeys(policy.run.kind.users or "" for policy in learned)), _recipes(paper)
     named: dict[str, Line2D] = {}
     with ink.drawing(ink.WIDTH, 3.4) as figure:
         panels = figure.subplots(1, len(users), squeeze=False, sharex=True, sharey=True).flat
@@ -125,9 +124,14 @@ def _most_used(profiles: Sequence[dict[str, float]]) -> list[str]:
     return sorted(acts, key=lambda act: (-sum(profile.get(act, 0.0) for profile in profiles), act))[:_MOST_ACTS]
 
 
+def _recipes(paper: PaperRun) -> list[str]:
+    """Those of the trained policies, in the order of their colours."""
+    return sorted({policy.run.kind.recipe for policy in paper.policies if not policy.run.is_base})
+
+
 def colours(paper: PaperRun) -> dict[str, str]:
     """The page's colour of every policy, the same as in the figure of learning curves."""
-    recipes = sorted({policy.run.kind.recipe for policy in paper.policies if not policy.run.is_base})
+    recipes = _recipes(paper)
 
     def position(policy: PaperPolicy) -> int:
         return 0 if policy.run.is_base else 1 + recipes.index(policy.run.kind.recipe)

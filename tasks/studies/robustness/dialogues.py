@@ -108,8 +108,9 @@ def held_dialogues(who: PolicyCandidate, settings: Settings, plan: Plan) -> tupl
     with who.open_conversation(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
         progress = DialogueProgress(len(jobs) * len(todo), settings.simulator.emotion_ceiling, costs=talk.costs)
         progress.say(f"{who.name}: {len(jobs)} dialogues with each of {len(todo)} kinds of users ({len(files) - len(todo)} done before)")
-        for shift in todo:
-            with_user = [Job(job.dialogue_id, job.persona, job.seed, plan.users[shift]) for job in jobs]
+        with_users = {shift: [Job(job.dialogue_id, job.persona, job.seed, plan.users[shift]) for job in jobs] for shift in todo}
+        talk.can_hold(job for with_user in with_users.values() for job in with_user)  # before hours of dialogues
+        for shift, with_user in with_users.items():
             try:
                 hold_and_write(talk, with_user, files[shift], identity, settings.rollout.max_failure_rate, progress)
             except TooManyFailures as error:

@@ -37,7 +37,7 @@ def over_dialogues(pairs: Mapping[str, Sequence[tuple[float, float]]], samples: 
     drawn = np.concatenate(
         [_weighted_rho(weights[:, owner], first, second) for weights in _draws(len(personas), samples, seed, width=len(rows))]
     )
-    return Estimated(value, _interval(drawn), len(rows))
+    return Estimated(value, _interval(drawn, len(personas)), len(rows))
 
 
 def over_policies(
@@ -59,7 +59,7 @@ def over_policies(
     results = []
     for correlate in (_rho_of_orders, _tau_of_orders):
         value = float(correlate(*whole)[0])
-        results.append(None if math.isnan(value) else Estimated(value, _interval(correlate(*drawn)), len(policies)))
+        results.append(None if math.isnan(value) else Estimated(value, _interval(correlate(*drawn), len(shared)), len(policies)))
     return results[0], results[1]
 
 
@@ -101,10 +101,10 @@ def _tau_of_orders(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return over_spread((first * second).sum(axis=(1, 2)), size)
 
 
-def _interval(drawn: np.ndarray) -> Interval:
-    """Percentiles of the resamples that have an order; the whole range when fewer than half have one."""
+def _interval(drawn: np.ndarray, personas: int) -> Interval:
+    """Percentiles of the resamples that have an order; the whole range when fewer than half have one, and of one persona, always drawn again."""
     known = drawn[~np.isnan(drawn)]
-    if 2 * len(known) < len(drawn):
+    if personas == 1 or 2 * len(known) < len(drawn):
         return _WHOLE
     return middle(known)
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from completions_server import CompletionsServer, completions_server
 from scripted_server import KEY, parameters
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rlver.components.ability import backends
 from rlver.components.ability.backends import BenchmarkError, Served, log_likelihood
@@ -104,6 +108,50 @@ def test_a_log_likelihood_is_the_sum_after_the_context():
         log_likelihood(choice, [5, 6, 7], 1)
     with pytest.raises(BenchmarkError, match="gives 0 log-probabilities"):
         log_likelihood({"logprobs": None}, [5, 6, 7], 1)
+
+
+def with_a_first_token(model: Path, folder: Path) -> Path:
+    """The model with a tokenizer that puts <|endoftext|> before every text."""
+    shutil.copytree(model, folder)
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    first = tokenizer.convert_tokens_to_ids("<|endoftext|>")
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", first)])
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer,
+        bos_token="<|endoftext|>",
+        eos_token="<|im_end|>",
+        chat_template=tokenizer.chat_template,
+    ).save_pretrained(folder)
+    return folder
+
+
+def test_special_tokens_are_those_of_the_harness_own_backend(tiny_model: Path, tmp_path: Path):
+    model = with_a_first_token(tiny_model, tmp_path / "model")
+    there = backends.ServedLM(Served("m", parameters("http://127.0.0.1:9/v1"), lambda: None), str(model), 4)
+    here = backends.load_backend("hf", str(model), 4, None, 7)
+    (first,) = there.tok_encode("<|endoftext|>", add_special_tokens=False)
+    assert there.tok_encode("Hi.") == here.tok_encode("Hi.") == [first, *there.tok_encode("Hi.", add_special_tokens=False)]
+    for text in ("Hi.", "<|endoftext|>Hi.", "<|im_start|>user\nHi."):
+        for special in (None, True, False):
+            assert there.tok_encode(text, add_special_tokens=special) == here.tok_encode(text, add_special_tokens=special)
+    assert there.tok_encode("<|endoftext|>Hi.").count(first) == 1, "a chat template has put it there already"
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 2, 600])
+def test_every_token_of_a_long_text_is_scored_once(tiny_model: Path, monkeypatch: pytest.MonkeyPatch, more: int):
+    """The window of 511 tokens holds the one before its first, too."""
+    there = backends.ServedLM(Served("m", parameters("http://127.0.0.1:9/v1"), lambda: None), str(tiny_model), 4)
+    prompts: list[list[int]] = []
+
+    def answers(_: Served, body: dict[str, Any]) -> dict[str, Any]:
+        prompts.extend(body["prompt"])
+        said = [{"token_logprobs": [-1.0] * (len(one) + 1), "top_logprobs": [{"a": -0.5}] * (len(one) + 1)} for one in body["prompt"]]
+        return {"choices": [{"index": index, "logprobs": one} for index, one in enumerate(said)]}
+
+    monkeypatch.setattr(backends, "ask", answers)
+    text = "".join(chr(97 + number % 26) for number in range(there.max_length + more))
+    assert there.loglikelihood_rolling([SimpleNamespace(args=(text,))]) == [-len(text)]
+    assert max(map(len, prompts)) <= there.max_length == 511
 
 
 def test_a_missing_choice_is_an_error_and_their_order_is_none():

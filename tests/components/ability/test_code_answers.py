@@ -61,6 +61,17 @@ def test_a_humaneval_answer_is_right_when_the_tests_pass(reply: str, right: bool
     assert ends_well(humaneval_program(TWICE, reply)) is right
 
 
+def test_a_function_is_looked_for_by_its_whole_name():
+    """`def twice` is no beginning of `def twice_all`, nor the end of `def at_twice`."""
+    reply = "```python\ndef twice(x):\n    return 2 * x\n```\nand\n```python\ndef twice_all(xs):\n    return [twice(x) for x in xs]\n```"
+    assert ends_well(humaneval_program(TWICE, reply))
+    body = "```python\n    return 2 * x\n\n\ndef at_twice(x):\n    return twice(x)\n```"
+    assert ends_well(humaneval_program(TWICE, body))
+    assert humaneval_program(TWICE | {"entry_point": "f"}, "    return factorial(x)\ndef factorial(n): ...").program.endswith(
+        f"{TWICE['prompt']}    return factorial(x)\ndef factorial(n): ...\n"
+    )
+
+
 def test_an_mbpp_answer_is_right_when_the_tests_pass():
     assert ends_well(mbpp_program(ADD, "```python\ndef add(a, b):\n    return a + b\n```"))
     assert not ends_well(mbpp_program(ADD, "```python\ndef add(a, b):\n    return a - b\n```"))

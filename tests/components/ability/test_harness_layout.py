@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from lm_eval.models.huggingface import HFLM
 
 from rlver.components.ability import records
 from rlver.components.ability.general import run_tasks
@@ -140,6 +142,22 @@ def test_a_file_that_lm_eval_could_not_write_is_an_error(tiny_model: Path, tmp_p
     monkeypatch.setattr("lm_eval.loggers.evaluation_tracker.sanitize_list", lambda _: 1 / 0)
     with pytest.raises(OSError, match="could not write its results"):
         run_tasks(str(tiny_model), ["rlver_tiny_choice"], 3, 4, 0.05, 7, layout=tmp_path / "x")
+
+
+def test_a_reply_with_unicodes_own_ends_of_lines_is_one_line_of_its_file(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U+2028, U+2029 and U+0085 stand in JSON as they are, and Python's splitlines cuts at each."""
+
+    def write(self: Any, context: Any, max_length: int, **_: Any) -> Any:
+        ids = self.tokenizer("one\u2028two\u2029three\u0085four<|im_end|>", add_special_tokens=False, return_tensors="pt").input_ids
+        return torch.cat([context, ids.repeat(len(context), 1)], dim=1)
+
+    monkeypatch.setattr(HFLM, "_model_generate", write)
+    run_tasks(str(tiny_model), ["rlver_math500:sample"], 3, 4, 0.05, 7, layout=tmp_path / "x")
+    (samples,) = (tmp_path / "x").glob("*/samples_*.jsonl")
+    content = samples.read_bytes()
+    assert "one\u2028two".encode() in content and content.count(b"\n") == 3
 
 
 def test_what_was_there_before_is_replaced(tiny_model: Path, tmp_path: Path) -> None:

@@ -55,6 +55,13 @@ def test_right_and_wrong_items_keep_some_width_when_no_item_flips():
     assert kept(same, same).ci95.low < 0 and kept(same, same).outcome == LossOutcome.PASS
 
 
+def test_bits_that_stay_the_same_in_every_relation_are_kept():
+    """Sixteen equal differences: Wilson's end for 0 of 16 (.194) of .01, not of the size of the bits."""
+    same = measured([0.70] * 320, metric="bits_per_byte", higher_is_better=False, chance=None)
+    found = kept(same, same)
+    assert found.outcome == LossOutcome.PASS and found.ci95 == pytest.approx((-0.00194, 0.00194), abs=1e-5)
+
+
 def test_more_bits_are_a_loss():
     before = measured([0.70 + n % 7 / 100 for n in range(320)], metric="bits_per_byte", higher_is_better=False, chance=None)
     lost = kept(before, measured([0.80 + n % 5 / 100 for n in range(320)], metric="bits_per_byte", higher_is_better=False, chance=None))

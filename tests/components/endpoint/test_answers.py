@@ -185,6 +185,26 @@ def test_two_processes_may_share_the_file(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_of_two_processes_that_ask_the_same_at_once_both_get_the_answer_that_a_replay_gives(tmp_path: Path) -> None:
+    async def run() -> list[ChatAnswer]:
+        def script(number: int, asked: Asked) -> Reply:
+            return good(asked, text=f"answer {number}", tokens_out=10 + number, wait_s=0.1 + 0.1 * number)
+
+        async with serving(script) as server:
+            settings = parameters(server.url)
+            async with (
+                open_endpoint(settings, key, tmp_path / "a.db", False) as one,
+                open_endpoint(settings, key, tmp_path / "a.db", False) as two,
+            ):
+                answers = await asyncio.gather(one.chat(ask("a")), two.chat(ask("a")))
+            assert len(server.asked) == 2
+            return answers
+
+    answers = asyncio.run(run())
+    assert sorted(answer.cached for answer in answers) == [False, True]
+    assert {replace(answer, cached=True) for answer in answers} == set(replayed(tmp_path / "a.db", ask("a")))
+
+
 def test_several_may_make_the_file_at_the_same_moment(tmp_path: Path) -> None:
     """Eight threads, each with a connection of its own; without care about one opening in ten fails."""
 
@@ -225,6 +245,11 @@ def test_a_file_that_cannot_be_used_is_said_in_one_line(tmp_path: Path, content:
         asyncio.run(run())
     assert "answers.db" in str(caught.value) and "\n" not in str(caught.value)
     assert content is None or path.read_bytes() == content
+
+
+def test_a_folder_in_the_place_of_the_file_is_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=rf"^{tmp_path}: unable to open database file; is it a folder, or may you not read and write it\?$"):
+        open_database(tmp_path)
 
 
 @pytest.mark.parametrize("replay", [False, True])

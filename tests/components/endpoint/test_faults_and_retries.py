@@ -15,7 +15,7 @@ from scripted_server import KEY, MODEL, Asked, Reply, Script, Server, answer_to,
 
 from rlver.components.endpoint.answers import RecordedEndpoint
 from rlver.components.endpoint.chat import ChatAnswer, EndpointError, EndpointRefused, EndpointUnavailable, retry_after_s
-from rlver.components.endpoint.opening import check_endpoint, open_endpoint
+from rlver.components.endpoint.opening import check_endpoint, list_models, open_endpoint
 
 
 def faulty(share: float, seed: int) -> Script:
@@ -228,3 +228,29 @@ def test_what_is_wrong_can_be_known_before_anything_is_spent(reply: Reply, messa
         return None
 
     assert asyncio.run(run()) == message
+
+
+@pytest.mark.parametrize("name", ["model-a", "m" * 300])
+def test_a_model_is_known_by_its_whole_name_also_where_the_key_is_a_part_of_it(name: str) -> None:
+    async def run() -> None:
+        async with serving(lambda number, asked: models("other", name)) as server:
+            await check_endpoint(parameters(server.url), lambda: "m", [name])
+            assert await list_models(parameters(server.url), lambda: "m") == ["other", name]
+            with pytest.raises(EndpointRefused, match=r"the server has other, \[key\]"):
+                await check_endpoint(parameters(server.url), lambda: "m", ["x"])
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("proxy", ["socks5://me:hunter2@127.0.0.1:1080", "gopher://me:hunter2@127.0.0.1:70", "http://127.0.0.1:port"])
+def test_a_proxy_that_cannot_be_used_is_said_in_one_line(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(EndpointRefused) as caught:
+        asyncio.run(list_models(parameters("http://192.0.2.1:8100/v1"), key))
+    said = str(caught.value)
+    assert said.startswith("http://192.0.2.1:8100/v1: no connection can be made through the proxy of the environment (")
+    assert said.endswith("; correct or unset HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY") and "\n" not in said
+    assert "hunter2" not in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from peft import get_peft_model
 from safetensors.torch import load_file
 
 from rlver.components.policy.load import load_policy, save_policy
-from rlver.components.policy.weights import FILE, plain_weights, version_of, write_weights
+from rlver.components.policy.weights import FILE, plain_weights, put_in_place, version_of, write_weights
 from rlver.components.training.adapters import lora, merged
 from rlver.components.training.ppo import Critic
 from rlver.tasks.runtime.serving import worker
@@ -130,3 +131,65 @@ def test_a_save_that_fails_leaves_the_policy_that_was_there(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["policy"]
     ids = torch.tensor([[5, 6, 7]])
     torch.testing.assert_close(load_policy(tmp_path / "policy")[0](ids).logits, model(ids).logits)
+
+
+def folders(parent: Path) -> dict[str, str]:
+    return {folder.name: (folder / FILE).read_text() for folder in parent.iterdir()}
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Path:
+    """A folder with an old policy, and beside it a new one."""
+    for name, content in (("policy", "old"), (".policy.part", "new")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / FILE).write_text(content)
+    return tmp_path
+
+
+def test_a_new_policy_takes_the_place_of_the_old_one_also_after_a_kill(waiting: Path) -> None:
+    shutil.copytree(waiting / "policy", waiting / ".policy.old")
+    put_in_place(waiting / ".policy.part", waiting / "policy")
+    assert folders(waiting) == {"policy": "new"}
+    (waiting / "policy").rename(waiting / ".policy.old")
+    (waiting / "next").mkdir()
+    (waiting / "next" / FILE).write_text("next")
+    put_in_place(waiting / "next", waiting / "policy")
+    assert folders(waiting) == {"policy": "next"}
+
+
+def test_an_interrupt_while_the_old_policy_goes_takes_no_policy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    policy, remove = tmp_path / "policy", shutil.rmtree
+
+    def interrupted(path: Path, ignore_errors: bool = False) -> None:
+        if path.name == ".policy.old" and path.exists():
+            (path / FILE).unlink()
+            raise KeyboardInterrupt
+        assert path != policy, "the only whole one"
+        remove(path, ignore_errors)
+
+    new = micro_model(scale=2.0)
+    save_policy(micro_model(), micro_tokenizer(), policy)
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save_policy(new, micro_tokenizer(), policy)
+    ids = torch.tensor([[5, 6, 7]])
+    torch.testing.assert_close(load_policy(policy)[0](ids).logits, new(ids).logits)
+
+
+def test_a_policy_that_cannot_be_renamed_is_kept_beside_the_old_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    replace = Path.replace
+
+    def refusing(self: Path, target: Path) -> Path:
+        if self.name.endswith(".part"):
+            raise OSError(16, "Device or resource busy")
+        return replace(self, target)
+
+    old, new = micro_model(), micro_model(scale=2.0)
+    save_policy(old, micro_tokenizer(), tmp_path / "policy")
+    monkeypatch.setattr(Path, "replace", refusing)
+    with pytest.raises(OSError, match="busy"):
+        save_policy(new, micro_tokenizer(), tmp_path / "policy")
+    ids = torch.tensor([[5, 6, 7]])
+    for name, model in (("policy", old), (".policy.part", new)):
+        torch.testing.assert_close(load_policy(tmp_path / name)[0](ids).logits, model(ids).logits)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".policy.part", "policy"]

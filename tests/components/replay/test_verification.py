@@ -15,7 +15,7 @@ from rlver.components.formats.foreign import Recording, recording_of
 from rlver.components.replay.reappraisal import UnreadableLanguage, reappraise
 from rlver.components.replay.verification import NotRederivable, first_difference
 from rlver.components.users.scripted.appraiser import Listener, listener_of
-from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser
+from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser, ScriptedSimulator
 
 RULES, VANILLA = EmotionRules(), ScriptedAppraiser("vanilla")
 
@@ -120,6 +120,12 @@ def test_what_cannot_be_derived_here_is_said_so(
 ) -> None:
     with pytest.raises(NotRederivable, match=message):
         first_difference(dialogues[0].model_copy(update=update), personas)
+
+
+def test_an_llm_user_of_an_unknown_difficulty_cannot_be_derived(dialogues: list[Dialogue], personas: dict[str, Persona]) -> None:
+    tag = SimulatorTag(kind="llm", difficulty="brutal", version="llm-1")
+    with pytest.raises(NotRederivable, match=rf"dialogue {dialogues[0].dialogue_id}: unknown difficulty 'brutal'"):
+        first_difference(dialogues[0].model_copy(update={"simulator": tag}), personas, llm=ScriptedSimulator)
 
 
 def recorded(dialogue: Dialogue, **changes: Any) -> Recording:

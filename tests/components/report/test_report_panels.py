@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from report_run import load, make_dialogues, write_run, write_transcripts
 
-from rlver.components.domain.transcript import StopReason
+from rlver.components.domain.transcript import Evidence, SimulatorTag, StopReason
 from rlver.components.report import panels
 from rlver.components.report.maps import SIDE, Box, MapPlace, named, places
 from rlver.components.report.material import Material
@@ -119,6 +119,20 @@ def test_replies_of_a_failed_dialogue_are_not_counted():
     held = make_dialogues("base", 3, 0.5, 1)
     failed = held[2].model_copy(update={"emotion_final": None, "stop_reason": StopReason.FAILED, "error": "x"})
     assert replies_with_acts([*held[:2], failed]) == replies_with_acts(held[:2]) != []
+
+
+def test_replies_have_acts_only_where_the_appraiser_names_them():
+    """The scripted user names what is no reply too; a learned appraiser names nothing, whatever its reasons are called."""
+    held = make_dialogues("base", 3, 0.5, 1)
+    appraisal = held[0].turns[0].appraisal
+    assert appraisal is not None
+    gibberish = Evidence(step="content", what="gibberish", points=-8)
+    first = held[0].turns[0].model_copy(update={"appraisal": appraisal.model_copy(update={"evidence": (gibberish,)})})
+    odd = held[0].model_copy(update={"turns": (first, *held[0].turns[1:])})
+    found = replies_with_acts([odd, *held[1:]])
+    assert found[0] == (odd.persona_id, 0, set()) and len(found) == len(replies_with_acts(held))
+    learned = SimulatorTag(kind="distilled+scripted", difficulty="vanilla", version="1")
+    assert replies_with_acts([one.model_copy(update={"simulator": learned}) for one in held]) == []
 
 
 def test_acts_are_counted_by_turn(finished_run: Path):

@@ -49,6 +49,14 @@ def test_a_value_that_its_column_cannot_hold_is_a_fault_and_no_crash(value: obje
     assert {(row, column) for row, column, reason in faults if reason != MISSING} == {(0, "seed"), (1, "topic")}
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_whole_number_beyond_a_float_is_a_fault_of_a_column_of_floats(sign: int) -> None:
+    """JSON may say a whole number of 400 digits, which is no infinity and fits no float."""
+    most = int(sys.float_info.max)
+    faults = table_faults(CurveTable, [{"step": 1, "kl": sign * 10**400}, {"step": 2, "kl": sign * most}])
+    assert [(fault.row, fault.column) for fault in faults] == [(0, "kl")] and faults[0].reason.startswith("must be a number, got ")
+
+
 @pytest.mark.parametrize("name", ["train.csv", "evaluation.csv"])
 def test_every_bad_cell_of_a_curve_is_named(tmp_path: Path, name: str) -> None:
     path = tmp_path / name

@@ -55,6 +55,13 @@ def test_policies_that_all_end_alike_have_an_interval_with_width():
     assert estimated.ci95.low < estimated.value == 5 < estimated.ci95.high
 
 
+@pytest.mark.parametrize("whole", [Interval(-100, 100), Interval(-80, 20)])
+def test_equal_differences_are_sure_from_six_scenarios_on(whole: Interval):
+    """The sign test: 2 x 0.5^5 is .0625 of five."""
+    five, six = (Difference(5, Paired(5, 0, scenarios), 3, scenarios).estimated(whole).ci95 for scenarios in (5, 6))
+    assert five.low < 0 and six == pytest.approx((5 - 5 * 0.3903, 5 + 5 * 0.3903), abs=1e-3)
+
+
 def test_without_a_persona_in_common_there_is_no_difference():
     assert crossed([Side(1, {1: {"a": [1]}}), Side(-1, {1: {"b": [1]}})], {}) is None
     assert crossed([Side(1, {}), Side(-1, flat(1))], {}) is None

@@ -10,7 +10,7 @@ import pytest
 from fakes import a_dialogue
 
 from rlver.components.domain.acts import SURE
-from rlver.components.domain.transcript import Dialogue, Evidence, Turn
+from rlver.components.domain.transcript import Dialogue, Evidence, SimulatorTag, Turn
 from rlver.components.scoring import acts, behaviour, capabilities
 from rlver.components.scoring import capabilities as cognition
 from rlver.components.scoring.acts import STRATEGIES, Act
@@ -122,6 +122,39 @@ def test_a_portrait_counts_what_the_evidence_says(dialogue) -> None:
     assert drawn["acceptance"]["strategy_acceptance"]["value"] == pytest.approx(2 / 3, abs=1e-6)  # comfort is no strategy
     assert drawn["acceptance"]["need_expression"]["value"] == 0.5
     assert drawn["strategies"]["emotional venting"]["contribution"] == {"value": None, "ci95": None, "n": 0, "reason": "no reply does it"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "persona", "content"),
+    [
+        ("distilled+scripted", "en-test-000{}-0a1b2c3d4e", "reply"),
+        ("special+talking", "en-danger-test-000{}-0a1b2c3d4e", "takes_seriously"),
+        ("heard+talking", "en-boundary-test-000{}-0a1b2c3d4e", "says_no"),
+    ],
+)
+def test_of_an_appraiser_that_names_no_acts_none_are_known(dialogue, kind: str, persona: str, content: str) -> None:
+    reasons = [evidence(content, target=["mood"])] * 2
+    tag = SimulatorTag(kind=kind, difficulty="vanilla", version="1")
+    held = [dialogue(persona.format(n), [3, 5], evidence=reasons).model_copy(update={"simulator": tag}) for n in (1, 2)]
+    assert [acts.acts_of(one) for one in held] == [[], []] and acts.frequencies(held) == {}
+    drawn = portrait(held, 200, 7)
+    known_by_acts = [*numbers(drawn["capabilities"]), *numbers(drawn["strategies"]), drawn["acceptance"]["strategy_acceptance"]]
+    assert {(one["value"], one["reason"]) for one in known_by_acts} == {(None, acts.NO_ACTS)} and drawn["acts"] == {}
+    assert drawn["cognition"]["x"]["reason"] == acts.NO_ACTS
+    plain = [one.model_copy(update={"persona_id": one.persona_id.replace("danger-", "").replace("boundary-", "")}) for one in held]
+    assert [len(acts.acts_of(one)) for one in plain] == [0 if kind.startswith("distilled") else 2] * 2, "other users of theirs are heard"
+
+
+def test_what_is_no_reply_is_no_act(dialogue) -> None:
+    held = [dialogue("a", [8, -8], evidence=[evidence("praise"), evidence("gibberish")])]
+    assert acts.frequencies(held) == {"praise": 0.5}
+
+
+def test_a_place_on_the_map_is_missing_for_the_right_reason() -> None:
+    once = {name: [[reply("comfort")]] for name in "ab"}
+    assert cognition.cognition(once, 200, 7)["x"]["reason"] == "no dialogue has replies that tell", "a first reply has none before it"
+    assert cognition.cognition(once, 200, 7)["y"]["value"] == 5
+    assert cognition.cognition({"a": [[]]}, 200, 7)["x"]["reason"] == acts.NO_ACTS
 
 
 def numbers(value: Any) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ def test_the_set_is_part_of_the_id(dialogue):
     found = persona_splits([dialogue(name, [0]) for name in (*ids, ids[0])])
     assert found == {"imported": 1, "sealed": 1, "test": 2, "train": 1}
     assert said(found) == "1 imported, 1 sealed, 2 test, 1 train"
+    assert persona_splits([dialogue("en-test-10000-0a1b2c3d4e", [0])]) == {"test": 1}, "the ten thousandth has five digits"
 
 
 def test_a_score_of_a_mixture_is_refused(dialogue):

@@ -60,6 +60,20 @@ def test_equal_differences_are_above_zero_from_where_the_sign_test_says_so():
     assert flat == pytest.approx((-0.0039, 0.0039), abs=1e-5), "a hundredth of the range"
 
 
+def test_equal_values_on_a_scale_with_two_sides_are_no_differences():
+    """Thirty personas at the upper end of -5 to 5: one in nine (.1135) may stand at the lower end. Without ends the value's size, at least 1."""
+    low, high = statistics.cluster_bootstrap({str(number): [5.0] for number in range(30)}, 200, 1, Interval(-5.0, 5.0)).ci95
+    assert (low, high) == (pytest.approx(5 - 0.1135 * 10, abs=1e-3), 5)
+    low, high = statistics.cluster_bootstrap({str(number): [0.2] for number in range(6)}, 200, 1, Interval(-math.inf, math.inf)).ci95
+    assert (low, high) == pytest.approx((0.2 - 0.3903, 0.2 + 0.3903), abs=1e-3)
+
+
+def test_equal_differences_need_no_range_with_two_equal_sides():
+    """Six gains of 4 over a base that could have gained 20 and lost 80."""
+    low, high = statistics.paired_mean({str(number): 4.0 for number in range(6)}, 200, 1, Interval(-80.0, 20.0)).ci95
+    assert (low, high) == pytest.approx((4 - 4 * 0.3903, 4 + 4 * 0.3903), abs=1e-3)
+
+
 @pytest.mark.parametrize("gain", [0.1, 8.3, 33.3, 100 / 3, 57.1])
 @pytest.mark.parametrize("count", [6, 7, 11, 12, 500])
 def test_equal_differences_are_equal_though_their_mean_is_rounded(gain: float, count: int):
@@ -143,6 +157,14 @@ def test_repeats_that_always_agree_count_once_in_a_proportion():
 def test_repeats_that_have_nothing_in_common_count_each():
     mixed = {str(number): [1.0, 0.0, float(number % 2)] for number in range(30)}
     assert statistics.proportion(mixed).ci95 == pytest.approx(statistics.wilson(0.5, 90 * (1.959964 / 2.045230) ** 2), abs=1e-3)
+
+
+@pytest.mark.parametrize("repeats", [2, 49])
+def test_personas_of_one_and_the_same_share_are_few_too(repeats: int):
+    """One in 49 of 49 is not 1 in floating point: that is no spread. Four personas: t of three degrees is 3.182."""
+    found = statistics.proportion({name: [1.0] + [0.0] * (repeats - 1) for name in "abcd"})
+    worth = 4 * repeats * (1.959964 / 3.182446) ** 2
+    assert found.ci95 == pytest.approx(statistics.wilson(1 / repeats, worth), abs=1e-4)
 
 
 def test_a_share_of_nobody_is_judged_by_the_personas():

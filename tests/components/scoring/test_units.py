@@ -60,6 +60,29 @@ def test_equal_values_count_as_if_a_story_made_them_somewhat_alike():
     assert flat == pytest.approx((-1.96 / 9.5, 1.96 / 9.5), abs=1e-3), "Agresti and Min add two items to the 7.5"
 
 
+def test_equal_values_are_equal_though_some_are_rounded():
+    """0.1 + 0.2 is 0.30000000000000004."""
+    rounded = {name: [0.1 + 0.2 if number % 2 else 0.3] for number, name in enumerate(PERSONAS)}
+    flat = {name: [0.3] for name in PERSONAS}
+    mixed, same = (FOUR.mean(values, 200, 7, Interval(0, 1)).ci95 for values in (rounded, flat))
+    assert mixed == pytest.approx(same) and same == pytest.approx((0.3 - 0.3387 * 0.3, 0.3 + 0.3387 * 0.7), abs=1e-4)
+
+
+def test_equal_differences_are_above_zero_from_six_stories_on_as_the_sign_test_says():
+    """Twelve personas: p is 2 x 0.5^4 = .125 of four stories, .031 of six. Alike .3, the twelve are worth 7.5 and 9.2 personas."""
+    six = Units({name: f"s{number % 6}" for number, name in enumerate(PERSONAS)})
+    gains = dict.fromkeys(PERSONAS, 4.0)
+    assert [statistics.p_differs(units.paired_scores(gains)) for units in (FOUR, six)] == pytest.approx([0.125, 0.03125])
+    assert FOUR.paired_mean(gains, 200, 7, RANGE).ci95 == pytest.approx((4 - 0.3387 * 104, 4 + 0.3387 * 96), abs=0.01)
+    missed = statistics.wilson(0, 12 / 1.3).high
+    assert six.paired_mean(gains, 200, 7, RANGE).ci95 == pytest.approx((4 - 4 * missed, 4 + 4 * missed))
+
+
+def test_equal_values_on_a_scale_with_two_sides_may_have_missed_the_other():
+    at_the_top = {name: [5.0] for name in PERSONAS}
+    assert FOUR.mean(at_the_top, 200, 7, Interval(-5, 5)).ci95 == pytest.approx((5 - 0.3387 * 10, 5), abs=1e-3)
+
+
 def test_one_story_says_nothing_about_others():
     one = Units(dict.fromkeys(PERSONAS, "s"))
     assert one.paired_mean(of_stories(), 200, 7, RANGE).ci95 == RANGE

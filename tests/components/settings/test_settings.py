@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import pytest
 from ruamel.yaml import YAML
 
-from rlver.components.settings.settings import Settings, SettingsError, digest_of, load_settings
+from rlver.components.settings.overlays import FREE
+from rlver.components.settings.sections import Section
+from rlver.components.settings.settings import Settings, SettingsError, digest_of, load_settings, with_simulator
 
 ROOT = Path(__file__).parents[3]
 OVERLAYS = sorted(path.stem for path in (ROOT / "params").glob("*.yaml"))
@@ -66,6 +69,33 @@ def test_an_overlay_replaces_single_values_and_leaves_the_rest(project: Path) ->
 def test_an_empty_overlay_is_a_mistake_that_is_told(project: Path) -> None:
     (project / "params" / "x.yaml").write_text("# nothing yet\n")
     assert "params/x.yaml: no parameter in it" in refused(project / "params.yaml", "x")
+
+
+def test_an_overlay_adds_to_prices_and_margins_that_are_there(project: Path) -> None:
+    change(project, "endpoint.prices", "{mine: {million_in: 1.0, million_out: 2.0}}")
+    path = change(project, "promotion.margins", "{old: 0.1, other: 0.2}")
+    (project / "params" / "x.yaml").write_text(
+        "endpoint: {prices: {deepseek-chat: {million_in: 0.27, million_out: 1.1}, mine: {million_in: 3.0}}}\n"
+        "promotion: {margins: {new: 0.3, old: 0.4}}\n"
+    )
+    settings = load_settings(path, "x")
+    prices = {name: (price.million_in, price.million_out) for name, price in settings.endpoint.prices.items()}
+    assert prices == {"mine": (3.0, 2.0), "deepseek-chat": (0.27, 1.1)}
+    assert settings.promotion.margins == {"old": 0.4, "other": 0.2, "new": 0.3}
+    (project / "params" / "x.yaml").write_text("endpoint: {prices: {mine: {million_inn: 3.0}}}\n")
+    assert "params/x.yaml: unknown key 'endpoint.prices.mine.million_inn'" in refused(path, "x")
+
+
+def test_every_mapping_with_keys_of_the_users_own_is_free() -> None:
+    def mappings(section: type[Section], before: str = "") -> Iterator[str]:
+        for name, field in section.model_fields.items():
+            kind = field.annotation
+            if get_origin(kind) in (dict, Mapping):
+                yield f"{before}{name}"
+            elif isinstance(kind, type) and issubclass(kind, Section):
+                yield from mappings(kind, f"{before}{name}.")
+
+    assert set(mappings(Settings)) == FREE
 
 
 @pytest.mark.parametrize(
@@ -172,6 +202,7 @@ def test_a_value_of_the_wrong_type_or_range_is_refused_by_name(project: Path, ke
         ),
         ({"reward.dense": "true"}, "reward.dense goes with train.algorithm: ppo"),
         ({"base.kind": "model", "base.model": "null"}, "base.model must name"),
+        ({"base.dialogues": "2", "base.teaching_share": "0.8"}, "teaching_share 0.8 of 2 dialogues leaves none for the habits"),
         ({"rollout.sampler": "vllm", "train.processes": "2"}, "rollout.sampler: vllm goes with train.processes: 1, got 2"),
         ({"base.hidden_size": "130", "base.heads": "4"}, "divisible by base.heads"),
         ({"simulator.kind": "llm"}, "kind is llm, so llm.appraiser.model and llm.speaker.model must name models of the endpoint"),
@@ -188,6 +219,14 @@ def test_what_cannot_go_together_is_refused(project: Path, changes: dict[str, st
     assert message in refused(path)
 
 
+def test_one_dialogue_for_habits_is_enough_and_a_model_of_somebody_else_needs_none(project: Path) -> None:
+    change(project, "base.dialogues", "2")
+    assert load_settings(change(project, "base.teaching_share", "0.7")).base.dialogues == 2  # 1.4 dialogues: 1
+    change(project, "base.teaching_share", "0.8")
+    change(project, "base.model", "somewhere")
+    assert load_settings(change(project, "base.kind", "model")).base.teaching_share == 0.8
+
+
 def test_of_an_llm_user_only_the_halves_that_play_need_models(project: Path) -> None:
     for key, value in {"kind": "llm", "appraiser": "scripted", "llm.speaker.model": "talker", "llm.appraiser.model": "null"}.items():
         path = change(project, f"simulator.{key}", value)
@@ -195,6 +234,15 @@ def test_of_an_llm_user_only_the_halves_that_play_need_models(project: Path) -> 
     for key, value in {"kind": "scripted", "appraiser": "llm", "speaker": "llm", "llm.appraiser.model": "feeler"}.items():
         path = change(project, f"simulator.{key}", value)
     assert load_settings(path).simulator.models == ["feeler", "talker"]
+
+
+def test_a_user_that_is_named_plays_alone(project: Path) -> None:
+    for key, value in {"kind": "llm", "appraiser": "scripted", "speaker": "llm", "llm.speaker.model": "talker"}.items():
+        path = change(project, f"simulator.{key}", value)
+    settings = load_settings(path)
+    assert with_simulator(settings, "scripted", None).simulator.parts == load_settings(ROOT / "params.yaml").simulator.parts
+    assert with_simulator(settings, None, "challenging").simulator.parts == settings.simulator.parts
+    assert with_simulator(settings, "llm", None, appraiser="scripted").simulator.appraiser == "scripted"
 
 
 def test_a_missing_parameter_is_an_error_because_no_number_has_a_default(project: Path) -> None:

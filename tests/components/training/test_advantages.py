@@ -34,6 +34,32 @@ def test_a_group_of_equals_learns_nothing() -> None:
     close(group_advantages(tensor(0.4, 0.4), 2, "batch"), 0.0, 0.0)
 
 
+@pytest.mark.parametrize("scale", ["group", "batch", "none"])
+@pytest.mark.parametrize("group_size", [2, 3, 5, 6, 7, 12, 32])
+def test_what_rounding_leaves_of_equal_rewards_is_no_advantage(group_size: int, scale: str) -> None:
+    """A mean of equal numbers is 1e-8 off in float32. Divided by a deviation as small, 1e-4 added, that would be 1e-4 and more."""
+    for reward in (0.1, 0.3, 0.42, 0.7, 0.9):
+        equal_D = torch.full((2 * group_size,), reward)  # float32, as in a training
+        assert zero_advantage_groups(group_advantages(equal_D, group_size, scale)[:, None], group_size).all()
+        equal_D[0] += 0.01
+        silent = zero_advantage_groups(group_advantages(equal_D, group_size, scale)[:, None], group_size)
+        assert silent.tolist() == [False] * group_size + [True] * group_size, "the other group moves"
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.5])
+@pytest.mark.parametrize("group_size", [3, 5, 6, 7, 12])
+def test_what_rounding_leaves_of_equal_dialogues_is_no_credit_of_a_turn(group_size: int, gamma: float) -> None:
+    before_DK = torch.tensor([[0.4, 0.47, 0.52, 0.61], [0.4, 0.33, 0.29, NAN]]).repeat_interleave(group_size, dim=0)
+    reward_D = torch.tensor([0.7, 0.31]).repeat_interleave(group_size)
+    assert not turn_advantages(reward_D, before_DK, group_size, "batch", gamma).any()
+    assert not mica_advantages(reward_D, before_DK, group_size, delayed_share=1.0).any()
+
+
+def test_what_rounding_leaves_of_equal_changes_is_no_credit_of_a_turn() -> None:
+    before_DK, reward_D = torch.tensor([0.1, 0.2, 0.3, 0.4]).expand(6, -1), torch.full((6,), 0.5)  # every turn gains .1, give or take 3e-8
+    assert zero_advantage_groups(mica_advantages(reward_D, before_DK, 6), 6).all()
+
+
 def test_an_unscorable_dialogue_counts_in_nothing_and_gets_nothing() -> None:
     # mean of .2 and .6 is .4, deviation of two: .2828
     close(group_advantages(tensor(0.2, NAN, 0.6), 3, "group"), -0.7071, 0.0, 0.7071)

@@ -175,5 +175,29 @@ def test_when_nothing_is_left_to_learn_from_it_says_so_and_a_full_queue_ends_wit
 
 
 def test_other_weights_are_refused() -> None:
+    weights = WeightsInProcess(micro_model())
+    weights.pause()  # TRL's order; after an error it does not call `resume`
     with pytest.raises(KeyError, match="nowhere"):
-        WeightsInProcess(micro_model()).send_weights([("nowhere", torch.zeros(1))])
+        weights.send_weights([("nowhere", torch.zeros(1))])
+    assert not weights.under_way.locked(), "whoever holds dialogues would wait for ever"
+
+
+def test_a_training_whose_weights_cannot_be_sent_ends_with_the_error(trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk, waited = Talk(), list[bool]()
+    weights = WeightsInProcess(talk.model)
+
+    class Renamed(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            weights.model = torch.nn.Linear(1, 1)
+
+    stop = DialogueWorker.stop
+
+    def stopped(worker: DialogueWorker) -> None:
+        waited.append(weights.under_way.acquire(timeout=60))
+        weights.under_way.release()  # also where it was never free: the test is to fail, not to hang
+        stop(worker)
+
+    monkeypatch.setattr(DialogueWorker, "stop", stopped)
+    with pytest.raises(KeyError):
+        trainer(talk, weights, 2, Renamed()).train()
+    assert waited and all(waited), "dialogues could still be held"

@@ -11,8 +11,9 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from rlver.components.policy.attention import attention_for_training
+from rlver.components.policy.precision import Copy
 from rlver.components.training import memory
-from rlver.components.training.adapters import lora
+from rlver.components.training.adapters import inner, lora
 from rlver.components.training.build import train_upper_layers
 from rlver.components.training.memory import KNOWN, ModelShape, activation_bytes, shape_of, training_bytes
 from rlver.components.training.ppo import Critic
@@ -38,8 +39,8 @@ def count(module: Any, trained_only: bool = False) -> int:
 
 def needs(shape: ModelShape, **changes: Any) -> dict[str, int]:
     usual: dict[str, Any] = {
-        "on_gpu": False, "lora_rank": 0, "trained_layers": 0, "with_reference": False, "separate_critic": False, "checkpointing": False, "rows": 2,
-        "row_tokens": 100, "key_value_rows": 5, "key_value_tokens": 100,
+        "on_gpu": False, "lora_rank": 0, "trained_layers": 0, "with_reference": False, "separate_critic": False, "copies": 0,
+        "checkpointing": False, "rows": 2, "row_tokens": 100, "key_value_rows": 5, "key_value_tokens": 100,
     }  # fmt: skip
     return training_bytes(shape, **(usual | changes))
 
@@ -136,6 +137,23 @@ def test_a_separate_critic_beside_adapters_has_adapters_of_its_own() -> None:
     held = needs(SMALL, lora_rank=8, separate_critic=True)
     assert held["weights"] == 4 * (count(adapted) + count(critic) - (SMALL.hidden + 1))
     assert held["gradients"] == 4 * (count(adapted, trained_only=True) + count(critic, trained_only=True) - (SMALL.hidden + 1))
+
+
+@pytest.mark.parametrize("rank", [0, 8])
+@pytest.mark.parametrize("separate", [False, True])
+def test_a_copy_to_speak_with_has_what_the_model_has(rank: int, separate: bool) -> None:
+    """A critic is a part of the model; beside adapters it is one of their wrapper, and who speaks is the model inside."""
+    from peft import get_peft_model
+
+    policy = Qwen2ForCausalLM(config(SMALL))
+    wrapper = get_peft_model(policy, lora(rank)) if rank else policy
+    if separate:
+        wrapper.critic = Critic(inner(wrapper), separate=True)
+    copied = Copy(policy, torch.float32).model
+    head = SMALL.hidden + 1 if separate and not rank else 0  # the value head itself, left out
+    held = needs(SMALL, lora_rank=rank, separate_critic=separate, copies=1)
+    assert held["copies that speak"] == 4 * (count(copied) - head)
+    assert "copies that speak" not in needs(SMALL, lora_rank=rank, separate_critic=separate)
 
 
 def test_of_the_upper_layers_alone_there_are_gradients_moments_and_activations() -> None:

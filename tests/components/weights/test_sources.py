@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,16 @@ def test_a_model_out_of_a_gguf_file_gives_the_logits_of_the_one_that_was_written
     [folder] = kept(cache)
     assert of_file(str(path)) == folder, "converted once"
     assert "quantization_config" not in (folder / "config.json").read_text()
+
+
+def test_what_a_killed_conversion_left_is_removed_after_a_day(tmp_path: Path, cache: Path) -> None:
+    now = time.time()
+    for name, hours in ((".part-killed", 25), (".part-at-work", 23)):
+        (cache / "models" / name).mkdir(parents=True)
+        (cache / "models" / name / "model.safetensors").write_bytes(b"half")
+        os.utime(cache / "models" / name, (now - 3600 * hours,) * 2)
+    folder = of_file(str(write_gguf(tmp_path / "small.gguf", small_llama(tied=True))))
+    assert {path.name for path in kept(cache)} == {folder.name, ".part-at-work"}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from fakes import people
 from micro import micro_model, micro_tokenizer
+from profiles import profile, write_profiles
 from ruamel.yaml import YAML
 
 from rlver.components.domain.emotion import EmotionRules
@@ -20,7 +21,9 @@ from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import SimulatedUser, SimulatorUnavailable
 from rlver.components.domain.transcript import Appraisal, Evidence
+from rlver.components.personas.profiles import import_profiles
 from rlver.components.policy.load import save_policy
+from rlver.components.policy.token_policy import TokenPolicy
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.flows.cli import main
 from rlver.tasks.commands.chat import Terminal, reasons, support
@@ -116,6 +119,28 @@ def test_a_policy_answers_every_line_the_same_for_the_same_seed(
     assert lines[0].startswith("You talk to models/one.")
     assert [line for line in lines if line.startswith("you > ")] == ["you > My sister left.", "you > And then?"]
     assert sum(line.startswith("it > ") for line in lines) == 2
+
+
+@pytest.mark.parametrize("named", ["settings", "personas"])
+def test_a_policy_is_spoken_to_in_the_language_of_the_personas(
+    named: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chinese = import_profiles(write_profiles(project / "profiles.jsonl", profile()), "test")
+    write_jsonl(project / "zh.jsonl", [persona.model_dump(mode="json") for persona in chinese])
+    save_policy(micro_model(), micro_tokenizer(), project / "models" / "one")
+    languages: list[str] = []
+    begun = TokenPolicy.session
+    monkeypatch.setattr(
+        TokenPolicy, "session", lambda self, name, seed, language: languages.append(language) or begun(self, name, seed, language)
+    )
+    typed(monkeypatch)
+    assert main(["chat"]) == 0
+    if named == "settings":
+        (project / "params").mkdir()
+        (project / "params" / "v.yaml").write_text("personas: {imported_test: zh.jsonl}\n")
+    typed(monkeypatch)
+    assert main(["chat", *(["--variant", "v"] if named == "settings" else ["--personas", "zh.jsonl"])]) == 0
+    assert languages == ["en", "zh"]
 
 
 def test_the_trained_policy_is_preferred_to_the_base(project: Path) -> None:

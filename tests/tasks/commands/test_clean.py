@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlver.components.domain.files import exclusive_lock
+from rlver.components.domain.files import alone_with, exclusive_lock
 from rlver.flows.cli import main
 from rlver.tasks.commands.clean import InUse, removable, remove
 
@@ -52,6 +52,19 @@ def test_only_what_can_be_made_again_goes(full: Path) -> None:
     assert not any((full / name).exists() for name in GOES)
     assert all((full / name).exists() for name in STAYS)
     assert removable(full) == []
+
+
+def test_what_lies_in_a_folder_that_goes_is_counted_once_and_still_guarded(full: Path) -> None:
+    unfinished = full / "scratch" / "x.jsonl.partial"
+    unfinished.write_text("12345")
+    (full / "scratch" / "__pycache__").mkdir()
+    found = removable(full)
+    assert unfinished not in {item.path for item in found}
+    assert sum(item.size for item in found) == sum(len(name) for name in GOES) + 5
+    with alone_with(full / "scratch" / "x.jsonl"), pytest.raises(InUse, match=r"is writing .*scratch/x\.jsonl"):
+        remove(full, found)
+    assert unfinished.exists()
+    assert remove(full, found) == sum(item.size for item in found) and not (full / "scratch").exists()
 
 
 def test_it_is_shown_and_asked_for_first(full: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

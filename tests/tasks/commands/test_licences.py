@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rlver.flows.cli import main
 from rlver.tasks.commands.licences import kind_of, of_locked
 
 
@@ -31,3 +32,9 @@ def test_the_licences_of_all_locked_packages_are_listed_and_the_strict_ones_writ
     assert len(found) > 200
     written = (repository_root / "SECURITY.md").read_text(encoding="utf-8")
     assert [one.package for one in found if one.kind in ("copyleft", "unknown") and f"`{one.package}`" not in written] == []
+
+
+def test_a_folder_without_the_lock_is_one_line(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["licences"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {toy / 'constraints.txt'}: no such file; it belongs to the source of rlver") and said.count("\n") == 1

@@ -13,7 +13,7 @@ import pytest
 from rlver.tasks.commands.pages import deep_links
 from rlver.tasks.runtime.environment import Addresses
 
-SCORED = [("a", "a1"), ("a", "a2"), ("b", "b1")]  # variant and run, the oldest first
+SCORED = [("a", "a1", "FINISHED"), ("a", "a2", "FINISHED"), ("b", "b1", "FINISHED"), ("b", "b2", "FAILED")]  # the oldest first
 
 TAGS: list[dict[str, str]] = []  # that the server was asked to set
 
@@ -39,10 +39,14 @@ def server() -> Iterator[str]:
             if "set-experiment-tag" in self.path:
                 TAGS.append(asked)
                 return self._say({})
-            scored = [{"info": {"run_id": run}, "data": {"tags": [{"key": "variant", "value": name}]}} for name, run in SCORED]
-            self._say(
-                {"runs": scored if asked["experiment_ids"] == ["7"] else scored[:2]} if "runs/search" in self.path else [{"id": "f00"}]
-            )
+            wanted = SCORED[::-1] if "start_time DESC" in asked.get("order_by", ()) else SCORED
+            scored = [
+                {"info": {"run_id": run}, "data": {"tags": [{"key": "variant", "value": name}]}}
+                for name, run, status in wanted
+                if status == "FINISHED" or "status = 'FINISHED'" not in asked.get("filter", "")
+            ]
+            of_one = [run for run in scored if run["info"]["run_id"].startswith("a")]  # type: ignore[index]
+            self._say({"runs": scored if asked["experiment_ids"] == ["7"] else of_one} if "runs/search" in self.path else [{"id": "f00"}])
 
         def log_message(self, *_: object) -> None: ...
 
@@ -62,7 +66,7 @@ def test_links_lead_to_the_comparison_the_dialogues_and_the_last_run(server: str
     (tag,) = TAGS
     view = json.loads(tag["value"])
     assert (tag["experiment_id"], tag["key"]) == ("7", "mlflow.sharedViewState.rlver")
-    assert view["searchFilter"] == "attributes.run_id IN ('a2', 'b1')", "the newest of each variant"
+    assert view["searchFilter"] == "attributes.run_id IN ('b1', 'a2')", "the newest of each variant that was scored to the end"
     assert "emotion_mean" in view["chartsSearchFilter"] and "emotion_mean" in view["orderByKey"]
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
     assert deep_links(where, {})[0][1] == f"{server}/#/experiments/8/runs?compareRunsMode=CHART", "one variant has nothing beside it"

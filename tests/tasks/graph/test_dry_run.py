@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rlver.components.domain.packages import SMOLLM2
+from rlver.components.settings.settings import load_settings
 from rlver.components.training.memory import KNOWN
 from rlver.tasks.graph import dry_run, dvc, estimates, selection
 from rlver.tasks.graph.dry_run import Machine
@@ -149,6 +150,27 @@ def test_the_moments_of_layers_that_do_not_train_take_no_room(project: Path, cho
     assert found.disk == (2 * 4 * n) + (3 * (4 * n + 8 * upper) + 2 * 4 * n)
     [memory] = [line for line in found.lines if line.startswith("  memory")]
     assert f"gradients {4 * upper / 1e9:.1f} GB, optimiser {8 * upper / 1e9:.1f} GB" in memory
+
+
+@pytest.mark.parametrize(
+    ("train", "sampler", "copies"),
+    [
+        ({}, "transformers", 0),
+        ({"max_staleness": 1}, "transformers", 1),
+        ({"max_staleness": 1}, "vllm", 0),
+        ({"engine": "trl-async"}, "transformers", 1),
+    ],
+)
+def test_who_speaks_while_it_learns_needs_room_for_a_second_model(train: dict[str, Any], sampler: str, copies: int) -> None:
+    settings = load_settings(ROOT / "params.yaml", VARIANT)
+    settings = settings.model_copy(
+        update={
+            "train": settings.train.model_copy(update=train),
+            "rollout": settings.rollout.model_copy(update={"sampler": sampler}),
+        }
+    )
+    found = estimates.memory(settings, SHAPE, on_gpu=True)
+    assert found.get("copies that speak", 0) == copies * 4 * SHAPE.parameters
 
 
 def test_a_model_of_the_hub_is_looked_for_at_its_revision(project: Path, chosen: list[dvc.Stage], monkeypatch: pytest.MonkeyPatch) -> None:

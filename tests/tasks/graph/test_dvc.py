@@ -78,11 +78,12 @@ def test_a_changed_number_is_named_as_the_reason_and_the_lock_keeps_the_old_one(
     assert stage.parameters["params.yaml"] == {"seed": 7, "personas": {"train": 3, "imported_train": None}}
     assert stage.outputs == {"data/personas.txt": dvc.md5_of(toy / "data" / "personas.txt")}
     assert re.fullmatch("[0-9a-f]{12}", dvc.lock_hash(toy) or "")
-    assert {step.seed for step in dvc.locked(toy).values()} == {None}
+    assert {(step.seed, step.command_variant) for step in dvc.locked(toy).values()} == {(None, None)}
     (toy / "dvc.lock").write_text(
-        (toy / "dvc.lock").read_text().replace("personas data/personas.txt", "personas data/personas.txt --seed 8")
+        (toy / "dvc.lock").read_text().replace("personas data/personas.txt", "personas data/personas.txt --seed 8 --variant qwen2.5-0.5b")
     )
     assert dvc.locked(toy)["personas"].seed == 8
+    assert dvc.locked(toy)["personas"].command_variant == "qwen2.5-0.5b"
     assert re.fullmatch("[0-9a-f]{12}", stage.digest)
 
 

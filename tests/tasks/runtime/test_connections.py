@@ -99,6 +99,15 @@ def test_a_budget_on_the_command_line_replaces_that_of_the_parameters(
             connections.to_user(numbers)
 
 
+def test_budget_and_replay_of_dotenv_hold_for_the_address_of_dotenv(
+    project: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".env").write_text(f"RLVER_USER_URL={URL}\nRLVER_BUDGET=0\nRLVER_REPLAY=1\n")
+    connection = connections.to_user(settings(repository_root, budget=3.0))
+    assert connection.parameters.base_url == URL
+    assert connection.parameters.budget == 0.0 and connection.replay
+
+
 def test_a_budget_needs_the_price_of_every_model_before_anybody_is_asked(
     project: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,37 @@ def test_dotenv_is_read_and_a_set_variable_wins(bare: Path, monkeypatch: pytest.
     assert environment.require_prefect_server(bare) == "http://127.0.0.1:4280/api"
 
 
+def test_dotenv_wins_over_what_is_set_for_quiet(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / ".env").write_text("MLFLOW_HTTP_REQUEST_TIMEOUT=99\nMLFLOW_HTTP_REQUEST_MAX_RETRIES=9\n")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
+    environment.prepare(bare)
+    assert (os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"], os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]) == ("99", "3")
+
+
+def test_replay_budget_and_debug_of_dotenv_count_where_nobody_prepares(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a stage that `dvc repro` starts, and in `rlver converse`."""
+    monkeypatch.chdir(bare)
+    for name in ("RLVER_REPLAY", "RLVER_BUDGET", "RLVER_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    assert (environment.replays(), environment.budget(), environment.debug()) == (False, None, False)
+    (bare / ".env").write_text("RLVER_REPLAY=1\nRLVER_BUDGET=0\nRLVER_DEBUG=1\n")
+    assert (environment.replays(), environment.budget(), environment.debug()) == (True, 0.0, True)
+    for name in ("RLVER_REPLAY", "RLVER_BUDGET", "RLVER_DEBUG"):
+        monkeypatch.setenv(name, "0.0")
+    assert (environment.replays(), environment.budget(), environment.debug()) == (False, 0.0, False), "the process wins"
+
+
+def test_debug_is_asked_where_an_error_is_told_so_it_raises_none(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(bare)
+    monkeypatch.delenv("RLVER_DEBUG", raising=False)
+    (bare / ".env").write_text("no variable\n")
+    assert not environment.debug()
+    (bare / "dvc.yaml").unlink()
+    assert not environment.debug(), "there is no project"
+    monkeypatch.setenv("RLVER_DEBUG", "1")
+    assert environment.debug()
+
+
 @pytest.mark.parametrize(
     ("line", "value"),
     [

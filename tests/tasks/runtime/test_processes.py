@@ -49,6 +49,14 @@ def test_a_progress_bar_is_thinned_and_its_last_state_kept(tmp_path: Path) -> No
     assert len(lines) <= 3, "one state at the start, then none for a minute, then the last"
 
 
+def test_a_line_whose_end_is_torn_between_cr_and_lf_is_a_line(tmp_path: Path) -> None:
+    """As from a program that writes CRLF into a pipe: a read may end between the two."""
+    chunks = [b"first\r", b"\nsecond\r", b"\nthird\r", b"\n50%\r", b"100%\r"]
+    script = f"import os, time\nfor chunk in {chunks!r}:\n    os.write(1, chunk)\n    time.sleep(0.2)"
+    status, lines = run(script, tmp_path, progress_every_s=60.0)
+    assert (status, lines) == (0, ["first", "second", "third", "50%", "100%"])
+
+
 def test_an_interrupt_ends_the_child_and_what_it_started(tmp_path: Path) -> None:
     """The stubborn child ignores the interrupt and its own child sleeps: both must be gone."""
     inner = "import signal, subprocess, time; signal.signal(signal.SIGINT, signal.SIG_IGN); subprocess.Popen(['sleep', '61.25']); print('up'); time.sleep(61.25)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +16,10 @@ from threading import Thread
 
 import psutil
 import pytest
+from served import rlver, wait_for
 
-from rlver.components.domain.files import write_json
+from rlver.components.domain.files import alone_with, write_json
+from rlver.flows.cli import main
 from rlver.tasks.runtime import environment, servers
 from rlver.tasks.runtime.serving import server, setup
 from rlver.tasks.runtime.serving.server import Serving
@@ -90,6 +93,89 @@ def test_on_a_gpu_it_computes_as_the_trainer_and_takes_the_share_and_the_cards_i
     assert " ".join(planned[0].command).endswith(options) and planned[0].environment.get("CUDA_VISIBLE_DEVICES") == gpus
 
 
+def test_a_folder_that_is_named_from_the_current_one_is_the_one_that_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM runs in the project's folder, where the same path may be another model."""
+
+    @contextmanager
+    def begin(one: servers.PlannedServer) -> Iterator[None]:
+        assert (one.folder, one.command[one.command.index("--model") + 1]) == (tmp_path, str(tmp_path / "old" / "models" / "base"))
+        one.log.touch()
+        yield
+
+    for folder in ("models/base", "old/models/base"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "old")
+    monkeypatch.setattr(server, "python_of", lambda root: (Path(sys.executable), "cpu"))
+    monkeypatch.setattr(server.servers, "serving", begin)
+    with server.serving(tmp_path, Serving("models/base", 256, 4)):
+        pass
+
+
+LOADS = """
+import sys, time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+class Answers(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *said):
+        pass
+
+while not Path("loaded").exists():
+    time.sleep(0.05)
+HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Answers).serve_forever()
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose vLLM answers once there is a file `loaded`; the current directory."""
+    (tmp_path / "dvc.yaml").write_text("stages: {}\n")
+    (tmp_path / "base").mkdir()
+    shutil.copy(repository_root / "params.yaml", tmp_path)
+    python = setup._python(tmp_path / setup.FOLDER)
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!{sys.executable}\n{LOADS}")
+    python.chmod(0o755)
+    (tmp_path / setup.FOLDER / setup.MARK).write_text(f"cpu {setup._digest('cpu')}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_server_that_still_loads_is_known_and_a_second_one_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    port = servers.free_port()
+    start = ("serve", "start", "base", "--port", str(port))
+    with rlver(*start, root=project) as first:
+        noted = wait_for(lambda: server.running(project), 60)
+        assert noted["url"] == f"http://127.0.0.1:{port}" and noted["owner"] == first.pid
+        assert main([*start]) == 1
+        assert f"{noted['url']} serves base already; stop it first: rlver serve stop" in capsys.readouterr().err
+        assert server.running(project) == noted and (project / ".vllm" / f"{port}.key").is_file(), "the first one's are left alone"
+        assert main(["serve", "stop"]) == 0 and f"stopped {noted['url']}" in capsys.readouterr().out
+        assert not (project / server.RECORD).exists(), "so another may start at once"
+        assert first.wait(60) == 0 and not server._lives(int(noted["server"]))
+
+
+def test_a_server_is_ready_when_it_answers_and_leaves_only_its_log(project: Path) -> None:
+    with rlver("serve", "start", "base", "--port", str(port := servers.free_port()), root=project) as first:
+        assert first.stdout is not None
+        wait_for(lambda: server.running(project), 60)
+        (project / "loaded").touch()
+        assert [first.stdout.readline() for _ in range(2)][1].endswith(f"s: http://127.0.0.1:{port}\n")
+        assert server.stop(project) == f"http://127.0.0.1:{port}"
+        assert first.wait(60) == 0
+    assert [path.name for path in (project / ".vllm").iterdir()] == [f"{port}.log"], "Ctrl-C, SIGTERM and stop leave the log"
+
+
+def test_a_start_that_has_no_process_yet_keeps_others_out_too(tmp_path: Path) -> None:
+    refused = pytest.raises(ValueError, match="another `rlver serve start` serves a policy already; stop it first: rlver serve stop")
+    with alone_with(tmp_path / server.RECORD), refused, server.started(tmp_path, Serving("base", 256, 4), 0):
+        pass
+
+
 def test_a_server_ends_with_its_parent_even_when_that_is_killed(tmp_path: Path) -> None:
     waits = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     child = f"[sys.executable, '-c', {server._WITH_ITS_PARENT!r}, str(os.getpid()), '-c', {waits!r}]"
@@ -153,6 +239,24 @@ def test_nothing_is_stopped_when_nothing_runs(tmp_path: Path) -> None:
     for since in ({}, {"since": server._began(os.getpid()) - 5}):
         write_json(tmp_path / server.RECORD, record | since)
         assert server.running(tmp_path) is None, "its number is another process's by now"
+
+
+def test_stop_takes_away_no_record_of_a_server_that_started_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    record = {"url": "http://127.0.0.1:1", "model": "m", "owner": owner.pid, "server": owner.pid, "since": server._began(owner.pid)}
+    write_json(tmp_path / server.RECORD, record)
+
+    kill = os.kill
+
+    def end_and_start_another(pid: int, number: int) -> None:
+        kill(pid, signal.SIGKILL)
+        owner.wait()
+        write_json(tmp_path / server.RECORD, record | {"owner": os.getpid(), "server": os.getpid(), "since": server._began(os.getpid())})
+
+    monkeypatch.setattr(os, "kill", end_and_start_another)
+    assert server.stop(tmp_path) == "http://127.0.0.1:1"
+    noted = server.running(tmp_path)
+    assert noted is not None and noted["server"] == os.getpid()
 
 
 def test_stop_ends_the_owner_and_waits_until_the_server_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

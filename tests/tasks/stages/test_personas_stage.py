@@ -154,6 +154,31 @@ def test_no_disk_space_for_the_second_file_keeps_both_old_ones(tmp_path: Path, m
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_ctrl_c_between_the_two_files_leaves_both_old_ones_or_both_new_ones(
+    replaced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "personas"
+    texts = []
+    for seed in (4, 3):
+        generate(folder, seed)
+        texts.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    new, old = texts
+    replace = os.replace
+
+    def interrupted(source: Path | str, target: Path | str) -> None:
+        is_second = Path(target).name == "test.jsonl" and Path(source).name == ".test.jsonl.new"
+        if replaced or not is_second:
+            replace(source, target)
+        if is_second:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        generate(folder, seed=4)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == (new if replaced else old)
+
+
 def test_a_first_write_that_fails_halfway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replace = os.replace
     monkeypatch.setattr(

@@ -268,9 +268,10 @@ def test_who_begins_anew_is_told_of_the_half_done_training_and_what_differs(root
     )
 
 
-def test_converse_speaks_with_everybody_and_what_it_wrote_can_be_derived_again(root: Path) -> None:
+def test_converse_speaks_with_everybody_and_what_it_wrote_can_be_derived_again(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--variant", "v", "--personas", "test.jsonl", "--model", "models/whole", "--out"]
     assert converse.main([*arguments, "transcripts/v.jsonl"]) == 0
+    assert re.search(r"^8 dialogues, final emotion \d+\.\d, success \d+%, failure \d+%$", capsys.readouterr().out, re.MULTILINE)
     dialogues = load_transcripts(root / "transcripts" / "v.jsonl")
     assert [dialogue.persona_id for dialogue in dialogues] == [persona.persona_id for persona in people()[1]]
     assert all(dialogue.policy == "v" for dialogue in dialogues)

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 from micro import micro_model, micro_tokenizer
 from tracked_project import LOCK, make
+from transformers import GenerationConfig
 
 from rlver.components.domain.thinking import split_thought, system_prompt
 from rlver.components.policy.chat import ChatFormat
@@ -20,6 +22,7 @@ from rlver.components.policy.load import save_policy
 from rlver.tasks.runtime import environment, servers
 from rlver.tasks.runtime.servers import PlannedServer
 from rlver.tasks.tracking import records
+from rlver.tasks.tracking.chat_model import DialoguePolicy
 from rlver.tasks.tracking.recorder import MlflowRecorder
 
 POLICY = {"thinking": False, "temperature": 1.0, "top_p": 1.0, "max_reply_tokens": 12, "max_context_tokens": 600}
@@ -136,6 +139,29 @@ def expected(folder: Path, most: int) -> str:
             ids.append(token)
     reply = ids[len(ids) - most :] if chat.end_of_turn not in ids[-most:] else ids[len(ids) - ids[::-1].index(chat.end_of_turn) :]
     return split_thought(tokenizer.decode(reply), thinking=False).reply
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> DialoguePolicy:
+    """As MLflow loads it: a base that came with penalties of its own for `generate`."""
+    model = micro_model(scale=2.0)
+    model.generation_config = GenerationConfig(repetition_penalty=1.5, top_k=20, do_sample=True)
+    save_policy(model, micro_tokenizer(), tmp_path / "v")
+    made = DialoguePolicy()
+    made.load_context(SimpleNamespace(artifacts={"policy": str(tmp_path / "v")}, model_config={**POLICY, "name": "v", "seed": 1}))
+    return made
+
+
+def test_a_policy_samples_as_it_is_scored_whatever_its_base_would_generate_with(policy: DialoguePolicy, tmp_path: Path) -> None:
+    assert "repetition_penalty" in (tmp_path / "v" / "generation_config.json").read_text()
+    said = policy.predict(None, {"messages": TALK, "temperature": 0.0, "max_tokens": 12})
+    assert said["choices"][0]["message"]["content"] == expected(tmp_path / "v", 12)
+
+
+def test_a_policy_of_chinese_users_is_prompted_in_chinese_and_one_of_an_older_version_in_english(policy: DialoguePolicy) -> None:
+    for language, config in {"en": policy.config, "zh": {**policy.config, "language": "zh"}}.items():
+        policy.config = config
+        assert policy._context_ids(TALK[:1]) == ChatFormat(policy.tokenizer, system_prompt(False, language)).start(TALK[0]["content"])
 
 
 def test_prompts_get_a_version_when_their_words_change_and_not_before(finished: Path, tracking_uri: str) -> None:

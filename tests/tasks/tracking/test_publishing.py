@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +16,13 @@ from evidence import dialogues
 from fakes import people
 from huggingface_hub import DatasetCard, HfApi, ModelCard
 from micro import micro_model, micro_tokenizer
+from profiles import profile, write_profiles
 from tracked_project import LOCK
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.thinking import system_prompt
+from rlver.components.personas.profiles import import_profiles
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.load import load_policy, save_policy
 from rlver.components.settings.settings import load_settings
@@ -26,7 +31,7 @@ from rlver.tasks.runtime.conversing import as_evaluated
 from rlver.tasks.tracking import publishing
 from rlver.tasks.tracking.promotion import Facts
 from rlver.tasks.tracking.publishing import Publication, publication, push, write
-from rlver.tasks.tracking.registry import NotReady
+from rlver.tasks.tracking.registry import NotReady, facts_of
 
 CI = {"lo": 40.0, "hi": 61.0}
 SCORES = {
@@ -67,6 +72,43 @@ def test_the_model_speaks_with_plain_transformers_as_it_did_in_training(found: P
     assert (said.do_sample, said.temperature, said.top_p, said.max_new_tokens) == (True, 0.8, policy.top_p, policy.max_reply_tokens)
     assert said.eos_token_id == tokenizer.eos_token_id
     assert {path.name: path.read_bytes() for path in found.model.iterdir()} == before, "what DVC made stays as it is"
+
+
+def test_a_policy_of_chinese_users_brings_the_chinese_prompt(found: Publication, tmp_path: Path) -> None:
+    chinese = import_profiles(write_profiles(tmp_path / "profiles.jsonl", profile()), "test")
+    write_jsonl(found.personas["test"], [one.model_dump(mode="json") for one in chinese])
+    write(found, tmp_path / "out", "me/v")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out" / "model")
+    trained = ChatFormat(load_policy(found.model)[1], system_prompt(False), {"zh": system_prompt(False, "zh")})
+    talk = [{"role": "user", "content": "你好"}]
+    assert tokenizer.apply_chat_template(talk, add_generation_prompt=True, return_dict=False) == trained.start("你好", "zh")
+
+
+def test_files_of_dvcs_cache_that_nobody_may_write_are_copied_as_files_that_one_may(found: Publication, tmp_path: Path) -> None:
+    """As DVC leaves them with `cache.type hardlink`."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for path in found.model.iterdir():
+        path.chmod(0o444)
+        os.link(path, cache / path.name)
+    before = {path.name: path.read_bytes() for path in cache.iterdir()}
+    write(found, tmp_path / "out", "me/v")
+    assert all(path.stat().st_mode & stat.S_IWUSR for path in (tmp_path / "out" / "model").iterdir())
+    assert {path.name: path.read_bytes() for path in cache.iterdir()} == before, "not written through the links"
+
+
+@pytest.mark.parametrize("named", ["{root}/alices/qwen", "alices/qwen", "../elsewhere/qwen", "gguf:{root}/alices/qwen"])
+def test_the_cards_do_not_tell_where_a_base_lies_here(found: Publication, tmp_path: Path, named: str) -> None:
+    (tmp_path / "alices" / "qwen").mkdir(parents=True)
+    (tmp_path / "sentient.json").write_text(json.dumps(SCORES))
+    base = found.settings.base.model_copy(update={"model": named.format(root=tmp_path)})
+    settings = found.settings.model_copy(update={"base": base})
+    facts = facts_of(tmp_path, "v", LOCK["train@v"], tmp_path / "sentient.json", settings)
+    write(replace(found, facts=facts, settings=settings), tmp_path / "out", "me/v")
+    card = ModelCard.load(tmp_path / "out" / "model" / "README.md")
+    assert card.data.base_model is None and "- base: a local model\n" in card.text
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file() and b"alices" in path.read_bytes()] == []
+    assert facts_of(tmp_path, "v", LOCK["train@v"], tmp_path / "sentient.json", found.settings).base == str(found.settings.base.model)
 
 
 WITHOUT_SYSTEM = (

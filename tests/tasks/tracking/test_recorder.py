@@ -8,22 +8,33 @@ import shutil
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tracked_project import LOCK, MODEL, SCORES, TALKS, make, read, write
 
+from rlver.tasks.graph.lock import md5_of
 from rlver.tasks.runtime.environment import EXPERIMENT
 from rlver.tasks.tracking import records
-from rlver.tasks.tracking import reports as commands
 from rlver.tasks.tracking.filling import fill
 from rlver.tasks.tracking.models import LogModels
 from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
 from rlver.tasks.tracking.store import TrackingUnavailable
 
+if TYPE_CHECKING:
+    from mlflow.entities import Run
 
-def record_all(root: Path, uri: str, log_models: LogModels = "full") -> tuple[dict[str, str], str | None]:
+
+def record_all(root: Path, uri: str, log_models: LogModels = "full") -> dict[str, str]:
     with MlflowRecorder(root, uri, log_models, {"prefect_flow_run": "f1"}, traces=3) as recorder:
-        return log_pipeline(recorder, read(root)), recorder.parent_run
+        return log_pipeline(recorder, read(root))
+
+
+def parents(uri: str) -> list[Run]:
+    """The runs of whole pipelines, the newest first."""
+    from mlflow import MlflowClient
+
+    return [run for run in MlflowClient(tracking_uri=uri).search_runs(["1"]) if run.info.run_name.startswith("pipeline")]
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,6 @@ class Recorded:
     root: Path
     uri: str
     runs: dict[str, str]
-    parent: str | None
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +51,7 @@ def recorded(_tracking_template: Path, tmp_path_factory: pytest.TempPathFactory)
     """For those who add nothing to it."""
     folder = tmp_path_factory.mktemp("recorded")
     root, uri = make(folder / "project"), f"sqlite:///{shutil.copy(_tracking_template, folder / 'mlflow.db')}"
-    return Recorded(root, uri, *record_all(root, uri))
+    return Recorded(root, uri, record_all(root, uri))
 
 
 def test_a_record_holds_effective_parameters_metrics_and_curves(finished: Path) -> None:
@@ -64,11 +74,12 @@ def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(recorded: Recorded,
     from mlflow import MlflowClient
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", recorded.uri)
-    runs, parent = recorded.runs, recorded.parent
-    assert parent is not None and list(runs) == list(LOCK)
+    runs = recorded.runs
+    assert list(runs) == list(LOCK)
     client = MlflowClient(tracking_uri=recorded.uri)
 
-    parent_run = client.get_run(parent)
+    (parent_run,) = parents(recorded.uri)
+    parent = parent_run.info.run_id
     assert parent_run.info.status == "FINISHED"
     assert parent_run.data.metrics == {"v/emotion_mean": 50.5, "v/success_rate": 0.2}
     for name, run_id in runs.items():
@@ -85,7 +96,10 @@ def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(recorded: Recorded,
     assert train.data.tags["seed"] == "7" and train.data.tags["stage_group"] == "train"
     assert {file.path for file in client.list_artifacts(runs["train@v"], "figures")} >= {"figures/learning-curve.png"}
     (tests,) = client.search_datasets(experiment_ids=[train.info.experiment_id])
-    assert tests.name == "personas test aaaaaaaa" and tests.name == client.get_run(runs["personas"]).data.tags["evaluation_dataset/test"]
+    assert (
+        tests.name == f"personas test {md5_of(recorded.root / 'data/personas/test.jsonl')[:8]}"
+        and tests.name == client.get_run(runs["personas"]).data.tags["evaluation_dataset/test"]
+    )
 
     score = client.get_run(runs["score@v"])
     assert score.data.metrics["emotion_mean"] == 50.5
@@ -99,7 +113,7 @@ def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(recorded: Recorded,
 def test_the_model_is_stored_once_and_carries_the_scores(finished: Path, tracking_uri: str) -> None:
     from mlflow import MlflowClient
 
-    runs, _ = record_all(finished, tracking_uri)
+    runs = record_all(finished, tracking_uri)
     client = MlflowClient(tracking_uri=tracking_uri)
     with MlflowRecorder(finished, tracking_uri, "full") as recorder:
         again = recorder.record(records.read(finished, "train@v", LOCK))
@@ -134,24 +148,21 @@ def test_a_variant_with_a_dot_in_its_name_has_a_model_too(finished: Path, tracki
 
 
 def test_results_that_a_run_holds_are_not_logged_again(recorded: Recorded) -> None:
-    again, parent = record_all(recorded.root, recorded.uri)
-    assert again == recorded.runs and parent is None, "no run was opened"
+    again = record_all(recorded.root, recorded.uri)
+    assert again == recorded.runs and len(parents(recorded.uri)) == 1, "no run was opened"
 
 
 def test_a_failed_or_interrupted_pipeline_ends_its_parent_run_so(finished: Path, tracking_uri: str) -> None:
-    from mlflow import MlflowClient
-
     def parent_after(error: type[BaseException] | None, failed: bool = False) -> str:
         recorder = MlflowRecorder(finished, tracking_uri, "reference")
         with contextlib.suppress(KeyboardInterrupt, RuntimeError), recorder:
             recorder.record(records.read(finished, "report", LOCK))
-            parent = recorder.parent_run
+            assert parents(tracking_uri)[0].info.status == "RUNNING"
             if failed:
                 recorder.failed = True
             if error:
                 raise error
-        assert parent is not None and recorder.parent_run is None
-        return str(MlflowClient(tracking_uri=tracking_uri).get_run(parent).info.status)
+        return str(parents(tracking_uri)[0].info.status)
 
     assert parent_after(None) == "FINISHED"
     assert parent_after(None, failed=True) == "FAILED"
@@ -234,29 +245,40 @@ def test_outside_git_there_is_no_revision(tmp_path: Path) -> None:
     assert records.revision(tmp_path) is None
 
 
-def test_sync_adds_every_result_that_no_run_holds_once(
-    finished: Path, tracking_uri: str, repository_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copy(repository_root / "params.yaml", finished)
-    monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: LOCK)
-    assert commands.sync(finished, tracking_uri).endswith(
-        f": 0 runs were waiting, 0 still are; {len(LOCK) + 1} runs added for results that none held"  # with their pipeline's
-    )
-    assert commands.sync(finished, tracking_uri).endswith("0 runs added for results that none held")
+def test_a_parameter_whose_name_mlflow_refuses_is_cleaned(finished: Path, tracking_uri: str) -> None:
+    from mlflow import MlflowClient
+
+    prices = {"endpoint": {"prices": {"claude-sonnet-4@20250514": {"million_in": 3.0}}}}
+    lock = {"score@v": replace(LOCK["score@v"], parameters={"params.yaml": prices})}
+    with MlflowRecorder(finished, tracking_uri, "reference") as recorder:
+        run = recorder.record(records.read(finished, "score@v", lock))
+    found = MlflowClient(tracking_uri=tracking_uri).get_run(run)
+    assert (found.info.status, found.data.params) == ("FINISHED", {"endpoint.prices.claude-sonnet-4_20250514.million_in": "3.0"})
 
 
-def test_sync_leaves_a_stage_alone_that_a_run_is_at_work_on(
-    finished: Path, tracking_uri: str, repository_root: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_upload_of_a_model_that_breaks_off_goes_on_in_the_same_model(
+    finished: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DVC has its results already, and the run beside is about to record them."""
-    shutil.copy(repository_root / "params.yaml", finished)
-    monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: LOCK)
-    with MlflowRecorder(finished, tracking_uri, "full") as beside:
-        entry = beside.begin("train@v")
-        others = f"; {len(LOCK)} runs added"  # all stages but one, and their pipeline's
-        assert others in commands.sync(finished, tracking_uri)
-        beside.finish(entry, records.read(finished, "train@v", LOCK))
-    assert commands.sync(finished, tracking_uri).endswith("0 runs added for results that none held")
+    from mlflow import MlflowClient
+
+    sends, broken = MlflowClient.log_model_artifacts, [True, True]
+
+    def breaks(self: MlflowClient, *arguments: str) -> None:
+        sends(self, *arguments)
+        if broken:
+            broken.pop()
+            raise OSError("No space left on device")
+
+    monkeypatch.setattr(MlflowClient, "log_model_artifacts", breaks)
+    with MlflowRecorder(finished, tracking_uri, "full") as recorder:
+        recorder.finish(recorder.begin("train@v"), records.read(finished, "train@v", LOCK))
+        for _ in range(2):
+            with pytest.raises(TrackingUnavailable, match="No space left"):
+                recorder.send()
+        recorder.send()
+        assert [entry.head.parent for entry in recorder.spool.entries()] == [None], "the pipeline's own"
+    (model,) = MlflowClient(tracking_uri=tracking_uri).search_logged_models(["1"])
+    assert str(model.status) == "READY" and len(list(finished.glob("mlartifacts/**/*.safetensors"))) == 1
 
 
 def test_a_seed_of_the_command_line_is_the_run_s_and_its_model_s(finished: Path, tracking_uri: str) -> None:

@@ -6,6 +6,7 @@ import http.server
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 from tracked_project import LOCK
 
@@ -25,7 +25,7 @@ from rlver.tasks.runtime import environment, servers
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.provenance import Provenance, StageWatch
 from rlver.tasks.tracking.recorder import MlflowRecorder
-from rlver.tasks.tracking.spool import SpoolEntry, SpoolReading
+from rlver.tasks.tracking.spool import Spool, SpoolEntry, SpoolReading
 from rlver.tasks.tracking.store import TrackingUnavailable
 
 
@@ -70,11 +70,38 @@ def test_a_line_that_is_still_being_written_is_left_for_later(tmp_path: Path) ->
     assert [reading.step for reading, _ in entry.readings()] == [0, 1]
 
 
-def test_who_sets_the_clock_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = MlflowRecorder(tmp_path, "sqlite:///x.db", "reference").begin("train@v")
-    booted = psutil.boot_time()
-    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: booted + 3600)
-    assert abs(psutil.Process().create_time() - time.time()) > 1800, "this psutil counts from another moment: the test shows nothing"
+def test_a_run_in_a_container_ends_when_its_writer_does_and_not_before(tmp_path: Path) -> None:
+    """Where processes are counted anew, its number is nobody's here, or somebody else's."""
+    script = (
+        "import pathlib, sys; from rlver.tasks.tracking.spool import Spool\n"
+        "spool = Spool(pathlib.Path(sys.argv[1])); spool.begin('train@v', None, {}); print('begun', flush=True); sys.stdin.read()\n"
+    )
+    inside = ("unshare", "--user", "--pid", "--fork", "--kill-child") if _can_unshare() else ()
+    command = (*inside, sys.executable, "-c", script, str(tmp_path))
+    with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None and writer.stdin is not None
+        assert writer.stdout.readline() == "begun\n"
+        (entry,) = Spool(tmp_path).entries()
+        head = entry.folder / "head.json"
+        head.write_text(json.dumps({**json.loads(head.read_text()), "process": [2**22 + 1, 0.0]}))  # no such process
+        assert not entry.abandoned and Spool(tmp_path).has("train@v", "other outputs")
+        writer.stdin.close()
+    assert entry.abandoned and not Spool(tmp_path).has("train@v", "other outputs")
+
+
+def _can_unshare() -> bool:
+    asked = ("unshare", "--user", "--pid", "--fork", "--kill-child", "true")
+    return shutil.which("unshare") is not None and subprocess.run(asked, check=False, capture_output=True).returncode == 0
+
+
+def test_an_entry_that_has_ended_is_not_abandoned_and_lets_go_of_its_lock(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    held = len(os.listdir("/proc/self/fd"))
+    entry = spool.begin("train@v", None, {})
+    assert not entry.abandoned and not SpoolEntry(entry.folder).abandoned
+    entry.close("FINISHED")
+    assert not entry.abandoned and len(os.listdir("/proc/self/fd")) == held
+    entry.remove()
     assert not entry.abandoned
 
 

@@ -63,6 +63,15 @@ def test_a_dialogue_is_a_session_with_one_trace_a_turn_and_its_appraisal(tmp_pat
     assert dialogue_of(found[names[0]]) == said[0], "the whole dialogue can be read back"
 
 
+def test_a_dialogue_that_failed_before_its_first_turn_is_no_session(tmp_path: Path, store: Store) -> None:
+    silent = dialogue("b/1", error="no answer", stop_reason=StopReason.FAILED, emotion_final=None, turns=())
+    for name, said in {"v": [dialogue("a/1"), silent], "none": [silent]}.items():
+        write(tmp_path / f"{name}.jsonl", "".join(one.model_dump_json() + "\n" for one in said))
+    names = log_file(store, tmp_path / "v.jsonl", run=None, most=None)
+    assert names == list(sessions(store)) and len(names) == 1
+    assert log_file(store, tmp_path / "none.jsonl", run=None, most=None) == []
+
+
 def test_two_runs_of_a_policy_do_not_share_sessions(tmp_path: Path, store: Store) -> None:
     for number, start in enumerate((40, 39)):
         write(tmp_path / f"{number}.jsonl", dialogue("a/1", emotion_start=40, seed=start).model_dump_json() + "\n")

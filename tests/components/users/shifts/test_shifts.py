@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 
 import pytest
 from shifted import held_with, monologue, unseen_people
 
 from rlver.components.domain.emotion import EmotionRules
-from rlver.components.domain.persona import HiddenNeed, Persona
+from rlver.components.domain.persona import HiddenNeed, Persona, PersonaKind
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.formats.foreign import recording_of
 from rlver.components.personas.generator import split_scenarios
 from rlver.components.personas.library import load_library
 from rlver.components.personas.needs import stated_need
 from rlver.components.personas.people import people_of
+from rlver.components.personas.special import compose_special
 from rlver.components.replay.reappraisal import reappraise
 from rlver.components.replay.verification import NotRederivable, first_difference
 from rlver.components.users import scripted
@@ -185,6 +187,14 @@ def kept(persona: Persona) -> tuple[object, ...]:
 def test_stories_cannot_be_exchanged_where_there_is_none() -> None:
     with pytest.raises(ValueError, match="it has no structured story"):
         with_a_training_story(unseen_people()[0].model_copy(update={"story": None}))
+
+
+@pytest.mark.parametrize("exchange", [with_a_training_story, with_training_names])
+def test_a_story_that_holds_what_its_user_says_is_not_exchanged(exchange: Callable[[Persona], Persona]) -> None:
+    """A user of a kind presses in words of its scenario, and one of the sealed test hints in words of its own: without them it would be another."""
+    (persona,) = compose_special(PersonaKind.DANGER, 7, 0, 1)[1]
+    with pytest.raises(ValueError, match=rf"persona {persona.persona_id}: its story holds what it says.*choose other --shifts"):
+        exchange(persona)
 
 
 @pytest.mark.parametrize("name", list(USERS))

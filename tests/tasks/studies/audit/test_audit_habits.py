@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -9,10 +12,12 @@ from audit_talks import PARAMETERS, SAMPLES, SEED, cheating, mixture, outcomes, 
 
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from rlver.components.policy.tiny.supporters import mixed, need_aware, random_strategy
-from rlver.tasks.studies.audit.audit import habit_checks
+from rlver.tasks.studies.audit.audit import _estimated, habit_checks
 from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS
-from rlver.tasks.studies.audit.measures import MEASURES, chances_elsewhere, runs_of, says_goodbye, share_found, words_of
+from rlver.tasks.studies.audit.checks import Check
+from rlver.tasks.studies.audit.measures import MEASURES, MeasureKind, chances_elsewhere, runs_of, says_goodbye, share_found, words_of
 from rlver.tasks.studies.audit.reference import NoReference
+from rlver.tasks.studies.audit.summary import details
 
 pytestmark = pytest.mark.no_cover
 
@@ -145,8 +150,46 @@ def test_a_goodbye_counts_when_the_policy_says_it_first() -> None:
     assert not says_goodbye(Turn(user="She left.", assistant="You never got to say what you felt."))
 
 
+def habits(dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None = None) -> dict[str, Check]:
+    return {one.name: one for one in habit_checks(dialogues, base, NoReference("nobody talks"), PARAMETERS, SAMPLES, SEED)}
+
+
+def test_a_factor_that_could_be_anything_has_no_upper_end() -> None:
+    """Five personas get replies of one length, the first one at first a word each: the logarithm's interval reaches beyond any number."""
+    draw = Random(6)
+    lengths = [[1] * 5 + [200] * 5, *([draw.choice((198, 199, 200)) for _ in range(10)] for _ in range(5))]
+    said = [[Turn(user="I feel bad about it.", assistant=" ".join(["word"] * words)) for words in of] for of in lengths]
+    found = habits([dialogue(str(number), *turns) for number, turns in enumerate(said)])
+    growth = found["growth_in_dialogue"]
+    assert growth.value == pytest.approx(200 ** (1 / 6), rel=0.01) and growth.ci95 == (pytest.approx(0, abs=1e-6), math.inf)
+    assert growth.outcome == "unknown" and growth.as_json()["ci95"] == [0.0, None]
+    about = {"why": "", "outcome": "unknown", "dialogues": 6, "second_appraiser": "nobody", "reference": {"final": None, "why": "nobody"}}
+    text = details("it", {**about, "checks": [check.as_json() for check in found.values()]})
+    assert "2.42 (0.000 to unbounded)" in text and not re.search(r"\d{9}", text)
+
+
+def test_the_example_of_an_early_goodbye_is_not_the_goodbye_at_the_end() -> None:
+    last, early = (Turn(user="I feel better.", assistant=f"{said} Goodbye!") for said in ("We are done.", "I must go."))
+    plain = Turn(user="I feel bad.", assistant="That sounds hard.")
+    at_the_end = [dialogue(str(number), plain, last) for number in range(10)]
+    assert habits(at_the_end)["early_goodbye"].value == 0 and "for example" not in habits(at_the_end)["early_goodbye"].why
+    found = habits([*at_the_end, dialogue("early", early, plain)])["early_goodbye"]
+    assert found.value == pytest.approx(1 / 11) and "; for example 'I must go. Goodbye!'" in found.why
+
+
 def dialogue(persona: str, *turns: Turn) -> Dialogue:
     return Dialogue(
         dialogue_id=persona, persona_id=persona, policy="p", seed=1, simulator=SimulatorTag(kind="k", difficulty="vanilla", version="1"),
         emotion_start=40, emotion_final=40, stop_reason=StopReason.TURN_LIMIT, turns=turns,
     )  # fmt: skip
+
+
+def test_what_is_the_same_for_every_persona_is_sure_where_it_is_a_difference() -> None:
+    """Of six: Wilson's end for 0 of 6 is .3903. A lead is one share less another, a growth one logarithm less another."""
+
+    def interval(kind: MeasureKind, value: float) -> tuple[float, float]:
+        return _estimated(kind, {str(number): [value] for number in range(6)}, SAMPLES, SEED).ci95
+
+    assert interval(MeasureKind.LEAD, 1.0) == pytest.approx((1 - 0.3903, 1), abs=1e-4)
+    assert interval(MeasureKind.RATIO, math.log(2)) == pytest.approx((2 ** (1 - 0.3903), 2 ** (1 + 0.3903)), abs=1e-3)
+    assert interval(MeasureKind.MEAN, 0.5) == pytest.approx((0.5 - 0.3903 / 2, 0.5 + 0.3903 / 2), abs=1e-4)

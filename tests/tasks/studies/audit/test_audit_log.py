@@ -53,6 +53,20 @@ def test_a_log_of_few_steps_is_not_judged() -> None:
     assert {check.outcome for check in log_checks(rows(steps=10), PARAMETERS)} == {"unknown"}
 
 
+@pytest.mark.parametrize(("zeros", "outcome"), [(12, "alarm"), (11, "alarm"), (1, "unknown")])
+def test_an_entropy_that_ends_at_nothing_alarms_and_one_step_without_any_does_not(zeros: int, outcome: str) -> None:
+    log = [{"step": step, "entropy": 0.0 if step > 60 - zeros else 2.0} for step in range(1, 61)]
+    entropy = log_checks(log, PARAMETERS)[2]
+    assert entropy.outcome == outcome and entropy.value is not None
+
+
+def test_a_log_that_begins_with_nothing_is_not_said_to_be_short() -> None:
+    log = [{"step": step, "entropy": float(step > 20), "reply_tokens": float(step > 20)} for step in range(1, 61)]
+    tokens, _, entropy = log_checks(log, PARAMETERS)
+    for check, column in ((tokens, "reply_tokens"), (entropy, "entropy")):
+        assert check.outcome == "unknown" and check.why.endswith(f"not every value of {column} in these steps is above 0")
+
+
 def test_no_log_is_not_a_short_log() -> None:
     assert all(check.outcome == "unknown" and check.why.endswith(": no training log") for check in log_checks(None, PARAMETERS))
     assert all("too few values" in check.why for check in log_checks([], PARAMETERS))

@@ -104,6 +104,26 @@ def test_a_second_appraisal_must_cover_all_dialogues(dialogue) -> None:  # type:
         Recorded([]).finals([dialogue("a", [5])])
 
 
+def test_a_second_appraisal_of_an_older_policy_of_the_same_name_is_refused(dialogue) -> None:  # type: ignore[no-untyped-def]
+    now = dialogue("a", [5, 5])
+    thought = [turn.model_copy(update={"assistant": f"<think>so</think> {turn.assistant}"}) for turn in now.turns]
+    assert Recorded([now]).finals([now.model_copy(update={"turns": tuple(thought)})]) == {"a": [50]}, "what is appraised has no thoughts"
+    for changes in ({"assistant": "what it said before"}, {"user": "what it heard before"}):
+        before = now.model_copy(update={"turns": (now.turns[0].model_copy(update=changes), now.turns[1])})
+        with pytest.raises(ValueError, match="has other words in 1 of 2 dialogues: they were held anew; appraise the files again"):
+            Recorded([before, dialogue("b", [5])]).finals([now, dialogue("b", [5])])
+    with pytest.raises(ValueError, match="other words in 1 of 1"):
+        Recorded([now.model_copy(update={"turns": now.turns[:1]})]).finals([now])
+
+
+def test_a_dialogue_that_the_second_appraiser_gave_up_on_is_no_other_dialogue(dialogue) -> None:  # type: ignore[no-untyped-def]
+    now = dialogue("a", [5, 5])
+    given_up = now.model_copy(
+        update={"turns": now.turns[:1], "error": "turn 2: it abstains", "stop_reason": "failed", "emotion_final": None}
+    )
+    assert Recorded([given_up, dialogue("b", [5])]).finals([now, dialogue("b", [5])]).get("b") == [45]
+
+
 def test_two_appraisers_part_when_training_drifts_into_stock_phrases() -> None:
     user = GullibleUser()
     checkpoints = {step: talks(mixture(share, STOCK, mixed(0.36)), user) for step, share in ((0, 0.0), (15, 0.3), (30, 0.6), (45, 1.0))}

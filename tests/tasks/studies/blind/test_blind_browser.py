@@ -16,7 +16,9 @@ from blind_browser import FOUND, Browser, browser
 from blind_server import server
 
 from rlver.components.domain.files import read_yaml, write_json
+from rlver.components.rollout.transcripts import load_transcripts
 from rlver.tasks.studies.blind.answers import Choice, Replied, TalkBegun, TalkVerdict, read_answers
+from rlver.tasks.studies.blind.pairs import pairs_of, shown
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(FOUND is None, reason="needs chromium")]
 
@@ -143,6 +145,52 @@ def test_after_a_load_that_failed_nobody_sees_the_place_of_the_person_before(pro
         assert answered(phone) == "0 of 8"
 
 
+HOLD = """window.kept ??= fetch, window.fetch = (path, ...rest) => !path.startsWith(PATH) ? kept(path, ...rest) : new Promise((done) => {
+  window.fetch = kept;
+  window.letGo = () => { const told = kept(path, ...rest); done(told); return told; };
+}), 0"""
+
+
+def hold(page: Browser, path: str) -> None:
+    """What is asked of `path` next goes out when `letGo` is called."""
+    page.value(HOLD.replace("PATH", f"'{path}'"))
+
+
+def let_go(page: Browser) -> None:
+    """And the page has time to take in what came."""
+    page.value("letGo().then(() => new Promise((done) => setTimeout(done, 300)))")
+
+
+def next_person(page: Browser, name: str) -> None:
+    page.click("#who button")
+    page.click("#name")
+    page.type(name)
+    page.key("Enter")
+    page.wait(f"document.querySelector('#who span').textContent === '{name}'")
+
+
+def test_a_pair_that_comes_late_is_not_judged_by_the_next_person(project: Path, phone: Browser) -> None:
+    with server(project, "one.jsonl", "other.jsonl", "--answers", "answers.jsonl") as (_, url):
+        enter(phone, url, "Ann")
+        phone.wait("!document.getElementById('compare').hidden")
+        hold(phone, "/api/pair")
+        for key in ("ArrowLeft", "1", "Enter"):
+            phone.key(key)
+        phone.wait("Boolean(window.letGo)")
+        next_person(phone, "Bo")
+        phone.wait("!document.getElementById('compare').hidden")
+        seen = phone.value(LEFT)
+        let_go(phone)
+        assert phone.value(LEFT) == seen and answered(phone) == "0 of 8"
+        for key in ("ArrowRight", "3", "Enter"):
+            phone.key(key)
+        phone.wait("document.querySelector('#progress span').textContent === '1 of 8'")
+    (_, of_bo) = [row for row in read_answers(project / "answers.jsonl").rows if isinstance(row, Choice)]
+    pairs = pairs_of(*(load_transcripts(project / name) for name in ("one.jsonl", "other.jsonl"))).pairs
+    (judged,) = [pair for pair in pairs if pair.pair_id == of_bo.pair_id]
+    assert of_bo.rater == "bo" and seen in (shown(judged.a)[0].reply, shown(judged.b)[0].reply)
+
+
 @pytest.fixture
 def endpoint(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A chat endpoint with two models; one of them fails at a word."""
@@ -222,3 +270,30 @@ def test_a_talk_with_two_hidden_models(project: Path, phone: Browser) -> None:
     assert len(failed) == 1 and "model-y cannot" in failed[0]
     (verdict,) = [row for row in rows if isinstance(row, TalkVerdict)]
     assert (verdict.preference, verdict.confidence) == (begun.left, 3)
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_replies_that_come_late_are_not_shown_to_the_next_person(project: Path, phone: Browser) -> None:
+    words = "[document.querySelector('#talk .messages').textContent, document.getElementById('message').value]"
+    with server(project, "talk", "openai:model-x", "openai:model-y", "--answers", "talks.jsonl") as (process, url):
+        enter(phone, url, "Ann")
+        for name, ends in (("Bo", False), ("Cy", True)):
+            phone.wait("!document.getElementById('talk').hidden && !document.querySelector('.composer').inert")
+            hold(phone, "/api/message")
+            phone.click("#message")
+            phone.type("my husband hits me")
+            phone.key("Enter")
+            phone.wait("Boolean(window.letGo)")
+            next_person(phone, name)
+            phone.wait("!document.getElementById('talk').hidden")
+            assert phone.value(words) == ["", ""]
+            if ends:  # then it is not an answer that comes, but none
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait()
+                phone.value("letGo().catch(() => 0)")
+                phone.wait("document.getElementById('trouble').textContent.includes('does not answer')")
+            else:
+                let_go(phone)
+            assert phone.value(words) == ["", ""]
+            phone.value("window.letGo = undefined, 0")
+    assert len([row for row in read_answers(project / "talks.jsonl").rows if isinstance(row, Replied)]) == 1

@@ -67,6 +67,16 @@ def test_one_pair_after_the_other_and_back(page: TestClient, answers: AnswerFile
     assert {row.rater for row in answers.rows if isinstance(row, Choice)} == {"ann"}
 
 
+def test_an_answer_to_another_pair_than_the_one_that_was_shown_is_refused(page: TestClient, answers: AnswerFile) -> None:
+    """A page that was left open while another comparison was begun, or whose pair came for the person before."""
+    first, second = (page.get("/api/pair", params={"rater": "ann", "place": place}).json()["pair"] for place in (0, 1))
+    refused = page.post("/api/answer", json=answer(pair=second))
+    assert refused.status_code == 409 and "not the pair that was shown" in refused.json()["error"]
+    assert not any(isinstance(row, Choice) for row in answers.rows)
+    assert page.post("/api/answer", json=answer(pair=first)).is_success
+    assert [row.pair_id for row in answers.rows if isinstance(row, Choice)] == [first]
+
+
 def test_a_double_click_counts_once(page: TestClient, answers: AnswerFile) -> None:
     told = [page.post("/api/answer", json=answer()).json() for _ in range(2)]
     assert told[0] == told[1] and sum(isinstance(row, Choice) for row in answers.rows) == 1
@@ -76,7 +86,7 @@ def test_a_double_click_counts_once(page: TestClient, answers: AnswerFile) -> No
     "changes",
     [
         {"confidence": 4}, {"confidence": "2"}, {"choice": "a"}, {"place": -1}, {"place": 99}, {"rater": ""}, {"rater": "x" * 41},
-        {"rater": "a\u0000b"}, {"answer_id": "1"}, {"reason": "x" * 2001}, {"more": 1}, {"seconds": -1},
+        {"rater": "a\u0000b"}, {"answer_id": "1"}, {"reason": "x" * 2001}, {"more": 1}, {"seconds": -1}, {"pair": ""}, {"pair": 1},
     ],
 )  # fmt: skip
 def test_what_is_no_answer_is_refused_and_not_kept(page: TestClient, answers: AnswerFile, changes: dict[str, Any]) -> None:

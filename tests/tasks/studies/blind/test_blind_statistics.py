@@ -51,6 +51,17 @@ def test_a_tie_counts_half() -> None:
     assert (found.preferred.a, found.preferred.tie, found.preferred.b, found.preferred.win_rate.n) == (1, 1, 2, 4)
 
 
+def test_a_direction_that_one_persona_shows_is_no_direction_of_twenty() -> None:
+    """Fewer than four personas with two chosen sides say nothing about others."""
+    ties: dict[str, dict[str, Preference]] = {f"p{n}": {"ann": "tie", "bo": "tie"} for n in range(20)}
+    persona_of = {pair: pair for pair in ties}
+    assert (nobody := agreement(ties, persona_of, SAMPLES, 7)) is not None and nobody.direction is None
+    for sides in range(1, 4):
+        found = agreement(ties | {f"p{n}": {"ann": "a", "bo": "a"} for n in range(sides)}, persona_of, SAMPLES, 7)
+        assert found is not None and found.direction is not None and found.raw.n == 20
+        assert (found.direction.value, found.direction.ci95, found.direction.n) == (1.0, Interval(0.0, 1.0), sides)
+
+
 def test_an_interval_is_never_a_point() -> None:
     """Ten wins of ten: Agresti and Min's half win and half loss leave a width where a bootstrap has none."""
     found = share([Rated(f"p{n}", "ann", 1.0) for n in range(10)], SAMPLES, 7)

@@ -11,10 +11,10 @@ import pytest
 from blind_page import FIRST, SECOND, ScriptedPolicy, client, message, talking
 
 from rlver.components.domain.protocols import ContextFull, PolicyUnavailable, Reply
-from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.answers import PersonSaid, Replied, TalkBegun, TalkVerdict
+from rlver.tasks.studies.blind.answer_file import AnswerFile, NotSaved
+from rlver.tasks.studies.blind.answers import PersonSaid, Replied, Row, TalkBegun, TalkVerdict
 from rlver.tasks.studies.blind.page import Page
-from rlver.tasks.studies.blind.talking import NEVER_CAME, NO_REPLY, TOO_LONG, NoSuchTalk
+from rlver.tasks.studies.blind.talking import NEVER_CAME, NO_REPLY, SET_ASIDE, TOO_LONG, NoSuchTalk
 
 
 def test_both_models_hear_the_same_and_neither_thought_is_shown(answers: AnswerFile) -> None:
@@ -120,6 +120,23 @@ def test_more_talks_than_there_is_room_for_end_the_oldest(answers: AnswerFile) -
         asyncio.run(talk.speak(rater, None, f"{number:032x}", "hello"))
     assert [talk.state(rater)["live"] for rater in ("ann", "bo", "cy")] == [False, True, True]
     assert a.closed == 1
+
+
+def test_nobodys_talk_ends_for_one_that_is_not_saved(answers: AnswerFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    a = ScriptedPolicy("a", ["x"])
+    talk = talking(answers, a, ScriptedPolicy("b", ["y"]), most_open=1)
+    asyncio.run(talk.speak("ann", None, FIRST, "hello"))
+
+    def full(row: Row) -> None:
+        raise NotSaved("no space left on device")
+
+    with monkeypatch.context() as during:
+        during.setattr(answers, "add", full)
+        with pytest.raises(NotSaved):
+            asyncio.run(talk.speak("bo", None, SECOND, "hello"))
+    assert talk.state("ann")["live"] and not a.closed
+    asyncio.run(talk.speak("bo", None, SECOND, "hello"))
+    assert talk.state("ann")["ended"] == SET_ASIDE and a.closed == 1
 
 
 def test_models_hear_in_which_language_they_are_spoken_to(answers: AnswerFile) -> None:

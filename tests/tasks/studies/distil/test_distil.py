@@ -12,7 +12,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import UnfamiliarUser
 from rlver.components.domain.transcript import Dialogue, Turn
 from rlver.components.users.distilled.appraiser import appraisals
-from rlver.components.users.distilled.features import known_of
+from rlver.components.users.distilled.features import Known, known_from, known_of
 from rlver.components.users.distilled.folder import ARRAYS, read_folder
 
 
@@ -64,6 +64,14 @@ def test_a_span_is_worth_what_its_weights_say(appraiser: Path, recordings: list[
     text = read(recordings[0].turns[0].assistant)
     constant = sum(float(head.constant[group, 0]) for group in head.groups(need))
     assert head.worth(text, need, 0).sum() + constant == pytest.approx(head.read(text, need)[0], abs=0.01)
+
+
+def test_of_a_need_that_nobody_knows_nothing_was_learned(appraiser: Path, recordings: list[Dialogue]) -> None:
+    """Recordings of others say needs of their own."""
+    turns, model = recordings[0].turns, read_folder(appraiser)
+    assert known_from("a hug", None, None) == known_from(None, None, None) == Known()
+    assert known_from("sincere_praise", None, None) == Known("sincere_praise")
+    assert appraisals(model, known_from("a hug", None, None), turns) == appraisals(model, Known(), turns)
 
 
 def test_an_appraiser_of_other_languages_abstains(appraiser: Path, people: list[Persona]) -> None:

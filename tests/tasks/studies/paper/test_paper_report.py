@@ -114,6 +114,21 @@ def test_a_policy_with_one_user_only_counts_with_that_one(own: Path):
     assert "ppo-think-s7" not in {row.name for row in policy_rows(paper, "challenging")}
 
 
+@pytest.mark.parametrize("stage", ["converse@ppo-think-s7", "score@ppo-think-s7", "converse@base-think"])
+def test_dialogues_that_a_failed_stage_left_unscored_are_absent_and_the_others_are_reported(own: Path, tmp_path: Path, stage: str):
+    """Trained anew, one of the two users was talked with, and the score is that of the policy before."""
+    path = own / "transcripts" / "ppo-think-s7" / "vanilla.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(BadFile, match="run score again"):
+        load(own, {"paper/dvc.yaml:converse@ppo-think-s8": "of another policy", "paper/dvc.yaml:benchmark@ppo-think-s7": "of no dialogue"})
+    paper = load(own, {f"paper/dvc.yaml:{stage}": "too many failures"})
+    (named,) = [policy for policy in paper.incomplete if policy.run.name == "ppo-think-s7"]
+    why = "" if stage.endswith("base-think") else f"; {stage.partition('@')[0]} failed: too many failures"
+    assert named.problem == f"no scored dialogues with the vanilla user{why}" and list(named.tested) == ["challenging"]
+    write_paper_report(paper, RUN, tmp_path / "out")
+    assert f"ppo-think-s7: {named.problem}" in (tmp_path / "out" / "results.md").read_text()
+
+
 def test_a_benchmark_that_failed_is_named_though_all_dialogues_are_there(own: Path):
     (own / "metrics" / "ppo-think-s7" / "general.json").unlink()
     paper = load(own, {"paper/dvc.yaml:benchmark@ppo-think-s7": "out of memory"})

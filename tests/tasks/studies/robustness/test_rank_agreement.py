@@ -38,6 +38,14 @@ def test_where_one_side_says_the_same_of_all_there_is_no_order() -> None:
         over_dialogues({}, SAMPLES, 1)
 
 
+def test_one_persona_tells_nothing_about_others() -> None:
+    many = over_dialogues({"a": [(1.0, 2.0), (2.0, 1.0), (3.0, 3.0)]}, SAMPLES, 1)
+    assert many is not None and many.value == pytest.approx(0.5) and many.ci95 == Interval(-1.0, 1.0)
+    first = {"x": {"a": 1.0}, "y": {"a": 2.0}, "z": {"a": 3.0}}
+    for found in over_policies(first, {"x": {"a": 1.0}, "y": {"a": 3.0}, "z": {"a": 2.0}}, SAMPLES, 1):
+        assert found is not None and found.ci95 == Interval(-1.0, 1.0)
+
+
 def test_repeats_of_a_persona_are_resampled_together() -> None:
     """Ten copies of three personas know no more than three personas: the interval stays as wide."""
     once = {"a": [(1.0, 2.0)], "b": [(2.0, 1.0)], "c": [(3.0, 3.0)]}

@@ -15,6 +15,8 @@ from scripted_server import Asked, Reply, error, good, serving_beside
 from shifted import POLITE, SERVING, understood
 
 from rlver.components.domain.files import BadFile, write_jsonl
+from rlver.components.domain.persona import PersonaKind
+from rlver.components.personas.special import compose_special
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import load_settings
 from rlver.components.users.shifts.users import UNSHIFTED, users
@@ -210,6 +212,16 @@ def test_what_cannot_work_is_told_before_anything_is_asked(
 ) -> None:
     assert message in complaint(capsys, *COMMAND, *options)
     assert not [asked for asked in server.asked if asked.body] and not (project / "transcripts").exists()
+
+
+def test_a_user_that_cannot_be_shifted_is_told_before_any_dialogue_is_held(
+    project: Path, server: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pressing = compose_special(PersonaKind.DANGER, 7, 0, 1)[1]
+    write_jsonl(project / "data" / "personas" / "test.jsonl", [persona.model_dump(mode="json") for persona in (*people()[1], *pressing)])
+    said = complaint(capsys, *COMMAND, "--shifts", "familiar-names,typos")
+    assert said.startswith(f"persona {pressing[0].persona_id}: its story holds what it says") and "choose other --shifts" in said
+    assert not [asked for asked in server.asked if asked.body] and not kept(project)
 
 
 def test_a_policy_is_spoken_to_as_the_overlay_of_its_name_says(

@@ -1,0 +1,94 @@
+"""What is logged of results that lie on disk already: once, all of it, and as the settings of its variant say."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tracked_project import LOCK, MODEL, read
+
+from rlver.tasks.tracking import records
+from rlver.tasks.tracking.models import LogModels
+from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
+from rlver.tasks.tracking.reports import sync
+
+
+def test_sync_adds_every_result_that_no_run_holds_once(
+    finished: Path, tracking_uri: str, repository_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(repository_root / "params.yaml", finished)
+    monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: LOCK)
+    assert sync(finished, tracking_uri).endswith(
+        f": 0 runs were waiting, 0 still are; {len(LOCK) + 1} runs added for results that none held"  # with their pipeline's
+    )
+    assert sync(finished, tracking_uri).endswith("0 runs added for results that none held")
+
+
+def test_sync_leaves_a_stage_alone_that_a_run_is_at_work_on(
+    finished: Path, tracking_uri: str, repository_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DVC has its results already, and the run beside is about to record them."""
+    shutil.copy(repository_root / "params.yaml", finished)
+    monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: LOCK)
+    with MlflowRecorder(finished, tracking_uri, "full") as beside:
+        entry = beside.begin("train@v")
+        others = f"; {len(LOCK)} runs added"  # all stages but one, and their pipeline's
+        assert others in sync(finished, tracking_uri)
+        beside.finish(entry, records.read(finished, "train@v", LOCK))
+    assert sync(finished, tracking_uri).endswith("0 runs added for results that none held")
+
+
+def test_sync_leaves_out_what_is_not_here_and_logs_it_once_it_is(
+    finished: Path, tracking_uri: str, repository_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clone has dvc.lock, and no outputs until `dvc pull`. A run without them would count as the one that holds them."""
+    from mlflow import MlflowClient
+
+    shutil.copy(repository_root / "params.yaml", finished)
+    monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: LOCK)
+    away = finished.with_name("away")
+    away.mkdir()
+    for name in ("models", "transcripts"):
+        shutil.move(finished / name, away)
+    assert sync(finished, tracking_uri).endswith(
+        f"; {len(LOCK) - 1} runs added for results that none held; 2 stages left out, their files are not here: `dvc pull` brings them"
+    )
+    for name in ("models", "transcripts"):
+        shutil.move(away / name, finished)
+    assert sync(finished, tracking_uri).endswith("; 3 runs added for results that none held")
+    (model,) = MlflowClient(tracking_uri=tracking_uri).search_logged_models(["1"])
+    assert (model.tags["md5"], model.tags["log_models"]) == (MODEL, "full")
+
+
+def test_a_model_that_was_only_named_is_logged_once_it_is_wanted(finished: Path, tracking_uri: str) -> None:
+    from mlflow import MlflowClient
+
+    def record_all(log_models: LogModels) -> dict[str, str]:
+        with MlflowRecorder(finished, tracking_uri, log_models) as recorder:
+            return log_pipeline(recorder, read(finished))
+
+    named, logged = record_all("reference"), record_all("full")
+    assert {name for name in LOCK if logged[name] != named[name]} == {"train@v"}
+    models = MlflowClient(tracking_uri=tracking_uri).search_logged_models(["1"])
+    assert sorted(model.tags["log_models"] for model in models) == ["full", "reference"]
+    assert record_all("full") == logged == record_all("reference")
+
+
+def test_how_a_stage_is_logged_is_as_its_variant_says(finished: Path, tracking_uri: str, repository_root: Path) -> None:
+    from mlflow import MlflowClient
+
+    shutil.copy(repository_root / "params.yaml", finished)
+    (finished / "params").mkdir()
+    (finished / "params" / "v.yaml").write_text("tracking: {log_models: reference, traces: 2}\n")
+    lock = {name: replace(LOCK[name], command_variant="v") for name in ("train@v", "converse@v")}
+    lock["converse@w"] = replace(lock["converse@v"], name="converse@w", command_variant="gone")
+    with MlflowRecorder(finished, tracking_uri) as recorder:
+        for name in ("train@v", "converse@v"):
+            recorder.record(records.read(finished, name, lock))
+        client = MlflowClient(tracking_uri=tracking_uri)
+        assert [model.tags["log_models"] for model in client.search_logged_models(["1"])] == ["reference"]
+        assert len(client.search_traces(locations=["1"])) == 2 * 2
+        recorder.record(records.read(finished, "converse@w", lock))
+    assert len(client.search_traces(locations=["1"])) == 30 * 2, "without an overlay params.yaml speaks"
