@@ -75,7 +75,15 @@ class Comparing:
         }
 
     def choose(
-        self, rater: str, place: int, pair: str | None, answer_id: str, choice: str, confidence: int, reason: str, seconds: float | None
+        self,
+        rater: str,
+        place: int,
+        answer_id: str,
+        choice: str,
+        confidence: int,
+        reason: str,
+        seconds: float | None,
+        pair: str | None = None,
     ) -> dict[str, Any]:
         """Keep an answer; one that is here already is not kept twice. Returns the progress. Raises NoSuchPlace or NotSaved.
 

@@ -132,12 +132,12 @@ class Page:
         return self._comparing.choose(
             self._known(said.rater),
             said.place,
-            said.pair,
             said.answer_id,
             said.choice,
             said.confidence,
             said.reason.strip(),
             said.seconds,
+            said.pair,
         )
 
     async def _talk(self, request: Request) -> Any:
