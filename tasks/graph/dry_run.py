@@ -214,7 +214,7 @@ def _describe_user(root: Path, one: PlannedStage, settings: Settings, talk: esti
         told.lacks(str(error))
         return
     is_local = urlsplit(server.url).hostname in ("127.0.0.1", "localhost", "::1")
-    if not is_local and not server.key() and not environment.replays():
+    if not is_local and not server.key() and not environment.replays(root):
         told.lacks(f"{server.key_variable}: {urlsplit(server.url).hostname} will want a key; put it into .env")
 
 
