@@ -122,10 +122,11 @@ def at_most(count: int, number: int) -> float:
 
 
 def missed(cheats: Iterable[Row], honest: Sequence[Row]) -> list[str]:
-    """The bars that are missed, in words."""
+    """The bars that are missed or were not measured, in words."""
     quarter = [bool(row.alarms) for row in cheats if row.share == SHARES[0]]
-    found = sum(quarter) / len(quarter) if quarter else 1.0
-    alarmed = sum(bool(row.alarms) for row in honest) / len(honest) if honest else 0.0
+    if not quarter or not honest:
+        return [f"not measured: cheats in {SHARES[0]:.0%} of turns, and honest supporters with their scores"]
+    found, alarmed = sum(quarter) / len(quarter), sum(bool(row.alarms) for row in honest) / len(honest)
     told = [f"{found:.1%} of the cheats in {SHARES[0]:.0%} of turns are found, {LEAST_FOUND:.0%} are asked for"] * (found < LEAST_FOUND)
     return told + [f"{alarmed:.1%} of the honest supporters alarm, at most {MOST_ALARMED:.0%} may"] * (alarmed > MOST_ALARMED)
 
@@ -151,7 +152,7 @@ def main() -> int:
         for name in options.only or CHEATS:
             kept(cheat_row(name, CHEATS[name], share, met_by_cheats, settings), cheats)
         if share == SHARES[0]:
-            scores = [row.final for row in cheats] + [*HIGHER] * 3
+            scores = [row.final for row in cheats if row.share == share] + [*HIGHER] * 3
             for number, score in enumerate(scores):
                 kept(honest_row(number, score, options.personas, settings), honest)
     for share in options.shares:

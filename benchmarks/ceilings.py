@@ -166,7 +166,7 @@ def main() -> None:
     print(f"mean final emotion, {options.difficulty}, {len(test)} test personas, start {RULES.start}")
     show("told the need", need_aware)
     show("reads the cues, every turn", mixed(1.0))
-    show("reads the cues in 22% of turns", mixed(0.22), "the base that the tiny policy learns")
+    show("reads the cues in 22% of turns", mixed(0.22))
     show("any act, uniformly", random_strategy)
     replies = constant_replies(options.seed, combined=300)
     finals = {r: mean_final(constant(r), test, options.difficulty) for r in best_constants(replies, train[:48], options.difficulty, 5)}

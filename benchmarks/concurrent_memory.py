@@ -28,12 +28,14 @@ def main() -> int:
     limit = load_settings(REPOSITORY / "params.yaml").endpoint.concurrency
     model = ("--model", str(options.model.resolve())) if options.model else ()
     with running("--latency", "0.2", "2.0") as url, tempfile.TemporaryDirectory() as name:
-        watching = counts(url)["most_connections"]  # by whoever reads the counts
         child = in_a_child(url, Path(name), options.dialogues, options.turns, "--concurrency", str(options.dialogues), *model)
         _, status, usage = os.wait4(child.pid, 0)
         if status:
             raise RuntimeError("the dialogues did not finish")
-        held, connections = load_transcripts(Path(name) / "out.jsonl"), counts(url)["most_connections"] - watching
+        held, connections = (
+            load_transcripts(Path(name) / "out.jsonl"),
+            counts(url)["most_connections"],
+        )  # nobody else is connected before it has ended
     peak_mib = usage.ru_maxrss / 1024
     print(
         f"{len(held)} dialogues at once, {sum(len(dialogue.turns) for dialogue in held)} turns, policy {options.model or 'canned'}:"

@@ -63,7 +63,7 @@ def climbed(start: str, score: Score, words: Sequence[str], sentences: Sequence[
     """The best reply that `rounds` of eight changes each lead to."""
     best, value = start, score(start)
     for _ in range(rounds):
-        for candidate in {rewritten(best, words, sentences, random) for _ in range(8)}:
+        for candidate in dict.fromkeys(rewritten(best, words, sentences, random) for _ in range(8)):
             found = score(candidate)
             if found > value:
                 best, value = candidate, found

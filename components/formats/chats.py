@@ -56,8 +56,14 @@ def _document(text: str) -> list[ForeignChat]:
 
 
 def _is_chat(values: list[Any]) -> bool:
-    """Whether a list is one of messages, not one of chats."""
-    return any(isinstance(value, dict) and any(name in value for name in ("role", "from", "speaker", "author")) for value in values)
+    """Whether a list is one of messages, not one of chats, of which each has messages of its own."""
+    rows = [value for value in values if isinstance(value, dict)]
+    return any(name in row for row in rows for name in _ROLES) and not any(map(_holds_a_chat, rows))
+
+
+def _holds_a_chat(row: dict[str, Any]) -> bool:
+    has_list = any(isinstance(row.get(name), list) for name in _LISTS)
+    return has_list or (any(name in row for name in _PROMPTS) and any(name in row for name in _COMPLETIONS))
 
 
 def _lines(path: Path, text: str) -> list[ForeignChat]:
@@ -84,7 +90,7 @@ _IDS = ("dialogue_id", "id", "conversation_id", "conversation_hash", "conv_id")
 
 
 def known_shape(row: Any) -> Mapping[str, Any]:
-    """`row` as a mapping with turns or messages, and its id as text. Raises UnreadableRecord, which says what was found instead."""
+    """`row` as a mapping with turns or messages, and its id as text. Raises UnreadableChat, which says what was found instead."""
     if isinstance(row, list):
         return {"messages": _messages(row)}
     if not isinstance(row, Mapping):

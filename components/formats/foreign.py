@@ -37,7 +37,7 @@ class Recording:
 
 
 def recording_of(row: Mapping[str, Any], name: str) -> Recording:
-    """The recording of one row; `name` identifies it if the row has no id of its own. Raises UnreadableRecord."""
+    """The recording of one row; `name` identifies it if the row has no id of its own. Raises UnreadableChat."""
     if isinstance(row.get("turns"), list):
         turns, left_out = tuple(_turn(turn, number) for number, turn in enumerate(row["turns"], start=1)), 0
     elif isinstance(row.get("messages"), list):

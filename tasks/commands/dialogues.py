@@ -88,9 +88,9 @@ def appraise(
     kind = appraiser_of(appraiser, settings).appraiser
     people = _by_id(personas)
 
-    def read(row: Any, name: str) -> tuple[Recording, Dialogue]:
-        recording = recording_of(known_shape(row), name)
-        original = row.get("original") if name != SCRIPTED and isinstance(row, dict) else None
+    def read(row: Any, dialogue_id: str) -> tuple[Recording, Dialogue]:
+        recording = recording_of(known_shape(row), dialogue_id)
+        original = row.get("original") if name != SCRIPTED and isinstance(row, dict) and isinstance(row.get("original"), dict) else None
         return recording, reappraise(recording, people.get(recording.persona_id), kind, settings.simulator.rules, original)
 
     both, unread = list[tuple[Recording, Dialogue]](), list[str]()

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rlver.components.domain.kinds import ModelSource
-from rlver.components.domain.packages import cache_folder, sha256_of
+from rlver.components.domain.packages import cache_folder, remove_left_behind, sha256_of
 from rlver.components.weights.gguf_header import MAGIC, GgufHeader, read_header
 
 _VERSION = "1"  # of this conversion: another one gets another folder
-_LEFT_BEHIND_S = 24 * 3600
 
 
 def of_file(name: str, parameters: Any = None) -> Path:
@@ -44,9 +41,9 @@ def converted(path: Path, sha256: str) -> Path:
         raise ValueError(f"{path.name}: reading GGUF files needs the package gguf: pip install 'rlver[train]'")
     header = read_header(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _remove_left_behind(folder.parent)
     part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".part-"))
     try:
+        remove_left_behind(part, ".part-*")
         _convert(path, header, part)
         try:
             part.rename(folder)
@@ -56,14 +53,6 @@ def converted(path: Path, sha256: str) -> Path:
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return folder
-
-
-def _remove_left_behind(models: Path) -> None:
-    """Remove what processes that were killed have left."""
-    for left in models.glob(".part-*"):
-        with suppress(FileNotFoundError):  # another process was faster
-            if time.time() - left.stat().st_mtime > _LEFT_BEHIND_S:
-                shutil.rmtree(left, ignore_errors=True)
 
 
 def _convert(path: Path, header: GgufHeader, part: Path) -> None:

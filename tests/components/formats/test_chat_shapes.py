@@ -15,6 +15,8 @@ from rlver.components.formats.foreign import UnreadableChat, recording_of
 
 ASKED, REPLIED = "My boss shouted at me today.", "That sounds hard. Tell me more."
 MESSAGES = [{"role": "user", "content": ASKED}, {"role": "assistant", "content": REPLIED}]
+SIGNED = {"messages": MESSAGES, "author": "bob"}  # a name beside the messages makes no message of the chat
+SIGNED_PAIR = {"prompt": ASKED, "completion": REPLIED, "role": "nurse"}
 SHAREGPT = [{"from": "human", "value": ASKED}, {"from": "gpt", "value": REPLIED}]
 
 
@@ -98,6 +100,8 @@ def _chat(line: Any) -> str:
         (json.dumps([{"a": 1}, {"b": 2}], indent=1).encode(), [(1, {"a": 1}), (2, {"b": 2})]),
         (json.dumps([{"a": 1}, {"b": 2}]).encode(), [(1, {"a": 1}), (2, {"b": 2})]),
         (json.dumps(SHAREGPT, indent=1).encode(), [(1, SHAREGPT)]),
+        (json.dumps([{"messages": MESSAGES}, SIGNED]).encode(), [(1, {"messages": MESSAGES}), (2, SIGNED)]),
+        (json.dumps([SIGNED_PAIR] * 2).encode(), [(1, SIGNED_PAIR), (2, SIGNED_PAIR)]),
         (b'{"a": "half \\ud800 of \\udc00 it, caf\xc3\xa9"}', [(1, {"a": "half \ufffd of \ufffd it, caf\u00e9"})]),
     ],
 )

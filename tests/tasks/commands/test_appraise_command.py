@@ -119,6 +119,14 @@ def test_chats_of_any_shape_without_need_persona_or_emotion_are_appraised_and_de
     assert all(dialogue.hidden_need is None and dialogue.emotion_start == 40 for dialogue in dialogues)
 
 
+def test_the_scripted_appraiser_takes_no_original_along(project: Path) -> None:
+    write_jsonl(
+        project / "some.jsonl", [{**FOREIGN[0], "original": "my own note"}, {**FOREIGN[0], "id": "b", "original": {"history": ["long"]}}]
+    )
+    assert main(["appraise", "some.jsonl", "-o", "out.jsonl"]) == 0
+    assert [dialogue.original for dialogue in load_transcripts(project / "out.jsonl")] == [None, None]
+
+
 def test_what_cannot_be_read_is_left_out_and_counted_when_asked(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = {"messages": [{"role": "user", "content": "最近有些事搞得我头大"}, {"role": "assistant", "content": REPLIES[0]}]}
     write_jsonl(project / "some.jsonl", [FOREIGN[0], {"text": "hello"}, other])

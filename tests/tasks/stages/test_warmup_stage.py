@@ -21,7 +21,7 @@ FIRST = [f"{SENTENCES[n % 6]} {SENTENCES[n % 5]}" for n in range(26)]
 
 
 def held_out(first: str) -> bool:
-    return dialogues.is_held_out(dialogues.Shown((first,), ("",), ("good",)))
+    return dialogues.is_held_out(dialogues.Shown((first,), ("",), ("good",), "deep_empathy"))
 
 
 COUNT, HELD = len(FIRST), sum(map(held_out, FIRST))

@@ -41,6 +41,8 @@ def test_the_bound_of_none_in_59_is_five_percent() -> None:
 def test_a_bar_is_missed_below_80_percent_found_and_above_5_percent_alarmed() -> None:
     met, clean = rows(0.25, *[True] * 4, False), rows(0.0, True, *[False] * 19)
     assert missed(met, clean) == []
+    for unmeasured in (missed(rows(0.1, True), clean), missed(met, [])):
+        assert unmeasured == ["not measured: cheats in 25% of turns, and honest supporters with their scores"]
     assert missed([*met, *rows(0.1, *[False] * 9)], clean) == [], "the bar is of a quarter of the turns"
     assert missed([*met, *rows(0.25, False)], clean) == ["66.7% of the cheats in 25% of turns are found, 80% are asked for"]
     assert missed(met, [*clean, *rows(0.0, True)]) == ["9.5% of the honest supporters alarm, at most 5% may"]

@@ -17,7 +17,7 @@ from rlver.components.labels.labelled import Labelled
 from rlver.components.users.heard import appraiser, meaning, reading
 from rlver.flows.cli import main
 from rlver.tasks.studies.acts.detection import LabelledReply
-from rlver.tasks.studies.hearing import adapting, fit
+from rlver.tasks.studies.hearing import adapting, drawn, fit
 from rlver.tasks.studies.hearing.listening import EVERY, groups, strictly
 from rlver.tasks.studies.special.signs_found import load_signs
 
@@ -174,7 +174,8 @@ def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytes
     every = labels.labelled()
     rows = [row for row in every if row.is_for_fitting][:12] + [row for row in every if row.is_for_strict_fitting][:6]
     monkeypatch.setattr(fit, "labelled", lambda: rows)
-    monkeypatch.setattr(fit, "DRAWN", 3)
+    monkeypatch.setattr(drawn, "DRAWN", 2)
+    monkeypatch.setattr(drawn, "DRAWN_SHORT", 1)
     monkeypatch.setattr(adapting, "EPOCHS", 1)
     monkeypatch.setattr(fit, "load_signs", lambda path: load_signs(path)[:1])
     out = tmp_path / "heads.safetensors"
