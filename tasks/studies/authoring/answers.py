@@ -20,7 +20,9 @@ from rlver.tasks.studies.authoring.casting import Beginning
 from rlver.tasks.studies.authoring.language import Language
 
 _ASSIGNED = ("id", "domain", "other")  # of a scenario: not the model's to say
-_NO_JOB = re.compile(r"\b(?:games?|gaming|IT|software|programmer|developer|coder|web designer)\b|游戏|程序员|软件|网页|码农")
+_NO_JOB = re.compile(  # no \b: it sees no boundary between Latin letters and Han characters
+    r"(?<![A-Za-z])(?:IT|(?i:games?|gaming|software|programmer|developer|coder|web designer))(?![A-Za-z])|游戏|程序员|软件|网页|码农"
+)
 _LONGEST_ANSWER = 30_000  # characters: a long scenario has half of it, and every text is searched for every need
 _PLACEHOLDER = re.compile(r"\{\w*\}")
 _LONG_NAMES = {"name": "Maximiliane Bartholomew", "other": "Maximiliane"}  # longer than any that is dealt out

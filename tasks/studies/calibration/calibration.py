@@ -42,10 +42,15 @@ class Figure:
         return abs(self.difference) > TOLERANCE
 
 
+def difficulties_held(asks_model: bool) -> tuple[str, ...]:
+    """The versions of the user in whose dialogues something is measured. Only cues need other contexts; an LLM user marks none."""
+    return (CONTEXTS,) if asks_model else tuple(PUBLISHED)
+
+
 def held_with_each_user(talk: Conversation, people: Sequence[Persona], count: int, settings: Settings) -> list[Dialogue]:
-    """`count` dialogues with users of each version, over all personas in turn, every round with a seed of its own."""
+    """`count` dialogues with users of each version that the figures need, over all personas in turn, every round with a seed of its own."""
     jobs = []
-    for difficulty in PUBLISHED:
+    for difficulty in difficulties_held(talk.connection is not None):
         user = talk.user(settings, difficulty)
         for number in range(count):
             round_, place = divmod(number, len(people))

@@ -26,7 +26,7 @@ def calibrate(
 ) -> None:
     """Measure how demanding vanilla and challenging users are, beside the published figures; exit 1 when one is off.
 
-    Of LLM users, who mark no cues, there is strategy acceptance only."""
+    Of LLM users, who mark no cues, there is strategy acceptance only, in dialogues with vanilla ones."""
     options.limit_endpoints(budget, replay)
     from rlver.components.domain.files import BadFile
     from rlver.components.personas.schema import validate_file
@@ -34,7 +34,7 @@ def calibrate(
     from rlver.tasks.runtime.assembly import load
     from rlver.tasks.runtime.conversing import as_evaluated
     from rlver.tasks.runtime.policies import policy_location
-    from rlver.tasks.studies.calibration.calibration import PUBLISHED, figures_of, held_with_each_user, table, verdict
+    from rlver.tasks.studies.calibration.calibration import difficulties_held, figures_of, held_with_each_user, table, verdict
 
     settings = as_evaluated(load_settings(params, variant))
     felt, *spoken = (part.name for part in settings.simulator.parts)
@@ -46,7 +46,8 @@ def calibrate(
         raise BadFile(f"{personas}: {strangers[0]} is no train persona; users are calibrated on train personas only")
     if foreign := [persona.persona_id for persona in people if persona.language != "en"]:
         raise BadFile(f"{personas}: {foreign[0]} does not speak English, the only language in which strategies are read")
-    talk = load(policy_location(model), settings, variant, min(settings.evaluation.concurrency, dialogues * len(PUBLISHED)))
+    versions = len(difficulties_held(felt == "llm"))
+    talk = load(policy_location(model), settings, variant, min(settings.evaluation.concurrency, dialogues * versions))
     try:
         figures = figures_of(talk, held_with_each_user(talk, people, dialogues, settings), people, settings)
     except KeyboardInterrupt:

@@ -153,12 +153,12 @@ def known_shares(texts: list[str], fold: NDArray[np.int64]) -> NDArray[np.float6
     reads = [read(text) for text in texts]
     shares = np.ones(len(texts))
     for one in sorted(set(fold.tolist())):
-        known = np.unique(np.concatenate([text.pairs for text, of in zip(reads, fold, strict=True) if of != one] or [reads[0].pairs]))
+        others = [text.pairs for text, of in zip(reads, fold, strict=True) if of != one]
+        known = np.unique(np.concatenate([np.empty(0, dtype=np.uint32), *others]))
         for place in np.flatnonzero(fold == one):
             runs = reads[place].hashes[ORDERS.index(2)]
             if len(runs):
-                near = np.minimum(np.searchsorted(known, runs), len(known) - 1)
-                shares[place] = float(np.mean(known[near] == runs))
+                shares[place] = float(np.isin(runs, known).mean())
     return shares
 
 

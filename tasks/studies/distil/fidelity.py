@@ -220,10 +220,16 @@ def markdown(card: dict[str, Any]) -> str:
             "",
         ]
         lines += [_main(figures), "", _baselines(figures), "", _groups(figures), "", _calibration(figures), ""]
+        if guard := figures.get("guard"):
+            lines += [f"The guard takes the users of {guard['refused']} of {guard['personas']} held-out personas for strangers.", ""]
     if card.get("learning_curve"):
         header = ("recordings", "turns", "r, free-running", "r, teacher-forced", "sign, teacher-forced")
         points = (
-            (point["dialogues"], point["turns"], *(f"{point[name]:.3f}" for name in ("free_r", "told_r", "told_sign")))
+            (
+                point["dialogues"],
+                point["turns"],
+                *(_shown({"value": point[name], "ci95": None}) for name in ("free_r", "told_r", "told_sign")),
+            )
             for point in card["learning_curve"]
         )
         lines += ["## Learning curve", "", plain_table(header, points)]

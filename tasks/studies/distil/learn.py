@@ -9,6 +9,7 @@ Where the recordings end: limits of the guard, from texts of personas and polici
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from rlver.components.users.distilled import features as columns
 from rlver.components.users.distilled.features import NAMES, NEEDS
 from rlver.components.users.distilled.guard import Guard, GuardLimits, clause_length, marked, variety
 from rlver.components.users.distilled.heads import Calibration, Head, Trees
-from rlver.components.users.distilled.model import Distilled
+from rlver.components.users.distilled.model import LEAST_USER_UNITS, Distilled
 from rlver.components.users.distilled.ngrams import read
 from rlver.tasks.studies.distil.examples import Examples, LearningMaterial, Masks, inner_cells, known_shares, masks_of, reason_vectors
 from rlver.tasks.studies.distil.ridge import Floats, solve, weights
@@ -210,11 +211,13 @@ def _averaged(parts: list[Trees]) -> Trees:
     )
 
 
+_NOTHING_KNOWN = 0.05  # a reply with a smaller share of known runs is gibberish, also where recorded policies have as little in common
 _NEARLY_THE_SAME = 0.8  # an earlier reply with this share of a reply's runs said the same, also where recorded policies do so often
 
 
 def learned_guard(examples: Examples, rows: NDArray[np.int64], parameters: DistilParameters) -> Guard:
-    """All but `odd_share` of the recorded replies, and of what recorded users had said by the end, lie within each limit."""
+    """All but `odd_share` of the recorded replies, and of what recorded users had said by the end, lie within each limit; but limits that
+    would find no gibberish, or no repetition, are not taken."""
     persona, policy = inner_cells(examples, rows, parameters.inner_folds)
     texts, odd = [examples.reply[row] for row in rows], parameters.odd_share
     reads = [read(text) for text in texts]
@@ -225,10 +228,22 @@ def learned_guard(examples: Examples, rows: NDArray[np.int64], parameters: Disti
     repeated = examples.measured[rows, NAMES.index("repeats_one_reply")]
     limits = GuardLimits(
         longest=int(max(text.size for text in reads)),
-        reply_known=float(np.quantile(known_shares(texts, speakers), odd)),
+        reply_known=max(float(np.quantile(known_shares(texts, speakers), odd)), _NOTHING_KNOWN),
         user_known=float(np.quantile(known_shares(said, fold), odd)),
         clause=float(np.quantile([clause_length(text) for text in reads], odd)),
         variety=float(np.quantile([variety(text) for text in reads], odd)),
         repetition=min(float(np.quantile(repeated, 1 - odd)), _NEARLY_THE_SAME),
     )
     return Guard(marked(reads), marked([read(examples.user[row]) for row in rows]), limits)
+
+
+def refused_personas(examples: Examples, learned: Sequence[int], tested: Sequence[int], parameters: DistilParameters) -> dict[str, int]:
+    """How many personas of the dialogues `tested` a guard learned from the dialogues `learned` takes for strangers after any message."""
+    guard = learned_guard(examples, examples.rows_of(learned), parameters)
+    refused = set()
+    for number in tested:
+        users = [read(examples.user[row]) for row in examples.rows_of([number])]
+        said = [users[: end + 1] for end in range(len(users)) if sum(text.size for text in users[: end + 1]) >= LEAST_USER_UNITS]
+        if any(guard.known_of_user(so_far) < guard.limits.user_known for so_far in said):
+            refused.add(examples.dialogues[number].persona_id)
+    return {"personas": len({examples.dialogues[number].persona_id for number in tested}), "refused": len(refused)}

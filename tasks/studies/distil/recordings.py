@@ -14,6 +14,7 @@ from rlver.components.personas.schema import read_rows, validate_file
 from rlver.components.settings.settings import Settings
 from rlver.tasks.studies.distil.examples import Examples, Fold, LearningMaterial, examples, hash_order, locked, material
 from rlver.tasks.studies.distil.fidelity import fidelity_of, fold_scored, markdown
+from rlver.tasks.studies.distil.learn import refused_personas
 
 _CURVE = (0.25, 0.5, 1.0)  # shares of the personas learned from, for the learning curve
 
@@ -52,6 +53,7 @@ def locked_split(prepared: LearningMaterial, settings: Settings) -> tuple[dict[s
     names = hash_order("curve", (dialogues[number].persona_id for number in development))
     curve: list[dict[str, Any]] = []
     figures: dict[str, Any] = {}
+    learned: tuple[int, ...] = ()
     for part in _CURVE:
         kept = set(names[: max(2, round(part * len(names)))])
         learned = tuple(number for number in development if dialogues[number].persona_id in kept)
@@ -62,11 +64,12 @@ def locked_split(prepared: LearningMaterial, settings: Settings) -> tuple[dict[s
             {
                 "dialogues": len(learned),
                 "turns": len(prepared.examples.rows_of(learned)),
-                "free_r": free["expected"]["r"]["value"] or 0.0,
-                "told_r": told["expected"]["r"]["value"] or 0.0,
-                "told_sign": told["change"]["sign_accuracy"]["value"] or 0.0,
+                "free_r": free["expected"]["r"]["value"],
+                "told_r": told["expected"]["r"]["value"],
+                "told_sign": told["change"]["sign_accuracy"]["value"],
             }
         )
+    figures["guard"] = refused_personas(prepared.examples, learned, tested, settings.distil)
     held_out = "locked personas" + (
         f" with locked models ({', '.join(sorted(lock.policies))})" if several else "; one policy model, so none is held out"
     )
@@ -92,10 +95,11 @@ def amount(examples: Examples) -> str:
 
 def headline(splits: dict[str, Any]) -> str:
     name, figures = next(iter(splits.items()))
-    told, free = figures["teacher_forced"], figures["free_running"]
+    told, free, guard = figures["teacher_forced"], figures["free_running"], figures.get("guard")
     return (
         f"{name}: teacher-forced r {told['expected']['r']['value']}, sign {told['change']['sign_accuracy']['value']}; "
         f"free-running dialogue r {free['dialogue_mean_r']['value']}, final r {free['final_r']['value']}"
+        + (f"; users of {guard['refused']} of {guard['personas']} held-out personas refused" if guard else "")
     )
 
 

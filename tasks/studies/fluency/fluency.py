@@ -41,10 +41,14 @@ def reply_bits(model: Any, chat: ChatFormat, dialogue: Dialogue) -> list[tuple[f
     most = getattr(model.config, "max_position_embeddings", None)
     if most is not None and len(ids) > most:
         raise ValueError(f"dialogue {dialogue.dialogue_id} has {len(ids)} tokens, the model reads {most} at most; name another model")
-    hidden = model.model(input_ids=torch.tensor([ids], device=model.device), use_cache=False).last_hidden_state[0]
+    spoken = [place for place in places if place]
+    if not spoken:
+        return []
+    before = torch.tensor([number - 1 for place in spoken for number in place], device=model.device)
+    logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False, logits_to_keep=before).logits[0]
     bits = []
-    for place in (place for place in places if place):
-        logprobs = model.lm_head(hidden[place.start - 1 : place.stop - 1]).float().log_softmax(dim=-1)
+    for place, of_reply in zip(spoken, logits.split([len(place) for place in spoken]), strict=True):
+        logprobs = of_reply.float().log_softmax(dim=-1)
         wanted = torch.tensor(ids[place.start : place.stop], device=model.device)
         bits.append((-float(logprobs.gather(-1, wanted[:, None]).double().sum()) / math.log(2), len(place)))
     return bits

@@ -11,6 +11,7 @@ import pytest
 from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, PersonaClass
 from rlver.components.personas.library import load_library
 from rlver.tasks.studies.authoring import chinese
+from rlver.tasks.studies.authoring.answers import _NO_JOB
 from rlver.tasks.studies.authoring.asking import PersonaOrder, WriterParameters
 from rlver.tasks.studies.authoring.casting import beginning, plans
 from rlver.tasks.studies.authoring.language import LANGUAGES, language_of, names_of, sparks_of
@@ -28,6 +29,16 @@ def test_every_prompt_exists_in_both_languages_with_the_same_places() -> None:
         english, chinese_ = (PROMPTS.template(f"{stem}.{code}") for code in LANGUAGES)
         assert set(english.get_identifiers()) | {"name"} == set(chinese_.get_identifiers()) | {"name"}
         assert not HAN.search(english.template) and HAN.search(chinese_.template)
+
+
+@pytest.mark.parametrize("job", ["IT工程师", "在IT公司做行政", "a Software tester", "a web designer", "游戏策划", "an IT consultant"])
+def test_jobs_in_computing_are_found_beside_chinese_and_in_capitals(job: str) -> None:
+    assert _NO_JOB.search(job)
+
+
+@pytest.mark.parametrize("job", ["a nurse who loves it", "a bITter critic", "a gamekeeper", "小学老师"])
+def test_other_jobs_are_let_be(job: str) -> None:
+    assert not _NO_JOB.search(job)
 
 
 def test_likeness_is_the_share_of_the_shorter_ones_runs() -> None:

@@ -94,7 +94,7 @@ def test_of_llm_users_strategy_acceptance_is_measured_and_nothing_is_made_up(
         asked = counts(url)
     rows = [re.split(r"  +", line) for line in capsys.readouterr().out.splitlines()[1:-1]]
     assert [row[:2] for row in rows] == [["vanilla", "strategy acceptance"], ["challenging", "strategy acceptance"]]
-    assert asked["calls"] == 2 * 3 * (3 + 2) + 3 * 3, "six dialogues, and nine replies once more for the challenging user"
+    assert asked["calls"] == 3 * (3 + 2) + 3 * 3, "three vanilla dialogues, and nine replies once more for the challenging user"
     assert set(asked["asked"].values()) == {1}
 
 

@@ -6,7 +6,7 @@ import pytest
 from rlver.components.scoring.statistics import Interval
 from rlver.tasks.studies.distil import agreement
 from rlver.tasks.studies.distil.agreement import PairedAppraisals
-from rlver.tasks.studies.distil.fidelity import _plain, _shown
+from rlver.tasks.studies.distil.fidelity import _plain, _shown, markdown
 
 SAID, RECORDED = np.array([1.0, 2.0, -3.0, 4.0]), np.array([2.0, 1.0, 3.0, 5.0])
 
@@ -21,6 +21,12 @@ def test_one_persona_gives_no_figure_and_a_dash():
     ]
     assert [(one.value, one.ci95) for one in found] == [(None, None)] * 7
     assert _shown(_plain(found[0])) == "–"
+
+
+def test_what_is_undefined_on_the_learning_curve_is_a_dash_too():
+    point = {"dialogues": 4, "turns": 20, "free_r": None, "told_r": None, "told_sign": 0.75}
+    card = markdown({"appraiser": "one", "how": "", "splits": {}, "learning_curve": [point]})
+    assert "| 4 | 20 | – | – | 0.750 |" in card
 
 
 def test_two_personas_have_a_figure_and_an_interval_with_a_width():

@@ -11,9 +11,13 @@ import pytest
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import UnfamiliarUser
 from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.settings.settings import load_settings
 from rlver.components.users.distilled.appraiser import appraisals
 from rlver.components.users.distilled.features import Known, known_from, known_of
 from rlver.components.users.distilled.folder import ARRAYS, read_folder
+from rlver.tasks.studies.distil import recordings as recordings_of
+from rlver.tasks.studies.distil.examples import examples, known_shares, material
+from rlver.tasks.studies.distil.learn import learned_guard, refused_personas
 
 
 def test_it_agrees_with_the_user_it_was_learned_from_on_personas_and_policies_it_has_not_seen(appraiser: Path) -> None:
@@ -78,6 +82,55 @@ def test_an_appraiser_of_other_languages_abstains(appraiser: Path, people: list[
     turn = Turn(user="最近有些事搞得我头大，他那个态度，真让我摸不着头脑。", assistant="Tell me more about it.")
     with pytest.raises(UnfamiliarUser, match="at least"):
         appraisals(read_folder(appraiser), known_of(people[0]), [turn])
+
+
+def test_the_card_says_how_many_held_out_users_the_guard_refuses(appraiser: Path, recordings: list[Dialogue]) -> None:
+    """It refuses no user that it was learned from, and one who speaks another language."""
+    (figures,) = json.loads((appraiser / "fidelity.json").read_text())["splits"].values()
+    guard = figures["guard"]
+    assert guard["personas"] == 20 and 0 <= guard["refused"] <= 20
+    card = (appraiser / "fidelity.md").read_text()
+    assert f"The guard takes the users of {guard['refused']} of 20 held-out personas for strangers." in card
+    rows, parameters = examples(recordings[:9], {}), load_settings(appraiser.parent / "params.yaml").distil
+    assert refused_personas(rows, range(9), range(9), parameters) == {"personas": 9, "refused": 0}
+    foreign = recordings[9].model_copy(
+        update={"turns": tuple(turn.model_copy(update={"user": "最近有些事搞得我头大。"}) for turn in recordings[9].turns)}
+    )
+    rows = examples([*recordings[:9], foreign], {})
+    assert refused_personas(rows, range(9), [0, 9], parameters) == {"personas": 2, "refused": 1}
+
+
+def test_what_is_undefined_on_the_learning_curve_is_no_zero(
+    project: Path, recordings: list[Dialogue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load_settings(project / "params.yaml")
+    unknown = {"value": None, "ci95": None, "n": 0}
+    figures = {name: {"expected": {"r": unknown}, "change": {"sign_accuracy": unknown}} for name in ("teacher_forced", "free_running")}
+    for name, value in (("fold_scored", None), ("fidelity_of", figures), ("refused_personas", {})):
+        monkeypatch.setattr(recordings_of, name, lambda *_, value=value: value)
+    _, curve = recordings_of.locked_split(material(examples(recordings, {}), settings.distil), settings)
+    assert len(curve) == 3 and all(point["free_r"] is point["told_r"] is point["told_sign"] is None for point in curve)
+
+
+def test_a_policy_that_said_next_to_nothing_leaves_others_unknown() -> None:
+    assert known_shares(["I am sorry to hear it.", "ok", ""], np.array([0, 1, 1])).tolist() == [0, 1, 1]
+
+
+def test_recordings_of_a_policy_that_collapsed_can_be_distilled_and_gibberish_is_still_found(
+    project: Path, recordings: list[Dialogue]
+) -> None:
+    from rlver.components.users.distilled.ngrams import read
+
+    good = [one for one in recordings if one.policy == "good"][:16]
+    mute = [
+        one.model_copy(update={"policy": "mute", "turns": tuple(turn.model_copy(update={"assistant": "ok"}) for turn in one.turns)})
+        for one in good
+    ]
+    rows = examples([*good, *mute], {})
+    guard = learned_guard(rows, rows.rows_of(range(len(rows.dialogues))), load_settings(project / "params.yaml").distil)
+    assert guard.unreadable(read(good[0].turns[0].assistant), []) is None
+    unreadable = guard.unreadable(read("Wqofk jzzrt bxx pllo vuqnr skkdj mmnoq ztr."), [])
+    assert unreadable is not None and unreadable.what == "gibberish"
 
 
 def test_the_folder_is_small_and_a_damaged_one_is_refused(appraiser: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from fakes import a_dialogue, scripted_dialogues
 from micro import micro_model, micro_tokenizer
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.thinking import system_prompt
@@ -25,8 +26,20 @@ def chat() -> ChatFormat:
     return ChatFormat(micro_tokenizer(), "Be kind.")
 
 
-def test_a_reply_has_the_bits_of_its_own_tokens_after_all_that_was_said(chat: ChatFormat) -> None:
+def scaling(kind: str, tokens: int) -> Any:
+    """A random model that does more to its logits than project them."""
+    sizes = {"vocab_size": tokens, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+    more = {"granite": {"logits_scaling": 8.0}, "gemma2": {"final_logit_softcapping": 3.0, "head_dim": 8}, "cohere": {"logit_scale": 0.1}}
+    kept = {"num_key_value_heads": 2, "initializer_range": 0.6, "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0}
+    torch.manual_seed(0)
+    return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes, **kept, **more[kind])).eval()
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "granite", "gemma2", "cohere"])
+def test_a_reply_has_the_bits_of_its_own_tokens_after_all_that_was_said(chat: ChatFormat, kind: str) -> None:
     model: Any = micro_model(scale=2.0)
+    if kind != "qwen2":
+        model = scaling(kind, model.config.vocab_size)
     dialogue = a_dialogue("d", [3, -4])
     found = reply_bits(model, chat, dialogue)
     before: list[int] = []
@@ -44,6 +57,7 @@ def test_an_empty_reply_has_none_and_a_dialogue_that_is_too_long_is_refused(chat
     dialogue = a_dialogue("d", [3, -4])
     silent = dialogue.model_copy(update={"turns": (dialogue.turns[0].model_copy(update={"assistant": ""}), dialogue.turns[1])})
     assert len(reply_bits(model, chat, silent)) == 1
+    assert reply_bits(model, chat, silent.model_copy(update={"turns": silent.turns[:1]})) == [], "nothing was said"
     assert reply_bits(model, chat, dialogue.model_copy(update={"turns": ()})) == [], "it failed before its first reply"
     model.config.max_position_embeddings = 10
     with pytest.raises(ValueError, match="the model reads 10 at most"):
