@@ -15,49 +15,45 @@ from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
 from rlver.tasks.tracking.reports import sync
 
 
-def test_sync_adds_every_result_that_no_run_holds_once(
-    finished: Path, tracking_uri: str, repository_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def locked(finished: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The finished project with parameters and a lock."""
     shutil.copy(repository_root / "params.yaml", finished)
     monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: LOCK)
-    assert sync(finished, tracking_uri).endswith(
+    return finished
+
+
+def test_sync_adds_every_result_that_no_run_holds_once(locked: Path, tracking_uri: str) -> None:
+    assert sync(locked, tracking_uri).endswith(
         f": 0 runs were waiting, 0 still are; {len(LOCK) + 1} runs added for results that none held"  # with their pipeline's
     )
-    assert sync(finished, tracking_uri).endswith("0 runs added for results that none held")
+    assert sync(locked, tracking_uri).endswith("0 runs added for results that none held")
 
 
-def test_sync_leaves_a_stage_alone_that_a_run_is_at_work_on(
-    finished: Path, tracking_uri: str, repository_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_leaves_a_stage_alone_that_a_run_is_at_work_on(locked: Path, tracking_uri: str) -> None:
     """DVC has its results already, and the run beside is about to record them."""
-    shutil.copy(repository_root / "params.yaml", finished)
-    monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: LOCK)
-    with MlflowRecorder(finished, tracking_uri, "full") as beside:
+    with MlflowRecorder(locked, tracking_uri, "full") as beside:
         entry = beside.begin("train@v")
         others = f"; {len(LOCK)} runs added"  # all stages but one, and their pipeline's
-        assert others in sync(finished, tracking_uri)
-        beside.finish(entry, records.read(finished, "train@v", LOCK))
-    assert sync(finished, tracking_uri).endswith("0 runs added for results that none held")
+        assert others in sync(locked, tracking_uri)
+        beside.finish(entry, records.read(locked, "train@v", LOCK))
+    assert sync(locked, tracking_uri).endswith("0 runs added for results that none held")
 
 
-def test_sync_leaves_out_what_is_not_here_and_logs_it_once_it_is(
-    finished: Path, tracking_uri: str, repository_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_leaves_out_what_is_not_here_and_logs_it_once_it_is(locked: Path, tracking_uri: str) -> None:
     """A clone has dvc.lock, and no outputs until `dvc pull`. A run without them would count as the one that holds them."""
     from mlflow import MlflowClient
 
-    shutil.copy(repository_root / "params.yaml", finished)
-    monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: LOCK)
-    away = finished.with_name("away")
+    away = locked.with_name("away")
     away.mkdir()
     for name in ("models", "transcripts"):
-        shutil.move(finished / name, away)
-    assert sync(finished, tracking_uri).endswith(
+        shutil.move(locked / name, away)
+    assert sync(locked, tracking_uri).endswith(
         f"; {len(LOCK) - 1} runs added for results that none held; 2 stages left out, their files are not here: `dvc pull` brings them"
     )
     for name in ("models", "transcripts"):
-        shutil.move(away / name, finished)
-    assert sync(finished, tracking_uri).endswith("; 3 runs added for results that none held")
+        shutil.move(away / name, locked)
+    assert sync(locked, tracking_uri).endswith("; 3 runs added for results that none held")
     (model,) = MlflowClient(tracking_uri=tracking_uri).search_logged_models(["1"])
     assert (model.tags["md5"], model.tags["log_models"]) == (MODEL, "full")
 
