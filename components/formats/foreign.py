@@ -1,20 +1,35 @@
-"""Dialogues that others wrote down, in whatever of three shapes, as recordings that can be appraised.
+"""Chats that others wrote down, in whatever of the usual shapes, as recordings that can be appraised.
 
-Shapes: this project's transcripts, `{"turns": [{"user": …, "assistant": …}]}`, and chat messages
-(`{"messages": [{"role": …, "content": …}]}`). Everything but the words is optional; what is missing stays unknown and is never guessed.
+Files: JSON lines or one JSON document, plain or gzipped, with or without a byte order mark. Shapes: this project's transcripts,
+`{"turns": [{"user": …, "assistant": …}]}`, lists of messages under any usual name, or a prompt with its completion. Everything but the words
+is optional; what is missing stays unknown and is never guessed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from rlver.components.domain.files import BadFile, read_unpacked, whole_characters
 from rlver.components.domain.thinking import separate_thought
 from rlver.components.domain.transcript import MOST_TOKENS, Turn
 
-_SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "model": "assistant", "bot": "assistant"}
-_ASIDE = frozenset({"system", "developer"})
+_LISTS = ("messages", "conversations", "conversation", "dialogue", "dialog", "history", "turns")
+_PROMPTS, _COMPLETIONS = ("prompt", "query", "question", "instruction", "input"), ("completion", "response", "answer", "output", "reply")
+_ROLES, _TEXTS = ("role", "from", "speaker", "author"), ("content", "value", "text", "message")
+_USER = frozenset({"user", "human", "prompter", "seeker", "client", "customer", "patient", "usr", "speaker"})
+_ASSISTANT = frozenset(
+    {"assistant", "gpt", "chatgpt", "model", "bot", "ai", "supporter", "counselor", "counsellor", "therapist", "helper", "listener"}
+)
+_UNSEEN = frozenset({"system", "developer", "tool", "tool_call", "tool_response", "function", "function_call", "observation"})
+_IDS = ("dialogue_id", "id", "conversation_id", "conversation_hash", "conv_id")
+
+_Message = tuple[str, str]  # who speaks, user or assistant, and the text
 
 
 class UnreadableChat(ValueError):
@@ -36,20 +51,83 @@ class Recording:
     left_out: int  # messages at the end that nobody replied to
 
 
-def recording_of(row: Mapping[str, Any], name: str) -> Recording:
-    """The recording of one row; `name` identifies it if the row has no id of its own. Raises UnreadableChat."""
-    if isinstance(row.get("turns"), list):
+class ForeignChat(NamedTuple):
+    """One JSON value and where it stands: the line, or in a document of several chats the place, from 1."""
+
+    number: int
+    value: Any
+
+
+def read_chats(path: Path) -> list[ForeignChat]:
+    """The JSON values of a file, one a chat. Raises BadFile with the line, also when there is none at all.
+
+    A document is a list of chats, or one chat. A list of messages is one chat, on a line as in a document.
+    """
+    text = _text_of(path)
+    chats = _document(text) or _lines(path, text)
+    if not chats:
+        raise BadFile(f"{path}:0: has no rows")
+    return [ForeignChat(number, whole_characters(value)) for number, value in chats]
+
+
+def _text_of(path: Path) -> str:
+    content = read_unpacked(path)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BadFile(f"{path}:{line}: is not UTF-8; save the file with that encoding") from error
+
+
+def _document(text: str) -> list[ForeignChat]:
+    """The chats of a text that is one JSON value over several lines, or a list of chats; [] for anything else."""
+    lines = text.strip().split("\n", 1)
+    if len(lines) == 1 and not text.lstrip().startswith("["):
+        return []
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    several = isinstance(value, list) and not _is_chat(value)
+    return [ForeignChat(number, one) for number, one in enumerate(value if several else [value], start=1)]
+
+
+def _is_chat(values: list[Any]) -> bool:
+    """Whether a list is one of messages, not one of chats, of which each has messages of its own."""
+    rows = [value for value in values if isinstance(value, dict)]
+    return any(name in row for row in rows for name in _ROLES) and not any(map(_holds_a_chat, rows))
+
+
+def _holds_a_chat(row: dict[str, Any]) -> bool:
+    has_list = any(isinstance(row.get(name), list) for name in _LISTS)
+    return has_list or (any(name in row for name in _PROMPTS) and any(name in row for name in _COMPLETIONS))
+
+
+def _lines(path: Path, text: str) -> list[ForeignChat]:
+    chats = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            chats.append(ForeignChat(number, json.loads(line)))
+        except (ValueError, RecursionError) as error:
+            raise BadFile(f"{path}:{number}: not valid JSON ({error}); chats are read from JSON lines or one JSON document") from error
+    return chats
+
+
+def recording_of(row: Any, name: str) -> Recording:
+    """The recording of one chat; `name` identifies it if it has no id of its own. Raises UnreadableChat, which says what was found instead."""
+    row = {"messages": row} if isinstance(row, list) else row
+    if not isinstance(row, Mapping):
+        raise UnreadableChat(f"expected a dialogue, got {type(row).__name__}")
+    if "messages" not in row and _is_ours(row.get("turns")):
         turns, left_out = tuple(_turn(turn, number) for number, turn in enumerate(row["turns"], start=1)), 0
-    elif isinstance(row.get("messages"), list):
-        turns, left_out = _paired(_messages(row["messages"]))
-    elif isinstance(row.get("history"), list):
-        raise UnreadableChat("looks like a recorded SAGE dialogue; bring it in with `rlver import sage` first")
     else:
-        raise UnreadableChat(f"expected turns or messages, got the keys {', '.join(sorted(row)) or 'none'}")
+        turns, left_out = _paired(_said(row))
     error = _text(row, *(("error",) if "stop_reason" in row else ()), "failure")  # but for transcripts, `error` may be anything
     if not turns and error is None:
         raise UnreadableChat("there is no reply in it")
-    identity = _text(row, "dialogue_id", "id") or name
+    identity = next((str(row[key]) for key in _IDS if isinstance(row.get(key), str | int) and row[key] != ""), name)
     return Recording(
         dialogue_id=identity,
         persona_id=_text(row, "persona_id") or identity,
@@ -61,6 +139,76 @@ def recording_of(row: Mapping[str, Any], name: str) -> Recording:
         turns=turns,
         left_out=left_out,
     )
+
+
+def _said(row: Mapping[str, Any]) -> list[_Message]:
+    """What was said in a row that is no transcript of ours."""
+    name = next((name for name in _LISTS if isinstance(row.get(name), list)), None)
+    if name == "history" and any(isinstance(message, Mapping) and "emotion-point" in message for message in row["history"]):
+        raise UnreadableChat("looks like a recorded SAGE dialogue; bring it in with `rlver import sage` first")
+    exchange = _exchange(row) if name in (None, "history") else None
+    if exchange is None and name is None:
+        raise UnreadableChat(
+            f"expected turns, messages, conversations, or prompt and completion, got the keys {', '.join(sorted(map(str, row))) or 'none'}"
+        )
+    return [*(_messages(row[name]) if name else []), *(exchange or [])]
+
+
+def _is_ours(turns: Any) -> bool:
+    return isinstance(turns, list) and (not turns or any(isinstance(turn, Mapping) and "user" in turn for turn in turns))
+
+
+def _exchange(row: Mapping[str, Any]) -> list[_Message] | None:
+    """The messages of one prompt and its completion, each a text or a list of messages."""
+    prompt, completion = (next((row[name] for name in names if row.get(name)), None) for names in (_PROMPTS, _COMPLETIONS))
+    if prompt is None or completion is None:
+        return None
+    if prompt is row.get("instruction") and isinstance(row.get("input"), str) and row["input"]:
+        prompt = f"{prompt}\n{row['input']}"
+    said: list[_Message] = []
+    for speaker, text in (("user", prompt), ("assistant", completion)):
+        said += _messages(text) if isinstance(text, list) else [(speaker, str(text))]
+    return said
+
+
+def _messages(messages: Sequence[Any]) -> list[_Message]:
+    """What user and assistant said; what was never seen is left out."""
+    said: list[_Message] = []
+    for number, message in enumerate(messages, start=1):
+        if isinstance(message, list) and len(message) == 2 and all(text is None or isinstance(text, str) for text in message):
+            said += [(speaker, text) for speaker, text in zip(("user", "assistant"), message, strict=True) if text is not None]
+            continue
+        if not isinstance(message, Mapping):
+            raise UnreadableChat(f"message {number}: expected role and content, got {type(message).__name__}")
+        speaker = _speaker(message, number)
+        text = _content(message, number) if speaker else None
+        if speaker and text is not None:
+            said.append((speaker, text))
+    return said
+
+
+def _speaker(message: Mapping[str, Any], number: int) -> str | None:
+    """user or assistant; None for who speaks unseen."""
+    role = next((message[name] for name in _ROLES if message.get(name) is not None), None)
+    spoken = role.strip().lower() if isinstance(role, str) else ""
+    if spoken in _UNSEEN:
+        return None
+    if spoken in _USER:
+        return "user"
+    if spoken in _ASSISTANT:
+        return "assistant"
+    raise UnreadableChat(f"message {number}: the role must be user or assistant, got {role!r}")
+
+
+def _content(message: Mapping[str, Any], number: int) -> str | None:
+    """The text of a message: a string, or the text parts of a list. None for a message without content, such as a tool call."""
+    content = next((message[name] for name in _TEXTS if message.get(name) is not None), None)
+    if content is None or isinstance(content, str):
+        return content
+    if isinstance(content, list) and all(isinstance(part, str | Mapping) for part in content):
+        texts = [part if isinstance(part, str) else part.get("text") for part in content]
+        return "".join(text for text in texts if isinstance(text, str))
+    raise UnreadableChat(f"message {number}: expected text, got {type(content).__name__}")
 
 
 def _turn(turn: Any, number: int) -> Turn:
@@ -78,41 +226,13 @@ def _turn(turn: Any, number: int) -> Turn:
     )
 
 
-def _messages(messages: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """(speaker, text) of every message; what one speaker says in a row is one message."""
-    before: tuple[str, str] | None = None
-    for number, message in enumerate(messages, start=1):
-        role = message.get("role") if isinstance(message, Mapping) else None
-        if not isinstance(role, str) or role not in _ASIDE | _SPEAKERS.keys():
-            raise UnreadableChat(f"message {number}: the role must be user or assistant, got {role!r}")
-        if role in _ASIDE:
-            continue
-        speaker, text = _SPEAKERS[role], _content(message, number)
-        if before is not None and before[0] == speaker:
-            before = speaker, f"{before[1]}\n{text}"
-            continue
-        if before is not None:
-            yield before
-        before = speaker, text
-    if before is not None:
-        yield before
-
-
-def _content(message: Mapping[str, Any], number: int) -> str:
-    """The text of a message: a string, or a list of text parts."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list) and all(isinstance(part, Mapping) and isinstance(part.get("text"), str) for part in content):
-        return "".join(part["text"] for part in content)
-    raise UnreadableChat(f"message {number}: expected text, got {type(content).__name__}")
-
-
-def _paired(messages: Iterator[tuple[str, str]]) -> tuple[tuple[Turn, ...], int]:
-    """Turns, and how many messages at the end had no reply. A greeting by the assistant replies to silence."""
+def _paired(messages: Sequence[_Message]) -> tuple[tuple[Turn, ...], int]:
+    """Turns, and how many messages at the end had no reply. What one speaker says in a row is one message; a greeting by the assistant
+    replies to silence."""
+    runs = [(speaker, "\n".join(text for _, text in run)) for speaker, run in groupby(messages, key=itemgetter(0))]
     turns: list[Turn] = []
     user: str | None = None
-    for speaker, text in messages:
+    for speaker, text in runs:
         if speaker == "user":
             user = text
         else:

@@ -14,8 +14,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
 from rlver.components.domain.registry import APPRAISERS, SIMULATORS, SPEAKERS
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
-from rlver.components.formats.chats import known_shape, read_chats
-from rlver.components.formats.foreign import Recording, recording_of
+from rlver.components.formats.foreign import Recording, read_chats, recording_of
 from rlver.components.formats.sage import dialogue_of, has_unjudged_reply
 from rlver.components.personas.schema import read_rows, validate_file
 from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA, goes_on_after_its_end, reappraise
@@ -89,7 +88,7 @@ def appraise(
     people = _by_id(personas)
 
     def read(row: Any, dialogue_id: str) -> tuple[Recording, Dialogue]:
-        recording = recording_of(known_shape(row), dialogue_id)
+        recording = recording_of(row, dialogue_id)
         original = row.get("original") if name != SCRIPTED and isinstance(row, dict) and isinstance(row.get("original"), dict) else None
         return recording, reappraise(recording, people.get(recording.persona_id), kind, settings.simulator.rules, original)
 

@@ -12,7 +12,6 @@ from mutation import as_json, as_lines, mutants
 from valid_documents import CHATS, RECORDED, TRANSCRIPTS
 
 from rlver.components.domain.files import BadFile, write_jsonl
-from rlver.components.formats.chats import known_shape
 from rlver.components.formats.foreign import UnreadableChat, recording_of
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, load_settings
@@ -109,8 +108,6 @@ def test_recordings_to_learn_from(times: int, tmp_path: Path, parameters: Settin
 @pytest.mark.parametrize("role", [{"a": 1}, ["user"], 7, None])
 def test_a_role_that_is_no_text_is_named(role: object) -> None:
     row = {"messages": [{"role": role, "content": "Hello."}]}
-    with pytest.raises(UnreadableChat, match=r"message 1: the role must be user or assistant, got"):
-        known_shape(row)
     with pytest.raises(UnreadableChat, match=r"message 1: the role must be user or assistant, got"):
         recording_of(row, "one")
 

@@ -13,7 +13,7 @@ from mutation import as_lines, mutants
 from profiles import profile
 
 from rlver.components.domain.files import BadFile
-from rlver.components.formats.chats import read_chats
+from rlver.components.formats.foreign import read_chats
 from rlver.components.personas.profiles import import_profiles
 from rlver.components.personas.schema import validate_file
 from rlver.components.users.llm.prompts import persona_text

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from rlver.components.domain.files import BadFile
-from rlver.components.formats.chats import known_shape, read_chats
-from rlver.components.formats.foreign import UnreadableChat, recording_of
+from rlver.components.formats.foreign import UnreadableChat, read_chats, recording_of
 
 ASKED, REPLIED = "My boss shouted at me today.", "That sounds hard. Tell me more."
 MESSAGES = [{"role": "user", "content": ASKED}, {"role": "assistant", "content": REPLIED}]
@@ -21,7 +20,7 @@ SHAREGPT = [{"from": "human", "value": ASKED}, {"from": "gpt", "value": REPLIED}
 
 
 def exchanges(row: Any) -> list[tuple[str, str]]:
-    return [(turn.user, turn.assistant) for turn in recording_of(known_shape(row), "chat/1").turns]
+    return [(turn.user, turn.assistant) for turn in recording_of(row, "chat/1").turns]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +40,8 @@ def exchanges(row: Any) -> list[tuple[str, str]]:
         {"prompt": MESSAGES[:1], "completion": MESSAGES[1:]},
         {"prompt": ASKED, "response": REPLIED, "messages": MESSAGES},
         {"instruction": "My boss", "input": "shouted at me today.", "output": REPLIED},
-        {"messages": [{"role": "User ", "content": [{"type": "text", "text": ASKED}, {"type": "image_url"}]}, MESSAGES[1]]},
+        {"messages": [{"role": "User ", "content": [{"type": "text", "text": part} for part in (ASKED[:7], ASKED[7:])]}, MESSAGES[1]]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": ASKED}, {"type": "image_url"}]}, MESSAGES[1]]},
         {"messages": [MESSAGES[0], {"role": "assistant", "content": None, "tool_calls": []}, {"role": "tool", "content": "7"}, MESSAGES[1]]},
     ],
 )  # fmt: skip
@@ -64,8 +64,8 @@ def test_a_greeting_replies_to_silence_and_messages_in_a_row_are_one() -> None:
     [({"id": 7}, "7"), ({"conversation_id": "c"}, "c"), ({"dialogue_id": "d", "id": 7}, "d"), ({"id": ""}, "chat/1"), ({}, "chat/1")],
 )
 def test_an_id_is_any_number_or_text_under_a_usual_name(row: dict[str, Any], identity: str) -> None:
-    assert recording_of(known_shape({**row, "messages": MESSAGES}), "chat/1").dialogue_id == identity
-    assert recording_of(known_shape({**row, "turns": [{"user": ASKED, "assistant": REPLIED}]}), "chat/1").dialogue_id == identity
+    assert recording_of({**row, "messages": MESSAGES}, "chat/1").dialogue_id == identity
+    assert recording_of({**row, "turns": [{"user": ASKED, "assistant": REPLIED}]}, "chat/1").dialogue_id == identity
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_an_id_is_any_number_or_text_under_a_usual_name(row: dict[str, Any], ide
 )
 def test_what_is_no_chat_is_refused_in_words(row: Any, message: str) -> None:
     with pytest.raises(UnreadableChat, match=message):
-        recording_of(known_shape(row), "chat/1")
+        recording_of(row, "chat/1")
 
 
 def _chat(line: Any) -> str:
