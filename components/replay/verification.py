@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import About, AppraiserKind, Simulator, SimulatorUnavailable, SpeakerKind
-from rlver.components.domain.transcript import Dialogue, Evidence, SimulatorTag, StopReason, Turn
+from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA, appraised_now, replayed
 from rlver.components.users.distilled.appraiser import DistilledAppraiser
 from rlver.components.users.distilled.folder import read_folder
@@ -63,7 +63,11 @@ def first_difference(
     there) is not compared. Raises NotRederivable.
     """
     turns = [turn for turn in dialogue.turns if turn.appraisal is not None]
-    derived = _derived(dialogue, turns, personas, llm, learned, others)
+    persona = personas.get(dialogue.persona_id)
+    try:
+        derived = _derived(dialogue, turns, persona, llm, learned, others)
+    except (NotRederivable, UnknownVersion, SimulatorUnavailable) as error:
+        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
     for number, (expected, found) in enumerate(zip(derived.turns, turns, strict=True), start=1):
         for what, wanted, got in _fields(expected, found):
             if wanted != got:
@@ -84,13 +88,13 @@ class _Derived:
 def _derived(
     dialogue: Dialogue,
     turns: Sequence[Turn],
-    personas: Mapping[str, Persona],
+    persona: Persona | None,
     llm: Callable[[str], Simulator] | None,
     learned: Path | None,
     others: Callable[[SimulatorTag, bool], Any] | None,
 ) -> _Derived:
     """By the user of the transcript; of a re-appraised recording by its appraiser, for the words are given."""
-    tag, persona = dialogue.simulator, personas.get(dialogue.persona_id)
+    tag = dialogue.simulator
     if others is not None and tag.kind not in _KNOWN_HERE:
         return _by_others(dialogue, turns, persona, others)
     if tag.kind.startswith(DISTILLED):
@@ -104,11 +108,8 @@ def _derived(
         return _of_tag(dialogue, turns, persona, _of_difficulty(dialogue, llm))
     if tag.kind not in (SCRIPTED, SCRIPTED + APPRAISER, SCRIPTED + APPRAISER + WITHOUT_PERSONA):
         can = "only a scripted user, an LLM with its stored answers and a distilled one can be re-derived"
-        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}; {can}")
-    try:
-        user = user_of(tag)
-    except UnknownVersion as error:
-        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
+        raise NotRederivable(f"its user was {tag.kind}; {can}")
+    user = user_of(tag)
     if tag.kind == SCRIPTED:
         return asyncio.run(_replayed(dialogue, turns, _known(dialogue, persona), user))
     return _appraised(dialogue, turns, persona, ScriptedAppraiser(tag.difficulty))
@@ -118,7 +119,7 @@ def _of_difficulty(dialogue: Dialogue, user: Callable[[str], Simulator]) -> Simu
     try:
         return user(dialogue.simulator.difficulty)
     except ValueError as error:
-        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
+        raise NotRederivable(str(error)) from error
 
 
 def _by_others(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, others: Callable[[SimulatorTag, bool], Any]) -> _Derived:
@@ -128,11 +129,11 @@ def _by_others(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | Non
     try:
         user = others(unshifted(bare)[0], bare != tag)
     except ValueError as error:
-        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: its user was {tag.kind}: {error}") from error
+        raise NotRederivable(f"its user was {tag.kind}: {error}") from error
     if bare == tag:
         return _of_tag(dialogue, turns, persona, user)
     if user.tag != bare:
-        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: appraised by {bare.version}, by these parameters it is {user.tag.version}")
+        raise NotRederivable(f"appraised by {bare.version}, by these parameters it is {user.tag.version}")
     return _appraised(dialogue, turns, persona, user)
 
 
@@ -141,34 +142,25 @@ def _of_tag(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, 
     if shift := unshifted(dialogue.simulator)[1]:
         user = ShiftedUser(user, shift)
     if dialogue.simulator != user.tag:
-        raise NotRederivable(
-            f"dialogue {dialogue.dialogue_id}: its user was {dialogue.simulator.version}, by these parameters it is {user.tag.version}"
-        )
-    try:
-        return asyncio.run(_replayed(dialogue, turns, _known(dialogue, persona), user))
-    except SimulatorUnavailable as error:
-        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
+        raise NotRederivable(f"its user was {dialogue.simulator.version}, by these parameters it is {user.tag.version}")
+    return asyncio.run(_replayed(dialogue, turns, _known(dialogue, persona), user))
 
 
 def _learned(dialogue: Dialogue, folder: Path | None) -> Distilled:
     """The distilled appraiser in the folder, which must be the one of the transcript."""
     if folder is None:
-        raise NotRederivable(
-            f"dialogue {dialogue.dialogue_id}: its appraiser was distilled; name its folder with --appraiser distilled:FOLDER"
-        )
+        raise NotRederivable("its appraiser was distilled; name its folder with --appraiser distilled:FOLDER")
     model, version = read_folder(folder), dialogue.simulator.version
     if model.version not in version.split():
-        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: appraised by {version}, the one in {folder} is {model.version}")
+        raise NotRederivable(f"appraised by {version}, the one in {folder} is {model.version}")
     return model
 
 
 def _known(dialogue: Dialogue, persona: Persona | None) -> Persona:
     if persona is None:
-        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: persona {dialogue.persona_id} is not in the personas file")
+        raise NotRederivable(f"persona {dialogue.persona_id} is not in the personas file")
     if dialogue.hidden_need != persona.hidden_need.value:
-        raise NotRederivable(
-            f"dialogue {dialogue.dialogue_id}: hidden_need is {dialogue.hidden_need}, but the persona's is {persona.hidden_need.value}"
-        )
+        raise NotRederivable(f"hidden_need is {dialogue.hidden_need}, but the persona's is {persona.hidden_need.value}")
     return persona
 
 
@@ -178,7 +170,7 @@ def _appraised(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | Non
     about = About(who, dialogue.hidden_need, dialogue.original)
     again, abstained = appraised_now(kind.appraiser(about, dialogue.seed), dialogue.emotion_start, turns)
     if abstained:
-        raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {abstained}")
+        raise NotRederivable(abstained)
     return _Derived(again)
 
 
@@ -201,9 +193,5 @@ def _fields(expected: Turn, found: Turn) -> Iterator[tuple[str, Any, Any]]:
     for name in ("change", *(name for name in wanted if name != "change")):
         yield f"appraisal.{name}", wanted[name], got[name]
     for number, (one, other) in enumerate(zip_longest(expected.appraisal.evidence, found.appraisal.evidence), start=1):
-        yield f"appraisal.evidence {number}", _plain(one), _plain(other)
+        yield f"appraisal.evidence {number}", one and one.model_dump(), other and other.model_dump()
     yield "emotion", expected.emotion, found.emotion
-
-
-def _plain(evidence: Evidence | None) -> dict[str, Any] | None:
-    return None if evidence is None else evidence.model_dump()

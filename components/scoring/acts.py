@@ -8,12 +8,12 @@ Strategies: which dialogue acts a policy uses, and how users feel after them (SA
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from rlver.components.domain.acts import counts, names_need
-from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.domain.transcript import Dialogue
 
 EMOTION = frozenset({"acknowledge", "comfort", "deep_empathy", "invite_telling", "absolve", "praise", "self_disclose"})
 SOLUTION = frozenset({"advise", "weigh_sides", "explain_other", "invite_reflection", "ask_fact", "lecture"})
@@ -54,22 +54,14 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.lower()))
 
 
-def has_evidence(dialogue: Dialogue) -> bool:
-    return any(turn.appraisal and turn.appraisal.evidence for turn in dialogue.turns)
-
-
 def acts_of(dialogue: Dialogue) -> list[Act]:
     """The appraised replies in order; empty where no evidence was recorded, or evidence that names no acts."""
-    if not has_evidence(dialogue) or not names_need(dialogue):
+    if not names_need(dialogue) or not any(turn.appraisal and turn.appraisal.evidence for turn in dialogue.turns):
         return []
-    return _acts(dialogue.turns)
-
-
-def _acts(turns: Sequence[Turn]) -> list[Act]:
     found: list[Act] = []
     told: set[str] = set()
     is_cued: bool | None = None
-    for turn in turns:
+    for turn in dialogue.turns:
         told.update(word for word in words_of(turn.user) if len(word) >= _TELLING_LETTERS)
         if turn.cue is not None:
             is_cued = bool(is_cued) or turn.cue

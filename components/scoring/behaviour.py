@@ -25,6 +25,7 @@ NO_THOUGHTS = "no reply was thought about"
 NO_SECONDS = "transcripts hold no times; `rlver latency` measures them"
 LEAST_TRACKED = 4  # turns, below which a correlation says nothing
 PERSONAS = Units()
+SHARES = Interval(0.0, 1.0)
 _COUNTS = Interval(0.0, math.inf)
 _CORRELATIONS = Interval(-1.0, 1.0)
 
@@ -33,33 +34,27 @@ def behaviour(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[st
     """Quantities by name. Lengths are means over replies; repetition and diversity means over dialogues; shares in 0..1."""
     said = {dialogue.dialogue_id: [words_of(turn.assistant) for turn in dialogue.turns] for dialogue in dialogues}
 
-    def of_replies(count: Any) -> dict[str, list[float]]:
-        return by_persona(dialogues, lambda d: [float(value) for turn in d.turns if (value := count(turn)) is not None])
+    def of_replies(count: Callable[[Turn], int | None], reason: str) -> dict[str, Any]:
+        values = by_persona(dialogues, lambda d: [float(value) for turn in d.turns if (value := count(turn)) is not None])
+        return mean(values, _COUNTS, samples, seed, reason)
 
-    def of_dialogues(measure: Any) -> dict[str, list[float]]:
-        return by_persona(dialogues, lambda d: [value] if (value := measure(said[d.dialogue_id])) is not None else [])
+    def of_dialogues(measure: Callable[[Dialogue], float | None], whole_range: Interval, reason: str) -> dict[str, Any]:
+        values = by_persona(dialogues, lambda d: [value] if (value := measure(d)) is not None else [])
+        return mean(values, whole_range, samples, seed, reason)
 
+    too_short = f"no dialogue has {LEAST_TRACKED + 1} turns with messages of different length"
+    thought = by_persona(dialogues, lambda d: [float(bool(turn.think)) for turn in d.turns])
     return {
-        "reply_words": mean(
-            by_persona(dialogues, lambda d: map(float, map(len, said[d.dialogue_id]))), _COUNTS, samples, seed, "there is no reply"
-        ),
-        "reply_tokens": mean(of_replies(lambda turn: turn.reply_tokens), _COUNTS, samples, seed, NO_TOKENS),
-        "length_tracking": mean(
-            by_persona(dialogues, lambda d: [value] if (value := length_tracking(d.turns)) is not None else []),
-            _CORRELATIONS,
-            samples,
-            seed,
-            f"no dialogue has {LEAST_TRACKED + 1} turns with messages of different length",
-        ),
-        "repeated_runs": mean(of_dialogues(repeated_runs), SHARES, samples, seed, "no dialogue has a second reply"),
+        "reply_words": of_replies(lambda turn: len(words_of(turn.assistant)), "there is no reply"),
+        "reply_tokens": of_replies(lambda turn: turn.reply_tokens, NO_TOKENS),
+        "length_tracking": of_dialogues(lambda d: length_tracking(d.turns), _CORRELATIONS, too_short),
+        "repeated_runs": of_dialogues(lambda d: repeated_runs(said[d.dialogue_id]), SHARES, "no dialogue has a second reply"),
         "stock_replies": share(_stock_replies(dialogues, said), "there is no reply"),
-        "different_words": mean(of_dialogues(different_words), SHARES, samples, seed, f"no dialogue has {WINDOW_WORDS} words"),
-        "replies_with_thought": share(of_replies(lambda turn: bool(turn.think)), "there is no reply"),
-        "thought_words": mean(
-            of_replies(lambda turn: len(words_of(turn.think)) if turn.think else None), _COUNTS, samples, seed, NO_THOUGHTS
-        ),
-        "thought_tokens": mean(of_replies(lambda turn: turn.think_tokens or None), _COUNTS, samples, seed, NO_THOUGHTS),
-        "thought_share_of_tokens": mean(_thought_shares(dialogues), SHARES, samples, seed, NO_TOKENS),
+        "different_words": of_dialogues(lambda d: different_words(said[d.dialogue_id]), SHARES, f"no dialogue has {WINDOW_WORDS} words"),
+        "replies_with_thought": share(thought, "there is no reply"),
+        "thought_words": of_replies(lambda turn: len(words_of(turn.think)) if turn.think else None, NO_THOUGHTS),
+        "thought_tokens": of_replies(lambda turn: turn.think_tokens or None, NO_THOUGHTS),
+        "thought_share_of_tokens": of_dialogues(_thought_share, SHARES, NO_TOKENS),
         "thought_seconds": unknown(NO_SECONDS),
     }
 
@@ -116,18 +111,11 @@ def _stock_replies(dialogues: Sequence[Dialogue], said: Mapping[str, Sequence[tu
     return by_persona(dialogues, lambda d: [float(len(heard_by[words]) > 1) for words in said[d.dialogue_id]])
 
 
-def _thought_shares(dialogues: Sequence[Dialogue]) -> dict[str, list[float]]:
-    """Of each dialogue: thought tokens among all that were generated, so what thinking adds to the waiting time at a constant speed."""
-
-    def of(turns: Sequence[Turn]) -> list[float]:
-        counted = [(turn.think_tokens or 0, turn.reply_tokens) for turn in turns if turn.reply_tokens is not None]
-        total = sum(chain.from_iterable(counted))
-        return [sum(think for think, _ in counted) / total] if total else []
-
-    return by_persona(dialogues, lambda d: of(d.turns))
-
-
-SHARES = Interval(0.0, 1.0)
+def _thought_share(dialogue: Dialogue) -> float | None:
+    """Thought tokens among all that were generated, so what thinking adds to the waiting time at a constant speed."""
+    counted = [(turn.think_tokens or 0, turn.reply_tokens) for turn in dialogue.turns if turn.reply_tokens is not None]
+    total = sum(chain.from_iterable(counted))
+    return sum(think for think, _ in counted) / total if total else None
 
 
 def known(estimated: Estimated) -> dict[str, Any]:

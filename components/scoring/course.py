@@ -47,12 +47,12 @@ def _ended_by(dialogues: Sequence[Dialogue], why: StopReason, turn: int) -> Valu
 
 def _emotions_at(dialogues: Sequence[Dialogue], cap: int) -> Values:
     """The emotion after `cap` turns, or at the end of a shorter dialogue; dialogues whose turns have no emotion are left out."""
-    return by_persona(dialogues, lambda dialogue: [float(emotion)] if (emotion := _emotion_at(dialogue, cap)) is not None else [])
 
+    def reached(dialogue: Dialogue) -> list[float]:
+        emotion = dialogue.emotion_final if len(dialogue.turns) <= cap else dialogue.turns[cap - 1].emotion  # after the turn's appraisal
+        return [] if emotion is None else [float(emotion)]
 
-def _emotion_at(dialogue: Dialogue, cap: int) -> int | None:
-    """`Turn.emotion` is that after the turn's appraisal."""
-    return dialogue.emotion_final if len(dialogue.turns) <= cap else dialogue.turns[cap - 1].emotion
+    return by_persona(dialogues, reached)
 
 
 def _gated(dialogues: Sequence[Dialogue]) -> Values:

@@ -8,8 +8,9 @@ The leaderboard: policies by their final emotion, every row measured here with i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from rlver.components.domain.transcript import Dialogue
@@ -19,7 +20,6 @@ from rlver.components.scoring.splits import only_set, refuse_mixed_users, user_o
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.scoring.units import Units
 
-_Values = dict[str, list[float]]  # of one quantity, by persona
 _PERSONAS = Units()
 
 
@@ -64,26 +64,30 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
     shared = personas_a & personas_b
     if not shared:
         raise ValueError("the two transcripts have no persona in common that both were scored on; converse with the same personas")
-    dialogues_a, dialogues_b = ([d for d in side if d.persona_id in shared] for side in (a, b))
-    measured = [found for quantity in _QUANTITIES if (found := quantity.measured(dialogues_a, dialogues_b)).differences]
-    tests = {one.quantity: _paired(one.quantity, one.differences, units) for one in measured if units.count(one.differences) > 1}
+    sides = [[d for d in side if d.persona_id in shared and d.emotion_final is not None] for side in (a, b)]
+    measured = {quantity: found for quantity, of in _QUANTITIES.items() if (found := of(*sides)).differences}
+    tests = {
+        quantity: (units.paired_shares if quantity in _RATES else units.paired_scores)(one.differences)
+        for quantity, one in measured.items()
+        if units.count(one.differences) > 1
+    }
     adjusted = statistics.holm({quantity: statistics.p_differs(test) for quantity, test in tests.items()})
     rows = [
         PairedRow(
-            quantity=one.quantity,
+            quantity=quantity,
             a=one.a,
             b=one.b,
-            difference=_difference(one.quantity, one.differences, bootstrap_samples, seed, units),
-            p_holm=adjusted.get(one.quantity),
-            detectable=statistics.detectable(tests[one.quantity]) if one.quantity in tests else None,
+            difference=_difference(quantity, one.differences, bootstrap_samples, seed, units),
+            p_holm=adjusted.get(quantity),
+            detectable=statistics.detectable(tests[quantity]) if quantity in tests else None,
         )
-        for one in measured
+        for quantity, one in measured.items()
     ]
     return Comparison(
         personas=len(shared),
         unit=units.name(shared),
         units=units.count(shared),
-        splits=only_set(dialogues_a),
+        splits=only_set(sides[0]),
         only_a=len(personas_a - shared),
         only_b=len(personas_b - shared),
         unscorable_a=sum(d.emotion_final is None for d in a),
@@ -99,63 +103,40 @@ def _difference(quantity: str, differences: dict[str, float], samples: int, seed
     return units.paired_mean(differences, samples, seed, _RANGES.get(quantity, Interval(-math.inf, math.inf)))
 
 
-def _paired(quantity: str, differences: dict[str, float], units: Units) -> statistics.Paired:
-    return (units.paired_shares if quantity in _RATES else units.paired_scores)(differences)
-
-
-def _mean_of_means(values: _Values, personas: dict[str, float]) -> float:
-    return math.fsum(math.fsum(values[persona]) / len(values[persona]) for persona in sorted(personas)) / len(personas)
-
-
 class _Measured(NamedTuple):
-    quantity: str
     a: float
     b: float
     differences: dict[str, float]  # by persona; empty where a side has none
 
 
-@dataclass(frozen=True)
-class _OfDialogues:
-    """A number for each dialogue: repeats of a persona are averaged, then personas."""
-
-    name: str
-    of: Callable[[Dialogue, int], float]
-
-    def measured(self, a: Sequence[Dialogue], b: Sequence[Dialogue]) -> _Measured:
-        values_a, values_b = (sentient.by_persona(side, self.of) for side in (a, b))
-        differences = statistics.paired_differences(values_b, values_a)
-        return _Measured(self.name, _mean_of_means(values_a, differences), _mean_of_means(values_b, differences), differences)
+def _of_dialogues(of: Callable[[Dialogue, int], float], a: Sequence[Dialogue], b: Sequence[Dialogue]) -> _Measured:
+    """Of a number for each dialogue: repeats of a persona are averaged, then personas."""
+    values_a, values_b = (sentient.by_persona(side, of) for side in (a, b))
+    differences = statistics.paired_differences(values_b, values_a)
+    mean_a, mean_b = (
+        math.fsum(math.fsum(values[persona]) / len(values[persona]) for persona in differences) / len(differences)
+        for values in (values_a, values_b)
+    )
+    return _Measured(mean_a, mean_b, differences)
 
 
-@dataclass(frozen=True)
-class _OfTurns:
-    """A number for each turn: all turns of all dialogues weigh the same, as in sentient.json."""
-
-    name: str
-    of: Callable[[Dialogue], list[float]]
-
-    def measured(self, a: Sequence[Dialogue], b: Sequence[Dialogue]) -> _Measured:
-        values_a, values_b = (by_turn((one for one in side if one.emotion_final is not None), self.of) for side in (a, b))
-        differences = turns.pooled_differences(values_b, values_a)
-        mean_a, mean_b = (turns.pooled_mean(values) if differences else math.nan for values in (values_a, values_b))
-        return _Measured(self.name, mean_a, mean_b, differences)
+def _of_turns(of: Callable[[Dialogue], list[float]], a: Sequence[Dialogue], b: Sequence[Dialogue]) -> _Measured:
+    """Of a number for each turn: all turns of all dialogues weigh the same, as in sentient.json."""
+    values_a, values_b = (by_turn(side, of) for side in (a, b))
+    differences = turns.pooled_differences(values_b, values_a)
+    mean_a, mean_b = (turns.pooled_mean(values) if differences else math.nan for values in (values_a, values_b))
+    return _Measured(mean_a, mean_b, differences)
 
 
-@dataclass(frozen=True)
-class _ByTurn:
-    """A rate at every turn number that both sides reached, and the mean of these rates, as `right_act_by_turn` in sentient.json."""
-
-    name: str
-    of: Callable[[Iterable[Dialogue]], turns.Observed]
-
-    def measured(self, a: Sequence[Dialogue], b: Sequence[Dialogue]) -> _Measured:
-        sides = [self.of(one for one in side if one.emotion_final is not None) for side in (a, b)]
-        differences = turns.by_turn_differences(sides[1], sides[0])
-        if not differences:
-            return _Measured(self.name, math.nan, math.nan, {})
-        numbers = turns.judged_turns(*sides)
-        mean_a, mean_b = (math.fsum(turns.by_turn(side, numbers, sorted(side)).values()) / len(side) for side in sides)
-        return _Measured(self.name, mean_a, mean_b, differences)
+def _right_act_by_turn(a: Sequence[Dialogue], b: Sequence[Dialogue]) -> _Measured:
+    """The rate at every turn number that both sides reached, and the mean of these rates, as in sentient.json."""
+    sides = [turns.right_acts_of(side) for side in (a, b)]
+    differences = turns.by_turn_differences(sides[1], sides[0])
+    if not differences:
+        return _Measured(math.nan, math.nan, {})
+    numbers = turns.judged_turns(*sides)
+    mean_a, mean_b = (math.fsum(turns.by_turn(side, numbers, sorted(side)).values()) / len(side) for side in sides)
+    return _Measured(mean_a, mean_b, differences)
 
 
 def _turns(dialogue: Dialogue, _: int) -> float:
@@ -166,14 +147,14 @@ def _reply_tokens(dialogue: Dialogue) -> list[float]:
     return [float(turn.reply_tokens) for turn in dialogue.turns if turn.reply_tokens is not None]
 
 
-_QUANTITIES: tuple[_OfDialogues | _OfTurns | _ByTurn, ...] = (
-    _OfDialogues("emotion_mean", sentient.final_emotion),
-    _OfDialogues("success_rate", sentient.is_success),
-    _OfDialogues("failure_rate", sentient.is_failure),
-    _ByTurn("right_act_by_turn", turns.right_acts_of),
-    _OfDialogues("turns_mean", _turns),
-    _OfTurns("reply_tokens_mean", _reply_tokens),
-)
+_QUANTITIES: dict[str, Callable[[Sequence[Dialogue], Sequence[Dialogue]], _Measured]] = {
+    "emotion_mean": partial(_of_dialogues, sentient.final_emotion),
+    "success_rate": partial(_of_dialogues, sentient.is_success),
+    "failure_rate": partial(_of_dialogues, sentient.is_failure),
+    "right_act_by_turn": _right_act_by_turn,
+    "turns_mean": partial(_of_dialogues, _turns),
+    "reply_tokens_mean": partial(_of_turns, _reply_tokens),
+}
 _RATES = frozenset({"success_rate", "failure_rate"})
 _RANGES = {"emotion_mean": Interval(-100.0, 100.0), "right_act_by_turn": Interval(-1.0, 1.0)}
 

@@ -11,7 +11,7 @@ from rlver.components.rollout.transcripts import uncollected
 from rlver.components.scoring.acts import NO_ACTS, STRATEGIES, Act, acts_of
 from rlver.components.scoring.behaviour import behaviour, by_persona, known, mean, share, unknown
 from rlver.components.scoring.capabilities import capabilities, cognition
-from rlver.components.scoring.statistics import Interval, proportion
+from rlver.components.scoring.statistics import Interval, by_cluster, proportion
 
 NO_CUES = "nobody knows which messages hint at the need: only the scripted user marks them"
 _CHANGES = Interval(-10.0, 10.0)
@@ -27,9 +27,7 @@ def portrait(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[str
 
 
 def _portrait(scorable: Sequence[Dialogue], samples: int, seed: int) -> dict[str, Any]:
-    replies_of: dict[str, list[list[Act]]] = {}
-    for dialogue in scorable:
-        replies_of.setdefault(dialogue.persona_id, []).append(acts_of(dialogue))
+    replies_of = by_cluster((dialogue.persona_id, acts_of(dialogue)) for dialogue in scorable)
     by_act = _changes_after(replies_of, sorted)
     by_strategy = _changes_after(replies_of, _strategies_of)
     replies = {persona: sum(map(len, held)) for persona, held in replies_of.items()}
@@ -47,12 +45,9 @@ def _changes_after(
     replies_of: Mapping[str, Sequence[Sequence[Act]]], names_of: Callable[[frozenset[str]], Iterable[str]]
 ) -> dict[str, dict[str, list[float]]]:
     """By name of what a reply does: the changes of emotion after such replies, by persona."""
-    changes: dict[str, dict[str, list[float]]] = {}
-    for persona, held in replies_of.items():
-        for reply in chain.from_iterable(held):
-            for name in names_of(reply.acts):
-                changes.setdefault(name, {}).setdefault(persona, []).append(float(reply.change))
-    return changes
+    replies = ((persona, reply) for persona, held in replies_of.items() for reply in chain.from_iterable(held))
+    changes = by_cluster((name, (persona, float(reply.change))) for persona, reply in replies for name in names_of(reply.acts))
+    return {name: by_cluster(found) for name, found in changes.items()}
 
 
 def _strategies_of(acts: frozenset[str]) -> list[str]:

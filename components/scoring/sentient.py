@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlver.components.domain.acts import right_acts
-from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring import intervals, statistics, turns
 from rlver.components.scoring.behaviour import by_persona as by_turn
 from rlver.components.scoring.course import course
 from rlver.components.scoring.splits import only_set, refuse_mixed_users
-from rlver.components.scoring.statistics import Interval, by_cluster
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster
 from rlver.components.scoring.units import Units
 
 SUCCESS = 100  # final emotion at or above: success (SAGE paper, section 3)
@@ -68,8 +68,8 @@ def sentient_metrics(
         "unscorable_share": _rounded(failed / len(dialogues)),
         **_summary(scorable, how),
         "detectable": _detectable(scorable, how),
-        **_tokens("reply_tokens", scorable, lambda turn: turn.reply_tokens, how),
-        **_tokens("think_tokens", scorable, lambda turn: turn.think_tokens, how),
+        **_counts("reply_tokens", scorable, lambda d: [turn.reply_tokens for turn in d.turns], how),
+        **_counts("think_tokens", scorable, lambda d: [turn.think_tokens for turn in d.turns], how),
         "stop_reasons": dict(sorted(Counter(str(d.stop_reason) for d in dialogues).items())),
         "right_act_rate_by_need": {need: group["right_act_rate"] for need, group in by_need.items()},
         "course": course(scorable, bootstrap_samples, seed, how.units),
@@ -101,33 +101,31 @@ def right_act_rate(dialogues: Iterable[Dialogue]) -> float | None:
     """Share of the appraised turns from the first cue on whose appraisal says that the reply served the need: all turns weigh the same.
 
     None without a cue, or where no appraisal names acts."""
-    return _mean(hit for dialogue in dialogues for _, hit in right_acts(dialogue))
+    hits = [hit for dialogue in dialogues for _, hit in right_acts(dialogue)]
+    return _rounded(math.fsum(hits) / len(hits)) if hits else None
 
 
 def _summary(scorable: Sequence[Dialogue], how: _Sampling) -> dict[str, Any]:
     units, samples, seed = how
-    emotion = units.mean(by_persona(scorable, final_emotion), samples, seed, EMOTIONS)
-    success = units.share(by_persona(scorable, is_success))
-    failure = units.share(by_persona(scorable, is_failure))
     acts = turns.right_acts_of(scorable)
     pooled = units.share({persona: [hit for _, hit in hits] for persona, hits in acts.items()}) if acts else None
     standardised = (
         units.linearised_share(turns.by_turn(acts, turns.judged_turns(acts), sorted(acts)), sum(map(len, acts.values()))) if acts else None
     )
     return {
-        "emotion_mean": _rounded(emotion.value),
-        "emotion_ci95": intervals.to_json(emotion.ci95),
-        "success_rate": _rounded(success.value),
-        "success_ci95": intervals.to_json(success.ci95),
-        "failure_rate": _rounded(failure.value),
-        "failure_ci95": intervals.to_json(failure.ci95),
-        "turns_mean": _mean(len(d.turns) for d in scorable),
-        "turns_ci95": _interval_of(by_turn(scorable, lambda d: [len(d.turns)]), how),
-        "right_act_rate": _rounded(pooled.value) if pooled else None,
-        "right_act_ci95": intervals.to_json(pooled.ci95) if pooled else None,
-        "right_act_by_turn": _rounded(standardised.value) if standardised else None,
-        "right_act_by_turn_ci95": intervals.to_json(standardised.ci95) if standardised else None,
+        **_with_interval("emotion_mean", "emotion_ci95", units.mean(by_persona(scorable, final_emotion), samples, seed, EMOTIONS)),
+        **_with_interval("success_rate", "success_ci95", units.share(by_persona(scorable, is_success))),
+        **_with_interval("failure_rate", "failure_ci95", units.share(by_persona(scorable, is_failure))),
+        **_counts("turns", scorable, lambda d: [len(d.turns)], how),
+        **_with_interval("right_act_rate", "right_act_ci95", pooled),
+        **_with_interval("right_act_by_turn", "right_act_by_turn_ci95", standardised),
     }
+
+
+def _with_interval(name: str, interval_name: str, estimated: Estimated | None) -> dict[str, Any]:
+    if estimated is None:
+        return {name: None, interval_name: None}
+    return {name: _rounded(estimated.value), interval_name: intervals.to_json(estimated.ci95)}
 
 
 def _detectable(scorable: Sequence[Dialogue], how: _Sampling) -> float | None:
@@ -139,22 +137,19 @@ def _detectable(scorable: Sequence[Dialogue], how: _Sampling) -> float | None:
     return None if alone is None else _rounded(math.sqrt(2) * alone)
 
 
-def _tokens(name: str, scorable: Sequence[Dialogue], count: Callable[[Turn], int | None], how: _Sampling) -> dict[str, Any]:
-    values = by_turn(scorable, lambda d: [float(tokens) for turn in d.turns if (tokens := count(turn)) is not None])
-    return {f"{name}_mean": _mean(count(turn) for d in scorable for turn in d.turns), f"{name}_ci95": _interval_of(values, how)}
-
-
-def _interval_of(values: Mapping[str, Sequence[float]], how: _Sampling) -> dict[str, float] | None:
-    """Of a mean of counts; None where fewer than two units have any."""
-    if how.units.count(persona for persona, members in values.items() if members) < 2:
-        return None
-    return intervals.to_json(how.units.mean(values, how.samples, how.seed, Interval(0.0, math.inf)).ci95)
+def _counts(name: str, scorable: Sequence[Dialogue], of: Callable[[Dialogue], Iterable[int | None]], how: _Sampling) -> dict[str, Any]:
+    """The mean of counts, None where there are none, and its interval, None where fewer than two units have any."""
+    values = by_turn(scorable, lambda dialogue: [float(count) for count in of(dialogue) if count is not None])
+    units = how.units.count(persona for persona, members in values.items() if members)
+    interval = how.units.mean(values, how.samples, how.seed, Interval(0.0, math.inf)).ci95 if units > 1 else None
+    return {
+        f"{name}_mean": _rounded(turns.pooled_mean(values)) if units else None,
+        f"{name}_ci95": intervals.to_json(interval) if interval else None,
+    }
 
 
 def _grouped(scorable: Sequence[Dialogue], key: Callable[[Dialogue], str], how: _Sampling) -> dict[str, dict[str, Any]]:
-    groups: dict[str, list[Dialogue]] = {}
-    for dialogue in scorable:
-        groups.setdefault(key(dialogue), []).append(dialogue)
+    groups = by_cluster((key(dialogue), dialogue) for dialogue in scorable)
     return {name: {"n": len(groups[name]), **_summary(groups[name], how)} for name in sorted(groups)}
 
 
@@ -166,8 +161,7 @@ def _paired(scorable: Sequence[Dialogue], base: Sequence[Dialogue], how: _Sampli
     estimated = how.units.paired_mean(differences, how.samples, how.seed, _DIFFERENCES)
     test = how.units.paired_scores(differences) if how.units.count(differences) > 1 else None
     return {
-        "difference": _rounded(estimated.value),
-        "ci95": intervals.to_json(estimated.ci95),
+        **_with_interval("difference", "ci95", estimated),
         "p": _rounded(statistics.p_differs(test)) if test else None,
         "detectable": _rounded(smallest) if test and (smallest := statistics.detectable(test)) is not None else None,
         "personas": len(differences),
@@ -179,17 +173,13 @@ def _paired(scorable: Sequence[Dialogue], base: Sequence[Dialogue], how: _Sampli
 def _paired_by_need(scorable: Sequence[Dialogue], differences: Mapping[str, float], how: _Sampling) -> dict[str, dict[str, Any]]:
     """The paired difference of the personas with each hidden need; the needs are one family of tests, so p is Holm-adjusted over them."""
     need_of = {dialogue.persona_id: dialogue.hidden_need or UNKNOWN for dialogue in scorable}
-    groups: dict[str, dict[str, float]] = {}
-    for persona, difference in differences.items():
-        groups.setdefault(need_of[persona], {})[persona] = difference
+    groups = {need: dict(pairs) for need, pairs in by_cluster((need_of[pair[0]], pair) for pair in differences.items()).items()}
     tests = {need: how.units.paired_scores(group) for need, group in groups.items() if how.units.count(group) > 1}
     adjusted = statistics.holm({need: statistics.p_differs(test) for need, test in tests.items()})
     rows = {}
     for need, group in sorted(groups.items()):
-        estimated = how.units.paired_mean(group, how.samples, how.seed, _DIFFERENCES)
         rows[need] = {
-            "difference": _rounded(estimated.value),
-            "ci95": intervals.to_json(estimated.ci95),
+            **_with_interval("difference", "ci95", how.units.paired_mean(group, how.samples, how.seed, _DIFFERENCES)),
             "p_holm": _rounded(adjusted[need]) if need in adjusted else None,
             "personas": len(group),
         }
@@ -202,11 +192,6 @@ def _scorable(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
         reasons = Counter(d.error for d in dialogues).most_common(1)
         raise ValueError(f"none of {len(dialogues)} dialogues can be scored; most frequent failure: {reasons[0][0] if reasons else 'none'}")
     return scorable
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return _rounded(math.fsum(known) / len(known)) if known else None
 
 
 def _rounded(value: float) -> float:

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
+
+T = TypeVar("T")
 
 _FEW = 5  # clusters: below them most draws repeat one another, and Student's interval is wide as it should be
 _SURE = 6  # equal differences: 2 x 0.5^6 is below 5%
@@ -43,9 +45,9 @@ class Estimated:
             raise ValueError(f"an interval needs a lower and an upper end, got {self.ci95.low} and {self.ci95.high}")
 
 
-def by_cluster(values: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+def by_cluster(values: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
     """Values by their cluster, in the order in which they come."""
-    clusters: dict[str, list[float]] = {}
+    clusters: dict[str, list[T]] = {}
     for cluster, value in values:
         clusters.setdefault(cluster, []).append(value)
     return clusters
@@ -61,12 +63,8 @@ def cluster_bootstrap(
     taken in sorted order, so the result does not depend on the order of the rows. Ends outside `whole_range` are cut; a single cluster
     says nothing about the spread and has all of it. `of_differences`: the values are paired differences. Raises ValueError without values.
     """
-    kept = [clusters[name] for name in sorted(clusters) if clusters[name]]
-    if not kept:
-        raise ValueError("no values to average")
-    sums = np.array([math.fsum(values) for values in kept])
-    counts = np.array([len(values) for values in kept], dtype=float)
-    value, n = float(sums.sum() / counts.sum()), len(kept)
+    sums, counts = _sums_and_counts(clusters)
+    value, n = float(sums.sum() / counts.sum()), len(counts)
     if n == 1:
         return Estimated(value, whole_range, 1)
     error = beyond_rounding(math.sqrt(n / (n - 1) * float(((sums - value * counts) ** 2).sum())) / float(counts.sum()), value)
@@ -75,6 +73,14 @@ def cluster_bootstrap(
     student = float(stdtrit(n - 1, 0.975))
     half = error * (student if n < _FEW or n > _MANY else _studentised(sums, counts, value, student, samples, seed))
     return Estimated(value, Interval(max(value - half, whole_range.low), min(value + half, whole_range.high)), n)
+
+
+def _sums_and_counts(clusters: Mapping[str, Sequence[float]]) -> tuple[np.ndarray, np.ndarray]:
+    """Of every cluster that has values, by name. Raises ValueError where none has."""
+    kept = [clusters[name] for name in sorted(clusters) if clusters[name]]
+    if not kept:
+        raise ValueError("no values to average")
+    return np.array([math.fsum(values) for values in kept]), np.array([len(values) for values in kept], dtype=float)
 
 
 def beyond_rounding(error: float, mean: float) -> float:
@@ -157,13 +163,9 @@ def proportion(clusters: Mapping[str, Sequence[float]]) -> Estimated:
     With one value per cluster that is their number. With repeats it follows from how alike the values of a cluster are, corrected for
     the few clusters that this is judged by (Korn and Graubard 1998); where all values are the same it is the number of clusters.
     """
-    kept = [clusters[name] for name in sorted(clusters) if clusters[name]]
-    if not kept:
-        raise ValueError("no values to count")
-    sums = np.array([math.fsum(values) for values in kept])
-    counts = np.array([len(values) for values in kept], dtype=float)
+    sums, counts = _sums_and_counts(clusters)
     share = float(sums.sum() / counts.sum())
-    return Estimated(share, wilson(share, _effective_number(sums, counts, share)), len(kept))
+    return Estimated(share, wilson(share, _effective_number(sums, counts, share)), len(counts))
 
 
 def _effective_number(sums: np.ndarray, counts: np.ndarray, share: float) -> float:
@@ -284,7 +286,6 @@ def minimum_detectable_difference(standard_deviation: float, n: int, two_sided: 
     """Smallest true paired difference that a 5% test finds with 80% power, given the standard deviation of the differences.
 
     With `freedom` the test is Student's: the sum of both quantiles of t is a good approximation, and never inside the interval.
-
     For 0/1 items of which a share d flips, the standard deviation is sqrt(d); one-sided this is 2.487 sqrt(d / n).
     """
     if n < 1 or standard_deviation < 0:

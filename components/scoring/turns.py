@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rlver.components.domain.acts import right_acts
 from rlver.components.domain.transcript import Dialogue
+from rlver.components.scoring.statistics import by_cluster
 
 _REACHED = 0.1  # of the dialogues at the turn that most were judged at: below it a turn number is left out
 
@@ -24,11 +25,7 @@ Observed = Mapping[str, Sequence[tuple[int, float]]]  # by persona: turn number,
 
 def right_acts_of(dialogues: Iterable[Dialogue]) -> dict[str, list[tuple[int, float]]]:
     """The right acts of dialogues by persona; personas without any are left out."""
-    acts: dict[str, list[tuple[int, float]]] = {}
-    for dialogue in dialogues:
-        if found := right_acts(dialogue):
-            acts.setdefault(dialogue.persona_id, []).extend(found)
-    return acts
+    return by_cluster((dialogue.persona_id, act) for dialogue in dialogues for act in right_acts(dialogue))
 
 
 def judged_turns(*sides: Observed) -> set[int]:
