@@ -93,10 +93,8 @@ def training_health(material: Material) -> ink.Drawn | None:
     panels = [(key, title) for key, title in _PANELS if any(key in curve.columns for _, curve in curves)]
     if not panels:
         return None
-    columns = 4
-    rows = math.ceil(len(panels) / columns)
-    with ink.drawing(ink.WIDTH, 1.75 * rows) as figure:
-        for axes, (key, title) in zip(ink.grid(figure, len(panels), columns)[0], panels, strict=True):
+    with ink.small_plots(len(panels), 4, 1.75) as (figure, cells, _):
+        for axes, (key, title) in zip(cells, panels, strict=True):
             _small_panel(axes, key, title, curves)
     return ink.Drawn(
         "training-health", figure, "Success, failure, right acts, reply length and the optimiser's figures over training steps"
@@ -113,8 +111,7 @@ def _small_panel(axes: Axes, key: str, title: str, curves: Sequence[tuple[int, C
     axes.locator_params(axis="both", nbins=4)
     ink.without_grid(axes, "x")
     if key.endswith("_rate"):
-        axes.set_ylim(0, 1.02)
-        axes.set_yticks([0, 0.5, 1], ["0", "50%", "100%"])
+        share_axis(axes)
 
 
 def _running_mean(values: Sequence[float]) -> list[float]:
@@ -137,9 +134,7 @@ def trajectories(material: Material) -> ink.Drawn | None:
     if turns < 1:
         return None
     columns = min(4, max(2, len(paths)))
-    rows = math.ceil(len(paths) / columns)
-    with ink.drawing(ink.WIDTH, (3.1 if columns == 2 else 2.3) * rows) as figure:
-        cells, _ = ink.grid(figure, len(paths), columns, shared=True)
+    with ink.small_plots(len(paths), columns, 3.1 if columns == 2 else 2.3, shared=True) as (figure, cells, _):
         for position, (axes, (number, variant)) in enumerate(zip(cells, material.numbered, strict=True)):
             _trajectory_panel(axes, ink.series_style(number)["color"], paths[position], turns)
             axes.set_title(variant.name)
@@ -180,6 +175,12 @@ def paths_of(dialogues: Sequence[Dialogue]) -> list[list[int]]:
         for dialogue in dialogues
         if dialogue.emotion_final is not None
     ]
+
+
+def share_axis(axes: Axes) -> None:
+    """The y axis of a share."""
+    axes.set_ylim(0, 1.02)
+    axes.set_yticks([0, 0.5, 1], ["0", "50%", "100%"])
 
 
 def emotion_axis(axes: Axes) -> None:

@@ -1,6 +1,6 @@
 """A dialogue as the page shows it: text, None or numbers, so that the template and the browser's script fill the same markup.
 
-None hides the part; "" is an empty part (a policy that says nothing says "").
+None hides the part; "" is an empty part (a policy that says nothing says ""). A view of nothing is what the browser's script fills.
 
 All dialogues inside the page, packed: JSON in which every text stands once and is referred to by its number, gzipped, as base64.
 
@@ -26,44 +26,44 @@ SPARK_WIDTH, SPARK_HEIGHT = 96, 36  # as in the view box of dialogue.html.j2
 
 @dataclass(frozen=True)
 class EvidenceView:
-    step: str
-    what: str
-    span: str | None
-    points: str
-    tone: str
+    step: str = ""
+    what: str = ""
+    span: str | None = None
+    points: str = ""
+    tone: str = "flat"
 
 
 @dataclass(frozen=True)
 class TurnView:
-    user: str
-    cue: str | None
-    think: str | None
-    think_note: str
-    reply: str
-    reply_note: str
-    chip: str | None  # the change; None when the reply was not appraised
-    tone: str  # up | down | flat
-    emotion: str
-    content: str
-    target: str
-    activity: str
-    feeling: str
-    evidence: tuple[EvidenceView, ...]
+    user: str = ""
+    cue: str | None = None
+    think: str | None = None
+    think_note: str = ""
+    reply: str = ""
+    reply_note: str = ""
+    chip: str | None = None  # the change; None when the reply was not appraised
+    tone: str = "flat"  # up | down | flat
+    emotion: str = ""
+    content: str = ""
+    target: str = ""
+    activity: str = ""
+    feeling: str = ""
+    evidence: tuple[EvidenceView, ...] = ()
 
 
 @dataclass(frozen=True)
 class DialogueView:
-    variant: str
-    dialogue_id: str
-    persona: str
-    need: str
-    persona_class: str
-    outcome: str
-    final: str
-    ending: str
-    error: str | None
-    emotions: tuple[int, ...]  # the start, then after each turn
-    turns: tuple[TurnView, ...]
+    variant: str = ""
+    dialogue_id: str = ""
+    persona: str = ""
+    need: str = ""
+    persona_class: str = ""
+    outcome: str = ""
+    final: str = ""
+    ending: str = ""
+    error: str | None = None
+    emotions: tuple[int, ...] = ()  # the start, then after each turn
+    turns: tuple[TurnView, ...] = ()
 
 
 def dialogue_view(variant: str, dialogue: Dialogue, persona_class: str | None = None) -> DialogueView:
@@ -146,16 +146,6 @@ class Embedded:
     total: int
 
 
-class _Texts:
-    """Texts in order of first use."""
-
-    def __init__(self) -> None:
-        self.number_of: dict[str, int] = {"": 0}
-
-    def number(self, text: str) -> int:
-        return self.number_of.setdefault(text, len(self.number_of))
-
-
 def embed(views: Sequence[DialogueView], limit_bytes: int) -> Embedded:
     """Chunk by chunk until the next one would pass `limit_bytes`, as packed; the small index is not counted."""
     chunks: list[str] = []
@@ -183,14 +173,14 @@ def _chunks(views: Sequence[DialogueView]) -> Iterator[list[DialogueView]]:
 
 def _pack_index(chunks: Sequence[Sequence[DialogueView]]) -> str:
     """Everything but the turns, and how many dialogues each chunk has."""
-    texts = _Texts()
+    texts = {"": 0}
     rows = [[_encoded(getattr(view, name), texts) for name in _INDEX_FIELDS] for chunk in chunks for view in chunk]
     return _packed(
         {
             "dialogue": _INDEX_FIELDS,
             "turn": [field.name for field in fields(TurnView)],
             "evidence": [field.name for field in fields(EvidenceView)],
-            "texts": list(texts.number_of),
+            "texts": list(texts),
             "dialogues": rows,
             "chunks": [len(chunk) for chunk in chunks],
         }
@@ -198,9 +188,9 @@ def _pack_index(chunks: Sequence[Sequence[DialogueView]]) -> str:
 
 
 def _pack_turns(chunk: Sequence[DialogueView]) -> str:
-    texts = _Texts()
+    texts = {"": 0}
     turns = [_encoded(view.turns, texts) for view in chunk]
-    return _packed({"texts": list(texts.number_of), "turns": turns})
+    return _packed({"texts": list(texts), "turns": turns})
 
 
 def _packed(value: Any) -> str:
@@ -214,15 +204,16 @@ def unpack(packed: str) -> dict[str, Any]:
     return value
 
 
-def _encoded(value: Any, texts: _Texts) -> Any:
-    """A view as the list of its fields: a text as its number, None as null, nested views as lists; emotions stay as they are."""
+def _encoded(value: Any, texts: dict[str, int]) -> Any:
+    """A view as the list of its fields: a text as its number in the order of first use, None as null, nested views as lists; emotions stay
+    as they are."""
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, tuple):
         return [_encoded(item, texts) for item in value]
     if is_dataclass(value):
         return [_encoded(getattr(value, field.name), texts) for field in fields(value)]
-    return texts.number(value)
+    return texts.setdefault(value, len(texts))
 
 
 class Chosen(NamedTuple):
@@ -244,28 +235,23 @@ def best_median_worst(dialogues: Iterable[Dialogue]) -> list[Chosen]:
     ranked = sorted((d for d in dialogues if d.emotion_final is not None), key=lambda d: (d.emotion_final, -len(d.turns), d.dialogue_id))
     if not ranked:
         return []
-    return _distinct([("best", ranked[-1]), ("median", ranked[(len(ranked) - 1) // 2]), ("worst", ranked[0])])
-
-
-def _distinct(chosen: list[tuple[str, Dialogue]]) -> list[Chosen]:
-    seen: dict[str, Chosen] = {}
-    for label, dialogue in chosen:
-        seen.setdefault(dialogue.dialogue_id, Chosen(label, dialogue))
-    return list(seen.values())
+    chosen: dict[str, Chosen] = {}
+    for label, dialogue in (("best", ranked[-1]), ("median", ranked[(len(ranked) - 1) // 2]), ("worst", ranked[0])):
+        chosen.setdefault(dialogue.dialogue_id, Chosen(label, dialogue))
+    return list(chosen.values())
 
 
 def same_persona_pairs(base: Iterable[Dialogue], tuned: Iterable[Dialogue]) -> list[BeforeAfter]:
     """Largest, median and smallest gain over the personas scored on both sides (of repeats, the first by id)."""
     before, after = _first_of_persona(base), _first_of_persona(tuned)
-    gains = sorted((_final(after[persona]) - _final(before[persona]), persona) for persona in before.keys() & after.keys())
+    gains = sorted(
+        ((after[persona].emotion_final or 0) - (before[persona].emotion_final or 0), persona) for persona in before.keys() & after
+    )
     if not gains:
         return []
     picked: dict[str, BeforeAfter] = {}
-    for label, (gain, persona) in (
-        ("largest gain", gains[-1]),
-        ("median gain", gains[(len(gains) - 1) // 2]),
-        ("smallest gain", gains[0]),
-    ):
+    middle = gains[(len(gains) - 1) // 2]
+    for label, (gain, persona) in (("largest gain", gains[-1]), ("median gain", middle), ("smallest gain", gains[0])):
         picked.setdefault(persona, BeforeAfter(label, before[persona], after[persona], gain))
     return list(picked.values())
 
@@ -276,8 +262,3 @@ def _first_of_persona(dialogues: Iterable[Dialogue]) -> dict[str, Dialogue]:
         if dialogue.emotion_final is not None:
             first.setdefault(dialogue.persona_id, dialogue)
     return first
-
-
-def _final(dialogue: Dialogue) -> int:
-    assert dialogue.emotion_final is not None
-    return dialogue.emotion_final

@@ -81,12 +81,16 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def grid(figure: Figure, count: int, columns: int, shared: bool = False) -> tuple[list[Axes], list[Axes]]:
-    """`count` small plots, `shared`: on the same scales; and the cells of their last row that are left, which stay empty."""
-    cells = list(figure.subplots(math.ceil(count / columns), columns, squeeze=False, sharex=shared, sharey=shared).flat)
-    for axes in cells[count:]:
-        axes.set_axis_off()
-    return cells[:count], cells[count:]
+@contextmanager
+def small_plots(count: int, columns: int, height: float, shared: bool = False) -> Iterator[tuple[Figure, list[Axes], list[Axes]]]:
+    """A figure of `count` plots in rows of `height` inches, `shared`: on the same scales; and the cells of their last row that are left, which
+    stay empty."""
+    rows = math.ceil(count / columns)
+    with drawing(WIDTH, height * rows) as figure:
+        cells = list(figure.subplots(rows, columns, squeeze=False, sharex=shared, sharey=shared).flat)
+        for axes in cells[count:]:
+            axes.set_axis_off()
+        yield figure, cells[:count], cells[count:]
 
 
 def series_style(position: int) -> dict[str, Any]:

@@ -1,11 +1,8 @@
 """What a report is made of, read from the folders of the graph. A variant is whatever has a transcript file.
 
 Metrics are read, never computed again; but metrics that do not belong to the transcripts beside them are refused, because a page that
-mixes two runs looks exactly like one that does not. (`bare` makes the same material from transcripts alone.)
-
-The material of a report from transcript files alone: the scores are computed from the dialogues, and nothing else is known.
-
-Held-out dialogues that a training kept: one file a check, named after the training step. Step 0 is the base before any update.
+mixes two runs looks exactly like one that does not. Only `material_of` makes a report from transcripts alone: it computes the scores from
+the dialogues, and nothing else is known.
 """
 
 from __future__ import annotations
@@ -86,7 +83,10 @@ Checkpoints = Mapping[int, Sequence[Dialogue]]  # by training step
 
 
 def load_checkpoints(folder: Path) -> Checkpoints:
-    """The dialogues of <folder>/<step>.jsonl, steps rising; empty without the folder. Raises BadFile for a file named otherwise."""
+    """The held-out dialogues that a training kept in <folder>/<step>.jsonl, steps rising; step 0 is the base before any update.
+
+    Empty without the folder. Raises BadFile for a file named otherwise.
+    """
     files = sorted(folder.glob("*.jsonl"))
     wrong = next((file for file in files if not file.stem.isdecimal()), None)
     if wrong is not None:

@@ -1,14 +1,10 @@
-"""The page and the files beside it, from material. Everything is a function of its arguments: no clock, no machine, no order of a set.
-
-The first lines of a report: what came out, what this run is, and what it is not.
-
-All figures of a report by file name, in the order of the page. Each is a function of the material; None: there is nothing to draw.
-"""
+"""The page and the files beside it, from material. Everything is a function of its arguments: no clock, no machine, no order of a set."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -22,16 +18,11 @@ from rlver.components.report import dialogues as views
 from rlver.components.report import ink, wording
 from rlver.components.report.curves import learning_curve, training_health, trajectories
 from rlver.components.report.ink import Drawn
-from rlver.components.report.maps import need_bars, need_map
 from rlver.components.report.material import Material, Variant, known_shapes
-from rlver.components.report.over_training_figures import (
-    acts_over_training,
-    appraisers_over_training,
-    changes_over_training,
-    habits_over_training,
-)
 from rlver.components.report.panels.course import course_curves
 from rlver.components.report.panels.listing import with_panels
+from rlver.components.report.panels.needs import need_bars, need_map
+from rlver.components.report.panels.over_training import appraisers_over_training, portraits_over_training
 from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.tables import Table, as_csv, as_markdown
 from rlver.components.scoring import intervals, splits
@@ -99,16 +90,8 @@ def environment(folder: Path = Path(__file__).parent, templates: Mapping[str, st
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "number": wording.number,
-        "signed": wording.signed,
-        "percent": wording.percent,
-        "interval": wording.interval,
-        "signed_interval": wording.signed_interval,
-        "percent_interval": wording.percent_interval,
-        "readable": wording.readable,
-        "spark": views.spark,
-    }
+    numbers = (wording.number, wording.signed, wording.percent, wording.interval, wording.signed_interval, wording.percent_interval)
+    made.filters |= {writing.__name__: writing for writing in (*numbers, wording.readable, views.spark)}
     return made
 
 
@@ -208,6 +191,7 @@ def facts(material: Material, run: ReportRun) -> list[tuple[str, str]]:
     ]
 
 
+# By file name, in the order of the page; None: there is nothing to draw.
 FIGURES: dict[str, Callable[[Material], Drawn | None]] = {
     "need-map": need_map,
     "need-bars": need_bars,
@@ -215,8 +199,9 @@ FIGURES: dict[str, Callable[[Material], Drawn | None]] = {
     "success-and-failure": course_curves,
     "learning-curve": learning_curve,
     "training-health": training_health,
-    "acts-over-training": acts_over_training,
-    "changes-over-training": changes_over_training,
-    "habits-over-training": habits_over_training,
+    **{
+        name: partial(portraits_over_training, name=name)
+        for name in ("acts-over-training", "changes-over-training", "habits-over-training")
+    },
     "appraisers-over-training": appraisers_over_training,
 }

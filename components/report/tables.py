@@ -178,6 +178,7 @@ def group_names(material: Material, grouping: str) -> list[str]:
     return sorted({name for v in material.variants if v.sentient is not None for name in v.sentient.get(grouping, {})})
 
 
-def group_value(variant: Variant, grouping: str, group: str, quantity: str) -> Any:
-    """A quantity of one group of one variant; None where it was not measured."""
-    return None if variant.sentient is None else variant.sentient.get(grouping, {}).get(group, {}).get(quantity)
+def group_values(variant: Variant, grouping: str, group: str) -> Mapping[str, Any]:
+    """The quantities of one group of one variant; empty where it was not scored."""
+    found: Mapping[str, Any] = (variant.sentient or {}).get(grouping, {}).get(group, {})
+    return found

@@ -1,7 +1,4 @@
-"""Who felt for the users, where that was learned from recordings: from whom, and how far it agrees with users that it did not learn from.
-
-What a result says of the learned appraiser that decided it: which one, learned from whom, and how far it agrees with recorded users.
-"""
+"""Who felt for the users, where that was learned from recordings: from whom, and how far it agrees with users that it did not learn from."""
 
 from __future__ import annotations
 

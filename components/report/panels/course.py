@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlver.components.report import ink
+from rlver.components.report.curves import share_axis
 from rlver.components.report.material import Material, Variant
 from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.portraits import cell, estimate
@@ -53,8 +54,7 @@ def course_curves(material: Material) -> ink.Drawn | None:
     turns = max((int(turn) for _, course in drawn for turn in course["succeeded_by_turn"]), default=0)
     if turns < 2:
         return None
-    with ink.drawing(ink.WIDTH, 2.6) as figure:
-        cells, _ = ink.grid(figure, 2, 2, shared=True)
+    with ink.small_plots(2, 2, 2.6, shared=True) as (figure, cells, _):
         for axes, (quantity, title) in zip(cells, _DRAWN, strict=True):
             for number, course in drawn:
                 reached = [_by_turn(course[quantity], turn) for turn in range(1, turns + 1)]
@@ -62,8 +62,7 @@ def course_curves(material: Material) -> ink.Drawn | None:
                 axes.step(range(turns + 1), shares, where="post", **ink.series_style(number), linewidth=1.8)
             axes.set_title(title)
             axes.set_xlabel("Turn")
-            axes.set_ylim(0, 1.02)
-            axes.set_yticks([0, 0.5, 1], ["0", "50%", "100%"])
+            share_axis(axes)
             ink.without_grid(axes, "x")
     return ink.Drawn(
         "success-and-failure", figure, "Share of all dialogues that have succeeded, and that have failed, over turns, per policy"

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlver.components.domain.transcript import Dialogue
 from rlver.components.report import dialogues as views
 from rlver.components.report import wording
-from rlver.components.report.material import Material
+from rlver.components.report.material import Material, Variant
 from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.tables import Cell, Column, Table
 
 MOST_DIALOGUE_BYTES = 13_000_000  # of embedded dialogues, as they stand in the page, which stays under 15 MB
-_BLANK_EVIDENCE = views.EvidenceView(step="", what="", span=None, points="", tone="flat")
-_BLANK_TURN = views.TurnView(
-    user="", cue=None, think=None, think_note="", reply="", reply_note="", chip=None, tone="flat", emotion="", content="", target="",
-    activity="", feeling="", evidence=(),
-)  # fmt: skip
-_BLANK_DIALOGUE = views.DialogueView(
-    variant="", dialogue_id="", persona="", need="", persona_class="", outcome="", final="", ending="", error=None, emotions=(), turns=()
-)
 
 
 def tables(material: Material, _: ReportRun) -> Sequence[Table]:
@@ -36,11 +29,7 @@ def tables(material: Material, _: ReportRun) -> Sequence[Table]:
 
 
 def values(material: Material, _: ReportRun) -> Mapping[str, Any]:
-    shown = [
-        views.dialogue_view(variant.name, dialogue, material.classes.get(dialogue.persona_id))
-        for variant in material.variants
-        for dialogue in variant.dialogues
-    ]
+    shown = [_view(material, variant, dialogue) for variant in material.variants for dialogue in variant.dialogues]
     return {
         "pairs": _pairs(material),
         "base": material.base.name if material.base else "",
@@ -51,9 +40,9 @@ def values(material: Material, _: ReportRun) -> Mapping[str, Any]:
             if (chosen := views.best_median_worst(variant.dialogues))
         ],
         "embedded": views.embed(shown, MOST_DIALOGUE_BYTES),
-        "blank": _BLANK_DIALOGUE,
-        "blank_turn": _BLANK_TURN,
-        "blank_evidence": _BLANK_EVIDENCE,
+        "blank": views.DialogueView(),
+        "blank_turn": views.TurnView(),
+        "blank_evidence": views.EvidenceView(),
     }
 
 
@@ -61,14 +50,14 @@ def _pairs(material: Material) -> list[tuple[str, str, views.DialogueView, views
     base, tuned = material.base, material.featured
     if base is None or tuned is None:
         return []
-
-    def view(variant: Any, dialogue: Any) -> views.DialogueView:
-        return views.dialogue_view(variant.name, dialogue, material.classes.get(dialogue.persona_id))
-
     return [
-        (pair.label, wording.signed(pair.gain, 0), view(base, pair.before), view(tuned, pair.after))
+        (pair.label, wording.signed(pair.gain, 0), _view(material, base, pair.before), _view(material, tuned, pair.after))
         for pair in views.same_persona_pairs(base.dialogues, tuned.dialogues)
     ]
+
+
+def _view(material: Material, variant: Variant, dialogue: Dialogue) -> views.DialogueView:
+    return views.dialogue_view(variant.name, dialogue, material.classes.get(dialogue.persona_id))
 
 
 PANEL = Panel("dialogues", "Dialogues", values, tables)

@@ -81,13 +81,9 @@ def _plot(name: str, paths: Sequence[Sequence[int]], frame: Frame) -> Plot:
 
 
 def tables(material: Material, _: ReportRun) -> Sequence[Table]:
-    return [_endings_table(material)]
-
-
-def _endings_table(material: Material) -> Table:
     columns = (Column("policy", "Policy"), *(Column(name.replace(" ", "_"), name.capitalize(), COUNT) for name in OUTCOMES))
     rows = ((Cell(v.name), *(Cell(count) for _, count in endings(v))) for v in material.variants)
-    return Table("endings", "How dialogues end", columns, tuple(rows))
+    return [Table("endings", "How dialogues end", columns, tuple(rows))]
 
 
 def endings(variant: Variant) -> list[tuple[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from rlver.components.report.material import Material, Variant
@@ -11,8 +12,7 @@ from rlver.components.report.tables import COUNT, NUMBER, PERCENT, SIGNED, Cell,
 from rlver.components.report.wording import ROWS, SOURCE
 from rlver.components.scoring import splits
 
-_COLUMNS = (
-    Column("policy", "Policy"),
+_MEASURED = (
     Column("emotion_mean", "Score", NUMBER, "emotion_ci95"),
     Column("difference", "Difference to base", SIGNED, "difference_ci95"),
     Column("success_rate", "Success", PERCENT, "success_ci95"),
@@ -21,6 +21,10 @@ _COLUMNS = (
     Column("turns_mean", "Turns", NUMBER, "turns_ci95"),
     Column("reply_tokens_mean", "Reply tokens", NUMBER, "reply_tokens_ci95"),
     Column("think_tokens_mean", "Think tokens", NUMBER, "think_tokens_ci95"),
+)
+_COLUMNS = (
+    Column("policy", "Policy"),
+    *_MEASURED,
     Column("personas", "Personas"),
     Column("n", "Dialogues", COUNT),
     Column("failed", "Unscorable", COUNT),
@@ -31,13 +35,8 @@ _PUBLISHED = tuple(column for column in _COLUMNS if column.key in ("policy", "em
 def results_table(material: Material) -> Table:
     """One row per variant, in the material's order; a variant that was not scored has a row of dashes. A column nobody filled is left out."""
     rows = [_row(variant) for variant in material.variants]
-    filled = [index for index, _ in enumerate(_COLUMNS) if any(row[index].value is not None for row in rows)]
-    return Table(
-        "results",
-        "Results",
-        tuple(_COLUMNS[index] for index in filled),
-        tuple(tuple(row[index] for index in filled) for row in rows),
-    )
+    filled = [any(cell.value is not None for cell in cells) for cells in zip(*rows, strict=True)]
+    return Table("results", "Results", tuple(compress(_COLUMNS, filled)), tuple(tuple(compress(row, filled)) for row in rows))
 
 
 def published_table() -> Table:
@@ -50,14 +49,10 @@ def _row(variant: Variant) -> tuple[Cell, ...]:
     failed = sum(dialogue.emotion_final is None for dialogue in variant.dialogues)
     metrics = variant.sentient or {}
     paired = metrics.get("paired_to_base") or {}
+    known = {**metrics, "difference": paired.get("difference"), "difference_ci95": paired.get("ci95")}
     return (
         Cell(variant.name),
-        Cell(metrics.get("emotion_mean"), ends(metrics.get("emotion_ci95"))),
-        Cell(paired.get("difference"), ends(paired.get("ci95"))),
-        Cell(metrics.get("success_rate"), ends(metrics.get("success_ci95"))),
-        Cell(metrics.get("failure_rate"), ends(metrics.get("failure_ci95"))),
-        Cell(metrics.get("right_act_by_turn"), ends(metrics.get("right_act_by_turn_ci95"))),
-        *(Cell(metrics.get(f"{name}_mean"), ends(metrics.get(f"{name}_ci95"))) for name in ("turns", "reply_tokens", "think_tokens")),
+        *(Cell(known.get(column.key), ends(known.get(column.ends_key or ""))) for column in _MEASURED),
         Cell(splits.said(splits.persona_splits(variant.dialogues))),
         Cell(len(variant.dialogues)),
         Cell(failed or None),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.material import Material
 from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.portraits import replies_with_acts, shown_acts
@@ -28,23 +27,14 @@ def flows(material: Material) -> list[Flow]:
     """The variants of which acts are known; all show the same acts, those used most over the variants, and the same turns."""
     acts = shown_acts(material)
     turns = max((len(d.turns) for v in material.variants for d in v.dialogues), default=0)
-    return [
-        _flow(variant.name, variant.dialogues, acts, turns)
-        for variant in material.variants
-        if acts and replies_with_acts(variant.dialogues)
-    ]
+    replies_of = {variant.name: replies_with_acts(variant.dialogues) for variant in material.variants}
+    return [Flow(name, [_over_turns(act, replies, turns) for act in acts]) for name, replies in replies_of.items() if acts and replies]
 
 
-def _flow(name: str, dialogues: Sequence[Dialogue], acts: Sequence[str], turns: int) -> Flow:
-    replies = replies_with_acts(dialogues)
-    at_turn = [[seen for _, turn, seen in replies if turn == number] for number in range(turns)]
-
-    def share(act: str, seen: Sequence[set[str]]) -> float | None:
-        return sum(act in one for one in seen) / len(seen) if seen else None
-
-    everywhere = [seen for _, _, seen in replies]
-    rows = [(readable(act), [share(act, seen) for seen in at_turn], percent(share(act, everywhere))) for act in acts]
-    return Flow(name, rows)
+def _over_turns(act: str, replies: Sequence[tuple[str, int, set[str]]], turns: int) -> tuple[str, list[float | None], str]:
+    at_turns = [[act in acts for _, turn, acts in replies if turn == number] for number in range(turns)]
+    shares = [sum(seen) / len(seen) if seen else None for seen in at_turns]
+    return readable(act), shares, percent(sum(act in acts for _, _, acts in replies) / len(replies))
 
 
 def tables(material: Material, _: ReportRun) -> Sequence[Table]:

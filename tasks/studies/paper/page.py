@@ -15,9 +15,9 @@ from rlver.components.domain.files import write_text_atomically
 from rlver.components.report import ink, wording
 from rlver.components.report import page as headline
 from rlver.components.report.curves import emotion_axis
-from rlver.components.report.maps import map_panel
 from rlver.components.report.material import known_shapes
 from rlver.components.report.page import asset, environment
+from rlver.components.report.panels.needs import map_panel
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3
 from rlver.components.scoring.acts import frequencies

@@ -11,12 +11,12 @@ from report_run import load, make_dialogues, write_run, write_transcripts
 
 from rlver.components.domain.transcript import Evidence, SimulatorTag, StopReason
 from rlver.components.report import panels
-from rlver.components.report.maps import SIDE, Box, MapPlace, named, places
 from rlver.components.report.material import Material
 from rlver.components.report.page import page
 from rlver.components.report.panels import portrait, strategies
 from rlver.components.report.panels.listing import PANELS
 from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.panels.portrait import SIDE, Box, MapPlace, named, places
 from rlver.components.report.portraits import estimate, replies_with_acts
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
