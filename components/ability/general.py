@@ -21,7 +21,7 @@ from lm_eval.evaluator import evaluate
 from lm_eval.tasks import TaskManager
 
 from rlver.components.ability.backends import BenchmarkError, Served, check_backend, load_backend
-from rlver.components.ability.records import BOOTSTRAP_SAMPLES, HARNESS_BOOTSTRAP, Finished, every_metric, write_layout
+from rlver.components.ability.records import HARNESS_BOOTSTRAP, Finished, estimate, every_metric, write_layout
 from rlver.components.ability.tasks import FOLDER, OURS, is_ours, lacking, runs_code
 from rlver.components.domain.files import BadFile
 from rlver.components.scoring import intervals, statistics
@@ -183,10 +183,7 @@ def _summary(name: str, metric: str, items: list[Item], higher_is_better: bool, 
     scores = statistics.by_cluster((item.cluster, item.score) for item in items)
     if len(scores) < 2:  # of one cluster nothing is known beyond its items
         scores = {item.doc: [item.score] for item in items}
-    if all(item.score in (0.0, 1.0) for item in items):
-        estimated = statistics.proportion(scores)
-    else:
-        estimated = statistics.cluster_bootstrap(scores, BOOTSTRAP_SAMPLES, seed, statistics.Interval(-math.inf, math.inf))
+    estimated = estimate(scores, seed)
     if not all(math.isfinite(end) for end in estimated.ci95):
         raise BenchmarkError(f"task {name}: one item has no interval; raise benchmark.limit")
     return {

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlver.components.ability.noninferiority import FEWEST_ITEMS, LossOutcome, NotComparable, gained, paired_items, same_backend
+from rlver.components.ability.noninferiority import FEWEST_ITEMS, LossOutcome, NotComparable, gained, overall, paired_items, same_backend
 from rlver.components.scoring.statistics import Interval, by_cluster, cluster_bootstrap, paired_share_interval
 
 
@@ -60,8 +60,7 @@ def ability_kept(base: Mapping[str, Any], tuned: Mapping[str, Any], allowed: All
 
 def all_kept(tasks: Sequence[KeptTask]) -> LossOutcome:
     """Pass if every task passes, fail if one fails."""
-    outcomes = {task.outcome for task in tasks}
-    return next((worst for worst in (LossOutcome.FAIL, LossOutcome.INCONCLUSIVE) if worst in outcomes), LossOutcome.PASS)
+    return overall(task.outcome for task in tasks)
 
 
 def margin_of(name: str, base: Mapping[str, Any], allowed: AllowedLoss) -> float:

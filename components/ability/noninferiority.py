@@ -10,7 +10,7 @@ Did the tuned policy lose general capability? Base and tuned `general.json` pair
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -54,19 +54,14 @@ def non_inferiority(paired: Mapping[str, Paired], margins: Mapping[str, float]) 
     for name in paired:
         if not margins[name] > 0:
             raise ValueError(f"{name}: a non-inferiority margin must be positive, got {margins[name]}")
-    not_worse = holm({name: p_above(one, -margins[name]) for name, one in paired.items()})
-    worse = holm({name: 1 - p_above(one, -margins[name]) for name, one in paired.items()})
-    return {
-        name: NonInferiority(
-            outcome=_outcome(one, not_worse[name], worse[name]),
-            lower=one.difference - quantile(1 - ALPHA, one.freedom) * one.standard_error,
-            upper=one.difference + quantile(1 - ALPHA, one.freedom) * one.standard_error,
-            p_not_worse=not_worse[name],
-            p_worse=worse[name],
-            n=one.n,
-        )
-        for name, one in paired.items()
-    }
+    above = {name: p_above(one, -margins[name]) for name, one in paired.items()}
+    not_worse, worse = holm(above), holm({name: 1 - p for name, p in above.items()})
+    verdicts = {}
+    for name, one in paired.items():
+        half = quantile(1 - ALPHA, one.freedom) * one.standard_error
+        outcome = _outcome(one, not_worse[name], worse[name])
+        verdicts[name] = NonInferiority(outcome, one.difference - half, one.difference + half, not_worse[name], worse[name], one.n)
+    return verdicts
 
 
 def _outcome(paired: Paired, p_not_worse: float, p_worse: float) -> LossOutcome:
@@ -144,7 +139,7 @@ def compare_general(base: Mapping[str, Any], tuned: Mapping[str, Any], margin: f
     rows = {name: _row(verdicts[name], base["tasks"][name], tuned["tasks"][name], paired[name], margin, is_smoke_test) for name in shared}
     return {
         "tasks": rows,
-        "outcome": str(_overall([row["outcome"] for row in rows.values()])),
+        "outcome": str(overall(row["outcome"] for row in rows.values())),
         "smoke_test": is_smoke_test,
         "not_compared": sorted(base["tasks"].keys() ^ tuned["tasks"].keys()),
     }
@@ -211,7 +206,7 @@ def _row(
     }
 
 
-def _overall(outcomes: list[str]) -> LossOutcome:
-    if LossOutcome.FAIL in outcomes:
-        return LossOutcome.FAIL
-    return LossOutcome.PASS if all(outcome == LossOutcome.PASS for outcome in outcomes) else LossOutcome.INCONCLUSIVE
+def overall(outcomes: Iterable[str]) -> LossOutcome:
+    """Pass if every task passes, fail if one fails."""
+    found = set(outcomes)
+    return next((worst for worst in (LossOutcome.FAIL, LossOutcome.INCONCLUSIVE) if worst in found), LossOutcome.PASS)

@@ -109,14 +109,17 @@ def _of_mean(scores: Sequence[tuple[str, float]], higher_is_better: bool | None,
     values = [score for _, score in scores]
     if not values or not all(math.isfinite(value) for value in values):
         return _entry(None, None, None, len(values), higher_is_better)
-    clusters = statistics.by_cluster(scores)
-    if all(value in (0.0, 1.0) for value in values):
-        estimated = statistics.proportion(clusters)
-    else:
-        estimated = statistics.cluster_bootstrap(clusters, BOOTSTRAP_SAMPLES, seed, statistics.Interval(-math.inf, math.inf))
+    estimated = estimate(statistics.by_cluster(scores), seed)
     error = python_statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
     known = all(math.isfinite(end) for end in estimated.ci95)
     return _entry(estimated.value, error, intervals.to_json(estimated.ci95) if known else None, len(values), higher_is_better)
+
+
+def estimate(clusters: Mapping[str, Sequence[float]], seed: int) -> statistics.Estimated:
+    """The mean of scores that may be right or wrong, or any number; of a single cluster the interval has no ends."""
+    if all(value in (0.0, 1.0) for values in clusters.values() for value in values):
+        return statistics.proportion(clusters)
+    return statistics.cluster_bootstrap(clusters, BOOTSTRAP_SAMPLES, seed, statistics.Interval(-math.inf, math.inf))
 
 
 def _entry(value: float | None, error: float | None, interval: dict[str, float] | None, n: int, better: bool | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
-from rlver.components.ability.answers import code_of, is_right
+from rlver.components.ability.tasks import code_of, is_right
 from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.printable import one_line, printable, whole_characters
 from rlver.components.domain.thinking import separate_thought, split_thought

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from rlver.components.ability import jail, sandbox
-from rlver.components.ability.answers import humaneval_program, mbpp_program
 from rlver.components.ability.sandbox import ends_well
+from rlver.components.ability.tasks import humaneval_program, mbpp_program
 
 IS_ROOT = os.geteuid() == 0
 ROOT_ONLY = pytest.mark.skipif(not IS_ROOT, reason="only root can become nobody")

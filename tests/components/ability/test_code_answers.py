@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from rlver.components.ability import backends, sandbox
-from rlver.components.ability.answers import code_of, humaneval_program, mbpp_program
 from rlver.components.ability.general import BenchmarkError, run_tasks
 from rlver.components.ability.sandbox import ends_well
+from rlver.components.ability.tasks import code_of, humaneval_program, mbpp_program
 from rlver.components.domain.files import BadFile, write_jsonl
 
 TWICE = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlver.components.ability.answers import SAMPLE, is_right, last_boxed, load_problems
+from rlver.components.ability.tasks import SAMPLE, is_right, last_boxed, load_problems
 from rlver.components.domain.files import BadFile, write_jsonl
 
 
