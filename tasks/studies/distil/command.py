@@ -57,7 +57,7 @@ def fidelity(transcripts: Recorded, out: Folder, personas: Personas = None, para
     """How far learned appraisers agree with the recorded users, by cross-fitting over personas and policy models (long)."""
     from rlver.components.settings.settings import load_settings
     from rlver.components.users.distilled.folder import CARD
-    from rlver.tasks.studies.distil.fidelity import cross_fitted, fidelity_of, together
+    from rlver.tasks.studies.distil.fidelity import cross_fitted, fidelity_of
     from rlver.tasks.studies.distil.recordings import amount, headline, origin, read_material, write_card
 
     settings = load_settings(params)
@@ -66,7 +66,7 @@ def fidelity(transcripts: Recorded, out: Folder, personas: Personas = None, para
     for number, folds, part in cross_fitted(material, settings.distil, settings.seed):
         parts.append(part)
         typer.echo(f"fold {number} of {folds}", err=True)
-    every = fidelity_of(material, together(parts), settings.simulator.rules, settings.evaluation.bootstrap_samples, settings.seed)
+    every = fidelity_of(material, parts, settings.simulator.rules, settings.evaluation.bootstrap_samples, settings.seed)
     card: dict[str, Any] = {
         "appraiser": "appraisers learned from these recordings, by cross-fitting",
         "how": f"Every dialogue is scored by an appraiser that has seen neither its persona nor, of several, its policy model "
