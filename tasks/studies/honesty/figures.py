@@ -7,7 +7,7 @@ verdicts are those of rlver.components.ability.noninferiority, Holm-adjusted ove
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,11 +146,14 @@ def compared(before: tuple[AnswersFile, Sequence[Graded]], after: tuple[AnswersF
             raise NotComparable(
                 f"{old.asked.policy} was asked with {name} {one}, {new.asked.policy} with {other}: ask both in the same way"
             )
-    both = _shared(old_rows, new_rows)
-    found = compare_general(figures(old, both(old_rows)), figures(new, both(new_rows)), margin)
+    old_keys, new_keys = ({row.key for row in of} for of in (old_rows, new_rows))
+    if not old_keys & new_keys:
+        raise NotComparable("no question was answered by both")
+    old_paired, new_paired = ([row for row in of if row.key in old_keys & new_keys] for of in (old_rows, new_rows))
+    found = compare_general(figures(old, old_paired), figures(new, new_paired), margin)
     rows = []
     for condition, row in found["tasks"].items():
-        was, now = (_of(both(of), Framing(condition)) for of in (old_rows, new_rows))
+        was, now = (_of(of, Framing(condition)) for of in (old_paired, new_paired))
         rows.append(
             {
                 "condition": condition,
@@ -170,19 +173,7 @@ def compared(before: tuple[AnswersFile, Sequence[Graded]], after: tuple[AnswersF
     return {
         "before": {"policy": old.asked.policy, "identity": old.asked.identity},
         "margin": margin,
-        "without_pair": len(set(_keys(old_rows)) ^ set(_keys(new_rows))),
+        "without_pair": len(old_keys ^ new_keys),
         "conditions": rows,
         "verdict": VERDICTS[LossOutcome(found["outcome"])],
     }
-
-
-def _keys(rows: Sequence[Graded]) -> list[QuestionKey]:
-    return [row.key for row in rows]
-
-
-def _shared(old: Sequence[Graded], new: Sequence[Graded]) -> Callable[[Sequence[Graded]], list[Graded]]:
-    """What was answered by both. Raises NotComparable where too few were to compare anything."""
-    keys = set(_keys(old)) & set(_keys(new))
-    if not keys:
-        raise NotComparable("no question was answered by both")
-    return lambda rows: [row for row in rows if row.key in keys]
