@@ -26,7 +26,6 @@ class PolicyRow:
     """One policy with one user. Emotions in 0..100, rates in 0..1, intervals 95%; None where it was not measured."""
 
     name: str
-    kind: PaperKind
     seed: int
     emotion_mean: float
     emotion_ci95: Ends
@@ -90,7 +89,6 @@ def _row(policy: PaperPolicy, metrics: Any) -> PolicyRow:
     paired = metrics.get("paired_to_base") or {}
     return PolicyRow(
         name=policy.run.name,
-        kind=policy.run.kind,
         seed=policy.run.seed,
         emotion_mean=metrics["emotion_mean"],
         emotion_ci95=intervals.from_json(metrics["emotion_ci95"]),
