@@ -8,7 +8,7 @@ The fidelity card as people read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,49 +22,36 @@ from rlver.components.users.distilled import features as columns
 from rlver.components.users.distilled.features import CLASSES, NAMES, NEEDS
 from rlver.tasks.runtime.brackets import in_brackets
 from rlver.tasks.studies.distil import agreement
-from rlver.tasks.studies.distil.agreement import BASELINES, PairedAppraisals, baseline
-from rlver.tasks.studies.distil.examples import Examples, Fold, LearningMaterial, cross_folds
-from rlver.tasks.studies.distil.learn import Learned, learn, readings
+from rlver.tasks.studies.distil.agreement import PairedAppraisals, baselines
+from rlver.tasks.studies.distil.examples import Examples, Fold, LearningMaterial
+from rlver.tasks.studies.distil.learn import learn, readings
 
 _BINS = 10
 
 Numbers = NDArray[np.float64]
 
 
-def scored(material: LearningMaterial, learned: Learned, rows: NDArray[np.int64]) -> pd.DataFrame:
-    """Predictions for rows that were not learned from, by their number. `…_expected` has points, `…_change` values of the grid; every other
-    column is a baseline."""
-    examples = material.examples
-    seen = readings(material, learned, rows)
-    words = learned.by_words.predict(seen)
-    told = learned.by_emotion.predict(np.column_stack([seen, examples.emotion[rows], examples.last_change[rows]]))
-    ridge = seen[:, columns.names(learned.reply_coefficients.shape[1] - 1).index("reply:change")]
-    predicted = {
-        "words_expected": words,
-        "words_change": learned.words_calibration.changes(words),
-        "told_expected": told,
-        "told_change": learned.emotion_calibration.changes(told),
-        **{name: baseline(name, examples, learned.rows, rows) for name in BASELINES},
-        "n-gram ridge": ridge,
-    }
-    return pd.DataFrame(predicted, index=rows)
-
-
-def cross_fitted(material: LearningMaterial, parameters: DistilParameters, seed: int) -> Iterator[tuple[int, int, pd.DataFrame]]:
-    """(fold, folds, its predictions): together every row once, by what has seen neither its persona nor, of several, its policy model."""
-    folds = list(cross_folds(material.examples.dialogues, parameters.persona_folds, parameters.policy_folds))
-    for number, fold in enumerate(folds, start=1):
-        yield number, len(folds), fold_scored(material, fold, parameters, seed)
-
-
 def fold_scored(material: LearningMaterial, fold: Fold, parameters: DistilParameters, seed: int) -> pd.DataFrame:
+    """Predictions for the rows of a fold, by their number. `…_expected` has points, `…_change` values of the grid; the others are baselines."""
     if not fold.scored:
         raise ValueError(
             "no policy model that is held out talked with a persona that is held out, so nothing can be tested; "
             "record all models with the same personas"
         )
-    learned = learn(material, material.examples.rows_of(fold.learned), parameters, seed)
-    return scored(material, learned, material.examples.rows_of(fold.scored))
+    examples = material.examples
+    learned, rows = learn(material, examples.rows_of(fold.learned), parameters, seed), examples.rows_of(fold.scored)
+    seen = readings(material, learned, rows)
+    words = learned.by_words.predict(seen)
+    told = learned.by_emotion.predict(np.column_stack([seen, examples.emotion[rows], examples.last_change[rows]]))
+    predicted = {
+        "words_expected": words,
+        "words_change": learned.words_calibration.changes(words),
+        "told_expected": told,
+        "told_change": learned.emotion_calibration.changes(told),
+        **baselines(examples, learned.rows, rows),
+        "n-gram ridge": seen[:, columns.names(parameters.reasons).index("reply:change")],
+    }
+    return pd.DataFrame(predicted, index=rows)
 
 
 def fidelity_of(material: LearningMaterial, parts: Sequence[pd.DataFrame], rules: EmotionRules, samples: int, seed: int) -> dict[str, Any]:
@@ -83,7 +70,7 @@ def fidelity_of(material: LearningMaterial, parts: Sequence[pd.DataFrame], rules
             **figures.per_dialogue(of["words_expected"]),
             **figures.finals(predicted["words_change"].to_numpy(), rules),
         },
-        "baselines": {name: figures.per_turn(of[name]) | figures.per_dialogue(of[name]) for name in (*BASELINES, "n-gram ridge")},
+        "baselines": {name: figures.per_turn(of[name]) | figures.per_dialogue(of[name]) for name in predicted.columns[4:]},
         "by_need": figures.by_group(of["words_expected"], [NEEDS[need] if need >= 0 else None for need in examples.need[rows].tolist()]),
         "by_class": figures.by_group(of["words_expected"], _classes(examples.measured[rows])),
         "by_policy": figures.by_group(of["words_expected"], [dialogue.policy for dialogue in figures.of_row]),
