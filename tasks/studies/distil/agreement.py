@@ -21,9 +21,8 @@ from rlver.components.domain.emotion import EmotionRules, emotions, stop_reason
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring.statistics import Interval, middle, pearson_of_sums, times_drawn
 from rlver.components.users.distilled.features import NAMES
-from rlver.tasks.studies.distil.examples import Examples
+from rlver.tasks.studies.distil.examples import Examples, Numbers
 
-Numbers = NDArray[np.float64]
 _LEAST_PERSONAS = 2  # one, drawn again and again, has no spread and would look certain
 
 

@@ -27,6 +27,7 @@ NOBODY_KNOWS = -1  # the need of a row whose need is not recorded
 NEED_CONSTANT, CONSTANT = 0.1, 0.1  # prior variance of the constants, beside n-gram vectors of unit length
 
 Floats = NDArray[np.float32]
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +40,11 @@ class Examples:
     reply: tuple[str, ...]
     user: tuple[str, ...]
     need: NDArray[np.int64]  # position in NEEDS, or NOBODY_KNOWS
-    measured: NDArray[np.float64]  # (rows, measures)
+    measured: Numbers  # (rows, measures)
     reasons: tuple[str, ...]  # what the user said of the reply: to learn from, never to look at
-    change: NDArray[np.float64]
-    emotion: NDArray[np.float64]  # before the reply
-    last_change: NDArray[np.float64]  # before the reply, 0 at the first
+    change: Numbers
+    emotion: Numbers  # before the reply
+    last_change: Numbers  # before the reply, 0 at the first
 
     def rows_of(self, positions: Sequence[int]) -> NDArray[np.int64]:
         return np.flatnonzero(np.isin(self.dialogue, np.asarray(positions, dtype=np.int64)))
@@ -153,7 +154,7 @@ def reason_vectors(examples: Examples, rows: NDArray[np.int64], components: int,
     return found
 
 
-def known_shares(texts: list[str], fold: NDArray[np.int64]) -> NDArray[np.float64]:
+def known_shares(texts: list[str], fold: NDArray[np.int64]) -> Numbers:
     """(texts): the share of each text's runs of two units that occur in texts of other folds than its own; 1 where it has none."""
     reads = [read(text) for text in texts]
     shares = np.ones(len(texts))

@@ -23,12 +23,10 @@ from rlver.components.users.distilled.features import CLASSES, NAMES, NEEDS
 from rlver.tasks.runtime.brackets import in_brackets
 from rlver.tasks.studies.distil import agreement
 from rlver.tasks.studies.distil.agreement import PairedAppraisals, baselines
-from rlver.tasks.studies.distil.examples import Examples, Fold, LearningMaterial
+from rlver.tasks.studies.distil.examples import Examples, Fold, LearningMaterial, Numbers
 from rlver.tasks.studies.distil.learn import learn, readings
 
 _BINS = 10
-
-Numbers = NDArray[np.float64]
 
 
 def fold_scored(material: LearningMaterial, fold: Fold, parameters: DistilParameters, seed: int) -> pd.DataFrame:

@@ -32,6 +32,7 @@ from rlver.tasks.studies.distil.examples import (
     Floats,
     LearningMaterial,
     Masks,
+    Numbers,
     inner_cells,
     known_shares,
     masks_of,
@@ -42,8 +43,6 @@ _BINS = 20  # of the calibration table
 _TOO_FEW = (
     "too few recordings: without one persona and its policy model nothing is left to learn from; record more personas with every model"
 )
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +75,14 @@ def learn(material: LearningMaterial, rows: NDArray[np.int64], parameters: Disti
     user_coefficients, user_unseen = solve(material.user_kernel[square], user_targets.astype(np.float32), parameters.user_strength, masks)
     words = tree_rows(examples, rows, reply_unseen, user_unseen)
     told = np.column_stack([words, examples.emotion[rows], examples.last_change[rows]])
-    grid = grid_of(change, parameters.rare_grid_share)
     return Learned(
         rows=rows,
         reply_coefficients=reply_coefficients,
         user_coefficients=user_coefficients,
         by_words=learn_trees(words, change, parameters, seed),
         by_emotion=learn_trees(told, change, parameters, seed),
-        words_calibration=_calibrated(words, change, grid, persona, masks, parameters, seed),
-        emotion_calibration=_calibrated(told, change, grid, persona, masks, parameters, seed),
+        words_calibration=_calibrated(words, change, persona, masks, parameters, seed),
+        emotion_calibration=_calibrated(told, change, persona, masks, parameters, seed),
         usual=words.mean(axis=0),
     )
 
@@ -130,13 +128,7 @@ def calibration(expected: Numbers, change: Numbers, grid: tuple[int, ...]) -> Ca
 
 
 def _calibrated(
-    rows: Numbers,
-    change: Numbers,
-    grid: tuple[int, ...],
-    persona: NDArray[np.int64],
-    masks: list[Masks],
-    parameters: DistilParameters,
-    seed: int,
+    rows: Numbers, change: Numbers, persona: NDArray[np.int64], masks: list[Masks], parameters: DistilParameters, seed: int
 ) -> Calibration:
     """One cell of each persona fold is predicted by trees that saw neither its personas nor its policies: every row once would cost as
     many trees as there are cells."""
@@ -149,14 +141,14 @@ def _calibrated(
             raise ValueError(_TOO_FEW)
         trees = learn_trees(rows[~left_out], change[~left_out], alone, seed)
         expected[predicted], seen[predicted] = trees.predict(rows[predicted]), True
-    return calibration(expected[seen], change[seen], grid)
+    return calibration(expected[seen], change[seen], grid_of(change, parameters.rare_grid_share))
 
 
 def distilled(material: LearningMaterial, learned: Learned, parameters: DistilParameters) -> Distilled:
     """What was learned, in the form that appraises; its digest is given when it is written."""
     examples, rows = material.examples, learned.rows
-    reply_weight, reply_constant = weights(material.reply_vectors[rows], learned.reply_coefficients, examples.need[rows], len(NEEDS))
-    user_weight, user_constant = weights(material.user_vectors[rows], learned.user_coefficients, None, 0)
+    reply_weight, reply_constant = weights(material.reply_vectors[rows], learned.reply_coefficients, examples.need[rows])
+    user_weight, user_constant = weights(material.user_vectors[rows], learned.user_coefficients, None)
     return Distilled(
         digest="",
         reply_head=Head(reply_weight.astype(np.float16), reply_constant.astype(np.float32)),
@@ -193,7 +185,7 @@ def solve(
     return np.asarray(coefficients, dtype=np.float32), unseen
 
 
-def weights(vectors: scipy.sparse.csr_array, coefficients: Floats, need: NDArray[np.int64] | None, needs: int) -> tuple[Floats, Floats]:
+def weights(vectors: scipy.sparse.csr_array, coefficients: Floats, need: NDArray[np.int64] | None) -> tuple[Floats, Floats]:
     """Primal weights (groups, buckets, targets) and constants (groups, targets): one group per need, then one for everybody; without
     `need` one group only."""
     everybody = np.asarray(vectors.T @ coefficients, dtype=np.float32)
@@ -201,7 +193,7 @@ def weights(vectors: scipy.sparse.csr_array, coefficients: Floats, need: NDArray
     if need is None:
         return everybody[None], constant[None]
     groups, constants = [], []
-    for number in range(needs):
+    for number in range(len(NEEDS)):
         rows = np.flatnonzero(need == number)
         groups.append(np.asarray(vectors[rows].T @ coefficients[rows], dtype=np.float32))
         constants.append(NEED_CONSTANT * coefficients[rows].sum(axis=0))
