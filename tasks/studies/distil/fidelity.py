@@ -96,8 +96,8 @@ class _Figures:
         return {name: self._agreed(PairedAppraisals(*(column[kept] for column in every))) for name, kept in of.items()}
 
     def per_dialogue(self, said: Numbers) -> dict[str, Any]:
-        means = (np.array([part.mean() for part in np.split(values, self.first[1:])]) for values in (said, self.change))
-        return {"dialogue_mean_r": self._figure(agreement.correlation, PairedAppraisals(*means, self.persona[self.first]))}
+        mine, theirs = (np.array([part.mean() for part in np.split(values, self.first[1:])]) for values in (said, self.change))
+        return {"dialogue_mean_r": self._figure(agreement.correlation, PairedAppraisals(mine, theirs, self.persona[self.first]))}
 
     def finals(self, changes: NDArray[np.int64], rules: EmotionRules) -> dict[str, Any]:
         """Of the final emotions, and of the policy models by them."""
