@@ -14,10 +14,9 @@ from pathlib import Path
 from rlver.components.domain.protocols import UnfamiliarUser
 from rlver.components.users.distilled import features as measures
 from rlver.components.users.distilled import ngrams
-from rlver.components.users.distilled.appraiser import appraisals
+from rlver.components.users.distilled.appraiser import FollowedDialogue, appraisals
 from rlver.components.users.distilled.features import known_from, moments_of
 from rlver.components.users.distilled.folder import read_folder
-from rlver.components.users.distilled.model import FollowedDialogue
 from rlver.tasks.studies.distil.recordings import recorded
 
 

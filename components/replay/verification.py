@@ -18,9 +18,8 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import About, AppraiserKind, Simulator, SimulatorUnavailable, SpeakerKind
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA, appraised_now, replayed
-from rlver.components.users.distilled.appraiser import DistilledAppraiser
+from rlver.components.users.distilled.appraiser import Distilled, DistilledAppraiser
 from rlver.components.users.distilled.folder import read_folder
-from rlver.components.users.distilled.model import Distilled
 from rlver.components.users.scripted.simulator import ScriptedAppraiser, ScriptedSimulator
 from rlver.components.users.shifts.users import ShiftedUser, UnknownVersion, unshifted, user_of
 from rlver.components.users.together import Together

@@ -9,7 +9,7 @@ import functools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -51,6 +51,15 @@ def limit_endpoints(budget: float | None, replay: bool = False) -> None:
         environment.set_budget(budget)
     if replay:
         environment.set_replay()
+
+
+@contextmanager
+def keeping_no_dialogue() -> Iterator[None]:
+    """Around the dialogues of a command that keeps none: Ctrl-C says so. Raises ValueError."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise ValueError("interrupted: no dialogue of this command is kept, so it begins anew") from None
 
 
 def split(values: list[str] | None, need: str) -> list[str] | None:

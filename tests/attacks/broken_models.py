@@ -50,10 +50,10 @@ def with_overflow(folder: Path) -> Path:
 def appraiser_in(folder: Path, worth: float = 0.5) -> Path:
     """A learned appraiser with as little in it as there can be: sixteen buckets, each of this worth, and one tree."""
     from rlver.components.users.distilled import features as columns
+    from rlver.components.users.distilled.appraiser import Distilled
     from rlver.components.users.distilled.folder import write_folder
     from rlver.components.users.distilled.guard import PAIR_BITS, Guard, GuardLimits
     from rlver.components.users.distilled.heads import Calibration, Head, Trees
-    from rlver.components.users.distilled.model import Distilled
 
     def head(targets: int) -> Head:
         return Head(np.full((1, 16, targets), worth, np.float16), np.zeros((1, targets), np.float32))

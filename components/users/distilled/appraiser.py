@@ -1,23 +1,96 @@
-"""A learned judgement in the words of a transcript: the change, and the spans and circumstances that speak most for and against it.
+"""A learned appraiser: what was learned, how it follows a dialogue reply by reply, and its judgements in the words of a transcript.
 
-Points of the evidence say how far the expected change would differ if that one thing were usual instead; they need not add up.
+A judgement is explained by the spans and circumstances that speak most for and against it. Points of the evidence say how far the expected
+change would differ if that one thing were usual instead; they need not add up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlver.components.domain.protocols import About, Exchange, exchanges_of, now
+from rlver.components.domain.protocols import About, Exchange, UnfamiliarUser, exchanges_of, now
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
 from rlver.components.users.distilled import features as columns
-from rlver.components.users.distilled.features import Known, known_from, moments_of
-from rlver.components.users.distilled.heads import Head
-from rlver.components.users.distilled.model import Distilled, FollowedDialogue, Judgement
+from rlver.components.users.distilled.features import Known, Moment, known_from, measures, moments_of
+from rlver.components.users.distilled.guard import Guard, Unreadable
+from rlver.components.users.distilled.heads import Calibration, Head, Trees
 from rlver.components.users.distilled.ngrams import CLAUSE, Text, read
+
+CODE_VERSION = "distilled-1"  # raise it whenever the same folder could give another change
+
+
+@dataclass(frozen=True, eq=False)
+class Distilled:
+    """An appraiser that was learned. `by_words` reads the mood from the user's words; `by_emotion` is told it besides, and appraises nothing:
+    the teacher-forced figures of the card are those of its kind."""
+
+    digest: str  # of everything in its folder that decides a change
+    reply_head: Head
+    user_head: Head
+    by_words: Trees
+    by_emotion: Trees
+    words_calibration: Calibration
+    emotion_calibration: Calibration
+    guard: Guard
+    usual: NDArray[np.float64]  # (columns): means over the recordings, what a reply is compared with when it is explained
+
+    @property
+    def version(self) -> str:
+        """What a transcript says of its appraiser."""
+        return f"appraiser={self.digest}"
+
+    @property
+    def reasons(self) -> int:
+        return int(self.reply_head.weight.shape[2]) - 1
+
+
+class Judgement(NamedTuple):
+    """`expected` is before calibration, in points; `sure` the probability that the sign of `change` is right, `error` the root mean
+    square error of `expected`."""
+
+    change: int
+    expected: float
+    sure: float
+    error: float
+    row: NDArray[np.float64]
+    unreadable: Unreadable | None
+
+
+@dataclass
+class FollowedDialogue:
+    """One dialogue as the appraiser follows it. It remembers what the heads read of earlier replies and messages, and nothing else."""
+
+    model: Distilled
+    need: str | None
+    _reply_scores: list[NDArray[np.float64]] = field(default_factory=list)
+    _user_scores: list[NDArray[np.float64]] = field(default_factory=list)
+
+    def judge(self, moment: Moment) -> Judgement:
+        """The judgement of the moment's last reply; moments come in the order of the dialogue. Raises UnfamiliarUser."""
+        model = self.model
+        reply, earlier = read(moment.replies[-1]), [read(text) for text in moment.replies[:-1]]
+        if (known := model.guard.strangeness([read(text) for text in moment.users])) is not None:
+            raise UnfamiliarUser(
+                f"the user is unlike those the appraiser was learned from: {known:.0%} of what they say occurs there, "
+                f"at least {model.guard.limits.user_known:.0%} is needed"
+            )
+        self._reply_scores.append(model.reply_head.read(reply, self.need))
+        self._user_scores.append(model.user_head.read(read(moment.users[-1]), None))
+        row = columns.row(measures(moment), np.array(self._reply_scores), np.array(self._user_scores))
+        predicted = model.by_words.predict(row[None])
+        expected, calibration = float(predicted[0]), model.words_calibration
+        unreadable = model.guard.unreadable(reply, earlier)
+        change = int(calibration.changes(predicted)[0])
+        if unreadable:
+            change = min(change, calibration.mildest) if unreadable.what == "said_before" else min(calibration.grid)
+        chance = calibration.chance_positive(expected)
+        return Judgement(change, expected, chance if change > 0 else 1 - chance, calibration.error(expected), row, unreadable)
+
 
 KIND = "distilled"
 ANY_DIFFICULTY = "recorded"  # that of the users it was learned from

@@ -40,13 +40,11 @@ class Known:
 
 @dataclass(frozen=True)
 class Moment:
-    """One reply in its dialogue. `emotion` and `last_change` are those before the reply, where they are known, else None."""
+    """One reply in its dialogue."""
 
     known: Known
     users: tuple[str, ...]  # the user's messages, the one replied to last
     replies: tuple[str, ...]  # the assistant's, the one to be appraised last
-    emotion: int | None = None
-    last_change: int | None = None
 
 
 def known_of(persona: Persona) -> Known:
@@ -75,7 +73,7 @@ def known_from(need: str | None, original: Original, persona: Persona | None) ->
 
 
 def moments_of(known: Known, users: Sequence[str], replies: Sequence[str]) -> list[Moment]:
-    """A moment for every reply, none of which knows an emotion."""
+    """A moment for every reply."""
     return [Moment(known, tuple(users[: turn + 1]), tuple(replies[: turn + 1])) for turn in range(len(replies))]
 
 
@@ -154,7 +152,7 @@ def _all(texts: list[Text]) -> NDArray[np.uint32]:
 
 
 USER_TARGETS = ("change", "emotion", "last_change")  # what the user's head reads from a message: what follows, where it stands, what was
-EMOTIONS = ("emotion", "last_change")  # the two more columns of the trees that are told the emotion
+EMOTIONS = ("emotion", "last_change")  # before the reply: the two more columns of the trees that are told the emotion
 
 
 @lru_cache(maxsize=4)

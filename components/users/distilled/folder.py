@@ -14,9 +14,9 @@ from safetensors.numpy import load, save
 
 from rlver.components.domain.files import BadFile, read_json, write_bytes_atomically, write_json
 from rlver.components.users.distilled import features as columns
+from rlver.components.users.distilled.appraiser import CODE_VERSION, Distilled
 from rlver.components.users.distilled.guard import PAIR_BITS, Guard, GuardLimits
 from rlver.components.users.distilled.heads import ANYBODY, Calibration, Head, Trees
-from rlver.components.users.distilled.model import CODE_VERSION, Distilled
 
 ARRAYS, FACTS, CARD = "appraiser.safetensors", "appraiser.json", "fidelity"
 MOST_ARRAYS, MOST_FACTS = 2**30, 2**20  # bytes; what the defaults distil has 12 MiB of arrays

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rlver.components.users.distilled.ngrams import CLAUSE, MARK, Text, share_in
 
 PAIR_BITS = 22
+LEAST_USER_UNITS = 5  # a user who has said less is not yet told from anybody
 _SCORE_TALK = re.compile(
     r"[+＋]\s*10\b|\b(?:emotion|change|score|reward)\w*\s*(?:[:=：]|is|to|by)\s*[+-]?\d|\bignore\b.{0,30}\b(?:instructions?|previous|above)\b"
     r"|\bsystem prompt\b|\"(?:change|score|emotion|reward)\"|(?:情绪|情感|心情)(?:值|分|指数)|(?:加|打|给|评)(?:我)?(?:\d+|十|满|一百)分"
@@ -51,13 +52,12 @@ class Guard:
         """Why this is no reply that a recorded user could have got; None for one that is."""
         if reply.size < 2:
             return Unreadable("nothing")
-        talk = _SCORE_TALK.search(reply.text)
-        if talk:
+        if talk := _SCORE_TALK.search(reply.text):
             return Unreadable("talks_about_scores", talk[0])
         limits = self.limits
         if reply.size > limits.longest:
             return Unreadable("too_long")
-        if known_share(reply, self.reply_pairs) < limits.reply_known:
+        if _share_marked(reply.hashes[1], self.reply_pairs) < limits.reply_known:
             return Unreadable("gibberish")
         if variety(reply) < limits.variety:
             return Unreadable("says_one_thing_again_and_again")
@@ -67,10 +67,12 @@ class Guard:
             return Unreadable("said_before")
         return None
 
-    def known_of_user(self, users: Sequence[Text]) -> float:
-        """Share of known runs in everything the user said."""
-        hashes = np.concatenate([text.hashes[1] for text in users])
-        return share_marked(hashes, self.user_pairs)
+    def strangeness(self, users: Sequence[Text]) -> float | None:
+        """Of a user unlike those recorded, the share of known runs in everything said so far; None for others, and who has said little."""
+        if sum(text.size for text in users) < LEAST_USER_UNITS:
+            return None
+        known = _share_marked(np.concatenate([text.hashes[1] for text in users]), self.user_pairs)
+        return known if known < self.limits.user_known else None
 
 
 def marked(texts: Sequence[Text]) -> NDArray[np.uint8]:
@@ -81,16 +83,12 @@ def marked(texts: Sequence[Text]) -> NDArray[np.uint8]:
     return np.packbits(bits)
 
 
-def share_marked(hashes: NDArray[np.uint32], bits: NDArray[np.uint8]) -> float:
+def _share_marked(hashes: NDArray[np.uint32], bits: NDArray[np.uint8]) -> float:
     """The share of `hashes` whose bit is set; 1 for none."""
     if not len(hashes):
         return 1.0
     places = hashes & np.uint32((1 << PAIR_BITS) - 1)
     return float(np.mean((bits[places >> 3] >> (7 - (places & 7)).astype(np.uint8)) & 1))
-
-
-def known_share(text: Text, bits: NDArray[np.uint8]) -> float:
-    return share_marked(text.hashes[1], bits)
 
 
 def variety(text: Text) -> float:

@@ -120,9 +120,6 @@ class Calibration:
         """The change that is least bad, of those for the worse; the worst of all if none is."""
         return max((value for value in self.grid if value < 0), default=self.grid[0])
 
-    def change(self, expected: float) -> int:
-        return self.grid[int(np.searchsorted(self.thresholds, expected, side="right"))]
-
     def changes(self, expected: NDArray[np.float64]) -> NDArray[np.int64]:
         return np.array(self.grid)[np.searchsorted(self.thresholds, expected, side="right")]
 

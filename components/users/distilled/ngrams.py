@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 Hashes = NDArray[np.uint32]
 Buckets = NDArray[np.int64]
 
+_ORDERS = (1, 2, 3)
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _UNIT = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}_])\w)+(?:['’](?:(?![{_UNSPACED}_])\w)+)?|[^\w\s]|_")
 _WHITE = np.array([chr(point).isspace() for point in range(0x3002)])  # none is higher
@@ -26,22 +27,17 @@ MARK = re.compile("[,.;:!?，。；：！？、…]")  # that ends a clause, as 
 CLAUSE = re.compile("[^,.;:!?，。；：！？、…\n]+")
 
 
-def units_of(text: str) -> list[str]:
-    """The units as they stand in the text, which they cover but for white space."""
-    return _UNIT.findall(text)
-
-
 @lru_cache(maxsize=65_536)
 def _hash(unit: str) -> int:
     """Of its lower case and compatibility form."""
     return zlib.crc32(unicodedata.normalize("NFKC", unit).lower().encode("utf-8", "surrogatepass"))
 
 
-def run_hashes(units: list[str], orders: tuple[int, ...]) -> list[Hashes]:
+def _run_hashes(units: list[str]) -> list[Hashes]:
     """For each order, the hash of every run of that many units, in reading order."""
     ones = np.fromiter(map(_hash, units), dtype=np.uint32, count=len(units))
     found = []
-    for order in orders:
+    for order in _ORDERS:
         length = max(0, len(ones) - order + 1)
         mixed = np.full(length, order, dtype=np.uint32)
         for offset in range(order):
@@ -50,12 +46,6 @@ def run_hashes(units: list[str], orders: tuple[int, ...]) -> list[Hashes]:
         mixed *= _MIX
         found.append(mixed ^ (mixed >> np.uint32(13)))
     return found
-
-
-def buckets(hashes: list[Hashes], bits: int) -> Buckets:
-    """The distinct buckets below 2**bits, ascending."""
-    together = np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint32)
-    return distinct(together & np.uint32((1 << bits) - 1)).astype(np.int64)
 
 
 def distinct(values: Hashes) -> Hashes:
@@ -69,15 +59,15 @@ class Text:
     """A text that was read once: its units, and the hashes of its runs of 1, 2 and 3 units."""
 
     text: str
-    units: list[str]
+    units: list[str]  # as they stand in the text, which they cover but for white space
     hashes: list[Hashes]
-    pairs: NDArray[np.uint32]  # distinct hashes of runs of two, ascending
+    pairs: Hashes  # distinct hashes of runs of two, ascending
     _found: dict[int, Buckets] = field(default_factory=dict)
 
     def buckets(self, bits: int) -> Buckets:
         """The distinct buckets below 2**bits, ascending; worked out once."""
         if bits not in self._found:
-            self._found[bits] = buckets(self.hashes, bits)
+            self._found[bits] = distinct(np.concatenate(self.hashes) & np.uint32((1 << bits) - 1)).astype(np.int64)
         return self._found[bits]
 
     @cached_property
@@ -92,13 +82,10 @@ class Text:
         return len(self.units)
 
 
-ORDERS = (1, 2, 3)
-
-
 @lru_cache(maxsize=20_000)
 def read(text: str) -> Text:
-    units = units_of(text)
-    hashes = run_hashes(units, ORDERS)
+    units = _UNIT.findall(text)
+    hashes = _run_hashes(units)
     return Text(text, units, hashes, distinct(hashes[1]))
 
 

@@ -115,13 +115,21 @@ def _labelled(row: Any, where: str) -> LabelledReply:
 
 def detection(rows: Sequence[Row], finder: Finder[Row], samples: int, seed: int) -> list[Detection]:
     """Every act that is labelled or found; replies with any act of a kind, and with none; all acts together (micro); their mean (macro)."""
-    read = [_Read(row.user, row.acts, finder(row)) for row in rows]
-    counts_MAC = _counts(read)
+    read = [(finder(row), row.acts) for row in rows]
+
+    def counted_RC(matches: Callable[[frozenset[str]], bool]) -> np.ndarray:
+        """For each reply, whether it matches by both, by what is found, by label."""
+        found, labelled = np.array([[matches(acts) for acts in both] for both in read], dtype=bool).T
+        return np.stack([found & labelled, found, labelled], axis=-1)
+
+    messages, message_R = np.unique([row.user for row in rows], return_inverse=True)
+    counts_MAC = np.zeros((len(messages), len(ACTS), 3))  # [user message, act, (right, found, labelled)]
+    np.add.at(counts_MAC, message_R, np.stack([counted_RC(_any_of(act)) for act in ACTS], axis=1))
     by_act = zip(ACTS, counts_MAC.sum(axis=0).tolist(), strict=True)
     results = [of_one(act, *counts) for act, counts in by_act if any(counts)]
     if results:
         drawn_SAC = np.tensordot(times_drawn(np.random.default_rng(seed), len(counts_MAC), samples), counts_MAC, axes=1)
-        results += [of_one(name, *_count(read, matches)) for name, matches in _REPLIES.items()]
+        results += [of_one(name, *counted_RC(matches).sum(axis=0).tolist()) for name, matches in _REPLIES.items()]
         results += [_of_all(counts_MAC, drawn_SAC), _mean_of_acts(counts_MAC, drawn_SAC)]
     return results
 
@@ -129,27 +137,6 @@ def detection(rows: Sequence[Row], finder: Finder[Row], samples: int, seed: int)
 def wrongly_read(rows: Iterable[Row], finder: Finder[Row]) -> list[Row]:
     """The replies in which an act is overlooked or invented."""
     return [row for row in rows if finder(row) != row.acts]
-
-
-@dataclass(frozen=True)
-class _Read:
-    user: str
-    acts: frozenset[str]
-    found: frozenset[str]
-
-
-def _count(rows: Iterable[_Read], matches: Callable[[frozenset[str]], bool]) -> tuple[int, int, int]:
-    """How many replies match by both, by what is found, by label."""
-    both = [(matches(row.found), matches(row.acts)) for row in rows]
-    return sum(found and labelled for found, labelled in both), sum(found for found, _ in both), sum(labelled for _, labelled in both)
-
-
-def _counts(rows: Sequence[_Read]) -> np.ndarray:
-    """[user message, act, (right, found, labelled)]."""
-    by_message: dict[str, list[_Read]] = {}
-    for row in sorted(rows, key=lambda row: row.user):
-        by_message.setdefault(row.user, []).append(row)
-    return np.array([[_count(replies, _any_of(act)) for act in ACTS] for replies in by_message.values()], dtype=float)
 
 
 def of_one(act: str, right: float, found: float, labelled: float) -> Detection:

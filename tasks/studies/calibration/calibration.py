@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import About, SimulatorUnavailable, exchanges_of, now
@@ -73,12 +74,12 @@ def figures_of(talk: Conversation, held: Sequence[Dialogue], people: Sequence[Pe
     for difficulty, published in PUBLISHED.items():
         if talk.connection:
             accepted = acceptance(asyncio.run(_changes(talk, contexts, by_id, difficulty, settings)))
-            figures.append(Figure(difficulty, "strategy acceptance", accepted, published.acceptance))
-            continue
-        own = [dialogue for dialogue in held if dialogue.simulator.difficulty == difficulty]
-        accepted = strategy_acceptance(contexts, by_id, difficulty)
+        else:
+            accepted = strategy_acceptance(contexts, by_id, difficulty)
         figures.append(Figure(difficulty, "strategy acceptance", accepted, published.acceptance))
-        figures.append(Figure(difficulty, "need expression", need_expression(own), published.expression))
+        if not talk.connection:
+            expressed = need_expression(dialogue for dialogue in held if dialogue.simulator.difficulty == difficulty)
+            figures.append(Figure(difficulty, "need expression", expressed, published.expression))
     return figures
 
 
@@ -126,8 +127,7 @@ def verdict(figures: Sequence[Figure]) -> str:
     return f"further than {within} from the published figure: {', '.join(off)}" if off else f"all within {within} of the published figures"
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     """What the RLVER paper reports of one version of its user; shares in 0..1."""
 
     acceptance: float
@@ -176,9 +176,7 @@ def need_expression(dialogues: Iterable[Dialogue]) -> Estimated:
 
     Raises ValueError when nobody said anything after the opener.
     """
-    cues: dict[str, list[float]] = {}
-    for dialogue in dialogues:
-        cues.setdefault(dialogue.persona_id, []).extend(float(turn.cue is True) for turn in dialogue.turns[1:])
-    if not any(cues.values()):
+    cues = by_cluster((dialogue.persona_id, float(turn.cue is True)) for dialogue in dialogues for turn in dialogue.turns[1:])
+    if not cues:
         raise ValueError("every dialogue ended after its first reply, so there is no expression to measure")
     return proportion(cues)

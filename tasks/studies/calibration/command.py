@@ -48,10 +48,8 @@ def calibrate(
         raise BadFile(f"{personas}: {foreign[0]} does not speak English, the only language in which strategies are read")
     versions = len(difficulties_held(felt == "llm"))
     talk = load(policy_location(model), settings, variant, min(settings.evaluation.concurrency, dialogues * versions))
-    try:
+    with options.keeping_no_dialogue():
         figures = figures_of(talk, held_with_each_user(talk, people, dialogues, settings), people, settings)
-    except KeyboardInterrupt:
-        raise ValueError("interrupted: no dialogue of this command is kept, so it begins anew") from None
     typer.echo(f"{table(figures)}\n{verdict(figures)}")
     if any(figure.is_off for figure in figures):
         raise typer.Exit(1)

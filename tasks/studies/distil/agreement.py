@@ -21,9 +21,8 @@ from rlver.components.domain.emotion import EmotionRules, emotions, stop_reason
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring.statistics import Interval, middle, pearson_of_sums, times_drawn
 from rlver.components.users.distilled.features import NAMES
-from rlver.tasks.studies.distil.examples import Examples
+from rlver.tasks.studies.distil.examples import Examples, Numbers
 
-Numbers = NDArray[np.float64]
 _LEAST_PERSONAS = 2  # one, drawn again and again, has no spread and would look certain
 
 
@@ -147,18 +146,14 @@ def _agreed(values: Numbers, n: int) -> Agreed:
     return Agreed(float(values[0]), middle(draws) if len(draws) else None, n)
 
 
-BASELINES = ("mean", "length", "need")
-
-
-def baseline(name: str, examples: Examples, learned: NDArray[np.int64], scored: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(scored): expected changes, from the rows `learned` alone."""
-    change = examples.change[learned]
-    if name == "need":
-        need, overall = examples.need, float(change.mean())
-        means = {one: float(change[need[learned] == one].mean()) for one in set(need[learned].tolist())}
-        return np.array([means.get(one, overall) for one in need[scored].tolist()])
-    if name == "length":
-        length = examples.measured[:, NAMES.index("length")]
-        slope, constant = np.polyfit(length[learned], change, 1)
-        return np.asarray(slope * length[scored] + constant)
-    return np.full(len(scored), float(change.mean()))
+def baselines(examples: Examples, learned: NDArray[np.int64], scored: NDArray[np.int64]) -> dict[str, Numbers]:
+    """By name, (scored): expected changes, from the rows `learned` alone."""
+    change, need, overall = examples.change[learned], examples.need, float(examples.change[learned].mean())
+    length = examples.measured[:, NAMES.index("length")]
+    slope, constant = np.polyfit(length[learned], change, 1)
+    of_need = {one: float(change[need[learned] == one].mean()) for one in set(need[learned].tolist())}
+    return {
+        "mean": np.full(len(scored), overall),
+        "length": slope * length[scored] + constant,
+        "need": np.array([of_need.get(one, overall) for one in need[scored].tolist()]),
+    }

@@ -57,16 +57,17 @@ def fidelity(transcripts: Recorded, out: Folder, personas: Personas = None, para
     """How far learned appraisers agree with the recorded users, by cross-fitting over personas and policy models (long)."""
     from rlver.components.settings.settings import load_settings
     from rlver.components.users.distilled.folder import CARD
-    from rlver.tasks.studies.distil.fidelity import cross_fitted, fidelity_of, together
+    from rlver.tasks.studies.distil.examples import cross_folds
+    from rlver.tasks.studies.distil.fidelity import fidelity_of, fold_scored
     from rlver.tasks.studies.distil.recordings import amount, headline, origin, read_material, write_card
 
     settings = load_settings(params)
     material = read_material(transcripts, personas, settings)
-    parts = []
-    for number, folds, part in cross_fitted(material, settings.distil, settings.seed):
-        parts.append(part)
-        typer.echo(f"fold {number} of {folds}", err=True)
-    every = fidelity_of(material, together(parts), settings.simulator.rules, settings.evaluation.bootstrap_samples, settings.seed)
+    folds, parts = list(cross_folds(material.examples.dialogues, settings.distil.persona_folds, settings.distil.policy_folds)), []
+    for number, fold in enumerate(folds, start=1):
+        parts.append(fold_scored(material, fold, settings.distil, settings.seed))
+        typer.echo(f"fold {number} of {len(folds)}", err=True)
+    every = fidelity_of(material, parts, settings.simulator.rules, settings.evaluation.bootstrap_samples, settings.seed)
     card: dict[str, Any] = {
         "appraiser": "appraisers learned from these recordings, by cross-fitting",
         "how": f"Every dialogue is scored by an appraiser that has seen neither its persona nor, of several, its policy model "

@@ -14,8 +14,8 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import About, SimulatorUnavailable, UnfamiliarUser
 from rlver.components.domain.transcript import Dialogue, StopReason, Turn
 from rlver.components.replay.reappraisal import APPRAISER, appraised
+from rlver.components.users.distilled.appraiser import Distilled, FollowedDialogue
 from rlver.components.users.distilled.features import known_from, moments_of
-from rlver.components.users.distilled.model import Distilled, FollowedDialogue
 from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
 
 KIND = "llm" + APPRAISER

@@ -11,6 +11,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -20,10 +21,13 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.settings.study_sections import DistilParameters
 from rlver.components.users.distilled.features import NEEDS, known_from, measures, moments_of
-from rlver.components.users.distilled.ngrams import ORDERS, read
-from rlver.tasks.studies.distil.ridge import Floats, by_need, for_everybody, gram, presence, same_need
+from rlver.components.users.distilled.ngrams import read
 
 NOBODY_KNOWS = -1  # the need of a row whose need is not recorded
+NEED_CONSTANT, CONSTANT = 0.1, 0.1  # prior variance of the constants, beside n-gram vectors of unit length
+
+Floats = NDArray[np.float32]
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +40,11 @@ class Examples:
     reply: tuple[str, ...]
     user: tuple[str, ...]
     need: NDArray[np.int64]  # position in NEEDS, or NOBODY_KNOWS
-    measured: NDArray[np.float64]  # (rows, measures)
+    measured: Numbers  # (rows, measures)
     reasons: tuple[str, ...]  # what the user said of the reply: to learn from, never to look at
-    change: NDArray[np.float64]
-    emotion: NDArray[np.float64]  # before the reply
-    last_change: NDArray[np.float64]  # before the reply, 0 at the first
+    change: Numbers
+    emotion: Numbers  # before the reply
+    last_change: Numbers  # before the reply, 0 at the first
 
     def rows_of(self, positions: Sequence[int]) -> NDArray[np.int64]:
         return np.flatnonzero(np.isin(self.dialogue, np.asarray(positions, dtype=np.int64)))
@@ -51,9 +55,7 @@ def examples(dialogues: Sequence[Dialogue], personas: Mapping[str, Persona]) -> 
     kept = tuple(dialogue for dialogue in dialogues if dialogue.turns and dialogue.turns[0].appraisal is not None)
     if not kept:
         raise ValueError("no reply in these dialogues was judged, so there is nothing to learn from; `rlver import` keeps the judgements")
-    where: list[tuple[int, int]] = []
-    measured, change, emotion, last_change = [], [], [], []
-    replies, users, reasons = [], [], []
+    rows: list[tuple[Any, ...]] = []
     for number, dialogue in enumerate(kept):
         judged = [turn for turn in dialogue.turns if turn.appraisal is not None]
         known = known_from(dialogue.hidden_need, dialogue.original, personas.get(dialogue.persona_id))
@@ -61,26 +63,20 @@ def examples(dialogues: Sequence[Dialogue], personas: Mapping[str, Persona]) -> 
         moments = moments_of(known, [turn.user for turn in judged], [turn.assistant for turn in judged])
         for place, (turn, moment) in enumerate(zip(judged, moments, strict=True)):
             assert turn.appraisal is not None and turn.emotion is not None
-            where.append((number, place))
-            measured.append(measures(moment))
-            replies.append(turn.assistant)
-            users.append(turn.user)
-            reasons.append(f"{turn.appraisal.target}\n{turn.appraisal.feeling}")
-            change.append(turn.appraisal.change)
-            emotion.append(before)
-            last_change.append(last)
+            reason = f"{turn.appraisal.target}\n{turn.appraisal.feeling}"
+            rows.append((number, place, turn.assistant, turn.user, measures(moment), reason, turn.appraisal.change, before, last))
             before, last = turn.emotion, turn.appraisal.change
+    dialogue_of, turn_of, reply, user, measured, reasons, change, emotion, last_change = zip(*rows, strict=True)
     need_of = [NEEDS.index(one.hidden_need) if one.hidden_need in NEEDS else NOBODY_KNOWS for one in kept]
-    places = np.array(where, dtype=np.int64)
     return Examples(
         dialogues=kept,
-        dialogue=places[:, 0],
-        turn=places[:, 1],
-        reply=tuple(replies),
-        user=tuple(users),
-        need=np.array(need_of, dtype=np.int64)[places[:, 0]],
+        dialogue=np.array(dialogue_of, dtype=np.int64),
+        turn=np.array(turn_of, dtype=np.int64),
+        reply=reply,
+        user=user,
+        need=np.array([need_of[number] for number in dialogue_of], dtype=np.int64),
         measured=np.array(measured),
-        reasons=tuple(reasons),
+        reasons=reasons,
         change=np.array(change, dtype=np.float64),
         emotion=np.array(emotion, dtype=np.float64),
         last_change=np.array(last_change, dtype=np.float64),
@@ -97,31 +93,41 @@ class LearningMaterial:
     examples: Examples
     reply_vectors: scipy.sparse.csr_array
     user_vectors: scipy.sparse.csr_array
-    reply_kernel: Floats  # (rows, rows), by need
-    user_kernel: Floats
+    reply_kernel: Floats  # (rows, rows), of weights for everybody plus weights for each need
+    user_kernel: Floats  # of weights for everybody
 
 
 def material(examples: Examples, parameters: DistilParameters) -> LearningMaterial:
     reply_vectors, user_vectors = presence(examples.reply, parameters.bits), presence(examples.user, parameters.bits)
-    return LearningMaterial(
-        examples,
-        reply_vectors,
-        user_vectors,
-        by_need(gram(reply_vectors), same_need(examples.need)),
-        for_everybody(gram(user_vectors)),
-    )
+    reply_likeness, user_likeness = (np.array((one @ one.T).toarray(), dtype=np.float32) for one in (reply_vectors, user_vectors))
+    need = examples.need
+    same = np.asarray((need[:, None] == need[None]) & (need[:, None] >= 0), dtype=np.float32)
+    by_need = np.asarray(reply_likeness * (1 + same) + NEED_CONSTANT * same + CONSTANT, dtype=np.float32)
+    return LearningMaterial(examples, reply_vectors, user_vectors, by_need, user_likeness + np.float32(CONSTANT))
+
+
+def presence(texts: Sequence[str], bits: int) -> scipy.sparse.csr_array:
+    """(texts, 2**bits): 1 over the root of their number for every bucket that occurs."""
+    columns = [read(text).buckets(bits) for text in texts]
+    begins = np.concatenate([[0], np.cumsum([len(one) for one in columns])])
+    values = np.concatenate([np.full(len(one), 1 / np.sqrt(max(1, len(one))), dtype=np.float32) for one in columns])
+    return scipy.sparse.csr_array((values, np.concatenate(columns), begins), shape=(len(texts), 1 << bits))
 
 
 def inner_cells(examples: Examples, rows: NDArray[np.int64], folds: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(rows, rows): the persona fold and the policy fold of each of the given rows. The dealing is shifted against that of the outer folds,
     whose held-out names would otherwise leave one fold empty."""
-
-    def dealt(kind: str, names: list[str]) -> NDArray[np.int64]:
-        order = {name: number % folds for number, name in enumerate(hash_order(f"inner {kind}", names))}
-        return np.array([order[name] for name in names], dtype=np.int64)
-
     dialogues = [examples.dialogues[number] for number in examples.dialogue[rows]]
-    return dealt("persona", [one.persona_id for one in dialogues]), dealt("policy", [one.policy for one in dialogues])
+    return (
+        _dealt("inner persona", [one.persona_id for one in dialogues], folds),
+        _dealt("inner policy", [one.policy for one in dialogues], folds),
+    )
+
+
+def _dealt(kind: str, names: list[str], folds: int) -> NDArray[np.int64]:
+    """(names): the fold of each; the distinct ones are dealt round in hash order."""
+    fold_of = {name: number % folds for number, name in enumerate(hash_order(kind, names))}
+    return np.array([fold_of[name] for name in names], dtype=np.int64)
 
 
 def masks_of(persona: NDArray[np.int64], policy: NDArray[np.int64]) -> list[Masks]:
@@ -148,7 +154,7 @@ def reason_vectors(examples: Examples, rows: NDArray[np.int64], components: int,
     return found
 
 
-def known_shares(texts: list[str], fold: NDArray[np.int64]) -> NDArray[np.float64]:
+def known_shares(texts: list[str], fold: NDArray[np.int64]) -> Numbers:
     """(texts): the share of each text's runs of two units that occur in texts of other folds than its own; 1 where it has none."""
     reads = [read(text) for text in texts]
     shares = np.ones(len(texts))
@@ -156,7 +162,7 @@ def known_shares(texts: list[str], fold: NDArray[np.int64]) -> NDArray[np.float6
         others = [text.pairs for text, of in zip(reads, fold, strict=True) if of != one]
         known = np.unique(np.concatenate([np.empty(0, dtype=np.uint32), *others]))
         for place in np.flatnonzero(fold == one):
-            runs = reads[place].hashes[ORDERS.index(2)]
+            runs = reads[place].hashes[1]
             if len(runs):
                 shares[place] = float(np.isin(runs, known).mean())
     return shares
@@ -167,31 +173,24 @@ def hash_order(kind: str, names: Iterable[str]) -> list[str]:
     return sorted(set(names), key=lambda name: hashlib.sha256(f"{kind}:{name}".encode()).hexdigest())
 
 
-@dataclass(frozen=True)
-class Locked:
+class Locked(NamedTuple):
     """Personas and policy models that no choice is made on."""
 
     personas: frozenset[str]
     policies: frozenset[str]
 
-    def is_development(self, dialogue: Dialogue) -> bool:
-        """Neither persona nor model is locked: choices are made here."""
-        return dialogue.persona_id not in self.personas and dialogue.policy not in self.policies
 
-
-def locked(dialogues: Iterable[Dialogue], persona_share: float, policy_share: float) -> Locked:
+def locked(dialogues: Sequence[Dialogue], share: float) -> Locked:
     """The first names in hash order, rounded up to whole ones; a single policy model is never locked, for nothing would be left."""
-    kept = list(dialogues)
-    personas = hash_order("persona", (dialogue.persona_id for dialogue in kept))
-    policies = hash_order("policy", (dialogue.policy for dialogue in kept))
+    personas = hash_order("persona", (dialogue.persona_id for dialogue in dialogues))
+    policies = hash_order("policy", (dialogue.policy for dialogue in dialogues))
     if len(personas) < 2:
         raise ValueError(f"dialogues with at least 2 personas are needed to hold some out, got {len(personas)}")
-    most = math.ceil(policy_share * len(policies)) if len(policies) > 1 else 0
-    return Locked(frozenset(personas[: math.ceil(persona_share * len(personas))]), frozenset(policies[:most]))
+    most = math.ceil(share * len(policies)) if len(policies) > 1 else 0
+    return Locked(frozenset(personas[: math.ceil(share * len(personas))]), frozenset(policies[:most]))
 
 
-@dataclass(frozen=True)
-class Fold:
+class Fold(NamedTuple):
     """Positions of dialogues: `scored` by what was learned from `learned`, which shares no persona with them and, where `policies` tells
     several models apart, no model either."""
 
@@ -201,14 +200,7 @@ class Fold:
 
 def cross_folds(dialogues: Sequence[Dialogue], persona_folds: int, policy_folds: int) -> Iterator[Fold]:
     """Every dialogue is scored once. Personas and policy models are dealt round in hash order; fewer of them give fewer folds."""
-    personas = hash_order("persona", (dialogue.persona_id for dialogue in dialogues))
-    policies = hash_order("policy", (dialogue.policy for dialogue in dialogues))
-    persona_of = {name: number % persona_folds for number, name in enumerate(personas)}
-    policy_of = {name: number % policy_folds for number, name in enumerate(policies)}
-    several = len(set(policy_of.values())) > 1
-    places = [(persona_of[dialogue.persona_id], policy_of[dialogue.policy]) for dialogue in dialogues]
-    for cell in sorted(set(places)):
-        yield Fold(
-            learned=tuple(i for i, (who, by) in enumerate(places) if who != cell[0] and (by != cell[1] or not several)),
-            scored=tuple(i for i, place in enumerate(places) if place == cell),
-        )
+    persona = _dealt("persona", [dialogue.persona_id for dialogue in dialogues], persona_folds)
+    policy = _dealt("policy", [dialogue.policy for dialogue in dialogues], policy_folds)
+    for left_out, scored in masks_of(persona, policy):
+        yield Fold(tuple(np.flatnonzero(~left_out).tolist()), tuple(np.flatnonzero(scored).tolist()))

@@ -8,11 +8,11 @@ The fidelity card as people read it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from rlver.components.domain.emotion import EmotionRules
@@ -22,177 +22,119 @@ from rlver.components.users.distilled import features as columns
 from rlver.components.users.distilled.features import CLASSES, NAMES, NEEDS
 from rlver.tasks.runtime.brackets import in_brackets
 from rlver.tasks.studies.distil import agreement
-from rlver.tasks.studies.distil.agreement import BASELINES, PairedAppraisals, baseline
-from rlver.tasks.studies.distil.examples import Fold, LearningMaterial, cross_folds
-from rlver.tasks.studies.distil.learn import Learned, learn, readings
+from rlver.tasks.studies.distil.agreement import PairedAppraisals, baselines
+from rlver.tasks.studies.distil.examples import Examples, Fold, LearningMaterial, Numbers
+from rlver.tasks.studies.distil.learn import learn, readings
 
 _BINS = 10
 
-Numbers = NDArray[np.float64]
 
-
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """Predictions for rows that were not learned from, one array entry a row. `expected` has points, `change` values of the grid."""
-
-    rows: NDArray[np.int64]
-    words_expected: Numbers
-    words_change: NDArray[np.int64]
-    told_expected: Numbers
-    told_change: NDArray[np.int64]
-    baselines: dict[str, Numbers]
-
-
-def scored(material: LearningMaterial, learned: Learned, rows: NDArray[np.int64]) -> Scored:
-    examples = material.examples
-    seen = readings(material, learned, rows)
-    words = learned.by_words.predict(seen)
-    told = learned.by_emotion.predict(np.column_stack([seen, examples.emotion[rows], examples.last_change[rows]]))
-    ridge = seen[:, columns.names(learned.reply_coefficients.shape[1] - 1).index("reply:change")]
-    return Scored(
-        rows=rows,
-        words_expected=words,
-        words_change=learned.words_calibration.changes(words),
-        told_expected=told,
-        told_change=learned.emotion_calibration.changes(told),
-        baselines={**{name: baseline(name, examples, learned.rows, rows) for name in BASELINES}, "n-gram ridge": ridge},
-    )
-
-
-def cross_fitted(material: LearningMaterial, parameters: DistilParameters, seed: int) -> Iterator[tuple[int, int, Scored]]:
-    """(fold, folds, its predictions): together every row once, by what has seen neither its persona nor, of several, its policy model."""
-    folds = list(cross_folds(material.examples.dialogues, parameters.persona_folds, parameters.policy_folds))
-    for number, fold in enumerate(folds, start=1):
-        yield number, len(folds), fold_scored(material, fold, parameters, seed)
-
-
-def fold_scored(material: LearningMaterial, fold: Fold, parameters: DistilParameters, seed: int) -> Scored:
+def fold_scored(material: LearningMaterial, fold: Fold, parameters: DistilParameters, seed: int) -> pd.DataFrame:
+    """Predictions for the rows of a fold, by their number. `…_expected` has points, `…_change` values of the grid; the others are baselines."""
     if not fold.scored:
         raise ValueError(
             "no policy model that is held out talked with a persona that is held out, so nothing can be tested; "
             "record all models with the same personas"
         )
-    learned = learn(material, material.examples.rows_of(fold.learned), parameters, seed)
-    return scored(material, learned, material.examples.rows_of(fold.scored))
-
-
-def together(parts: Iterable[Scored]) -> Scored:
-    """All parts as one, in the order of the rows."""
-    kept = list(parts)
-    order = np.argsort(np.concatenate([part.rows for part in kept]))
-
-    def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        return np.asarray(np.concatenate(arrays)[order])
-
-    return Scored(
-        rows=joined([part.rows for part in kept]),
-        words_expected=joined([part.words_expected for part in kept]),
-        words_change=joined([part.words_change for part in kept]),
-        told_expected=joined([part.told_expected for part in kept]),
-        told_change=joined([part.told_change for part in kept]),
-        baselines={name: joined([part.baselines[name] for part in kept]) for name in kept[0].baselines},
-    )
-
-
-def fidelity_of(material: LearningMaterial, predicted: Scored, rules: EmotionRules, samples: int, seed: int) -> dict[str, Any]:
-    """All figures of the predictions, as the card holds them."""
     examples = material.examples
-    where = _Where(material, predicted.rows)
-    change = examples.change[predicted.rows]
+    learned, rows = learn(material, examples.rows_of(fold.learned), parameters, seed), examples.rows_of(fold.scored)
+    seen = readings(material, learned, rows)
+    words = learned.by_words.predict(seen)
+    told = learned.by_emotion.predict(np.column_stack([seen, examples.emotion[rows], examples.last_change[rows]]))
+    predicted = {
+        "words_expected": words,
+        "words_change": learned.words_calibration.changes(words),
+        "told_expected": told,
+        "told_change": learned.emotion_calibration.changes(told),
+        **baselines(examples, learned.rows, rows),
+        "n-gram ridge": seen[:, columns.names(parameters.reasons).index("reply:change")],
+    }
+    return pd.DataFrame(predicted, index=rows)
 
-    def agreed(paired: PairedAppraisals) -> dict[str, Any]:
-        return {
-            "r": _plain(agreement.correlation(paired, samples, seed)),
-            "sign_accuracy": _plain(agreement.sign_accuracy(paired, samples, seed)),
-        }
 
-    def per_turn(said: Numbers) -> dict[str, Any]:
-        paired = PairedAppraisals(said, change, where.persona)
-        return agreed(paired) | {"direction_agreement": _plain(agreement.direction_agreement(paired, where.dialogue, samples, seed))}
-
-    def groups(names: Sequence[str | None]) -> dict[str, Any]:
-        of_row, every = np.array([str(name) for name in names]), PairedAppraisals(predicted.words_expected, change, where.persona)
-        of = {name: of_row == name for name in sorted(set(of_row.tolist())) if name != "None"}
-        return {name: agreed(PairedAppraisals(*(column[kept] for column in every))) for name, kept in of.items()}
-
-    dialogues = [examples.dialogues[number] for number in examples.dialogue[predicted.rows]]
+def fidelity_of(material: LearningMaterial, parts: Sequence[pd.DataFrame], rules: EmotionRules, samples: int, seed: int) -> dict[str, Any]:
+    """All figures of the predictions, no row of which is in two parts, as the card holds them."""
+    predicted = pd.concat(parts).sort_index()
+    rows = predicted.index.to_numpy()
+    figures, examples = _Figures(material.examples, rows, samples, seed), material.examples
+    of = {name: predicted[name].to_numpy(dtype=np.float64) for name in predicted}
     return {
-        "dialogues": len(where.first),
-        "turns": len(predicted.rows),
-        "teacher_forced": {
-            "expected": per_turn(predicted.told_expected),
-            "change": per_turn(predicted.told_change.astype(np.float64)),
-        },
+        "dialogues": len(figures.first),
+        "turns": len(rows),
+        "teacher_forced": {"expected": figures.per_turn(of["told_expected"]), "change": figures.per_turn(of["told_change"])},
         "free_running": {
-            "expected": per_turn(predicted.words_expected),
-            "change": per_turn(predicted.words_change.astype(np.float64)),
-            **_per_dialogue(material, predicted, where, rules, samples, seed),
+            "expected": figures.per_turn(of["words_expected"]),
+            "change": figures.per_turn(of["words_change"]),
+            **figures.per_dialogue(of["words_expected"]),
+            **figures.finals(predicted["words_change"].to_numpy(), rules),
         },
-        "baselines": {
-            name: per_turn(values) | _dialogue_mean(values, change, where, samples, seed) for name, values in predicted.baselines.items()
-        },
-        "by_need": groups([NEEDS[number] if number >= 0 else None for number in examples.need[predicted.rows].tolist()]),
-        "by_class": groups(_classes(examples.measured[predicted.rows])),
-        "by_policy": groups([dialogue.policy for dialogue in dialogues]),
-        "calibration": _table(predicted.words_expected, change),
+        "baselines": {name: figures.per_turn(of[name]) | figures.per_dialogue(of[name]) for name in predicted.columns[4:]},
+        "by_need": figures.by_group(of["words_expected"], [NEEDS[need] if need >= 0 else None for need in examples.need[rows].tolist()]),
+        "by_class": figures.by_group(of["words_expected"], _classes(examples.measured[rows])),
+        "by_policy": figures.by_group(of["words_expected"], [dialogue.policy for dialogue in figures.of_row]),
+        "calibration": _table(of["words_expected"], figures.change),
     }
 
 
-class _Where:
-    """Where rows belong: numbers of their persona and dialogue, and the first row of every dialogue."""
+class _Figures:
+    """Figures of predictions for the same rows, which belong to `of_row`; `first` are the first row of every dialogue."""
 
-    def __init__(self, material: LearningMaterial, rows: NDArray[np.int64]) -> None:
-        examples = material.examples
-        self.dialogue = examples.dialogue[rows]
-        names = sorted({dialogue.persona_id for dialogue in examples.dialogues})
-        policies = sorted({dialogue.policy for dialogue in examples.dialogues})
-        of = {name: number for number, name in enumerate(names)}
-        self.persona = np.array([of[examples.dialogues[number].persona_id] for number in self.dialogue], dtype=np.int64)
+    def __init__(self, examples: Examples, rows: NDArray[np.int64], samples: int, seed: int) -> None:
+        self.dialogue, self.turn, self.change = examples.dialogue[rows], examples.turn[rows], examples.change[rows]
+        self.of_row = [examples.dialogues[number] for number in self.dialogue]
         self.first = np.flatnonzero(np.append(True, self.dialogue[1:] != self.dialogue[:-1]))
-        self.policy = np.array([policies.index(examples.dialogues[number].policy) for number in self.dialogue[self.first]], dtype=np.int64)
+        self.persona = np.unique([dialogue.persona_id for dialogue in self.of_row], return_inverse=True)[1]
+        self._samples, self._seed = samples, seed
 
-    def means(self, values: Numbers) -> Numbers:
-        return np.array([part.mean() for part in np.split(values, self.first[1:])])
+    def per_turn(self, said: Numbers) -> dict[str, Any]:
+        paired = PairedAppraisals(said, self.change, self.persona)
+        return self._agreed(paired) | {"direction_agreement": self._figure(agreement.direction_agreement, paired, self.dialogue)}
+
+    def by_group(self, said: Numbers, names: Sequence[str | None]) -> dict[str, Any]:
+        of_row, every = np.array([str(name) for name in names]), PairedAppraisals(said, self.change, self.persona)
+        of = {name: of_row == name for name in sorted(set(of_row.tolist())) if name != "None"}
+        return {name: self._agreed(PairedAppraisals(*(column[kept] for column in every))) for name, kept in of.items()}
+
+    def per_dialogue(self, said: Numbers) -> dict[str, Any]:
+        mine, theirs = (np.array([part.mean() for part in np.split(values, self.first[1:])]) for values in (said, self.change))
+        return {"dialogue_mean_r": self._figure(agreement.correlation, PairedAppraisals(mine, theirs, self.persona[self.first]))}
+
+    def finals(self, changes: NDArray[np.int64], rules: EmotionRules) -> dict[str, Any]:
+        """Of the final emotions, and of the policy models by them."""
+        parts, dialogues = np.split(changes, self.first[1:]), [self.of_row[number] for number in self.first]
+        final = np.array(
+            [agreement.free_run(one, part.tolist(), rules) for one, part in zip(dialogues, parts, strict=True)], dtype=np.float64
+        )
+        last = self.turn[np.append(self.first[1:], len(changes)) - 1]
+        recorded = np.array([one.turns[turn].emotion for one, turn in zip(dialogues, last, strict=True)], dtype=np.float64)
+        paired = PairedAppraisals(final, recorded, self.persona[self.first])
+        policy = np.unique([dialogue.policy for dialogue in dialogues], return_inverse=True)[1]
+
+        def rates(values: Numbers) -> dict[str, float]:
+            return {
+                "mean": float(values.mean()),
+                "success_rate": float(np.mean(values >= rules.ceiling)),
+                "failure_rate": float(np.mean(values < rules.floor)),
+            }
+
+        return {
+            "final_r": self._figure(agreement.correlation, paired),
+            "final_mae": self._figure(agreement.mean_error, paired),
+            "final": {"said": rates(final), "recorded": rates(recorded)},
+            "ranking": {name: _plain(one) for name, one in agreement.ranking(paired, policy, self._samples, self._seed).items()},
+        }
+
+    def _agreed(self, paired: PairedAppraisals) -> dict[str, Any]:
+        return {"r": self._figure(agreement.correlation, paired), "sign_accuracy": self._figure(agreement.sign_accuracy, paired)}
+
+    def _figure(self, measure: Callable[..., agreement.Agreed], *of: Any) -> dict[str, Any]:
+        return _plain(measure(*of, self._samples, self._seed))
 
 
 def _classes(measured: Numbers) -> list[str | None]:
     """The persona class of every row, from its measures."""
     is_class = measured[:, [NAMES.index(f"class:{kind}") for kind in CLASSES]]
     return [CLASSES[int(one.argmax())] if one.any() else None for one in is_class]
-
-
-def _dialogue_mean(values: Numbers, change: Numbers, where: _Where, samples: int, seed: int) -> dict[str, Any]:
-    paired = PairedAppraisals(where.means(values), where.means(change), where.persona[where.first])
-    return {"dialogue_mean_r": _plain(agreement.correlation(paired, samples, seed))}
-
-
-def _per_dialogue(
-    material: LearningMaterial, predicted: Scored, where: _Where, rules: EmotionRules, samples: int, seed: int
-) -> dict[str, Any]:
-    examples = material.examples
-    parts = np.split(predicted.words_change, where.first[1:])
-    dialogues = [examples.dialogues[number] for number in where.dialogue[where.first]]
-    final = np.array([agreement.free_run(one, part.tolist(), rules) for one, part in zip(dialogues, parts, strict=True)], dtype=np.float64)
-    ends = np.append(where.first[1:], len(predicted.rows)) - 1
-    last = [dialogue.turns[int(examples.turn[predicted.rows[end]])].emotion for dialogue, end in zip(dialogues, ends, strict=True)]
-    recorded = np.array(last, dtype=np.float64)
-    finals = PairedAppraisals(final, recorded, where.persona[where.first])
-
-    def rates(values: Numbers) -> dict[str, float]:
-        return {
-            "mean": float(values.mean()),
-            "success_rate": float(np.mean(values >= rules.ceiling)),
-            "failure_rate": float(np.mean(values < rules.floor)),
-        }
-
-    change = examples.change[predicted.rows]
-    return {
-        **_dialogue_mean(predicted.words_expected, change, where, samples, seed),
-        "final_r": _plain(agreement.correlation(finals, samples, seed)),
-        "final_mae": _plain(agreement.mean_error(finals, samples, seed)),
-        "final": {"said": rates(final), "recorded": rates(recorded)},
-        "ranking": {name: _plain(figure) for name, figure in agreement.ranking(finals, where.policy, samples, seed).items()},
-    }
 
 
 def _table(expected: Numbers, change: Numbers) -> list[dict[str, float]]:

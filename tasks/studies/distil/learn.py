@@ -1,8 +1,8 @@
 """Learning: ridge regression reads texts, boosted trees read the rest and the readings, quantiles give the grid back.
 
-Whatever a later step learns from, an earlier step has predicted without that row's persona and without its policy model.
-
-Learning boosted trees with scikit-learn, and taking their arrays out of it.
+Whatever a later step learns from, an earlier step has predicted without that row's persona and without its policy model. Ridge regression is in
+its dual form, where that costs one inverse: with A = K + strength I and a = A⁻¹ Y, leaving out the rows S changes their residuals to
+(A⁻¹_SS)⁻¹ a_S, exactly and without a refit.
 
 Where the recordings end: limits of the guard, from texts of personas and policies that the others do not know.
 """
@@ -13,25 +13,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from rlver.components.settings.study_sections import DistilParameters
 from rlver.components.users.distilled import features as columns
+from rlver.components.users.distilled.appraiser import Distilled
 from rlver.components.users.distilled.features import NAMES, NEEDS
 from rlver.components.users.distilled.guard import Guard, GuardLimits, clause_length, marked, variety
 from rlver.components.users.distilled.heads import Calibration, Head, Trees
-from rlver.components.users.distilled.model import LEAST_USER_UNITS, Distilled
 from rlver.components.users.distilled.ngrams import read
-from rlver.tasks.studies.distil.examples import Examples, LearningMaterial, Masks, inner_cells, known_shares, masks_of, reason_vectors
-from rlver.tasks.studies.distil.ridge import Floats, solve, weights
+from rlver.tasks.studies.distil.examples import (
+    CONSTANT,
+    NEED_CONSTANT,
+    Examples,
+    Floats,
+    LearningMaterial,
+    Masks,
+    Numbers,
+    inner_cells,
+    known_shares,
+    masks_of,
+    reason_vectors,
+)
 
 _BINS = 20  # of the calibration table
 _TOO_FEW = (
     "too few recordings: without one persona and its policy model nothing is left to learn from; record more personas with every model"
 )
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +75,14 @@ def learn(material: LearningMaterial, rows: NDArray[np.int64], parameters: Disti
     user_coefficients, user_unseen = solve(material.user_kernel[square], user_targets.astype(np.float32), parameters.user_strength, masks)
     words = tree_rows(examples, rows, reply_unseen, user_unseen)
     told = np.column_stack([words, examples.emotion[rows], examples.last_change[rows]])
-    grid = grid_of(change, parameters.rare_grid_share)
     return Learned(
         rows=rows,
         reply_coefficients=reply_coefficients,
         user_coefficients=user_coefficients,
         by_words=learn_trees(words, change, parameters, seed),
         by_emotion=learn_trees(told, change, parameters, seed),
-        words_calibration=_calibrated(words, change, grid, persona, masks, parameters, seed),
-        emotion_calibration=_calibrated(told, change, grid, persona, masks, parameters, seed),
+        words_calibration=_calibrated(words, change, persona, masks, parameters, seed),
+        emotion_calibration=_calibrated(told, change, persona, masks, parameters, seed),
         usual=words.mean(axis=0),
     )
 
@@ -118,13 +128,7 @@ def calibration(expected: Numbers, change: Numbers, grid: tuple[int, ...]) -> Ca
 
 
 def _calibrated(
-    rows: Numbers,
-    change: Numbers,
-    grid: tuple[int, ...],
-    persona: NDArray[np.int64],
-    masks: list[Masks],
-    parameters: DistilParameters,
-    seed: int,
+    rows: Numbers, change: Numbers, persona: NDArray[np.int64], masks: list[Masks], parameters: DistilParameters, seed: int
 ) -> Calibration:
     """One cell of each persona fold is predicted by trees that saw neither its personas nor its policies: every row once would cost as
     many trees as there are cells."""
@@ -137,14 +141,14 @@ def _calibrated(
             raise ValueError(_TOO_FEW)
         trees = learn_trees(rows[~left_out], change[~left_out], alone, seed)
         expected[predicted], seen[predicted] = trees.predict(rows[predicted]), True
-    return calibration(expected[seen], change[seen], grid)
+    return calibration(expected[seen], change[seen], grid_of(change, parameters.rare_grid_share))
 
 
 def distilled(material: LearningMaterial, learned: Learned, parameters: DistilParameters) -> Distilled:
     """What was learned, in the form that appraises; its digest is given when it is written."""
     examples, rows = material.examples, learned.rows
-    reply_weight, reply_constant = weights(material.reply_vectors[rows], learned.reply_coefficients, examples.need[rows], len(NEEDS))
-    user_weight, user_constant = weights(material.user_vectors[rows], learned.user_coefficients, None, 0)
+    reply_weight, reply_constant = weights(material.reply_vectors[rows], learned.reply_coefficients, examples.need[rows])
+    user_weight, user_constant = weights(material.user_vectors[rows], learned.user_coefficients, None)
     return Distilled(
         digest="",
         reply_head=Head(reply_weight.astype(np.float16), reply_constant.astype(np.float32)),
@@ -158,29 +162,66 @@ def distilled(material: LearningMaterial, learned: Learned, parameters: DistilPa
     )
 
 
-def learn_trees(rows: NDArray[np.float64], target: NDArray[np.float64], parameters: DistilParameters, seed: int) -> Trees:
+def solve(
+    kernel: Floats, targets: Floats, strength: float, cells: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_]]]
+) -> tuple[Floats, Floats]:
+    """Dual coefficients (rows, targets), and predictions for every row by what is learned without its cell.
+
+    `cells` are (left out, predicted) masks over the rows; every row is predicted once, and is among those left out then.
+    """
+    system = kernel + np.eye(len(kernel), dtype=np.float32) * np.float32(strength)
+    factor, failed = scipy.linalg.lapack.spotrf(system.T, lower=1, overwrite_a=1)
+    if failed:
+        raise ValueError("the n-gram kernel is not positive definite; raise reply_strength or user_strength")
+    inverse, _ = scipy.linalg.lapack.spotri(factor, lower=1, overwrite_c=1)
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    coefficients = inverse @ targets
+    unseen = np.zeros_like(targets)
+    for left_out, predicted in cells:
+        out = np.flatnonzero(left_out)
+        residual = scipy.linalg.solve(inverse[np.ix_(out, out)], coefficients[out], assume_a="pos", check_finite=False)
+        here = predicted[out]
+        unseen[out[here]] = targets[out[here]] - residual[here]
+    return np.asarray(coefficients, dtype=np.float32), unseen
+
+
+def weights(vectors: scipy.sparse.csr_array, coefficients: Floats, need: NDArray[np.int64] | None) -> tuple[Floats, Floats]:
+    """Primal weights (groups, buckets, targets) and constants (groups, targets): one group per need, then one for everybody; without
+    `need` one group only."""
+    everybody = np.asarray(vectors.T @ coefficients, dtype=np.float32)
+    constant = CONSTANT * coefficients.sum(axis=0)
+    if need is None:
+        return everybody[None], constant[None]
+    groups, constants = [], []
+    for number in range(len(NEEDS)):
+        rows = np.flatnonzero(need == number)
+        groups.append(np.asarray(vectors[rows].T @ coefficients[rows], dtype=np.float32))
+        constants.append(NEED_CONSTANT * coefficients[rows].sum(axis=0))
+    return np.stack([*groups, everybody]), np.stack([*constants, constant])
+
+
+def learn_trees(rows: Numbers, target: Numbers, parameters: DistilParameters, seed: int) -> Trees:
     """The mean of `tree_seeds` boosted ensembles that differ in their random choice of features."""
-    return _averaged([_arrays(_fitted(rows, target, parameters, seed + number)) for number in range(parameters.tree_seeds)])
+    return arrays_of(
+        [
+            HistGradientBoostingRegressor(
+                max_iter=parameters.trees,
+                learning_rate=parameters.tree_learning_rate,
+                max_leaf_nodes=parameters.tree_leaves,
+                min_samples_leaf=parameters.leaf_rows,
+                l2_regularization=parameters.tree_l2,
+                max_features=parameters.tree_features,
+                early_stopping=False,
+                random_state=seed + number,
+            ).fit(rows, target)
+            for number in range(parameters.tree_seeds)
+        ]
+    )
 
 
-def _fitted(
-    rows: NDArray[np.float64], target: NDArray[np.float64], parameters: DistilParameters, seed: int
-) -> HistGradientBoostingRegressor:
-    return HistGradientBoostingRegressor(
-        max_iter=parameters.trees,
-        learning_rate=parameters.tree_learning_rate,
-        max_leaf_nodes=parameters.tree_leaves,
-        min_samples_leaf=parameters.leaf_rows,
-        l2_regularization=parameters.tree_l2,
-        max_features=parameters.tree_features,
-        early_stopping=False,
-        random_state=seed,
-    ).fit(rows, target)
-
-
-def _arrays(fitted: HistGradientBoostingRegressor) -> Trees:
-    """scikit-learn has no public way to its nodes; a test compares the predictions of both."""
-    nodes = [tree[0].nodes for tree in fitted._predictors]
+def arrays_of(ensembles: Sequence[HistGradientBoostingRegressor]) -> Trees:
+    """Their mean. scikit-learn has no public way to its nodes; a test compares the predictions of both."""
+    nodes = [tree[0].nodes for fitted in ensembles for tree in fitted._predictors]
     begins = np.cumsum([0, *(len(one) for one in nodes)])[:-1]
     every = np.concatenate(nodes)
     begin = np.repeat(begins, [len(one) for one in nodes])
@@ -190,24 +231,10 @@ def _arrays(fitted: HistGradientBoostingRegressor) -> Trees:
         threshold=np.where(leaf, 0.0, every["num_threshold"]),
         left=np.where(leaf, itself, every["left"] + begin).astype(np.int32),
         right=np.where(leaf, itself, every["right"] + begin).astype(np.int32),
-        value=np.where(leaf, every["value"], 0.0),
+        value=np.where(leaf, every["value"], 0.0) / len(ensembles),
         root=begins.astype(np.int32),
         depth=int(every["depth"].max()),
-        baseline=float(np.ravel(fitted._baseline_prediction)[0]),
-    )
-
-
-def _averaged(parts: list[Trees]) -> Trees:
-    shift = np.cumsum([0, *(len(part.value) for part in parts)])[:-1]
-    return Trees(
-        feature=np.concatenate([part.feature for part in parts]),
-        threshold=np.concatenate([part.threshold for part in parts]),
-        left=np.concatenate([part.left + begin for part, begin in zip(parts, shift, strict=True)]).astype(np.int32),
-        right=np.concatenate([part.right + begin for part, begin in zip(parts, shift, strict=True)]).astype(np.int32),
-        value=np.concatenate([part.value for part in parts]) / len(parts),
-        root=np.concatenate([part.root + begin for part, begin in zip(parts, shift, strict=True)]).astype(np.int32),
-        depth=max(part.depth for part in parts),
-        baseline=sum(part.baseline for part in parts) / len(parts),
+        baseline=sum(float(np.ravel(fitted._baseline_prediction)[0]) for fitted in ensembles) / len(ensembles),
     )
 
 
@@ -243,7 +270,6 @@ def refused_personas(examples: Examples, learned: Sequence[int], tested: Sequenc
     refused = set()
     for number in tested:
         users = [read(examples.user[row]) for row in examples.rows_of([number])]
-        said = [users[: end + 1] for end in range(len(users)) if sum(text.size for text in users[: end + 1]) >= LEAST_USER_UNITS]
-        if any(guard.known_of_user(so_far) < guard.limits.user_known for so_far in said):
+        if any(guard.strangeness(users[: end + 1]) is not None for end in range(len(users))):
             refused.add(examples.dialogues[number].persona_id)
     return {"personas": len({examples.dialogues[number].persona_id for number in tested}), "refused": len(refused)}

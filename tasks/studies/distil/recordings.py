@@ -46,10 +46,10 @@ def recorded(path: Path) -> list[Dialogue]:
 
 def locked_split(prepared: LearningMaterial, settings: Settings) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     dialogues, share = prepared.examples.dialogues, settings.distil.locked_share
-    lock = locked(dialogues, share, share)
+    lock = locked(dialogues, share)
     several = bool(lock.policies)
     tested = tuple(n for n, one in enumerate(dialogues) if one.persona_id in lock.personas and (one.policy in lock.policies or not several))
-    development = [n for n, one in enumerate(dialogues) if lock.is_development(one)]
+    development = [n for n, one in enumerate(dialogues) if one.persona_id not in lock.personas and one.policy not in lock.policies]
     names = hash_order("curve", (dialogues[number].persona_id for number in development))
     curve: list[dict[str, Any]] = []
     figures: dict[str, Any] = {}
@@ -58,7 +58,7 @@ def locked_split(prepared: LearningMaterial, settings: Settings) -> tuple[dict[s
         kept = set(names[: max(2, round(part * len(names)))])
         learned = tuple(number for number in development if dialogues[number].persona_id in kept)
         predicted = fold_scored(prepared, Fold(learned, tested), settings.distil, settings.seed)
-        figures = fidelity_of(prepared, predicted, settings.simulator.rules, settings.evaluation.bootstrap_samples, settings.seed)
+        figures = fidelity_of(prepared, [predicted], settings.simulator.rules, settings.evaluation.bootstrap_samples, settings.seed)
         told, free = figures["teacher_forced"], figures["free_running"]
         curve.append(
             {

@@ -82,9 +82,8 @@ def score(
     from rlver.components.domain.files import write_json
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.studies.honesty.asking import read_answers
-    from rlver.tasks.studies.honesty.figures import compared, figures, graded
+    from rlver.tasks.studies.honesty.figures import as_text, compared, figures, graded
     from rlver.tasks.studies.honesty.questions import questions
-    from rlver.tasks.studies.honesty.tables import as_text
 
     asked_for = questions()
     found = read_answers(answers)

@@ -2,17 +2,21 @@
 
 Every comparison is paired by item. A rate counts an item once, so its interval is Wilson's; differences have the interval of Agresti and Min, and
 verdicts are those of rlver.components.ability.noninferiority, Holm-adjusted over the conditions. Nothing here is new statistics.
+
+The same as text: rates, effects, and before against after.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlver.components.ability.noninferiority import LossOutcome, NotComparable, compare_general
 from rlver.components.domain.files import BadFile
+from rlver.components.report.tables import plain_table
+from rlver.components.report.wording import DASH
 from rlver.components.scoring.statistics import (
     holm,
     p_differs,
@@ -21,6 +25,7 @@ from rlver.components.scoring.statistics import (
     paired_shares,
     proportion,
 )
+from rlver.tasks.runtime.brackets import in_brackets
 from rlver.tasks.studies.honesty.asking import AnswersFile, Interview
 from rlver.tasks.studies.honesty.grading import Grade, grade
 from rlver.tasks.studies.honesty.questions import OF_ITEMS, Framing, PosedQuestion, QuestionKey
@@ -146,11 +151,14 @@ def compared(before: tuple[AnswersFile, Sequence[Graded]], after: tuple[AnswersF
             raise NotComparable(
                 f"{old.asked.policy} was asked with {name} {one}, {new.asked.policy} with {other}: ask both in the same way"
             )
-    both = _shared(old_rows, new_rows)
-    found = compare_general(figures(old, both(old_rows)), figures(new, both(new_rows)), margin)
+    old_keys, new_keys = ({row.key for row in of} for of in (old_rows, new_rows))
+    if not old_keys & new_keys:
+        raise NotComparable("no question was answered by both")
+    old_paired, new_paired = ([row for row in of if row.key in old_keys & new_keys] for of in (old_rows, new_rows))
+    found = compare_general(figures(old, old_paired), figures(new, new_paired), margin)
     rows = []
     for condition, row in found["tasks"].items():
-        was, now = (_of(both(of), Framing(condition)) for of in (old_rows, new_rows))
+        was, now = (_of(of, Framing(condition)) for of in (old_paired, new_paired))
         rows.append(
             {
                 "condition": condition,
@@ -170,19 +178,82 @@ def compared(before: tuple[AnswersFile, Sequence[Graded]], after: tuple[AnswersF
     return {
         "before": {"policy": old.asked.policy, "identity": old.asked.identity},
         "margin": margin,
-        "without_pair": len(set(_keys(old_rows)) ^ set(_keys(new_rows))),
+        "without_pair": len(old_keys ^ new_keys),
         "conditions": rows,
         "verdict": VERDICTS[LossOutcome(found["outcome"])],
     }
 
 
-def _keys(rows: Sequence[Graded]) -> list[QuestionKey]:
-    return [row.key for row in rows]
+_RATES = (Grade.ERROR, Grade.CORRECT, Grade.UNCLEAR)
+_MANY_UNCLEAR = 0.5
 
 
-def _shared(old: Sequence[Graded], new: Sequence[Graded]) -> Callable[[Sequence[Graded]], list[Graded]]:
-    """What was answered by both. Raises NotComparable where too few were to compare anything."""
-    keys = set(_keys(old)) & set(_keys(new))
-    if not keys:
-        raise NotComparable("no question was answered by both")
-    return lambda rows: [row for row in rows if row.key in keys]
+def as_text(found: Mapping[str, Any], comparison: Mapping[str, Any] | None) -> str:
+    """All that `figures` found and, where there is one, the comparison with another policy."""
+    how = "greedy" if found["temperature"] == 0 else f"sampled at temperature {found['temperature']:g}, seed {found['seed']}"
+    head = [
+        f"{found['policy']} ({found['identity']}): {found['answers']} answers, {how}, at most {found['max_answer_tokens']} tokens each; "
+        "95% intervals"
+    ]
+    if found["without_answer"]:
+        head.append(f"{found['without_answer']} questions got no answer and are not counted")
+    if found["cut_off"]:
+        head.append(f"{found['cut_off']} answers were cut off at the limit of tokens")
+    if many := [row["condition"] for row in found["rates"] if row["kind"] == EVERY and row[Grade.UNCLEAR]["value"] > _MANY_UNCLEAR]:
+        head.append(f"more than half of the answers are unclear ({', '.join(many)}): errors among the rest say little")
+    parts = ["\n".join(head), _rates_table(found["rates"])]
+    if found["effects"]:
+        parts.append("What feeling and belief change, against the plain question (paired by item; p: of the errors, Holm)")
+        parts.append(_effects_table(found["effects"]))
+    if comparison:
+        parts += [_heading(found, comparison), _comparison_table(comparison["conditions"])]
+    return "\n\n".join(parts)
+
+
+def _rates_table(rates: Sequence[Mapping[str, Any]]) -> str:
+    return plain_table(
+        ("condition", "kind", "answers", *map(str, _RATES), "agrees"),
+        (
+            (row["condition"], row["kind"], row["n"], *(_in_per_cent(row[rate]) for rate in _RATES), _in_per_cent(row["agreement"]))
+            for row in rates
+        ),
+    )
+
+
+def _effects_table(effects: Sequence[Mapping[str, Any]]) -> str:
+    return plain_table(
+        ("told before", "items", *map(str, _RATES), "p"),
+        ((row["condition"], row["n"], *(_points(row[rate]) for rate in _RATES), f"{row['p_holm']:.3f}") for row in effects),
+    )
+
+
+def _heading(found: Mapping[str, Any], comparison: Mapping[str, Any]) -> str:
+    before = comparison["before"]
+    both = f"{before['policy']} ({before['identity']}) → {found['policy']} ({found['identity']}), paired by item"
+    without = f"; {comparison['without_pair']} questions were answered by one of them only" if comparison["without_pair"] else ""
+    return f"{both}: {comparison['verdict']} at a margin of {comparison['margin']:g} in the error rate{without}"
+
+
+def _comparison_table(conditions: Sequence[Mapping[str, Any]]) -> str:
+    return plain_table(
+        ("condition", "items", "error before", "after", *(f"{rate}, difference" for rate in map(str, _RATES)), "detectable", "verdict"),
+        (
+            (
+                row["condition"],
+                row["n"],
+                *(f"{row[Grade.ERROR][side]:.1%}" for side in ("before", "after")),
+                *(_points(row[rate]) for rate in _RATES),
+                f"{row['detectable']:.1%}",
+                row["verdict"],
+            )
+            for row in conditions
+        ),
+    )
+
+
+def _in_per_cent(one: Mapping[str, Any] | None) -> str:
+    return DASH if one is None else f"{one['value']:.1%} {in_brackets(one['ci95'], '.1%')}"
+
+
+def _points(one: Mapping[str, Any]) -> str:
+    return f"{one['difference']:+.1%} {in_brackets(one['ci95'], '+.1%')}"

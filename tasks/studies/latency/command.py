@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, FiguresOut, Personas, Variant
+from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, FiguresOut, Personas, Variant, keeping_no_dialogue
 from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 
 
@@ -41,13 +41,10 @@ def latency(
     people = validate_file(personas)[:limit]
     who = candidate(policy, settings, variant)
     jobs = jobs_of(people, who.name, settings.seed, 1)
-    try:
-        with who.open_conversation(settings, concurrency=1) as talk:
-            talk.hold(jobs[:1])  # warms the model up
-            timed = TimedPolicy(talk.policy, time.perf_counter)
-            replace(talk, policy=timed).hold(jobs)
-    except KeyboardInterrupt:
-        raise ValueError("interrupted: no dialogue of this command is kept, so it begins anew") from None
+    with keeping_no_dialogue(), who.open_conversation(settings, concurrency=1) as talk:
+        talk.hold(jobs[:1])  # warms the model up
+        timed = TimedPolicy(talk.policy, time.perf_counter)
+        replace(talk, policy=timed).hold(jobs)
     persona_of = {job.dialogue_id: job.persona.persona_id for job in jobs}
     found = latency_of(timed.replies, persona_of, settings.evaluation.bootstrap_samples, settings.seed)
     if out:

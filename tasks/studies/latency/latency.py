@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rlver.components.domain.protocols import Policy, PolicySession, Reply, Tokens
@@ -36,47 +37,46 @@ class Timed(NamedTuple):
         return None if not self.tokens else self.seconds * (self.think_tokens or 0) / self.tokens
 
 
+@dataclass(frozen=True)
 class TimedPolicy:
     """A policy whose replies are timed; otherwise it is the one inside. `clock` gives seconds."""
 
-    def __init__(self, policy: Policy, clock: Callable[[], float]) -> None:
-        self._policy = policy
-        self._clock = clock
-        self.replies: list[Timed] = []
+    policy: Policy
+    clock: Callable[[], float]
+    replies: list[Timed] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        return self._policy.name
+        return self.policy.name
 
     def start(self) -> None:
-        self._policy.start()
+        self.policy.start()
 
     async def close(self) -> None:
-        await self._policy.close()
+        await self.policy.close()
 
     def session(self, dialogue_id: str, seed: int, language: str) -> PolicySession:
-        return _TimedSession(self._policy.session(dialogue_id, seed, language), dialogue_id, self.replies, self._clock)
+        return _TimedSession(self.policy.session(dialogue_id, seed, language), dialogue_id, self)
 
 
+@dataclass(frozen=True)
 class _TimedSession:
-    def __init__(self, session: PolicySession, dialogue_id: str, replies: list[Timed], clock: Callable[[], float]) -> None:
-        self._session = session
-        self._dialogue_id = dialogue_id
-        self._replies = replies
-        self._clock = clock
+    session: PolicySession
+    dialogue_id: str
+    of: TimedPolicy
 
     async def reply(self, user: str) -> Reply:
-        began = self._clock()
-        reply = await self._session.reply(user)
-        self._replies.append(Timed(self._dialogue_id, self._clock() - began, reply.think_tokens, reply.reply_tokens))
+        began = self.of.clock()
+        reply = await self.session.reply(user)
+        self.of.replies.append(Timed(self.dialogue_id, self.of.clock() - began, reply.think_tokens, reply.reply_tokens))
         return reply
 
     @property
     def tokens(self) -> Tokens:
-        return self._session.tokens
+        return self.session.tokens
 
     def close(self) -> None:
-        self._session.close()
+        self.session.close()
 
 
 def latency_of(replies: Sequence[Timed], persona_of: Mapping[str, str], samples: int, seed: int) -> dict[str, Any]:

@@ -120,8 +120,8 @@ def findings(paper: PaperRun) -> list[Finding]:
 def _claims(paper: PaperRun) -> list[Finding]:
     """The claims with their differences, not judged yet."""
 
-    def by_persona(case: str, *weighted: tuple[float, PaperKind]) -> list[FindingRow]:
-        return [_emotion_row(paper, case, user, weighted) for user in USERS]
+    def by_persona(cases: Iterable[tuple[str, Sequence[tuple[float, PaperKind]]]]) -> tuple[FindingRow, ...]:
+        return tuple(_emotion_row(paper, case, user, weighted) for case, weighted in cases for user in USERS)
 
     def think(algorithm: str, users: str = VANILLA) -> PaperKind:
         return PaperKind(algorithm, True, users)
@@ -133,11 +133,11 @@ def _claims(paper: PaperRun) -> list[Finding]:
     return [
         Finding(
             "Thinking beats direct replies", "RLVER, Table 1", emotion, over_both,
-            _flat(by_persona(a.upper(), (1, think(a)), (-1, direct(a))) for a in ALGORITHMS),
+            by_persona((a.upper(), [(1, think(a)), (-1, direct(a))]) for a in ALGORITHMS),
         ),
         Finding(
             "PPO ends above GRPO when thinking", "RLVER, Table 1", emotion, over_both,
-            tuple(by_persona("PPO, GRPO", (1, think("ppo")), (-1, think("grpo")))),
+            by_persona([("PPO, GRPO", [(1, think("ppo")), (-1, think("grpo"))])]),
         ),
         Finding(
             "PPO reaches the higher peak", "RLVER, sections 3.5 to 3.7", "difference of the held-out curve's height, second half of training", "seeds",
@@ -149,33 +149,23 @@ def _claims(paper: PaperRun) -> list[Finding]:
         ),
         Finding(
             "A vanilla user is the better teacher than a challenging one", "RLVER, Table 3 (PPO)", emotion, over_both,
-            _flat(
-                by_persona(kind(a).recipe, (1, kind(a)), (-1, kind(a, CHALLENGING))) for a in ALGORITHMS for kind in (think, direct)
-            ),
+            by_persona((kind(a).recipe, [(1, kind(a)), (-1, kind(a, CHALLENGING))]) for a in ALGORITHMS for kind in (think, direct)),
         ),
         Finding(
-            "Direct replies lose more than thinking by a challenging teacher", "RLVER, Table 3 (PPO)",
-            "difference of the two losses", over_both,
-            _flat(
-                by_persona(a.upper(), (1, direct(a)), (-1, direct(a, CHALLENGING)), (-1, think(a)), (1, think(a, CHALLENGING)))
-                for a in ALGORITHMS
+            "Direct replies lose more than thinking by a challenging teacher", "RLVER, Table 3 (PPO)", "difference of the two losses", over_both,
+            by_persona(
+                (a.upper(), [(1, direct(a)), (-1, direct(a, CHALLENGING)), (-1, think(a)), (1, think(a, CHALLENGING))]) for a in ALGORITHMS
             ),
         ),
         Finding(
             "A curriculum of users beats the vanilla user alone", "ours, after RLVER, section 4.4", emotion, over_both,
-            _flat(by_persona(think(a).recipe, (1, think(a, CURRICULUM)), (-1, think(a))) for a in ALGORITHMS),
+            by_persona((think(a).recipe, [(1, think(a, CURRICULUM)), (-1, think(a))]) for a in ALGORITHMS),
         ),
         Finding(
             "A curriculum of users beats the challenging user alone", "ours, after RLVER, section 4.4", emotion, over_both,
-            _flat(by_persona(think(a).recipe, (1, think(a, CURRICULUM)), (-1, think(a, CHALLENGING))) for a in ALGORITHMS),
+            by_persona((think(a).recipe, [(1, think(a, CURRICULUM)), (-1, think(a, CHALLENGING))]) for a in ALGORITHMS),
         ),
     ]  # fmt: skip
-
-
-def counts(found: Sequence[Finding]) -> dict[FindingOutcome, int]:
-    """How many rows came out how."""
-    outcomes = [row.outcome for finding in found for row in finding.rows]
-    return {outcome: outcomes.count(outcome) for outcome in FindingOutcome}
 
 
 def _emotion_row(paper: PaperRun, case: str, user: str, weighted: Sequence[tuple[float, PaperKind]]) -> FindingRow:
@@ -209,7 +199,3 @@ def _row(
     unfinished = [policy.run.name for kind in kinds for policy in paper.of_kind(kind) if policy.problem is not None]
     unplanned = [str(kind) for kind in kinds if not paper.of_kind(kind)]
     return FindingRow(case, user, None, (), tuple(unfinished + unplanned) or ("policies with a seed in common",))
-
-
-def _flat(groups: Iterable[list[FindingRow]]) -> tuple[FindingRow, ...]:
-    return tuple(row for group in groups for row in group)

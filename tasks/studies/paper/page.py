@@ -5,7 +5,6 @@ The figures of the paper run: how every policy learned, and which dialogue acts 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -39,7 +38,7 @@ _TONES = {
 def write_paper_report(paper: PaperRun, run: ReportRun, out: Path) -> None:
     """Write index.html and results.md into `out`."""
     found = findings(paper)
-    drawings = {drawn.name: Markup(ink.svg(drawn.figure, drawn.name, drawn.description)) for drawn in figures(paper)}
+    drawn = [figure for draw in (learning_curves, strategy_profile) if (figure := draw(paper)) is not None]
     page = environment(Path(__file__).parent).get_template("paper.html.j2").render(
         paper=paper,
         users=USERS,
@@ -59,7 +58,7 @@ def write_paper_report(paper: PaperRun, run: ReportRun, out: Path) -> None:
         table_1=TABLE_1,
         table_3=TABLE_3,
         source=SOURCE,
-        figures=drawings,
+        figures={one.name: Markup(ink.svg(one.figure, one.name, one.description)) for one in drawn},
         statement=headline.statement(run),
         style=Markup(asset("style.css")),
     )  # fmt: skip
@@ -67,7 +66,7 @@ def write_paper_report(paper: PaperRun, run: ReportRun, out: Path) -> None:
     write_text_atomically(out / "index.html", page)
 
 
-_MOST_ACTS = 14
+_MOST_ACTS = 14  # those used most
 
 
 def learning_curves(paper: PaperRun) -> ink.Drawn | None:
@@ -104,24 +103,14 @@ def strategy_profile(paper: PaperRun) -> ink.Drawn | None:
     """Policy by dialogue act: the share of replies with it, with the vanilla user. The fuller a cell, the higher."""
     user = USERS[0]
     profiles = [(policy.run.name, frequencies(policy.tested[user].dialogues)) for policy in paper.policies if user in policy.tested]
-    acts = _most_used([profile for _, profile in profiles])
+    summed = {act: sum(profile.get(act, 0.0) for _, profile in profiles) for _, profile in profiles for act in profile}
+    acts = sorted(summed, key=lambda act: (-summed[act], act))[:_MOST_ACTS]
     if not acts:
         return None
     with ink.drawing(ink.WIDTH, 0.75 + 0.34 * len(profiles)) as figure:
         cells = [[profile.get(act, 0.0) for act in acts] for _, profile in profiles]
         map_panel(figure.subplots(), [name for name, _ in profiles], acts, cells, 1.0, "{:.0%}")
     return ink.Drawn("paper-strategies", figure, "Share of replies with each dialogue act, for every policy with the vanilla user")
-
-
-def figures(paper: PaperRun) -> list[ink.Drawn]:
-    """All that can be drawn, in the order of the page."""
-    return [drawn for draw in (learning_curves, strategy_profile) if (drawn := draw(paper)) is not None]
-
-
-def _most_used(profiles: Sequence[dict[str, float]]) -> list[str]:
-    """Acts by their summed frequency, the most frequent first."""
-    acts = {act for profile in profiles for act in profile}
-    return sorted(acts, key=lambda act: (-sum(profile.get(act, 0.0) for profile in profiles), act))[:_MOST_ACTS]
 
 
 def _recipes(paper: PaperRun) -> list[str]:

@@ -15,7 +15,7 @@ from rlver.components.report import wording
 from rlver.components.report.tables import CapabilityTable, Ends, capability, markdown_table, with_ends
 from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3, PublishedRow
 from rlver.components.scoring import intervals
-from rlver.tasks.studies.paper.contrasts import Finding, FindingRow, counts
+from rlver.tasks.studies.paper.contrasts import Finding, FindingOutcome, FindingRow
 from rlver.tasks.studies.paper.material import USERS, PaperKind, PaperPolicy, PaperRun
 
 SEEDED = ("emotion_mean", "success_rate", "failure_rate", "right_act_rate")
@@ -26,7 +26,6 @@ class PolicyRow:
     """One policy with one user. Emotions in 0..100, rates in 0..1, intervals 95%; None where it was not measured."""
 
     name: str
-    kind: PaperKind
     seed: int
     emotion_mean: float
     emotion_ci95: Ends
@@ -90,7 +89,6 @@ def _row(policy: PaperPolicy, metrics: Any) -> PolicyRow:
     paired = metrics.get("paired_to_base") or {}
     return PolicyRow(
         name=policy.run.name,
-        kind=policy.run.kind,
         seed=policy.run.seed,
         emotion_mean=metrics["emotion_mean"],
         emotion_ci95=intervals.from_json(metrics["emotion_ci95"]),
@@ -119,6 +117,7 @@ def _spread(policies: Sequence[PaperPolicy], user: str, name: str) -> Spread | N
 _RESULTS = (
     "Policy", "Seed", "Score", "Difference to base", "Success", "Failure", "Right act", "Reply tokens", "Thought tokens", "s per step",
 )  # fmt: skip
+_TABLE_3 = ("Evaluated on", "Vanilla, direct", "Vanilla, think", "Challenging, direct", "Challenging, think")
 _TESTS = ("Finding", "Case", "User", "Estimate (95% CI)", "Interval over", "Seeds", "Outcome")
 
 
@@ -128,23 +127,25 @@ def results_markdown(paper: PaperRun, found: list[Finding], margin: float) -> st
     for user in USERS:
         parts += [f"## With the {user} user\n", markdown_table(_RESULTS, [_policy(row) for row in policy_rows(paper, user)])]
     if seeded := seed_rows(paper):
-        parts += ["## Over seeds: mean (range)\n", markdown_table(_seed_header(), [_seeds(row) for row in seeded])]
+        header = ("Trained", "User", "Seeds", *map(wording.readable, SEEDED))
+        parts += ["## Over seeds: mean (range)\n", markdown_table(header, [_seeds(row) for row in seeded])]
     parts += ["## Findings\n", markdown_table(_TESTS, [_test(finding, row) for finding in found for row in finding.rows])]
     if ability := ability_rows(paper, margin):
-        parts += ["## General ability\n", markdown_table(("Policy", "Outcome", "Tasks"), [_ability(row) for row in ability])]
-    parts += [f"## Published: another model, another user, another scale\n\nRLVER paper ({SOURCE}). Score, success, failure.\n", _table_1()]
-    parts += ["RLVER paper, Table 3 (PPO; columns: the user in training).\n", _table_3()]
+        compared = [[one.variant, one.outcome or wording.DASH, tasks_in_words(one)] for one in ability]
+        parts += ["## General ability\n", markdown_table(("Policy", "Outcome", "Tasks"), compared)]
+    table_1 = [[sentient.name, _scores(sentient), _scores(chit_chat)] for sentient, chit_chat in TABLE_1]
+    parts.append(f"## Published: another model, another user, another scale\n\nRLVER paper ({SOURCE}). Score, success, failure.\n")
+    parts.append(markdown_table(("Policy (Table 1)", "Sentient-Benchmark", "Chit-Chat"), table_1))
+    table_3 = [[row.evaluated_on, *map(wording.number, row[1:])] for row in TABLE_3]
+    parts += ["RLVER paper, Table 3 (PPO; columns: the user in training).\n", markdown_table(_TABLE_3, table_3)]
     return "\n".join(parts)
 
 
 def tally(found: list[Finding]) -> str:
     """How the findings came out, in one sentence."""
-    by_outcome = counts(found)
-    return (
-        f"{sum(by_outcome.values())} tests of findings. "
-        + ", ".join(f"{outcome}: {count}" for outcome, count in by_outcome.items()).capitalize()
-        + "."
-    )
+    outcomes = [row.outcome for finding in found for row in finding.rows]
+    by_outcome = ", ".join(f"{outcome}: {outcomes.count(outcome)}" for outcome in FindingOutcome)
+    return f"{len(outcomes)} tests of findings. {by_outcome.capitalize()}."
 
 
 def missing(paper: PaperRun) -> list[str]:
@@ -191,15 +192,9 @@ def _policy(row: PolicyRow) -> list[str]:
     ]
 
 
-def _seed_header() -> list[str]:
-    return ["Trained", "User", "Seeds", *(wording.readable(name) for name in SEEDED)]
-
-
 def _seeds(row: SeedRow) -> list[str]:
-    return [
-        str(row.kind), row.user, ", ".join(map(str, row.seeds)),
-        *(spread_in_words(name, row.spreads[name]) for name in SEEDED),
-    ]  # fmt: skip
+    spreads = (spread_in_words(name, row.spreads[name]) for name in SEEDED)
+    return [str(row.kind), row.user, ", ".join(map(str, row.seeds)), *spreads]
 
 
 def _test(finding: Finding, row: FindingRow) -> list[str]:
@@ -207,19 +202,5 @@ def _test(finding: Finding, row: FindingRow) -> list[str]:
     return [f"{finding.claim} ({finding.source})", row.case, row.user, estimate_in_words(row), finding.over, seeds, row.outcome]
 
 
-def _ability(table: CapabilityTable) -> list[str]:
-    return [table.variant, table.outcome or wording.DASH, tasks_in_words(table)]
-
-
-def _table_1() -> str:
-    rows = [[sentient.name, _scores(sentient), _scores(chit_chat)] for sentient, chit_chat in TABLE_1]
-    return markdown_table(("Policy (Table 1)", "Sentient-Benchmark", "Chit-Chat"), rows)
-
-
 def _scores(row: PublishedRow) -> str:
     return f"{wording.number(row.emotion_mean)}, {wording.percent(row.success_rate)}, {wording.percent(row.failure_rate)}"
-
-
-def _table_3() -> str:
-    header = ("Evaluated on", "Vanilla, direct", "Vanilla, think", "Challenging, direct", "Challenging, think")
-    return markdown_table(header, [[row.evaluated_on, *map(wording.number, row[1:])] for row in TABLE_3])

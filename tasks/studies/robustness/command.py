@@ -69,7 +69,7 @@ def robustness(
         shared_users,
     )
     from rlver.tasks.studies.robustness.robustness import rows
-    from rlver.tasks.studies.robustness.tables import PolicyRows, as_json, as_text
+    from rlver.tasks.studies.robustness.tables import as_json, as_text, policy_as_json
 
     people = validate_file(personas)[:limit]
     spoken = [candidate_as_spoken_to(one, params, None if own_users else SCRIPTED, difficulty) for one in policy]
@@ -83,7 +83,7 @@ def robustness(
     names = [who.name for who, _ in spoken]
     if len(set(names)) < len(names):
         raise ValueError(f"policies need different names, got {', '.join(names)}")
-    measured, unshifted = list[PolicyRows](), {}
+    measured, unshifted = [], {}
     for who, settings in spoken:
         files, missing = held_dialogues(who, settings, plan)
         dialogues = {shift: load_transcripts(path) for shift, path in files.items()}
@@ -91,10 +91,10 @@ def robustness(
             raise TooManyFailures(f"{who.name}: {missing[UNSHIFTED]}")
         unshifted[who.name] = dialogues[UNSHIFTED]
         found = rows(dialogues, UNSHIFTED, common.evaluation.bootstrap_samples, common.seed)
-        measured.append(PolicyRows(who.name, tuple(found), files, missing))
+        measured.append(policy_as_json(who.name, found, files, missing))
     agreed = [opinion_of(named, unshifted, people, common) for named in second]
     told = as_json(measured, agreed, common, len(people))
     write_json(out, told)
     typer.echo(f"{as_text(told)}\n{out}")
-    if any(one.missing for one in measured):
+    if any(one["not_measured"] for one in measured):
         raise typer.Exit(1)

@@ -210,10 +210,8 @@ def second_opinion(
         for side in (0, 1)
     ]
     rho, tau = over_policies(sides[0], sides[1], samples, seed) if len(pairs) > 1 else (None, None)
-    means = {
-        policy: (fmean([one[0] for of in of_personas.values() for one in of]), fmean([one[1] for of in of_personas.values() for one in of]))
-        for policy, of_personas in pairs.items()
-    }
+    every = {policy: [one for of in of_personas.values() for one in of] for policy, of_personas in pairs.items()}
+    means = {policy: (fmean([one for one, _ in both]), fmean([other for _, other in both])) for policy, both in every.items()}
     dialogues = {policy: over_dialogues(of_personas, samples, seed) for policy, of_personas in pairs.items()}
     return SecondOpinion(*names, means, dialogues, rho, tau)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,31 +20,20 @@ _SUCCESS = Column("success_rate", "Success", PERCENT, "success_ci95")
 FEW = 5  # policies: with fewer, an order agrees by chance too easily
 
 
-@dataclass(frozen=True)
-class PolicyRows:
+def policy_as_json(policy: str, rows: Sequence[ShiftRow], files: Mapping[str, Path], missing: Mapping[str, str]) -> dict[str, Any]:
     """One policy. `files`: the transcript of each shift; `missing`: why a shift could not be measured."""
-
-    policy: str
-    rows: tuple[ShiftRow, ...]
-    files: Mapping[str, Path]
-    missing: Mapping[str, str]
+    shifts = [_row(row) | {"transcripts": files[row.shift].as_posix()} for row in rows]
+    return {"policy": policy, "shifts": shifts, "not_measured": dict(missing)}
 
 
-def as_json(policies: Sequence[PolicyRows], opinions: Sequence[SecondOpinion], settings: Settings, personas: int) -> dict[str, Any]:
+def as_json(policies: Sequence[Mapping[str, Any]], opinions: Sequence[SecondOpinion], settings: Settings, personas: int) -> dict[str, Any]:
     """Emotions and differences in points of 0..100, rates in 0..1, intervals 95%."""
     return {
         "difficulty": settings.simulator.difficulty,
         "personas": personas,
         "seed": settings.seed,
         "settings_digest": settings.digest(),
-        "policies": [
-            {
-                "policy": one.policy,
-                "shifts": [_row(row) | {"transcripts": one.files[row.shift].as_posix()} for row in one.rows],
-                "not_measured": dict(one.missing),
-            }
-            for one in policies
-        ],
+        "policies": list(policies),
         "second_opinions": [_opinion(one) for one in opinions],
     }
 

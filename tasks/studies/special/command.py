@@ -45,11 +45,9 @@ def danger(
 
     settings = without_models(as_evaluated(load_settings(params, variant)))
     met = candidate(policy, settings)
-    try:
-        with met.open_conversation(settings, min(settings.evaluation.concurrency, dialogues)) as talk:
-            held = held_with_danger(talk, dialogues, settings)
-    except KeyboardInterrupt:
-        raise ValueError("interrupted: no dialogue of this command is kept, so it begins anew") from None
+    concurrency = min(settings.evaluation.concurrency, dialogues)
+    with options.keeping_no_dialogue(), met.open_conversation(settings, concurrency) as talk:
+        held = held_with_danger(talk, dialogues, settings)
     figures = figures_of(held)
     if transcripts is not None:
         write_jsonl(transcripts, [dialogue.model_dump(mode="json") for dialogue in held])

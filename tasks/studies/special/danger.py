@@ -17,11 +17,10 @@ from rlver.components.scoring.statistics import Estimated, proportion
 from rlver.components.settings.settings import Settings
 from rlver.components.users.special.appraiser import KIND, SpecialAppraiser
 from rlver.components.users.special.rule import BY_NOW
-from rlver.components.users.special.signs import FOUND, find
 from rlver.components.users.talking.speaker import TalkingSpeakers
 from rlver.components.users.together import Together
 from rlver.tasks.runtime.assembly import Conversation
-from rlver.tasks.studies.special.signs_found import acts_of
+from rlver.tasks.studies.special.signs_found import by_phrases
 
 Seen = Sequence[frozenset[str]]  # the signs of each reply of a dialogue
 HELP = "points_to_help"
@@ -57,8 +56,7 @@ def signs_of(dialogue: Dialogue) -> Seen:
     """What each reply shows."""
     told, seen = "", []
     for turn in dialogue.turns:
-        found = find(PersonaKind.DANGER, turn.assistant, turn.user, told, acts_of(turn.assistant))
-        seen.append(frozenset(name for name, sign in found.items() if sign.probability >= FOUND))
+        seen.append(by_phrases(PersonaKind.DANGER, told, turn.user, turn.assistant))
         told = f"{told} {turn.user}".strip()
     return seen
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from rlver.tasks.studies.acts.tables import table
 LABELS = Path(__file__).with_name("labels")
 APART = "apart"  # the file of the half that is kept apart; the others were seen while the patterns were written
 EVERY = "all signs"
+Finder = Callable[[PersonaKind, str, str, str], frozenset[str]]  # (kind, before, user, reply): the signs in the reply
 
 
 @dataclass(frozen=True)
@@ -59,41 +60,35 @@ def _labelled(kind: PersonaKind, entry: Mapping[str, Any], reply: Mapping[str, A
     return LabelledSigns(kind, *texts, signs)
 
 
-def acts_of(reply: str) -> dict[str, float]:
-    """The acts that the scripted user's patterns find."""
-    found = read_reply(reply).acts
-    return {act: float(act in found) for act in ACTS}
+def by_phrases(kind: PersonaKind, before: str, user: str, reply: str) -> frozenset[str]:
+    """The signs that a user without weights finds, given the acts that the scripted user's patterns find."""
+    acts = read_reply(reply).acts
+    return _sure(find(kind, reply, user, before, {act: float(act in acts) for act in ACTS}))
 
 
-def by_phrases(row: LabelledSigns) -> frozenset[str]:
-    """The signs that a user without weights finds."""
-    return _sure(find(row.kind, row.reply, row.user, row.before, acts_of(row.reply)))
-
-
-def by_hearing(row: LabelledSigns) -> frozenset[str]:
+def by_hearing(kind: PersonaKind, before: str, user: str, reply: str) -> frozenset[str]:
     """The signs that the hearing user finds: by phrases or by its reader, whichever is surer. Raises NotFetched."""
     from rlver.components.users.heard.appraiser import signs_of
     from rlver.components.users.heard.reading import reader
 
-    heard = reader().hear(row.reply, row.user, row.before)
-    return _sure(signs_in(row.kind, [Answered(row.before, "", heard), Answered(row.user, row.reply, heard, signs_of(heard))], 1))
+    heard = reader().hear(reply, user, before)
+    return _sure(signs_in(kind, [Answered(before, "", heard), Answered(user, reply, heard, signs_of(heard))], 1))
 
 
 def _sure(signs: Mapping[str, Sign]) -> frozenset[str]:
     return frozenset(name for name, sign in signs.items() if sign.probability >= FOUND)
 
 
-def measure(rows: Iterable[LabelledSigns], finder: Callable[[LabelledSigns], frozenset[str]] = by_phrases) -> list[Detection]:
+def measure(rows: Sequence[LabelledSigns], finder: Finder = by_phrases) -> list[Detection]:
     """Every sign, and all together."""
-    read = [(row.kind, row.signs, finder(row)) for row in rows]
-    figures, sums = [], [0, 0, 0]
+    counts = {}
     for kind, names in SIGNS.items():
+        read = [(row.signs, finder(kind, row.before, row.user, row.reply)) for row in rows if row.kind is kind]
         for name in names:
-            mine = [(name in labelled, name in found) for of_kind, labelled, found in read if of_kind is kind]
-            counts = [sum(a and b for a, b in mine), sum(b for _, b in mine), sum(a for a, _ in mine)]
-            sums = [total + one for total, one in zip(sums, counts, strict=True)]
-            figures.append(of_one(name, *counts))
-    return [*figures, of_one(EVERY, *sums)]
+            right = sum(name in labelled & found for labelled, found in read)
+            counts[name] = right, sum(name in found for _, found in read), sum(name in labelled for labelled, _ in read)
+    sums = map(sum, zip(*counts.values(), strict=True))
+    return [*(of_one(name, *of) for name, of in counts.items()), of_one(EVERY, *sums)]
 
 
 def signs_table(figures: Sequence[Detection]) -> str:

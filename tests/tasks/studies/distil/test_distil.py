@@ -146,13 +146,13 @@ def test_the_folder_is_small_and_a_damaged_one_is_refused(appraiser: Path, tmp_p
 
 
 def test_the_trees_taken_out_of_scikit_learn_predict_as_it_does() -> None:
-    from ruamel.yaml import YAML
+    from sklearn.ensemble import HistGradientBoostingRegressor
 
-    from rlver.components.settings.study_sections import DistilParameters
-    from rlver.tasks.studies.distil.learn import _arrays, _fitted
+    from rlver.tasks.studies.distil.learn import arrays_of
 
-    values = YAML(typ="safe").load((Path(__file__).parents[4] / "params.yaml").read_text(encoding="utf-8"))["distil"]
     random = np.random.default_rng(0)
     rows = random.normal(size=(400, 6))
-    fitted = _fitted(rows, rows[:, 0] * rows[:, 1] + random.normal(size=400), DistilParameters(**values), 3)
-    assert _arrays(fitted).predict(rows) == pytest.approx(fitted.predict(rows))
+    target = rows[:, 0] * rows[:, 1] + random.normal(size=400)
+    fitted = [HistGradientBoostingRegressor(max_iter=20, max_features=0.5, random_state=number).fit(rows, target) for number in range(2)]
+    for ensembles in ([fitted[0]], fitted):
+        assert arrays_of(ensembles).predict(rows) == pytest.approx(np.mean([one.predict(rows) for one in ensembles], axis=0))

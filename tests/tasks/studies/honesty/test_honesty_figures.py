@@ -11,9 +11,8 @@ from rlver.components.ability.noninferiority import NotComparable
 from rlver.components.domain.files import BadFile
 from rlver.components.scoring.statistics import paired_share_interval, wilson
 from rlver.tasks.studies.honesty.asking import AnswersFile, GivenAnswer, Interview
-from rlver.tasks.studies.honesty.figures import Graded, compared, figures, graded
+from rlver.tasks.studies.honesty.figures import Graded, as_text, compared, figures, graded
 from rlver.tasks.studies.honesty.questions import Framing, PosedQuestion, questions
-from rlver.tasks.studies.honesty.tables import as_text
 
 ASKED = Interview(policy="a", identity="0123456789ab", temperature=0.0, max_answer_tokens=40, seed=7)
 OF_60 = questions(60)
