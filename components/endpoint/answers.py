@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from rlver.components.domain.files import BadFile
@@ -34,14 +34,8 @@ class Answers:
 
     def put(self, digest: str, request: ChatRequest, answer: ChatAnswer) -> ChatAnswer:
         """The answer that is kept: `answer`, or the one that is there, if another process was first; a replay gives that one."""
-        kept = {
-            "text": answer.text,
-            "reasoning": answer.reasoning,
-            "finish_reason": answer.finish_reason,
-            "tokens_in": answer.tokens_in,
-            "tokens_out": answer.tokens_out,
-            "seconds": answer.seconds,
-        }
+        kept = asdict(answer)
+        del kept["cached"]
         row = (digest, request.canonical_json(), json.dumps(kept))
         with self._database.writing() as connection:
             if connection.execute("INSERT INTO answers VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row).rowcount:

@@ -1,10 +1,7 @@
 """One question to a language model behind an OpenAI-compatible endpoint, its answer, and the ways in which asking fails.
 
-An answer that arrived need not be whole: `finish_reason` says whether it was cut off (`length`) or withheld (`content_filter`).
-
-What went wrong at the endpoint: whether another attempt may help, and one line that says what to do.
-
-The key of an endpoint: sent in one header, and taken out of everything that the server says.
+An answer that arrived need not be whole: `finish_reason` says whether it was cut off (`length`) or withheld (`content_filter`). The key is sent in
+one header, and taken out of everything that the server says.
 """
 
 from __future__ import annotations
@@ -117,13 +114,16 @@ class Key:
     def __repr__(self) -> str:
         return f"Key({self.variable})"
 
+    def _value(self) -> str:
+        return (self._read() or "").strip()
+
     @property
     def is_set(self) -> bool:
-        return bool((self._read() or "").strip())
+        return bool(self._value())
 
     def authorization(self) -> str | None:
         """The header's value; None without a key. Raises EndpointRefused for a key that no header can carry."""
-        value = (self._read() or "").strip()
+        value = self._value()
         if not value:
             return None
         if not re.fullmatch(r"[\x21-\x7e]+", value):
@@ -132,14 +132,14 @@ class Key:
 
     def hide(self, text: str) -> str:
         """`text` without the key."""
-        value = (self._read() or "").strip()
+        value = self._value()
         for form in {value, quote(value, safe="")} - {""}:
             text = re.sub(re.escape(form), HIDDEN, text, flags=re.IGNORECASE)
         return text
 
     def hide_secret(self, text: str) -> str:
         """The same where an answer is not to be damaged: only if the key is long enough to be a secret."""
-        return text if len((self._read() or "").strip()) < _SECRET_CHARACTERS else self.hide(text)
+        return text if len(self._value()) < _SECRET_CHARACTERS else self.hide(text)
 
 
 _RETRIED = {408, 409, 425, 429}  # and all from 500 on

@@ -1,14 +1,11 @@
-"""One HTTP attempt at a chat endpoint: an answer, or a fault that says what happened. Nothing is retried here.
-
-The bytes of the protocol: a request as the body of /chat/completions, and an answer out of a response's JSON.
-"""
+"""One HTTP attempt at a chat endpoint: the body of /chat/completions, and an answer or a fault that says what happened. Nothing is retried here."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,16 +35,6 @@ for _name in ("httpx", "httpcore"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 
-class _Bearer(httpx.Auth):
-    def __init__(self, key: Key) -> None:
-        self._key = key
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        if authorization := self._key.authorization():
-            request.headers["Authorization"] = authorization
-        yield request
-
-
 class Connections:
     """HTTP clients of one connection each, as many as calls were ever in flight at once.
 
@@ -74,12 +61,17 @@ class Connections:
         while self._free:
             await self._free.pop().aclose()
 
+    def _with_key(self, request: httpx.Request) -> httpx.Request:
+        if authorization := self._key.authorization():
+            request.headers["Authorization"] = authorization
+        return request
+
     def _new_client(self) -> httpx.AsyncClient:
         """Proxies of the environment hold for other machines only."""
         try:
             return httpx.AsyncClient(
                 base_url=self._parameters.base_url,
-                auth=_Bearer(self._key),
+                auth=self._with_key,
                 headers=PLAIN,
                 timeout=httpx.Timeout(None, connect=self._parameters.connect_timeout_s),
                 limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
@@ -88,7 +80,7 @@ class Connections:
             )
         except (ImportError, ValueError, httpx.InvalidURL) as error:
             raise EndpointRefused(
-                f"{self._parameters.base_url.rstrip('/')}: no connection can be made through the proxy of the environment "
+                f"{self._parameters.url}: no connection can be made through the proxy of the environment "
                 f"({one_line(str(error))}); correct or unset HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY"
             ) from error
 
@@ -104,60 +96,52 @@ async def open_http(
         await connections.close()
 
 
+@dataclass(frozen=True)
 class HttpEndpoint:
     """Asks once. Remembers in `dialects`, per model, what the server turned out to understand."""
 
-    def __init__(
-        self,
-        connections: Connections,
-        parameters: EndpointParameters,
-        key: Key,
-        unix_time: Callable[[], float],
-        dialects: dict[str, Dialect],
-    ) -> None:
-        self._connections = connections
-        self._url = parameters.base_url.rstrip("/")
-        self._answer_timeout_s = parameters.answer_timeout_s
-        self._key = key
-        self._unix_time = unix_time
-        self._dialects = dialects
+    connections: Connections
+    parameters: EndpointParameters
+    key: Key
+    unix_time: Callable[[], float]
+    dialects: dict[str, Dialect]
 
     async def chat(self, request: ChatRequest) -> ChatAnswer:
         """Raises Hiccup when another attempt may help, else EndpointRefused."""
-        dialect = self._dialects.get(request.model, Dialect())
+        dialect = self.dialects.get(request.model, Dialect())
         clock = asyncio.get_running_loop().time
         begun_at = clock()
         response = await self.send("POST", "chat/completions", dialect.body(request))
         if response.status_code == 200:
-            return parse_answer(response.content, clock() - begun_at, self._key)
+            return parse_answer(response.content, clock() - begun_at, self.key)
         if response.status_code in {400, 422}:
-            said, _ = complaint(json_or_none(response.content), self._key)
+            said, _ = complaint(json_or_none(response.content), self.key)
             if understood := dialect.after(request, said):
-                self._dialects[request.model] = understood
-                logger.warning("%s: %r refused a parameter (%s); asking without it", self._url, request.model, said)
+                self.dialects[request.model] = understood
+                logger.warning("%s: %r refused a parameter (%s); asking without it", self.parameters.url, request.model, said)
                 raise Hiccup("dialect", f"HTTP {response.status_code}: {said}", "check the parameters", server_is_well=True)
         raise self.fault(response, request.model)
 
     def fault(self, response: WholeResponse, model: str) -> Exception:
-        pause_s = retry_after_s(response.headers, self._unix_time())
-        return fault_of(response.status_code, json_or_none(response.content), pause_s, Place(self._url, model, self._key))
+        pause_s = retry_after_s(response.headers, self.unix_time())
+        return fault_of(response.status_code, json_or_none(response.content), pause_s, Place(self.parameters.url, model, self.key))
 
     async def send(self, method: str, path: str, content: bytes | None = None) -> WholeResponse:
         """Any complete response within the time allowed; raises Hiccup when there is none, EndpointRefused when nobody can be asked."""
         try:
-            async with asyncio.timeout(self._answer_timeout_s):
-                return await self._connections.request(method, path, content)
+            async with asyncio.timeout(self.parameters.answer_timeout_s):
+                return await self.connections.request(method, path, content)
         except TimeoutError:
             fault = Hiccup(
                 "time_out",
-                f"no answer within {self._answer_timeout_s:g} s",
+                f"no answer within {self.parameters.answer_timeout_s:g} s",
                 "raise answer_timeout_s, or lower concurrency or max_tokens",
                 may_have_cost=True,
             )
         except UnusableBody as error:
             fault = malformed(str(error))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            what = self._key.hide(str(error)) or "time-out"
+            what = self.key.hide(str(error)) or "time-out"
             fault = Hiccup("no_connection", f"no connection ({what})", "is the server running, and is the address right?")
         except httpx.RequestError as error:
             fault = Hiccup(
@@ -232,11 +216,8 @@ def parse_answer(content: bytes, seconds: float, key: Key) -> ChatAnswer:
         body = parse_json(content)
         choice = body["choices"][0]
         message = choice["message"]
-        text, refusal, reasoning = (
-            message.get("content"),
-            message.get("refusal"),
-            message.get("reasoning_content") or message.get("reasoning"),
-        )
+        text, refusal = message.get("content"), message.get("refusal")
+        reasoning = message.get("reasoning_content") or message.get("reasoning")
         finish_reason = choice.get("finish_reason") or "unknown"
         usage = body.get("usage")
     except UnusableBody as error:

@@ -137,20 +137,20 @@ _RESERVE = """UPDATE spending SET money_at_most = money_at_most + :worst
     WHERE :budget IS NULL OR money_at_most + :worst <= :budget"""
 
 
+@dataclass(frozen=True)
 class Ledger:
     """Totals over the whole life of the file, or over those calls that were made under the name `run`."""
 
-    def __init__(self, database: Database, prices: Mapping[str, Price], budget: float | None, run: str, currency: str) -> None:
-        self._database = database
-        self._prices = prices
-        self._budget = budget
-        self._currency = currency
-        self._run = run
+    database: Database
+    prices: Mapping[str, Price]
+    budget: float | None
+    run: str
+    currency: str
 
     def check(self, request: ChatRequest) -> None:
         """Raise BudgetExceeded if a call could not be made now, for callers who would wait before they make it."""
         at_most = self._worst_case(request)
-        if self._budget is not None and self._spent_at_most() + at_most > self._budget:
+        if self.budget is not None and self._spent_at_most() + at_most > self.budget:
             raise self._exceeded(request, at_most)
 
     @contextmanager
@@ -168,13 +168,13 @@ class Ledger:
 
     def cached(self, model: str) -> None:
         """An answer came from the store, or from an identical call in flight."""
-        with self._database.writing() as connection:
-            connection.execute(_INSERT, (self._run, model, _CACHED, False, 0.0))
+        with self.database.writing() as connection:
+            connection.execute(_INSERT, (self.run, model, _CACHED, False, 0.0))
 
     def summary(self, *, of_this_run: bool = False) -> dict[str, float]:
         """Numbers for a tracker: totals, `failed/<kind>`, and `<model>/seconds_{p50,p95,max}` of the answered calls."""
-        where, run = ("run = ?", (self._run,)) if of_this_run else ("true", ())
-        with self._database.reading() as connection:
+        where, run = ("run = ?", (self.run,)) if of_this_run else ("true", ())
+        with self.database.reading() as connection:
             totals = connection.execute(_TOTALS + where, run)
             numbers = dict(zip((column[0] for column in totals.description), totals.fetchone(), strict=True))
             failed = connection.execute(
@@ -194,48 +194,45 @@ class Ledger:
         parts = [f"{now['calls']:,.0f} calls", f"{now['retries']:,.0f} retries", f"{now['cache_hits']:,.0f} cached"]
         parts.append(f"{now['tokens_in']:,.0f}+{now['tokens_out']:,.0f} tokens")
         spent = self._spent_at_most()
-        if self._budget is not None or spent:
-            parts.append(
-                f"cost {spent:.4f}"
-                + ("" if self._budget is None else f" of {self._budget:.4f}")
-                + (self._currency and f" {self._currency}")
-            )
-        if seconds := sorted(value for model in self._seconds_of("run = ?", (self._run,)).values() for value in model):
+        of = "" if self.budget is None else f" of {self.budget:.4f}"
+        if of or spent:
+            parts.append(f"cost {spent:.4f}{of}" + (self.currency and f" {self.currency}"))
+        if seconds := sorted(value for model in self._seconds_of("run = ?", (self.run,)).values() for value in model):
             parts.append(f"p50 {percentile(seconds, 50):.1f} s, p95 {percentile(seconds, 95):.1f} s")
         return ", ".join(parts)
 
     def _seconds_of(self, where: str, run: tuple[str, ...]) -> dict[str, list[float]]:
         """Of the answered calls of each model, ascending."""
         query = f"SELECT model, seconds FROM calls WHERE {where} AND outcome = ? ORDER BY model, seconds"
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(query, (*run, _ANSWERED)).fetchall()
         return {model: [seconds for _, seconds in group] for model, group in groupby(rows, key=itemgetter(0))}
 
     def _begun(self, request: ChatRequest, is_retry: bool) -> LedgerEntry:
         at_most = self._worst_case(request)
-        with self._database.writing() as connection:
-            if not connection.execute(_RESERVE, {"worst": at_most, "budget": self._budget}).rowcount:
+        with self.database.writing() as connection:
+            if not connection.execute(_RESERVE, {"worst": at_most, "budget": self.budget}).rowcount:
                 raise self._exceeded(request, at_most)
-            number = connection.execute(_INSERT, (self._run, request.model, _BEGUN, is_retry, at_most)).lastrowid
-        return LedgerEntry(self._database, number or 0, self._prices.get(request.model), at_most)
+            number = connection.execute(_INSERT, (self.run, request.model, _BEGUN, is_retry, at_most)).lastrowid
+        return LedgerEntry(self.database, number or 0, self.prices.get(request.model), at_most)
 
     def _worst_case(self, request: ChatRequest) -> float:
-        at_most = money_at_most(request, self._prices)
-        if at_most is None and self._budget is not None:
+        at_most = money_at_most(request, self.prices)
+        if at_most is None and self.budget is not None:
             raise BudgetExceeded(f"{request.model!r} has no price, so the budget cannot be kept: add it to the prices")
         return at_most or 0.0
 
     def _exceeded(self, request: ChatRequest, at_most: float) -> BudgetExceeded:
         return BudgetExceeded(
-            f"the budget is {self._money(self._budget or 0.0)}, up to {self._money(self._spent_at_most())} is spent, and the next call of "
+            f"the budget is {self._money(self.budget or 0.0)}, up to {self._money(self._spent_at_most())} is spent, and the next call of "
             f"{request.model!r} may cost {self._money(at_most)}; raise the budget and run again: answered calls are kept"
         )
 
     def _money(self, amount: float) -> str:
-        return f"{amount:.4f}" + (self._currency and f" {self._currency}")
+        return f"{amount:.4f}" + (self.currency and f" {self.currency}")
 
     def _spent_at_most(self) -> float:
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return float(connection.execute("SELECT money_at_most FROM spending").fetchone()[0])
 
 

@@ -51,10 +51,9 @@ async def open_endpoint(
             yield endpoint
         return
     secret = Key(key, parameters.key_variable)
-    with closing(open_database(cache_path)) as database:
-        ledger = Ledger(database, parameters.prices, parameters.budget, run.name, parameters.currency)
+    with open_ledger(parameters, cache_path, replay, run) as ledger:
         async with open_http(parameters, secret, unix_time, run.dialects) as http:
-            endpoint = RecordedEndpoint(Answers(database), ledger, RetryingEndpoint(http, parameters, ledger))
+            endpoint = RecordedEndpoint(Answers(ledger.database), ledger, RetryingEndpoint(http, parameters, ledger))
             try:
                 yield endpoint
             except BudgetExceeded:
@@ -91,7 +90,7 @@ async def check_endpoint(
         if names and model not in names:
             near = ", ".join(one_line(name, secret) for name in get_close_matches(model, names[:_COMPARED], n=3) or names[:3])
             more = "" if len(names) <= 3 else ", …"
-            raise EndpointRefused(f"{parameters.base_url.rstrip('/')}: unknown model {model!r}; the server has {near}{more}")
+            raise EndpointRefused(f"{parameters.url}: unknown model {model!r}; the server has {near}{more}")
 
 
 async def list_models(
@@ -108,7 +107,6 @@ async def list_models(
 
 async def _listed(parameters: EndpointParameters, secret: Key, unix_time: Callable[[], float]) -> list[str]:
     """The names as they came, which may say the key back."""
-    url = parameters.base_url.rstrip("/")
     async with open_http(parameters, secret, unix_time, {}) as http:
         try:
             response = await http.send("GET", "models")
@@ -117,7 +115,7 @@ async def _listed(parameters: EndpointParameters, secret: Key, unix_time: Callab
             if response.status_code != 200:
                 raise http.fault(response, "")
         except Hiccup as hiccup:
-            raise EndpointUnavailable(f"{url}: {hiccup.what}; {hiccup.advice}") from None
+            raise EndpointUnavailable(f"{parameters.url}: {hiccup.what}; {hiccup.advice}") from None
     body = json_or_none(response.content)
     listed = body.get("data") if isinstance(body, dict) else None
     if not isinstance(listed, list):

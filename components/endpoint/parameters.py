@@ -1,6 +1,6 @@
 """The numbers of an endpoint. None has a default: they come from params.yaml, the address and the key from the environment.
 
-What a call costs, and the most that it can cost before it is made.
+With prices: what a call costs, and the most that it can cost before it is made.
 """
 
 from __future__ import annotations
@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import urlsplit
 
+from pydantic import AfterValidator, Field
+
+from rlver.components.domain.kinds import Section
 from rlver.components.endpoint.chat import ChatRequest
 
 # What chat templates add: a default system prompt and the words around a schema; role and end marks of each message.
@@ -18,12 +21,11 @@ _TOKENS_PER_REQUEST = 128
 _TOKENS_PER_MESSAGE = 16
 
 
-@dataclass(frozen=True)
-class Price:
+class Price(Section):
     """Money per million tokens, in the one currency of the price table and the budget."""
 
-    million_in: float
-    million_out: float
+    million_in: float = Field(ge=0)
+    million_out: float = Field(ge=0)
 
     def of(self, tokens_in: int, tokens_out: int) -> float:
         return (tokens_in * self.million_in + tokens_out * self.million_out) / 1e6
@@ -47,38 +49,46 @@ def money_at_most(request: ChatRequest, prices: Mapping[str, Price]) -> float | 
 _PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True)
-class EndpointParameters:
-    """One endpoint and how it may be used. Numbers are checked where they are read (section.py); raises ValueError for an address that is none."""
-
-    base_url: str  # http(s)://host[:port]/v1
-    key_variable: str  # the name of the environment variable with the key, for messages
-    concurrency: int  # calls in flight, and open connections
-    requests_per_minute: int | None
-    tokens_per_minute: int | None  # in and out together
-    connect_timeout_s: float
-    answer_timeout_s: float  # of one attempt, from connecting to the last byte
-    attempts: int  # of one call, the first one included
-    backoff_first_s: float  # the first wait is drawn from 0..this, each later one from twice the range
-    backoff_most_s: float
-    retry_after_most_s: float  # a server that asks for a longer pause is unavailable
-    breaker_failures: int  # in a row, until nothing is asked any more
-    breaker_cool_down_s: float  # until one call may try again
-    jitter_seed: int
-    prices: Mapping[str, Price]  # by model
-    currency: str  # of the prices and the budget
-    budget: float | None  # money, over all that the answers' file has recorded
-
-    def __post_init__(self) -> None:
-        check_base_url(self.base_url)
-
-
-def check_base_url(base_url: str) -> None:
-    """Raise ValueError unless this is a plain http(s) address: secrets in an address would end in logs and messages."""
+def check_base_url(base_url: str) -> str:
+    """`base_url` as it is. Raises ValueError unless it is a plain http(s) address: secrets in an address would end in logs and messages."""
     if set("@?#") & set(base_url):
         raise ValueError("the address of an endpoint must hold no user, password or query: put the key into its environment variable")
     if origin(base_url) is None:
         raise ValueError("the address of an endpoint must look like http://127.0.0.1:8100/v1")
+    return base_url
+
+
+class EndpointSettings(Section):
+    """The section `endpoint` of params.yaml: how chat endpoints are asked. None of it changes an answer."""
+
+    concurrency: int = Field(ge=1)  # calls in flight, and open connections
+    requests_per_minute: int | None = Field(gt=0)
+    tokens_per_minute: int | None = Field(gt=0)  # in and out together
+    connect_timeout_s: float = Field(gt=0)
+    answer_timeout_s: float = Field(gt=0)  # of one attempt, from connecting to the last byte
+    attempts: int = Field(ge=1)  # of one call, the first one included
+    backoff_first_s: float = Field(ge=0)  # the first wait is drawn from 0..this, each later one from twice the range
+    backoff_most_s: float = Field(ge=0)
+    retry_after_most_s: float = Field(ge=0)  # a server that asks for a longer pause is unavailable
+    breaker_failures: int = Field(ge=1)  # in a row, until nothing is asked any more
+    breaker_cool_down_s: float = Field(ge=0)  # until one call may try again
+    currency: str = Field(pattern="^[A-Z]{3}$")  # of the prices and the budget
+    prices: dict[str, Price]  # by model
+    budget: float | None = Field(ge=0)  # money, over all that the answers' file has recorded
+
+
+class EndpointParameters(EndpointSettings, hide_input_in_errors=True):
+    """One endpoint and how it may be used. Raises ValueError for an address that is none."""
+
+    base_url: Annotated[str, AfterValidator(check_base_url)]  # http(s)://host[:port]/v1
+    key_variable: str  # the name of the environment variable with the key, for messages
+    jitter_seed: int
+    budget: float | None = Field(ge=0, allow_inf_nan=True)  # --budget may say inf
+
+    @property
+    def url(self) -> str:
+        """As messages give it."""
+        return self.base_url.rstrip("/")
 
 
 def origin(base_url: str) -> str | None:

@@ -1,10 +1,6 @@
 """The one place where a call is tried again: with exponential back-off, full jitter, and an end.
 
-Every attempt passes the same gates: a free slot, the rate caps, the breaker, the budget.
-
-Stops asking a server that answers nothing: a circuit breaker.
-
-How fast an endpoint may be asked: requests and tokens a minute, and pauses that the server asks for.
+Every attempt passes the same gates: a free slot, the rate caps and the pauses that the server asks for, the breaker, the budget.
 """
 
 from __future__ import annotations
@@ -15,6 +11,7 @@ import math
 import random
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 
 from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointRefused, EndpointUnavailable, Hiccup
 from rlver.components.endpoint.ledger import Ledger
@@ -31,11 +28,10 @@ class RetryingEndpoint:
     def __init__(self, upstream: ChatEndpoint, parameters: EndpointParameters, ledger: Ledger) -> None:
         self._upstream = upstream
         self._parameters = parameters
-        self._url = parameters.base_url.rstrip("/")
         self._ledger = ledger
         self._slots = asyncio.Semaphore(parameters.concurrency)
         self._pace = Pace(parameters.requests_per_minute, parameters.tokens_per_minute)
-        self._breaker = Breaker(self._url, parameters.breaker_failures, parameters.breaker_cool_down_s)
+        self._breaker = Breaker(parameters.url, parameters.breaker_failures, parameters.breaker_cool_down_s)
         self._random = random.Random(parameters.jitter_seed)
 
     async def chat(self, request: ChatRequest) -> ChatAnswer:
@@ -52,11 +48,13 @@ class RetryingEndpoint:
                 continue
             failures += 1
             if failures == self._parameters.attempts:
-                raise EndpointUnavailable(f"{self._url}: {hiccup.what}, {failures} times; {hiccup.advice}")
+                raise EndpointUnavailable(f"{self._parameters.url}: {hiccup.what}, {failures} times; {hiccup.advice}")
             if self._is_too_long(hiccup.pause_s):
-                raise EndpointUnavailable(f"{self._url}: {hiccup.what}, to be asked again in {hiccup.pause_s:.0f} s; {hiccup.advice}")
+                raise EndpointUnavailable(
+                    f"{self._parameters.url}: {hiccup.what}, to be asked again in {hiccup.pause_s:.0f} s; {hiccup.advice}"
+                )
             wait_s = self._back_off_s(failures)
-            logger.info("%s: %s; trying again in %.1f s", self._url, hiccup.what, wait_s)
+            logger.info("%s: %s; trying again in %.1f s", self._parameters.url, hiccup.what, wait_s)
             async with self._breaker.waiting():
                 await asyncio.sleep(wait_s)
 
@@ -96,16 +94,18 @@ class RetryingEndpoint:
             self._slots.release()
 
 
+@dataclass
 class Breaker:
-    def __init__(self, url: str, failures: int, cool_down_s: float) -> None:
-        self._url = url
-        self._limit = failures
-        self._cool_down_s = cool_down_s
-        self._in_a_row = 0
-        self._open_until_s: float | None = None  # of the loop's clock; None while closed
-        self._is_probing = False
-        self._last = ""
-        self._waiting: set[asyncio.Timeout] = set()
+    """Stops asking a server that answers nothing, until it has cooled down and one call may try again."""
+
+    url: str
+    failures: int  # in a row, until it opens
+    cool_down_s: float
+    _in_a_row: int = 0
+    _open_until_s: float | None = None  # of the loop's clock; None while closed
+    _is_probing: bool = False
+    _last: str = ""
+    _waiting: set[asyncio.Timeout] = field(default_factory=set)
 
     def check(self) -> None:
         """Raise EndpointUnavailable unless a call may be made now."""
@@ -155,7 +155,7 @@ class Breaker:
 
     def _unavailable(self) -> EndpointUnavailable:
         return EndpointUnavailable(
-            f"{self._url}: not asked any more for {self._cool_down_s:g} s after {self._in_a_row} failures in a row, the last: {self._last}"
+            f"{self.url}: not asked any more for {self.cool_down_s:g} s after {self._in_a_row} failures in a row, the last: {self._last}"
         )
 
     def _close(self) -> None:
@@ -165,10 +165,10 @@ class Breaker:
     def _count(self, hiccup: Hiccup) -> None:
         self._in_a_row += 1
         self._last = f"{hiccup.what}; {hiccup.advice}"
-        if self._in_a_row < self._limit:
+        if self._in_a_row < self.failures:
             return
         now_s = asyncio.get_running_loop().time()
-        self._open_until_s = now_s + self._cool_down_s
+        self._open_until_s = now_s + self.cool_down_s
         waiting, self._waiting = self._waiting, set()
         for deadline in waiting:
             deadline.reschedule(now_s)
@@ -178,17 +178,13 @@ _BURST = 0.1
 
 
 class Bucket:
-    """A level that calls draw down and time fills up. Times are seconds of any one clock."""
+    """A level that calls draw down and time fills up, by default without a limit. Times are seconds of any one clock."""
 
-    def __init__(self, capacity: float, per_second: float) -> None:
+    def __init__(self, capacity: float = math.inf, per_second: float = 0.0) -> None:
         self._capacity = capacity
         self._per_second = per_second
         self._level = capacity
         self._at_s = 0.0
-
-    @classmethod
-    def unlimited(cls) -> Bucket:
-        return cls(math.inf, 0.0)
 
     def wait_s(self, amount: float, now_s: float) -> float:
         """How long until `amount` may be taken. More than the capacity may be taken when full, and is owed."""
@@ -206,10 +202,8 @@ class Pace:
     """Lets callers pass in the order they came, as fast as the caps allow."""
 
     def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
-        self._requests = Bucket.unlimited() if requests_per_minute is None else Bucket(1, requests_per_minute / 60)
-        self._tokens = (
-            Bucket.unlimited() if tokens_per_minute is None else Bucket(_BURST * tokens_per_minute, (1 - _BURST) * tokens_per_minute / 60)
-        )
+        self._requests = Bucket(1, requests_per_minute / 60) if requests_per_minute else Bucket()
+        self._tokens = Bucket(_BURST * tokens_per_minute, (1 - _BURST) * tokens_per_minute / 60) if tokens_per_minute else Bucket()
         self._not_before_s = 0.0
         self._turn = asyncio.Lock()
 

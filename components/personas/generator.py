@@ -23,9 +23,9 @@ from rlver.components.domain.persona import (
     Story,
     TimelineEvent,
 )
-from rlver.components.personas.library import Library, Scenario, SpecialScenario
+from rlver.components.personas.library import GROUPS, Library, Scenario, SpecialScenario
 from rlver.components.personas.needs import WORDS
-from rlver.components.personas.people import CLASSES, STYLES, TEST_SHARE, TRAITS, jobs_for, people_of, reactions, stable_hash
+from rlver.components.personas.people import TEST_SHARE, character, jobs_for, people_of, reactions, stable_hash
 
 GENERATOR = "rlver-library/1"
 EARLIEST_TALK = datetime.date(2024, 1, 1)
@@ -151,13 +151,16 @@ def told(
     **own: Any,
 ) -> Persona:  # fmt: skip
     """A generated persona with its portrait and background; `own`: what the kinds of personas differ in."""
+    name = full_name.split()[0]
+    who = f"{full_name} is a {'woman' if gender == 'f' else 'man'} of {age} and {job}."
+    likes = f"{name} likes {hobbies[0]}, {hobbies[1]} and {hobbies[2]}."
     return Persona(
         language="en",
         source="generated",
         persona_class=persona_class,
         traits=traits,
-        portrait=portrait_of(full_name, age, gender, job, hobbies, traits, persona_class, style),
-        background=background_of(story, full_name.split()[0]),
+        portrait=" ".join([who, likes, *character(name, persona_class, traits, style)]),
+        background=background_of(story, name),
         topic=story.topic,
         age=age,
         gender=gender,
@@ -180,9 +183,6 @@ def story_of(scenario: Scenario | SpecialScenario, words: Mapping[str, str], tal
     def said(text: str) -> str:
         return text.format_map(words)
 
-    def all_said(texts: list[str]) -> tuple[str, ...]:
-        return tuple(said(text) for text in texts)
-
     def sentence(text: str) -> str:
         return text[:1].upper() + text[1:]
 
@@ -201,30 +201,10 @@ def story_of(scenario: Scenario | SpecialScenario, words: Mapping[str, str], tal
         conflict_event=said(scenario.conflict.event),
         conflict_people=said(scenario.conflict.people),
         conflict_inner_cause=said(scenario.conflict.inner_cause),
-        attempts=all_said(scenario.attempts),
         present=said(scenario.present),
         feels_like=said(scenario.feels_like),
-        lines=all_said(scenario.lines),
-        deeds=all_said(scenario.deeds),
-        steps=all_said(scenario.steps),
-        motives=all_said(scenario.motives),
-        own_part=all_said(scenario.own_part),
-        hurts=all_said(scenario.hurts),
+        **{group: tuple(map(said, getattr(scenario, group))) for group in GROUPS},
     )
-
-
-def portrait_of(
-    full_name: str, age: int, gender: str, job: str, hobbies: list[str], traits: tuple[str, ...], persona_class: PersonaClass, style: str
-) -> str:
-    name = full_name.split()[0]
-    sentences = [
-        f"{full_name} is a {'woman' if gender == 'f' else 'man'} of {age} and {job}.",
-        f"{name} likes {hobbies[0]}, {hobbies[1]} and {hobbies[2]}.",
-        *(TRAITS[trait] for trait in traits),
-        STYLES[style],
-        CLASSES[persona_class],
-    ]
-    return " ".join(sentences).replace("{name}", name)
 
 
 def background_of(story: Story, name: str) -> str:

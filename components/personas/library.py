@@ -10,7 +10,7 @@ import string
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 
@@ -21,6 +21,15 @@ from rlver.components.personas.needs import stated_need
 SCENARIOS = Path(__file__).parent / "scenarios"
 SPECIAL = Path(__file__).parent / "special_scenarios"  # one file a kind of user; see special.py
 
+GROUPS = (
+    "attempts",
+    "lines",
+    "deeds",
+    "steps",
+    "motives",
+    "own_part",
+    "hurts",
+)  # fields of a scenario that a Story has under the same name
 Text = Annotated[str, Field(min_length=3, max_length=600)]
 
 
@@ -54,20 +63,25 @@ class Conflict(_Part):
     inner_cause: Text
 
 
-class Scenario(_Part):
-    """One story with placeholders. What each field means to the simulator is said in `persona.Story`."""
+class _Told(_Part):
+    """What every story has. What each field means to the simulator is said in `persona.Story`."""
 
     id: str = Field(pattern=r"^[a-z]+(-[a-z0-9]+)+$")
-    domain: str = Field(pattern=r"^[a-z]+$")
     topic: str = Field(min_length=8, max_length=120)
     ages: list[int] = Field(min_length=2, max_length=2)
     other: Other
     cause: Text
-    timeline: list[DatedEvent] = Field(min_length=4, max_length=8)
     conflict: Conflict
-    attempts: list[Text] = Field(min_length=2, max_length=3)
     present: Text
     feels_like: Text
+
+
+class Scenario(_Told):
+    """One story with placeholders."""
+
+    domain: str = Field(pattern=r"^[a-z]+$")
+    timeline: list[DatedEvent] = Field(min_length=4, max_length=8)
+    attempts: list[Text] = Field(min_length=2, max_length=3)
     openers: list[Text] = Field(min_length=3, max_length=3)
     lines: list[Text] = Field(min_length=14, max_length=14)
     deeds: list[Text] = Field(min_length=4, max_length=4)
@@ -120,23 +134,15 @@ class Scenario(_Part):
             yield from group
 
 
-class SpecialScenario(_Part):
+class SpecialScenario(_Told):
     """The story of a user of a kind: told in fewer lines than a Scenario, and with what the user presses for. `asks` goes to the simulator only."""
 
-    id: str = Field(pattern=r"^[a-z]+(-[a-z0-9]+)+$")
     group: str = ""  # scenarios of one group are dealt out to train and test by themselves
     need: Annotated[HiddenNeed, Strict(False)]
     asks: str = Field(min_length=8, max_length=120)
-    topic: str = Field(min_length=8, max_length=120)
-    ages: list[int] = Field(min_length=2, max_length=2)
     jobs: list[str] = Field(default=[], max_length=3)  # where the story says what the user does
-    other: Other
-    cause: Text
     timeline: list[DatedEvent] = Field(min_length=2, max_length=8)
-    conflict: Conflict
     attempts: list[Text] = Field(min_length=1, max_length=3)
-    present: Text
-    feels_like: Text
     openers: list[Text] = Field(min_length=2, max_length=3)
     lines: list[Text] = Field(min_length=9, max_length=14)
     presses: list[Text] = Field(min_length=8, max_length=14)
@@ -159,6 +165,9 @@ class SpecialScenario(_Part):
         if self.domain not in set(PersonaKind) or twice or stated:
             raise ValueError(f"id must begin with a kind; said twice {twice}; a need is stated in {stated}")
         return self
+
+
+S = TypeVar("S", bound=_Told)
 
 
 class Library(_Part):
@@ -188,14 +197,7 @@ def load_library(folder: Path = SCENARIOS) -> Library:
     if not files:
         raise LibraryError([f"{folder}: no *.yaml file here"])
     problems: list[str] = []
-    scenarios: list[Scenario] = []
-    for path in files:
-        for number, raw in enumerate(_entries(path, problems), start=1):
-            where = f"{path.name}: {raw['id'] if isinstance(raw, dict) and 'id' in raw else f'entry {number}'}"
-            try:
-                scenarios.append(Scenario.model_validate(raw))
-            except ValidationError as error:
-                problems += [f"{where}: {_field(one['loc'])}{one['msg'].removeprefix('Value error, ')}" for one in error.errors()]
+    scenarios = [one for path in files for one in _read(path, Scenario, problems)]
     for scenario_id, count in sorted(Counter(one.id for one in scenarios).items()):
         if count > 1:
             problems.append(f"scenario id {scenario_id} is used {count} times")
@@ -208,19 +210,14 @@ def load_special(kind: PersonaKind, folder: Path = SPECIAL) -> tuple[SpecialScen
     """The scenarios of one kind of user, sorted by id. Raises LibraryError with all problems of the file."""
     path = folder / f"{kind}.yaml"
     problems: list[str] = []
-    found: list[SpecialScenario] = []
-    for raw in _entries(path, problems):
-        try:
-            found.append(SpecialScenario.model_validate(raw))
-        except ValidationError as error:
-            where = f"{path.name}: {raw.get('id') if isinstance(raw, dict) else raw}"
-            problems += [f"{where}: {_field(one['loc'])}{one['msg'].removeprefix('Value error, ')}" for one in error.errors()]
+    found = _read(path, SpecialScenario, problems)
     if problems or len({one.id for one in found}) < len(found) or any(one.domain != kind for one in found):
         raise LibraryError(problems or [f"{path.name}: an id is used twice or is of another kind"])
     return tuple(sorted(found, key=lambda one: one.id))
 
 
-def _entries(path: Path, problems: list[str]) -> list[Any]:
+def _read(path: Path, kind: type[S], problems: list[str]) -> list[S]:
+    """The scenarios of a file; what is wrong with it goes to `problems`."""
     try:
         entries = load_yaml(path)
     except BadFile as error:
@@ -229,8 +226,13 @@ def _entries(path: Path, problems: list[str]) -> list[Any]:
     if not isinstance(entries, list) or not entries:
         problems.append(f"{path.name}: expected a list of scenarios, got {type(entries).__name__}")
         return []
-    return entries
-
-
-def _field(location: tuple[int | str, ...]) -> str:
-    return f"{'.'.join(str(part) for part in location)}: " if location else ""
+    found: list[S] = []
+    for number, raw in enumerate(entries, start=1):
+        try:
+            found.append(kind.model_validate(raw))
+        except ValidationError as error:
+            where = f"{path.name}: {raw['id'] if isinstance(raw, dict) and 'id' in raw else f'entry {number}'}"
+            for one in error.errors():
+                field = ".".join(map(str, one["loc"]))
+                problems.append(f"{where}: {field and f'{field}: '}{one['msg'].removeprefix('Value error, ')}")
+    return found

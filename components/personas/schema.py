@@ -1,10 +1,6 @@
 """The door for personas: types and nested fields by pydantic, the flat table by pandera, each row with all its problems.
 
-Nothing passes when any row is bad; whoever writes a file validates first.
-
-The flat part of a persona as a typed table: one column a field, every failing cell reported.
-
-Reading rows of untrusted JSONL so that every bad one is kept with file, line, field and reason, and none is dropped.
+Nothing passes when any row is bad, and no bad row is dropped; whoever writes a file validates first.
 """
 
 from __future__ import annotations
@@ -37,14 +33,19 @@ def validate_file(path: Path) -> list[Persona]:
 
 def validate_rows(file: str, rows: Sequence[SourceRow], problems: Sequence[Problem] = ()) -> list[Persona]:
     """The personas of rows already read; `problems` are those found on the way, raised together with what is found here."""
-    found = list(table_problems(file, rows))
+    found = [
+        Problem(file, rows[row].line, column, reason) for row, column, reason in table_faults(PersonaTable, [one.values for one in rows])
+    ]
     reported = {(one.line, one.field) for one in found}
     personas: list[Persona] = []
     for row in rows:
         try:
             persona = Persona.model_validate_json(json.dumps(row.values), strict=True)
         except ValidationError as error:
-            found += [one for one in _type_problems(file, row, error) if (one.line, one.field) not in reported]
+            for one in error.errors():
+                field = ".".join(str(part) for part in one["loc"])
+                if (row.line, field) not in reported:
+                    found.append(Problem(file, row.line, field, one["msg"]))
             continue
         personas.append(persona)
         found += [Problem(file, row.line, field, reason) for field, reason in _nested_problems(persona)]
@@ -56,11 +57,6 @@ def validate_rows(file: str, rows: Sequence[SourceRow], problems: Sequence[Probl
 def validate_personas(file: str, personas: Sequence[Persona]) -> None:
     """Check personas about to be written as `file`, numbered as its lines. Raises InvalidPersonas."""
     validate_rows(file, [SourceRow(number, one.model_dump(mode="json")) for number, one in enumerate(personas, start=1)])
-
-
-def _type_problems(file: str, row: SourceRow, error: ValidationError) -> Iterator[Problem]:
-    for one in error.errors():
-        yield Problem(file, row.line, ".".join(str(part) for part in one["loc"] if part != "__root__"), one["msg"])
 
 
 def _nested_problems(persona: Persona) -> Iterator[tuple[str, str]]:
@@ -166,12 +162,6 @@ def _hides_the_need(row: Mapping[str, Any], field: str) -> bool:
     if not isinstance(need_text, str) or not isinstance(said, str):
         return True  # reported by the checks of those columns
     return need_text not in said and NEED_MARKER.search(said) is None
-
-
-def table_problems(file: str, rows: Sequence[SourceRow]) -> Iterator[Problem]:
-    """Every failing cell of the flat table. An empty sequence has none here: who reads the file reports that it is empty."""
-    for row, column, reason in table_faults(PersonaTable, [one.values for one in rows]):
-        yield Problem(file, rows[row].line, column, reason)
 
 
 class Problem(NamedTuple):

@@ -21,21 +21,13 @@ class LeakedSplit(ValueError):
     """Train and test share something; the message says what."""
 
 
-def _scenario(persona: Persona) -> str | None:
-    return persona.story.scenario_id if persona.story else None
-
-
-def _lines(persona: Persona) -> str | None:
-    return "\n".join(persona.story.lines) if persona.story else None
-
-
 SHAREABLE: dict[str, Callable[[Persona], str | None]] = {
     "persona_ids": lambda persona: persona.persona_id,
     "portraits": lambda persona: persona.portrait.strip(),
     "names": lambda persona: persona.name if persona.source == "generated" else None,
-    "scenario_ids": _scenario,
+    "scenario_ids": lambda persona: persona.story.scenario_id if persona.story else None,
     "backgrounds": lambda persona: persona.background.strip(),
-    "stories": _lines,
+    "stories": lambda persona: "\n".join(persona.story.lines) if persona.story else None,
 }
 
 
@@ -65,14 +57,11 @@ def labelled_split(train: Sequence[Persona], test: Sequence[Persona]) -> list[Pe
     labelled = [
         one.model_copy(update={"leaked": one.portrait.strip() in known}) if known and one.source == "rlver" else one for one in test
     ]
-    unknown = leaks(train, [one for one in labelled if not one.leaked]) + _beyond_portraits(train, [one for one in labelled if one.leaked])
+    unknown = leaks(train, [one for one in labelled if not one.leaked])
+    unknown += [one for one in leaks(train, [one for one in labelled if one.leaked]) if " portraits in " not in one]
     if unknown:
         raise LeakedSplit(f"train and test are not apart: {'; '.join(unknown)}")
     return labelled
-
-
-def _beyond_portraits(train: Sequence[Persona], leaked: Sequence[Persona]) -> list[str]:
-    return [one for one in leaks(train, leaked) if " portraits in " not in one]
 
 
 def _shared(value_of: Callable[[Persona], str | None], train: Sequence[Persona], test: Sequence[Persona]) -> set[str]:
@@ -94,23 +83,20 @@ def split_metrics(train: Sequence[Persona], test: Sequence[Persona]) -> dict[str
 def census(personas: Sequence[Persona]) -> dict[str, Any]:
     """Balance of one split. `need_spread` is the largest difference between two needs within one scenario."""
     ages = [one.age for one in personas if one.age is not None]
+    cells = Counter((one.hidden_need, one.persona_class) for one in personas)
     by_scenario: dict[str, Counter[HiddenNeed]] = {}
     for one in personas:
         if one.story is not None:
             by_scenario.setdefault(one.story.scenario_id, Counter())[one.hidden_need] += 1
     sizes = [counts.total() for counts in by_scenario.values()]
+    spreads = [max(counts[need] for need in HiddenNeed) - min(counts[need] for need in HiddenNeed) for counts in by_scenario.values()]
     return {
         "personas": len(personas),
         "portraits": len({one.portrait for one in personas}),
         "by_source": _counts(one.source for one in personas),
-        "by_need": {need.value: sum(one.hidden_need is need for one in personas) for need in HiddenNeed},
-        "by_class": {each.value: sum(one.persona_class is each for one in personas) for each in PersonaClass},
-        "by_need_and_class": {
-            need.value: {
-                each.value: sum(one.hidden_need is need and one.persona_class is each for one in personas) for each in PersonaClass
-            }
-            for need in HiddenNeed
-        },
+        "by_need": {need.value: sum(cells[need, each] for each in PersonaClass) for need in HiddenNeed},
+        "by_class": {each.value: sum(cells[need, each] for need in HiddenNeed) for each in PersonaClass},
+        "by_need_and_class": {need.value: {each.value: cells[need, each] for each in PersonaClass} for need in HiddenNeed},
         "by_domain": _counts(one.story.domain for one in personas if one.story is not None),
         "by_style": _counts(one.style for one in personas if one.style is not None),
         "by_gender": _counts(one.gender for one in personas if one.gender is not None),
@@ -119,10 +105,7 @@ def census(personas: Sequence[Persona]) -> dict[str, Any]:
         "scenarios": len(by_scenario),
         "scenario_min": min(sizes, default=0),
         "scenario_max": max(sizes, default=0),
-        "need_spread": max(
-            (max(counts[need] for need in HiddenNeed) - min(counts[need] for need in HiddenNeed) for counts in by_scenario.values()),
-            default=0,
-        ),
+        "need_spread": max(spreads, default=0),
     }
 
 

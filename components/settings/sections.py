@@ -102,15 +102,11 @@ class BaseSettings(Section):
     max_seconds: float = Field(ge=0)
 
     @model_validator(mode="after")
-    def _some_dialogues_are_left_for_habits(self) -> BaseSettings:
+    def _holds_together(self) -> BaseSettings:
         if self.kind == TINY and round(self.dialogues * self.teaching_share) >= self.dialogues:
             raise ValueError(
                 f"teaching_share {self.teaching_share:g} of {self.dialogues} dialogues leaves none for the habits of the base; lower it"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _a_model_is_named(self) -> BaseSettings:
         if self.kind != TINY and not self.model:
             raise ValueError(f"base.kind is {self.kind}, so base.model must name a folder or a hub model")
         if self.kind != TINY and str(self.model).startswith(("openai:", "vllm:")):

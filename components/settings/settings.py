@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field, ValidationError, create_model, model_validator
 
 from rlver.components.domain.registry import ALGORITHMS, APPRAISERS, MODELS, REWARDS, SIMULATORS, SPEAKERS, Registry, UnknownKind
-from rlver.components.endpoint.section import EndpointSettings
+from rlver.components.endpoint.parameters import EndpointSettings
 from rlver.components.policy.section import PolicySettings
 from rlver.components.settings.overlays import SettingsError as SettingsError
 from rlver.components.settings.overlays import overlaid, overlays_of, read_parameters, with_overlays
@@ -58,25 +58,13 @@ class Settings(Section):
     warmup: WarmupSettings
 
     @model_validator(mode="after")
-    def _dense_rewards_have_an_algorithm(self) -> Settings:
+    def _the_sections_fit(self) -> Settings:
         if self.reward.dense and self.train.algorithm != "ppo":
             raise ValueError("reward.dense goes with train.algorithm: ppo; grpo does the same with train.credit: turn")
-        return self
-
-    @model_validator(mode="after")
-    def _one_process_gives_the_weights(self) -> Settings:
         if self.rollout.sampler == "vllm" and self.train.processes > 1:
             raise ValueError(f"rollout.sampler: vllm goes with train.processes: 1, got {self.train.processes}; use transformers")
-        return self
-
-    @model_validator(mode="after")
-    def _the_engine_can(self) -> Settings:
         if problem := self.train.refusal(self.policy, self.rollout):
             raise ValueError(problem)
-        return self
-
-    @model_validator(mode="after")
-    def _every_dialogue_counts_once(self) -> Settings:
         if self.policy.thinking and self.policy.thoughts == "strip" and self.train.loss_type != "grpo":
             raise ValueError("policy.thoughts: strip needs train.loss_type: grpo, in which every dialogue counts once")
         return self
@@ -138,10 +126,7 @@ def read_settings(values: Mapping[str, Any]) -> Settings:
         names = dict.fromkeys(name.partition(":")[0] for name in named if isinstance(name, str))
         brought: dict[str, Any] = {name: (cls, ...) for name in names if (cls := _brought(section, name, registries))}
         if brought:
-            changed[section] = (
-                create_model(declared.__name__, __base__=declared, **brought),
-                ...,
-            )
+            changed[section] = (create_model(declared.__name__, __base__=declared, **brought), ...)
     kind: type[Settings] = create_model("Settings", __base__=Settings, **changed) if changed else Settings
     return kind.model_validate(values)
 
@@ -160,13 +145,8 @@ def _brought(section: str, name: str, registries: Sequence[Registry]) -> type[Se
         return None
     cls, *others = classes
     if field is not None or others or not issubclass(cls, Section):
-        why = (
-            "is a parameter's"
-            if field is not None
-            else "stands for two kinds with other sections"
-            if others
-            else "has no Section as parameters"
-        )
+        other = "stands for two kinds with other sections" if others else "has no Section as parameters"
+        why = other if field is None else "is a parameter's"
         raise UnknownKind(f"{section}.{name}: the name of a kind that brings parameters, and it {why}")
     return cls
 

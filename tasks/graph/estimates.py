@@ -60,7 +60,7 @@ def _money(settings: Settings, usage: Mapping[str, Usage]) -> float | None:
     prices = settings.endpoint.prices
     if not usage.keys() <= prices.keys():
         return None
-    return sum((one.tokens_in * prices[name].million_in + one.tokens_out * prices[name].million_out) / 1e6 for name, one in usage.items())
+    return sum(prices[name].of(one.tokens_in, one.tokens_out) for name, one in usage.items())
 
 
 def language_of(personas: Sequence[Path], imported: str | None) -> str:

@@ -15,7 +15,7 @@ from rlver.components.endpoint.answers import RecordedEndpoint
 from rlver.components.endpoint.chat import BudgetExceeded, ChatAnswer, ChatRequest
 from rlver.components.endpoint.ledger import Ledger
 from rlver.components.endpoint.opening import EndpointRun, check_endpoint, list_models, open_endpoint, open_ledger
-from rlver.components.endpoint.parameters import EndpointParameters, Price, check_base_url
+from rlver.components.endpoint.parameters import EndpointParameters, check_base_url
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime import environment
 
@@ -106,7 +106,7 @@ def to_policy(settings: Settings, models: Sequence[str], url: str | None = None)
 
 def _connection(settings: Settings, role: environment.Role, models: Sequence[str], answers: str, url: str | None = None) -> Connection:
     server = environment.chat_server(role, url=url)
-    numbers = settings.endpoint.model_dump(exclude={"prices", "budget"})
+    numbers = settings.endpoint.model_dump(exclude={"budget"})
     given = environment.budget()
     try:
         check_base_url(server.url)
@@ -119,7 +119,6 @@ def _connection(settings: Settings, role: environment.Role, models: Sequence[str
         base_url=server.url,
         key_variable=server.key_variable,
         jitter_seed=settings.seed,
-        prices={model: Price(**price.model_dump()) for model, price in settings.endpoint.prices.items()},
         budget=settings.endpoint.budget if given is None else given,
     )
     return Connection(parameters, server, models, ANSWERS / answers, environment.replays(), EndpointRun(environment.run_name()))

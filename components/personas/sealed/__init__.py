@@ -20,8 +20,8 @@ _FOLDER = Path(__file__).parent
 
 def compose_sealed(seed: int, count: int) -> list[Persona]:
     """`count` personas of the sealed test; they share first names with the ordinary test, and nothing with train."""
-    scenarios = list(load_library(_FOLDER / "scenarios").scenarios)
-    return [_hinting(one) for one in compose_split(SPLIT, scenarios, seed, count)]
+    scenarios, said = list(load_library(_FOLDER / "scenarios").scenarios), hints()
+    return [_hinting(one, said[one.hidden_need]) for one in compose_split(SPLIT, scenarios, seed, count)]
 
 
 def hints() -> dict[HiddenNeed, list[str]]:
@@ -30,8 +30,8 @@ def hints() -> dict[HiddenNeed, list[str]]:
     return {need: list(read[need]) for need in HiddenNeed}
 
 
-def _hinting(persona: Persona) -> Persona:
+def _hinting(persona: Persona, hints: list[str]) -> Persona:
     story = persona.story
     assert story is not None
-    said = tuple(one.replace("{role}", story.other.role) for one in hints()[persona.hidden_need])
-    return persona.model_copy(update={"story": story.model_copy(update={"presses": said})})
+    presses = tuple(one.replace("{role}", story.other.role) for one in hints)
+    return persona.model_copy(update={"story": story.model_copy(update={"presses": presses})})

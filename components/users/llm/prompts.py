@@ -1,11 +1,8 @@
 """The prompts: text files of our own in `prompts/`, named `<part>[.<difficulty>].<language>.<version>.txt`.
 
 `${name}` in a file is a place for a value. A value is never read for places itself, so no text of a persona or a dialogue can
-open one. Whoever edits a file changes the digest that every transcript carries; a new meaning gets a new version.
-
-What was said in the dialogue, as data inside a prompt: one line of JSON between two tags that no text can write.
-
-A persona in words, for the appraiser and the speaker: everything they must know, the hidden need included.
+open one. Whoever edits a file changes the digest that every transcript carries; a new meaning gets a new version. What was said in the dialogue is
+data inside a prompt: one line of JSON between two tags that no text can write.
 """
 
 from __future__ import annotations
@@ -14,11 +11,13 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 
+from rlver.components.domain.files import load_yaml
 from rlver.components.domain.persona import HiddenNeed, Persona
 from rlver.components.personas.profiles import CLASS_OF, TRAIT_OF
 
@@ -96,65 +95,36 @@ NEED_NAMES: dict[str, dict[HiddenNeed, str]] = {
     },
 }
 
-_FACTS = {
-    "en": {"name": "Name", "age": "Age", "gender": "Gender", "occupation": "Occupation", "style": "Way of speaking", "topic": "Theme"},
-    "zh": {"name": "姓名", "age": "年龄", "gender": "性别", "occupation": "职业", "style": "说话方式", "topic": "话题"},
-}
-_HEADINGS = {
-    "en": {
-        "class": "Class", "traits": "Strong traits", "portrait": "Portrait", "background": "Background", "lines": "What can be told of it",
-        "need": 'Hidden need (written to the person; "you" is the person)', "reactions": "Reaction rules",
-    },
-    "zh": {
-        "class": "类型", "traits": "鲜明性格", "portrait": "画像", "background": "背景", "lines": "其中可以讲的事",
-        "need": "隐藏需求（写给当事人，“你”即当事人）", "reactions": "反应规则",
-    },
-}  # fmt: skip
-_REACTIONS = {
-    "en": {
-        "S": "In tier S", "A": "In tier A", "B": "In tier B", "C": "In tier C", "F": "In tier F", "high": "In high emotion (tiers S and A)",
-        "normal": "In middling emotion (tier B)", "low": "In low emotion (tiers C and F)", "serves": "A reply that serves the need",
-        "misses": "A reply that misses the need", "text": "All rules",
-    },
-    "zh": {
-        "S": "S 档时", "A": "A 档时", "B": "B 档时", "C": "C 档时", "F": "F 档时", "high": "情绪高时（S、A 档）",
-        "normal": "情绪一般时（B 档）", "low": "情绪低时（C、F 档）", "serves": "回复贴合需求时",
-        "misses": "回复偏离需求时", "text": "全部规则",
-    },
-}  # fmt: skip
-_CHINESE = {
-    **{trait: word for word, trait in TRAIT_OF.items()},
-    **{kind.value: word for word, kind in CLASS_OF.items()},
-    "f": "女", "m": "男", "plain": "平实", "terse": "简短", "rambling": "絮叨", "dry": "冷淡", "warm": "温和", "formal": "正式",
-}  # fmt: skip
-_ENGLISH = {"f": "female", "m": "male"}
+
+@cache
+def _words(language: str) -> dict[str, dict[str, str]]:
+    """What a persona is told in (persona.yaml); traits and classes in the words of the profiles that are imported."""
+    words: dict[str, dict[str, str]] = load_yaml(Path(__file__).parent / "persona.yaml")[language]
+    if language == "zh":
+        words["words"] |= {trait: word for word, trait in (TRAIT_OF | CLASS_OF).items()}
+    return words
 
 
 def persona_text(persona: Persona) -> str:
-    """Facts, portrait, background, hidden need and reaction rules, in the persona's language (en or zh)."""
-    headings = _HEADINGS[persona.language]
+    """Everything that the appraiser and the speaker must know, the hidden need included, in the persona's language (en or zh)."""
+    words = _words(persona.language)
+    headings = words["headings"]
     comma = "、" if persona.language == "zh" else ", "
+
+    def called(word: str) -> str:
+        return words["words"].get(word, word)
+
+    known = {field: value for field in words["facts"] if (value := getattr(persona, field)) not in (None, "")}
     facts = [
-        *_facts(persona),
-        f"{headings['class']}: {_word(persona, persona.persona_class)}",
-        f"{headings['traits']}: {comma.join(_word(persona, trait) for trait in persona.traits)}",
+        *(f"{words['facts'][field]}: {called(value) if field in ('gender', 'style') else value}" for field, value in known.items()),
+        f"{headings['class']}: {called(persona.persona_class)}",
+        f"{headings['traits']}: {comma.join(map(called, persona.traits))}",
     ]
     sections = {
         "portrait": persona.portrait,
         "background": persona.background,
         "lines": "\n".join(f"- {line}" for line in persona.story.lines) if persona.story else "",
         "need": f"{NEED_NAMES[persona.language][persona.hidden_need]}: {persona.need_text}",
-        "reactions": "\n".join(f"{_REACTIONS[persona.language][key]}: {rule}" for key, rule in persona.reactions.items()),
+        "reactions": "\n".join(f"{words['reactions'][key]}: {rule}" for key, rule in persona.reactions.items()),
     }
     return "\n\n".join(("\n".join(facts), *(f"## {headings[key]}\n{text}" for key, text in sections.items() if text)))
-
-
-def _facts(persona: Persona) -> Iterator[str]:
-    for field, label in _FACTS[persona.language].items():
-        value = getattr(persona, field)
-        if value not in (None, ""):
-            yield f"{label}: {_word(persona, value) if field in ('gender', 'style') else value}"
-
-
-def _word(persona: Persona, word: str) -> str:
-    return (_CHINESE if persona.language == "zh" else _ENGLISH).get(word, word)

@@ -23,16 +23,6 @@ from rlver.components.users.shifts.words import in_unseen_cues
 Words = Callable[[str, Persona, Random], str]  # (what is meant, who says it, randomness of this message) -> what is said
 
 
-def as_meant(text: str, persona: Persona, random: Random) -> str:
-    """The words unchanged."""
-    return text
-
-
-def as_is(persona: Persona) -> Persona:
-    """The persona unchanged."""
-    return persona
-
-
 @dataclass(frozen=True)
 class Shift:
     """`person` keeps id, hidden need, class and traits. Raise `version` whenever a shifted message could come out differently.
@@ -43,8 +33,8 @@ class Shift:
     name: str
     version: int
     about: str
-    person: Callable[[Persona], Persona] = as_is
-    words: Words = as_meant
+    person: Callable[[Persona], Persona] = lambda persona: persona
+    words: Words = lambda text, persona, random: text
     scripted_only: bool = False
 
     @property

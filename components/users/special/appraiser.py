@@ -21,7 +21,6 @@ from rlver.components.users.special.rule import VERSION, Answered, weigh
 KIND = "special"
 ACTS = (*SERVING, *GENERIC, *HARMFUL)
 _FULL_WORDS = 8  # words from which a reply can be specific
-_PATTERN_VALUE = {True: -1.0, False: 0.0}  # of a reply that hurts, and of any other
 
 
 @dataclass(frozen=True)
@@ -36,13 +35,14 @@ class ReadActs:
     def of(reply: str, told: str) -> ReadActs:
         reading = read_reply(reply)
         found = reading.acts
+        harms = not found.isdisjoint(HARMFUL)
         quality = {
             "coherent": float(reading.is_english),
             "specific": min(1.0, reading.word_count / _FULL_WORDS),
             "picks_up": float(bool(reading.content & content_of(told))),
-            "sincere": float(not found & HARMFUL.keys()),
+            "sincere": float(not harms),
         }
-        return ReadActs({act: float(act in found) for act in ACTS}, quality, _PATTERN_VALUE[bool(found & HARMFUL.keys())])
+        return ReadActs({act: float(act in found) for act in ACTS}, quality, -1.0 if harms else 0.0)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from rlver.components.domain.persona import HiddenNeed, PersonaClass, Story
 from rlver.components.personas.generator import background_of
 from rlver.components.personas.needs import WORDS, stated_need
-from rlver.components.personas.people import CLASSES, STYLES, TRAITS, dealt, people_of, reactions
+from rlver.components.personas.people import character, dealt, people_of, reactions
 from rlver.tasks.studies.authoring import chinese as zh
 
 
@@ -65,11 +65,6 @@ class Sparks:
 
 def need_text(need: HiddenNeed) -> str:
     return WORDS[need].need_text
-
-
-def character(name: str, persona_class: PersonaClass, traits: Sequence[str], style: str) -> list[str]:
-    """Sentences on traits, way of speaking and class."""
-    return [sentence.replace("{name}", name) for sentence in (*(TRAITS[trait] for trait in traits), STYLES[style], CLASSES[persona_class])]
 
 
 def who(full_name: str, age: int, gender: str, occupation: str, hobbies: Sequence[str]) -> str:

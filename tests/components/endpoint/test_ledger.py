@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from scripted_server import Asked, Reply, Script, Server, ask, error, good, key, parameters, serving
+from scripted_server import PRICES, Asked, Reply, Script, Server, ask, error, good, key, parameters, serving
 
 from rlver.components.endpoint.chat import BudgetExceeded, EndpointError, EndpointRefused, EndpointUnavailable
 from rlver.components.endpoint.ledger import percentile
 from rlver.components.endpoint.opening import EndpointRun, open_endpoint
-from rlver.components.endpoint.parameters import Price, money_at_most, tokens_in_at_most
+from rlver.components.endpoint.parameters import money_at_most, tokens_in_at_most
 
 ANSWER = 120e-6
 
@@ -95,7 +95,7 @@ def test_a_replay_counts_for_itself_and_costs_nothing(tmp_path: Path) -> None:
 
 def test_the_budget_stops_before_the_call_that_could_pass_it(tmp_path: Path) -> None:
     """Room for two answers and the worst case of a third call, but not for two and a worst case more: questions 1 to 3 go, 4 does not."""
-    worst = money_at_most(ask("1"), {"model-a": Price(1.0, 2.0)})
+    worst = money_at_most(ask("1"), PRICES)
     assert worst is not None and worst > ANSWER
     numbers, line, server, outcomes = spend(tmp_path / "a.db", always, "1", "2", "3", "4", "1", budget=2.5 * ANSWER + worst)
     assert len(server.asked) == 3 and numbers["money_at_most"] == pytest.approx(3 * ANSWER)
@@ -110,7 +110,7 @@ def test_the_budget_stops_before_the_call_that_could_pass_it(tmp_path: Path) -> 
 
 def test_calls_in_flight_reserve_their_worst_case(tmp_path: Path) -> None:
     """Of ten calls at once, each of which could cost `worst`, three fit into 3.5 times `worst`."""
-    worst = money_at_most(ask("0"), {"model-a": Price(1.0, 2.0)})
+    worst = money_at_most(ask("0"), PRICES)
     assert worst is not None
 
     async def run() -> tuple[int, list[object]]:
@@ -142,7 +142,7 @@ def test_without_money_nobody_waits_for_his_turn(tmp_path: Path) -> None:
 
 def test_what_may_have_been_charged_counts_against_the_budget_until_it_is_known(tmp_path: Path) -> None:
     """A broken answer may be on the bill, a refused connection or a 500 is not."""
-    worst = money_at_most(ask("a"), {"model-a": Price(1.0, 2.0)})
+    worst = money_at_most(ask("a"), PRICES)
     bad = [Reply(body=b'{"choi'), error(500, "no"), error(429, "no")]
     numbers, _, _, _ = spend(tmp_path / "a.db", lambda number, asked: bad[number] if number < 3 else good(asked), "a")
     assert numbers["money"] == pytest.approx(ANSWER) and numbers["money_at_most"] == pytest.approx(ANSWER + (worst or 0.0))
@@ -150,7 +150,7 @@ def test_what_may_have_been_charged_counts_against_the_budget_until_it_is_known(
 
 
 def test_a_call_that_was_cut_off_by_the_end_stays_at_its_worst_case(tmp_path: Path) -> None:
-    worst = money_at_most(ask("a"), {"model-a": Price(1.0, 2.0)})
+    worst = money_at_most(ask("a"), PRICES)
 
     async def run() -> None:
         async with serving(lambda number, asked: good(asked, wait_s=5.0)) as server:
@@ -176,7 +176,7 @@ def test_a_server_that_does_not_count_tokens_is_taken_at_the_worst(tmp_path: Pat
     reply = Reply(body=b'{"choices": [{"message": {"content": "so"}, "finish_reason": "stop"}]}')
     numbers, _, _, _ = spend(tmp_path / "a.db", lambda number, asked: reply, "a")
     assert numbers["unpriced_calls"] == 1 and numbers["money"] == 0
-    assert numbers["money_at_most"] == money_at_most(ask("a"), {"model-a": Price(1.0, 2.0)})
+    assert numbers["money_at_most"] == money_at_most(ask("a"), PRICES)
 
 
 @pytest.mark.parametrize("text", ["", "a", "hello " * 100, "你好" * 100, "🙂" * 50, "\ud83d"])

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, Persona, PersonaClass
+from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, Persona
 from rlver.components.personas.generator import NEEDS, compose_personas, split_scenarios
 from rlver.components.personas.library import Library, load_library
 from rlver.components.personas.needs import WORDS, stated_need
-from rlver.components.personas.people import CLASSES, REACTION_KEYS, STYLES, TRAITS, people_of, reactions
+from rlver.components.personas.people import REACTION_KEYS, character, people_of, reactions
 
 Split = tuple[list[Persona], list[Persona]]
 
@@ -169,10 +169,10 @@ def test_reactions_cover_every_tier_for_every_class_and_trait() -> None:
 
 def test_words_exist_for_every_need_class_trait_and_style() -> None:
     assert set(WORDS) == set(HiddenNeed)
-    assert set(CLASSES) == set(PersonaClass)
-    assert set(STYLES) == set(SPEAKING_STYLES)
-    assert set(TRAITS) == {trait for pool in TRAITS_OF_CLASS.values() for trait in pool}
-    assert len(TRAITS) == 28
+    for persona_class, traits in TRAITS_OF_CLASS.items():
+        for style in SPEAKING_STYLES:
+            sentences = character("Ada", persona_class, traits, style)
+            assert len(set(sentences)) == len(traits) + 2 and not any("{" in one for one in sentences)
 
 
 def test_first_names_and_surnames_of_the_splits_are_apart() -> None:

@@ -12,11 +12,11 @@ import pytest
 
 from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.persona import Persona
+from rlver.components.domain.tables import table_faults
 from rlver.components.personas.schema import (
     InvalidPersonas,
     PersonaTable,
     SourceRow,
-    table_problems,
     validate_file,
     validate_personas,
     validate_rows,
@@ -199,7 +199,7 @@ def test_the_table_has_every_flat_field_and_refuses_others(persona: Persona) -> 
     columns = PersonaTable.to_schema().columns
     nested = {"reactions", "story", "original", "leaked", "kind"}
     assert set(columns) == set(Persona.model_fields) - nested
-    assert list(table_problems("x.jsonl", [SourceRow(1, persona.model_dump(mode="json"))])) == []
+    assert table_faults(PersonaTable, [persona.model_dump(mode="json")]) == []
 
     frame = pd.DataFrame([{name: persona.model_dump(mode="json")[name] for name in columns}])
     frame = frame.astype({name: column.dtype.type for name, column in columns.items()})
