@@ -6,8 +6,6 @@ general ability: every benchmark task is shown to be kept (components/ability/ke
 hacking audit: its outcome is clean (no alarm, and dialogues enough to judge); checks that could not be judged are named;
 honesty, if it was measured of the base or the champion (`rlver honesty`): in every condition the same is shown, against the base.
 What is inconclusive is not met.
-
-The card of a registered policy: where it comes from, how it was measured, what it is not.
 """
 
 from __future__ import annotations
@@ -23,10 +21,9 @@ from rlver.components.report.tables import plain_table
 from rlver.components.scoring import splits
 from rlver.components.scoring.leaderboard import compare
 from rlver.components.scoring.units import SCENARIO, Units
-from rlver.tasks.runtime.brackets import in_brackets, shown
+from rlver.tasks.runtime.brackets import shown
 
 CLEAN = "clean"
-LOCAL_BASE = "a local model"  # whose path is nobody's business
 
 
 @dataclass(frozen=True)
@@ -131,82 +128,3 @@ def _audit(candidate: PromotionEvidence) -> Condition:
         if (found := [check["name"] for check in candidate.audit["checks"] if check["outcome"] == word])
     ]
     return Condition(name, outcome == CLEAN, "; ".join([outcome, *named]))
-
-
-_SHOWN = ("seed", "simulator.kind", "simulator.difficulty", "policy.thinking", "train.algorithm", "train.steps", "train.personas_per_step",
-          "train.group_size", "train.learning_rate", "train.beta", "train.curriculum")  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a card says of a policy. `data`: path and MD5 of what it was trained on; `sentient`: the contents of sentient.json."""
-
-    variant: str
-    base: str
-    own_base: bool
-    parameters: Mapping[str, str]
-    data: Mapping[str, str]
-    sentient: Mapping[str, Any]
-    md5: str
-    commit: str
-
-
-def model_card(facts: Facts, found: Sequence[Condition]) -> str:
-    """The card in Markdown."""
-    return "\n".join(
-        [
-            *described(facts),
-            "## Measured",
-            "",
-            *measured(facts.sentient),
-            "",
-            "## Why it was promoted",
-            "",
-            table(found),
-            "",
-            "## What it is not",
-            "",
-            "A score is how a *simulated* user felt; intervals cover personas and sampling, not training runs. It was not tested for safety, and "
-            "is no help in a crisis.",
-            "",
-        ]
-    )
-
-
-def described(facts: Facts) -> list[str]:
-    """How every card begins: what it is and where it comes from."""
-    licence = "Apache-2.0, as the project" if facts.own_base else f"that of {facts.base}, from which it was trained, and of its personas"
-    shown = [name for name in _SHOWN if name in facts.parameters]
-    return [
-        f"# {facts.variant}",
-        "",
-        "A dialogue policy trained by reinforcement learning from verifiable emotion rewards (RLVER, arXiv 2507.03112).",
-        "",
-        f"- base: {facts.base}",
-        f"- data: {', '.join(f'{path} (MD5 {md5})' for path, md5 in sorted(facts.data.items()))}",
-        f"- parameters: {', '.join(f'{name} {facts.parameters[name]}' for name in shown)}",
-        f"- code: commit {facts.commit}; model MD5 {facts.md5}",
-        f"- licence: {licence}",
-        "",
-    ]
-
-
-def measured(sentient: Mapping[str, Any]) -> list[str]:
-    """The scores as a list, with their intervals."""
-    paired = sentient.get("paired_to_base")
-    rows = [
-        f"- final emotion {sentient['emotion_mean']:.1f} {in_brackets(sentient['emotion_ci95'], '.1f')}, 95% interval, {sentient['n']} dialogues, "
-        f"{sentient['failed_dialogues']} of them unscorable",
-        f"- success {sentient['success_rate']:.0%} {in_brackets(sentient['success_ci95'], '.0%')}, "
-        f"failure {sentient['failure_rate']:.0%} {in_brackets(sentient['failure_ci95'], '.0%')}",
-    ]
-    if sets := sentient.get("persona_splits"):
-        rows.append(f"- personas: {splits.said(sets)}")
-    if unit := sentient.get("interval_unit"):
-        rows.append(f"- intervals over {sentient['interval_units']} {unit}s")
-    if warning := splits.mixture(sets or {}):
-        rows.append(f"- {warning}")
-    if paired:
-        difference = f"{paired['difference']:+.1f} {in_brackets(paired['ci95'], '+.1f')}"
-        rows.append(f"- to the base, paired: {difference}, {paired['personas']} personas")
-    return rows

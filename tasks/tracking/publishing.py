@@ -21,7 +21,7 @@ from rlver.tasks.graph import dvc
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime.conversing import as_evaluated
 from rlver.tasks.tracking import records
-from rlver.tasks.tracking.promotion import LOCAL_BASE, Facts, described, measured
+from rlver.tasks.tracking.cards import LOCAL_BASE, Facts, card
 from rlver.tasks.tracking.registry import NotReady, facts_of
 
 SCORE = "sentient.json"
@@ -161,7 +161,7 @@ def _write_dialogues(found: Publication, folder: Path, name: str) -> None:
 def _model_card(found: Publication, name: str) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
-    facts, sentient = found.facts, found.facts.sentient
+    facts = found.facts
     about = ModelCardData(
         model_name=name,
         language=found.language,
@@ -176,39 +176,11 @@ def _model_card(found: Publication, name: str) -> str:
             EvalResult(
                 task_type="text-generation", task_name="emotional support", dataset_type=f"{name}-dialogues", metric_type="final-emotion",
                 dataset_name=found.users, metric_name="mean final emotion, 0 to 100",
-                metric_value=round(sentient["emotion_mean"], 1),
+                metric_value=round(facts.sentient["emotion_mean"], 1),
             )
         ],
     )  # fmt: skip
-    policy = found.settings.policy
-    return "\n".join(
-        [
-            f"---\n{about.to_yaml()}\n---",
-            *described(facts),
-            "## How to use it",
-            "",
-            "```python",
-            "from transformers import pipeline",
-            f'talk = pipeline("text-generation", "{name}")',
-            'print(talk([{"role": "user", "content": "I had a bad day."}])[0]["generated_text"][-1]["content"])',
-            "```",
-            "",
-            "The chat template brings the system prompt of the training where a conversation has none. Sampling is as it was scored: temperature "
-            f"{policy.temperature:g}, top_p {policy.top_p:g}, at most {policy.max_reply_tokens} tokens."
-            + (" It thinks first: what stands between the thought tags is not for the user." if policy.thinking else ""),
-            "",
-            "## Measured",
-            "",
-            *measured(sentient),
-            f"- with {found.users}",
-            "",
-            "## What it is for, and what it is not",
-            "",
-            "For research on dialogue policies and their training. A score is how a *simulated* user felt; intervals cover personas and sampling, "
-            "not training runs. It was not tested for safety, and is no help in a crisis.",
-            "",
-        ]
-    )
+    return card("model", about=about.to_yaml(), facts=facts, name=name, policy=found.settings.policy, users=found.users)
 
 
 def _dataset_card(found: Publication, name: str) -> str:
@@ -224,20 +196,7 @@ def _dataset_card(found: Publication, name: str) -> str:
     about = DatasetCardData(
         language=found.language, task_categories=["text-generation"], pretty_name=f"{name}: dialogues and personas", configs=configs
     )
-    return "\n".join(
-        [
-            f"---\n{about.to_yaml()}\n---",
-            f"# Dialogues of {name}",
-            "",
-            f"`dialogues`: what {name} and simulated users said to each other, one dialogue a row. Each turn has the reply, the user's emotion "
-            "(0 to 100) after it, and the stated reasons for the change. `rlver verify` derives every one of them again.",
-            "",
-            "`personas`: the users of the training (`train`) and of these dialogues (`test`), with what they hide. Do not train on `test`.",
-            "",
-            "No person is in these data: all users are simulated. Personas that were imported keep the licence they came with.",
-            "",
-        ]
-    )
+    return card("dataset", about=about.to_yaml(), name=name)
 
 
 def _of_kind(stage: LockedStage, kind: str) -> str:

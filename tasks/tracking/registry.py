@@ -28,7 +28,8 @@ from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.people import known_personas, scenarios_of
 from rlver.tasks.tracking import records
-from rlver.tasks.tracking.promotion import LOCAL_BASE, Condition, Facts, GateRules, PromotionEvidence, model_card
+from rlver.tasks.tracking.cards import LOCAL_BASE, Facts, card
+from rlver.tasks.tracking.promotion import Condition, GateRules, PromotionEvidence, table
 from rlver.tasks.tracking.store import make_database, readable
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class Candidate:
     scenarios: Mapping[str, str]  # by persona
 
     def card(self, found: Sequence[Condition]) -> str:
-        return model_card(self.facts, found)
+        return card("champion", facts=self.facts, conditions=table(found))
 
     def gate_rules(self) -> GateRules:
         asked = self.settings.promotion

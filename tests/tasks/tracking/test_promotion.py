@@ -11,7 +11,8 @@ from evidence import ALARMED, dialogues, evidence, general
 from rlver.components.ability.kept import AllowedLoss
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.scoring.units import Units
-from rlver.tasks.tracking.promotion import GateRules, PromotionEvidence, conditions, measured, table
+from rlver.tasks.tracking.cards import Facts, card
+from rlver.tasks.tracking.promotion import GateRules, PromotionEvidence, conditions, table
 
 BETTER, SAME = [5, 6, 7, 8] * 10, [1, 2, 3, 4] * 10
 RULES = GateRules(AllowedLoss(skill_kept=0.6, margins={"bits_per_byte": 0.05, "error": 0.1}), bootstrap_samples=500, seed=7)
@@ -122,7 +123,9 @@ def test_the_gain_is_over_scenarios_where_they_are_known():
 
 
 def test_a_card_names_the_set_of_the_personas_and_what_intervals_are_over():
+    def said(metrics: dict[str, Any]) -> str:
+        return card("champion", facts=Facts("v", "b", True, {}, {}, metrics, "a" * 32, "none"), conditions="")
+
     metrics = sentient_metrics(dialogues("new", [1, 2, 3]), None, 100, 7)
-    assert "- personas: 3 imported" in measured(metrics) and "- intervals over 3 personas" in measured(metrics)
-    mixed = "\n".join(measured({**metrics, "persona_splits": {"test": 2, "train": 1}}))
-    assert "Personas of several sets (2 test, 1 train) are in one score" in mixed
+    assert "- personas: 3 imported\n- intervals over 3 personas\n" in said(metrics)
+    assert "Personas of several sets (2 test, 1 train) are in one score" in said({**metrics, "persona_splits": {"test": 2, "train": 1}})

@@ -29,7 +29,7 @@ from rlver.components.settings.settings import load_settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.runtime.conversing import as_evaluated
 from rlver.tasks.tracking import publishing
-from rlver.tasks.tracking.promotion import Facts
+from rlver.tasks.tracking.cards import Facts
 from rlver.tasks.tracking.publishing import Publication, publication, push, write
 from rlver.tasks.tracking.registry import NotReady, facts_of
 
