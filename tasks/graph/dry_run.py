@@ -49,6 +49,10 @@ class DryRun:
     is_priced: bool = True
     disk: int = 0
 
+    def say(self, what: str, text: str) -> None:
+        """A line of the stage that is told of."""
+        self.lines.append(f"  {what:<9}  {text}")
+
     def lacks(self, what: str) -> None:
         if what not in self.missing:
             self.missing.append(what)
@@ -79,7 +83,7 @@ def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequ
     known = dvc.locked(root)
     for step in chosen:
         why = "" if step.name not in will_run else _why(reasons.get(step.name, ())) if step.name in known else "has not run yet"
-        told.lines.append(f"  {'run       ' if step.name in will_run else 'up to date'}  {step.name}{why and f'  ({why})'}")
+        told.lines.append(f"  {'run' if step.name in will_run else 'up to date':<10}  {step.name}{why and f'  ({why})'}")
     running = [planned(step) for step in chosen if step.name in will_run]
     made = {path for one in running for path in one.stage.writes}
     bases = {path for one in map(planned, chosen) if one.module == "base" for path in one.stage.writes}
@@ -94,9 +98,8 @@ def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequ
         told.lacks(f"disk: up to {_size(told.disk)} are needed, {_size(machine.disk_free)} are free")
     told.lines.append("\nTogether")
     sums = " and ".join(f"{amount:,.2f} {currency}" for currency, amount in sorted(told.money.items()))
-    told.lines.append(
-        f"  money   {'unknown: a model has no price in endpoint.prices' if not told.is_priced else f'at most {sums}' if sums else 'none'}"
-    )
+    money = f"at most {sums}" if sums else "none"
+    told.lines.append(f"  money   {money if told.is_priced else 'unknown: a model has no price in endpoint.prices'}")
     told.lines.append(f"  disk    up to {_size(told.disk)} of models and checkpoints, {_size(machine.disk_free)} free")
     told.lines.append(f"\nMissing: {len(told.missing) or 'nothing'}")
     told.lines += [f"  - {what}" for what in told.missing]
@@ -123,27 +126,26 @@ def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun, bas
     shape: ModelShape | None = None
     try:
         shape = estimates.policy_shape(settings, folder)
-        told.lines.append(f"  model      {settings.base.model or 'tiny, made here'}: {_count(shape.parameters)} weights")
+        told.say("model", f"{settings.base.model or 'tiny, made here'}: {_count(shape.parameters)} weights")
     except ValueError as error:  # the rest can still be told
-        told.lines.append(f"  model      {error}")
+        told.say("model", str(error))
     if not _trains_here(settings, shape, machine) and one.module != "base":
         told.lacks("a GPU: torch sees none")
-    if one.module == "train":
-        settings.require_trainable()
     if one.module == "benchmark":
         from rlver.components.ability.tasks import lacking
 
-        told.lines.append(f"  tasks      {', '.join(settings.benchmark.tasks)}")
+        told.say("tasks", ", ".join(settings.benchmark.tasks))
         for lacks in filter(None, map(lacking, settings.benchmark.tasks)):
             told.lacks(lacks)
     elif one.module == "base":
         told.disk += estimates.base_disk(shape) if shape else 0
     elif one.module == "train":
+        settings.require_trainable()
         _describe_training(root, one, settings, shape, machine, told)
     elif one.module == "converse":
         people = estimates.test_personas(root, settings)
         count = settings.evaluation.repeats * people * len(one.stage.command.split("\n"))
-        _describe_user(root, one, settings, estimates.talk(settings, count, _language(root, one, settings)), told, base)
+        _describe_user(root, one, settings, count, told, base)
 
 
 def _trains_here(settings: Settings, shape: ModelShape | None, machine: Machine) -> bool:
@@ -154,14 +156,14 @@ def _trains_here(settings: Settings, shape: ModelShape | None, machine: Machine)
 def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape: ModelShape | None, machine: Machine, told: DryRun) -> None:
     train = settings.train
     learned, watched = estimates.training_dialogues(settings)
-    told.lines.append(
-        f"  training   {train.algorithm}{f', adapters of rank {train.lora_rank}' if train.lora_rank else ''}: {train.steps} steps of "
-        f"{train.personas_per_step} x {train.group_size} dialogues, learning rate {train.learning_rate:g}"
+    told.say(
+        "training",
+        f"{train.algorithm}{f', adapters of rank {train.lora_rank}' if train.lora_rank else ''}: {train.steps} steps of "
+        f"{train.personas_per_step} x {train.group_size} dialogues, learning rate {train.learning_rate:g}",
     )
     if shape and (warning := warning_of_rate(train.learning_rate, shape.parameters, train.lora_rank)):
-        told.lines.append(f"  warning    {warning}")
-    talk = estimates.talk(settings, learned + watched, _language(root, one, settings))
-    _describe_user(root, one, settings, talk, told, f", {watched:,} of them with held-out personas")
+        told.say("warning", warning)
+    _describe_user(root, one, settings, learned + watched, told, f", {watched:,} of them with held-out personas")
     if shape:
         _describe_memory(one, settings, shape, machine, told)
         told.disk += estimates.training_disk(settings, shape)
@@ -176,37 +178,39 @@ def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape:
         if seconds is None
         else f"{seconds * train.steps / 3600:.1f}, at {seconds:.1f} s a step as before"
     )
-    told.lines.append(f"  hours      {hours}")
+    told.say("hours", hours)
 
 
 def _describe_memory(one: PlannedStage, settings: Settings, shape: ModelShape, machine: Machine, told: DryRun) -> None:
     without_gpu = settings.base.kind == TINY or (machine.gpu is None and _trains_here(settings, shape, machine))
     needed = estimates.memory(settings, shape, on_gpu=not without_gpu)
     total = sum(needed.values())
-    told.lines.append(
-        f"  memory     {_size(total)} and a quarter to spare: {', '.join(f'{name} {_size(size)}' for name, size in needed.items())}"
-    )
+    told.say("memory", f"{_size(total)} and a quarter to spare: {', '.join(f'{name} {_size(size)}' for name, size in needed.items())}")
     if total > machine.memory and (machine.gpu or without_gpu):
         where = machine.gpu or "this computer"
         told.lacks(f"memory: {one.stage.name} takes up to {_size(total)}, {where} has {_size(machine.memory)}")
 
 
-def _describe_user(root: Path, one: PlannedStage, settings: Settings, talk: estimates.Talk, told: DryRun, remark: str) -> None:
-    told.lines.append(f"  dialogues  {talk.dialogues:,}{remark}")
+def _describe_user(root: Path, one: PlannedStage, settings: Settings, dialogues: int, told: DryRun, remark: str) -> None:
+    personas = settings.personas
+    language = estimates.language_of(root / one.options["personas"], personas.imported_train or personas.imported_test)
+    talk = estimates.talk(settings, dialogues, language)
+    told.say("dialogues", f"{dialogues:,}{remark}")
     if not talk.usage:
-        told.lines.append(f"  user       {' + '.join(part.name for part in settings.simulator.parts)}: no calls, no money")
+        told.say("user", f"{' + '.join(part.name for part in settings.simulator.parts)}: no calls, no money")
         return
     for model, usage in talk.usage.items():
-        told.lines.append(
-            f"  user       {model}: at most {usage.calls:,} calls, {usage.tokens_in / MILLION:,.0f} million tokens in, "
-            f"{usage.tokens_out / MILLION:,.1f} out ({_language(root, one, settings)})"
+        told.say(
+            "user",
+            f"{model}: at most {usage.calls:,} calls, {usage.tokens_in / MILLION:,.0f} million tokens in, "
+            f"{usage.tokens_out / MILLION:,.1f} out ({language})",
         )
     if talk.money is None:
-        told.lines.append("  money      unknown: no price in endpoint.prices")
+        told.say("money", "unknown: no price in endpoint.prices")
         told.is_priced = False
     else:
         currency = settings.endpoint.currency
-        told.lines.append(f"  money      at most {talk.money:,.2f} {currency}")
+        told.say("money", f"at most {talk.money:,.2f} {currency}")
         told.money[currency] = told.money.get(currency, 0.0) + talk.money
     try:
         server = environment.chat_server("user", root)
@@ -216,11 +220,6 @@ def _describe_user(root: Path, one: PlannedStage, settings: Settings, talk: esti
     is_local = urlsplit(server.url).hostname in ("127.0.0.1", "localhost", "::1")
     if not is_local and not server.key() and not environment.replays(root):
         told.lacks(f"{server.key_variable}: {urlsplit(server.url).hostname} will want a key; put it into .env")
-
-
-def _language(root: Path, one: PlannedStage, settings: Settings) -> str:
-    personas = settings.personas
-    return estimates.language_of([root / one.options["personas"]], personas.imported_train or personas.imported_test)
 
 
 def _model_folder(root: Path, settings: Settings, told: DryRun | None) -> Path | None:

@@ -153,19 +153,22 @@ def reproduce(
 
 def locked(root: Path) -> dict[str, LockedStage]:
     """All dvc.lock files by stage name; empty when nothing has run yet. Raises GraphError or BadFile for a part of one."""
-    with _locks(root) as locks, _whole_lock():
-        return {
-            prefix + name: LockedStage(
-                name=prefix + name,
-                parameters=entry.get("params", {}),
-                dependencies={dep["path"]: dep.get("md5", "") for dep in entry.get("deps", [])},
-                outputs={out["path"]: out.get("md5", "") for out in entry.get("outs", [])},
-                seed=int(named[1]) if (named := re.search(r"--seed (\d+)", str(entry.get("cmd", "")))) else None,
-                command_variant=named[1] if (named := re.search(r"--variant ([\w.-]+)", str(entry.get("cmd", "")))) else None,
-            )
-            for prefix, path in locks
-            for name, entry in read_yaml(path).get("stages", {}).items()
-        }
+    with _locks(root) as locks:
+        try:
+            return {
+                prefix + name: LockedStage(
+                    name=prefix + name,
+                    parameters=entry.get("params", {}),
+                    dependencies={dep["path"]: dep.get("md5", "") for dep in entry.get("deps", [])},
+                    outputs={out["path"]: out.get("md5", "") for out in entry.get("outs", [])},
+                    seed=int(named[1]) if (named := re.search(r"--seed (\d+)", str(entry.get("cmd", "")))) else None,
+                    command_variant=named[1] if (named := re.search(r"--variant ([\w.-]+)", str(entry.get("cmd", "")))) else None,
+                )
+                for prefix, path in locks
+                for name, entry in read_yaml(path).get("stages", {}).items()
+            }
+        except (TypeError, AttributeError, KeyError) as error:
+            raise GraphError(f"dvc.lock is cut off; {WITHOUT_LOCK}") from error
 
 
 def lock_hash(root: Path) -> str | None:
@@ -267,14 +270,6 @@ def _exclusive(root: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[Repo]:
         raise GraphError(f"{said}; {WITHOUT_LOCK}" if "dvc.lock" in said else said) from error
     except sqlite3.DatabaseError as error:
         raise GraphError(f"DVC's list of known files is damaged ({error}); delete {site_cache_dir()}, which is made again") from error
-
-
-@contextlib.contextmanager
-def _whole_lock() -> Iterator[None]:
-    try:
-        yield
-    except (TypeError, AttributeError, KeyError) as error:
-        raise GraphError(f"dvc.lock is cut off; {WITHOUT_LOCK}") from error
 
 
 def _reasons(entries: Iterable[Any]) -> list[str]:

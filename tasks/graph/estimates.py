@@ -19,6 +19,7 @@ from rlver.components.training.memory import ADAMW, FLOAT32, KNOWN, ModelShape, 
 from rlver.components.users.llm.usage import Usage
 from rlver.components.weights.sources.model import without_revision
 from rlver.tasks.graph import dvc
+from rlver.tasks.runtime.language import ENGLISH, language_of_personas
 
 CHECKPOINTS = 3  # two are kept, and a third is there while it is being written
 MEASURED_STEP_S, MEASURED_WEIGHTS, MEASURED_TOKENS = 132.0, 134_515_008, 48 * 6 * 40  # of SmolLM2-135M, on two cores: docs/log.md
@@ -26,9 +27,8 @@ MEASURED_STEP_S, MEASURED_WEIGHTS, MEASURED_TOKENS = 132.0, 134_515_008, 48 * 6 
 
 @dataclass(frozen=True)
 class Talk:
-    """Dialogues of a stage, and what an LLM user takes for them: usage by model, and money where every model has a price."""
+    """What an LLM user takes for the dialogues of a stage: usage by model, and money where every model has a price."""
 
-    dialogues: int
     usage: Mapping[str, Usage]
     money: float | None
 
@@ -53,7 +53,7 @@ def talk(settings: Settings, dialogues: int, language: str) -> Talk:
     for part in simulator.parts:
         for model, one in part.kind.usage(simulator.wanted(part.name).parameters, language, simulator.max_turns).items():
             usage[model] = usage.get(model, Usage(0, 0, 0)).plus(one.times(dialogues))
-    return Talk(dialogues, usage, _money(settings, usage))
+    return Talk(usage, _money(settings, usage))
 
 
 def _money(settings: Settings, usage: Mapping[str, Usage]) -> float | None:
@@ -63,12 +63,11 @@ def _money(settings: Settings, usage: Mapping[str, Usage]) -> float | None:
     return sum(prices[name].of(one.tokens_in, one.tokens_out) for name, one in usage.items())
 
 
-def language_of(personas: Sequence[Path], imported: str | None) -> str:
-    """The language of the first of the files that is there; without any, imported profiles are Chinese and composed personas English."""
-    for path in personas:
-        if path.is_file():
-            return str(next((row for _, row in read_jsonl(path)), {}).get("language", "en"))
-    return "zh" if imported else "en"
+def language_of(personas: Path, imported: str | None) -> str:
+    """The language of the file, if it is there; else imported profiles are Chinese and composed personas English."""
+    if personas.is_file():
+        return language_of_personas(personas)
+    return "zh" if imported else ENGLISH
 
 
 def policy_shape(settings: Settings, folder: Path | None) -> ModelShape:
@@ -140,12 +139,11 @@ def _has_own_critic(settings: Settings) -> bool:
 
 def measured_seconds(logs: Sequence[Path]) -> float | None:
     """Median seconds of a training step in the first curve that is there: an earlier run, or one under way."""
-    for path in logs:
-        if path.is_file():
-            with path.open(encoding="utf-8", newline="") as file:
-                seconds = [float(row["seconds"]) for row in csv.DictReader(file) if row.get("seconds")]
-            if seconds:
-                return statistics.median(seconds)
+    for path in filter(Path.is_file, logs):
+        with path.open(encoding="utf-8", newline="") as file:
+            seconds = [float(row["seconds"]) for row in csv.DictReader(file) if row.get("seconds")]
+        if seconds:
+            return statistics.median(seconds)
     return None
 
 
@@ -169,10 +167,9 @@ class PlannedStage:
 
 def planned(step: dvc.Stage) -> PlannedStage:
     """Module and options of a stage's command; of several lines, the first."""
-    module = re.search(r"-m (rlver\.tasks\.stages\.\w+)", step.command)
-    return PlannedStage(
-        step, module[1].rpartition(".")[2] if module else "", dict(re.findall(r"--([a-z]+) (\S+)", step.command.split("\n")[0]))
-    )
+    module = re.search(r"-m rlver\.tasks\.stages\.(\w+)", step.command)
+    options = re.findall(r"--([a-z]+) (\S+)", step.command.split("\n")[0])
+    return PlannedStage(step, module[1] if module else "", dict(options))
 
 
 def refuse_impossible(root: Path, steps: Iterable[dvc.Stage]) -> None:

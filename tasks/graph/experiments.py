@@ -35,7 +35,8 @@ class Experiment:
     @property
     def options(self) -> list[str]:
         """`++` sets a key whether or not the file has it."""
-        return [part for key, value in self.settings.items() for part in ("-S", f"{_forced(key)}={json.dumps(value)}")]
+        told = (f"{key.replace(':', ':++', 1)}={json.dumps(value)}" for key, value in self.settings.items())
+        return [part for one in told for part in ("-S", one)]
 
 
 def names(root: Path) -> list[str]:
@@ -66,15 +67,12 @@ def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[
     this call early ends the experiment that runs too: DVC runs it in a process that would go on. All of this is done to DVC's one queue, so
     a queue with somebody else's experiments in it is refused.
     """
-    queued: list[str] = []
-    _dvc(root, ["queue", "status"], queued.append)
-    if waiting := [line for line in queued if re.search(r"\b(Queued|Running)\b", line)]:
+    if waiting := [line for line in _dvc(root, ["queue", "status"]) if re.search(r"\b(Queued|Running)\b", line)]:
         raise SweepError(
             f"DVC's queue holds {len(waiting)} other experiments: wait for them (`dvc queue start`, `dvc queue status`), or remove them with "
             "`dvc queue remove --queued`"
         )
-    known: list[str] = []
-    _dvc(root, ["exp", "list", "--name-only"], known.append)
+    known = _dvc(root, ["exp", "list", "--name-only"])
     if earlier := [experiment.name for experiment in experiments if experiment.name in known]:
         _dvc(root, ["exp", "remove", *earlier], on_line)
     try:
@@ -89,17 +87,15 @@ def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[
 
 def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str, float]]:
     """The mean final emotion by variant of each experiment that has one: DVC lists some that failed too."""
-    said: list[str] = []
-    _dvc(root, ["exp", "show", "--json"], said.append)
-    shown = next((line for line in said if line.startswith("[")), "[]")
+    shown = next((line for line in _dvc(root, ["exp", "show", "--json"]) if line.startswith("[")), "[]")
     wanted = {experiment.name for experiment in experiments}
     found = {}
     for commit in json.loads(shown):
         for experiment in commit.get("experiments") or []:
-            data = (experiment["revs"][0] or {}).get("data")
+            metrics = ((experiment["revs"][0] or {}).get("data") or {}).get("metrics", {})
             means = {
                 Path(path).parent.name: content["data"]["emotion_mean"]
-                for path, content in (data or {}).get("metrics", {}).items()
+                for path, content in metrics.items()
                 if path.endswith("sentient.json") and "emotion_mean" in content.get("data", {})
             }
             if experiment["name"] in wanted and means:
@@ -121,18 +117,16 @@ def table(experiments: Sequence[Experiment], found: Mapping[str, Mapping[str, fl
     return plain_table(["experiment", *keys, *variants], rows)
 
 
-def _forced(key: str) -> str:
-    file, _, dotted = key.partition(":")
-    return f"{file}:++{dotted}"
-
-
-def _dvc(root: Path, arguments: Sequence[str], on_line: Callable[[str], None]) -> None:
+def _dvc(root: Path, arguments: Sequence[str], on_line: Callable[[str], None] | None = None) -> list[str]:
+    """Its lines, each passed on as it comes. Raises SweepError."""
     said: list[str] = []
 
     def listen(line: str) -> None:
         said.append(line)
-        on_line(line)
+        if on_line:
+            on_line(line)
 
     if processes.run([sys.executable, "-m", "dvc", *arguments], root, environment.for_child(), listen):
         errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR: ")]
         raise SweepError(f"dvc {' '.join(arguments[:2])}: {(errors or said or ['no reason given'])[-1]}")
+    return said
