@@ -16,9 +16,9 @@ app = typer.Typer(no_args_is_help=True, help="Send runs that MLflow has missed; 
 def sync() -> None:
     """Send what waits in spool/, and log results on disk that no run holds yet."""
     root, where = environment.opened()
-    from rlver.tasks.tracking import reports as commands
+    from rlver.tasks.tracking import recorder
 
-    typer.echo(commands.sync(root, where.tracking_uri))
+    typer.echo(recorder.sync(root, where.tracking_uri))
 
 
 @app.command()
@@ -28,7 +28,12 @@ def trace(
 ) -> None:
     """Log dialogues as MLflow sessions: a trace a turn, with the appraisal of every reply."""
     root, where = environment.opened()
-    from rlver.tasks.tracking import reports as commands
+    from rlver.tasks.tracking.store import open_store, readable
+    from rlver.tasks.tracking.traces import log_file
 
-    for line in commands.trace(root, where.tracking_uri, transcripts, limit):
-        typer.echo(line)
+    with readable():
+        store = open_store(root, where.tracking_uri)
+    for path in transcripts:
+        with readable():
+            sessions = log_file(store, path, run=None, most=limit)
+        typer.echo(f"{path}: {len(sessions)} dialogues are sessions of the experiment's traces")

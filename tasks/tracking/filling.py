@@ -1,4 +1,4 @@
-"""One fill of an MLflow run from what a stage left on disk: parameters, metrics, data sets, models, artifacts, figures and dialogues.
+"""One fill of an MLflow run from what a stage left on disk: parameters, metrics, data sets, models, prompts, artifacts, figures, dialogues.
 
 It can be done again without doubling anything, because sending may break off anywhere and starts anew. Personas are data sets of the runs
 that wrote or read them; the test personas are an evaluation dataset too, one for each MD5.
@@ -6,14 +6,16 @@ that wrote or read them; the test personas are an evaluation dataset too, one fo
 
 from __future__ import annotations
 
+import hashlib
 import json
 import warnings
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rlver.components.domain.files import read_jsonl
-from rlver.tasks.tracking import models, prompts, traces
+from rlver.tasks.tracking import models, traces
 from rlver.tasks.tracking.models import LogModels
 from rlver.tasks.tracking.records import File, StageRecord, kind, metric_name
 from rlver.tasks.tracking.store import Store, chunks
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 SAMPLE_TABLE, SAMPLE_TRANSCRIPTS = "transcripts/sample.json", 20
 TEST = "test"  # the stem of the file with the personas of the benchmark
+PROMPTS = {"policy": "rlver.components.domain", "user": "rlver.components.users.llm"}  # by who is prompted: where the folder `prompts` is
 
 
 def fill(store: Store, run: str, record: StageRecord, log_models: LogModels, dialogues: int) -> None:
@@ -34,14 +37,14 @@ def fill(store: Store, run: str, record: StageRecord, log_models: LogModels, dia
     parameters = {metric_name(name): value[:6000] for name, value in sorted(record.parameters.items())}
     for some in chunks(parameters.items(), 100):
         client.log_batch(run, params=[Param(name, value) for name, value in some])
-    files = {name: getattr(record, name) for name in StageRecord.FILES}
-    kept: dict[str, tuple[File, ...]] = {name: tuple(file for file in some if file.is_unchanged) for name, some in files.items()}
-    if replaced := sorted({file.name for name, some in files.items() for file in some if file not in kept[name]}):
+    left = {name: getattr(record, name) for name in StageRecord.FILES}
+    kept: dict[str, tuple[File, ...]] = {name: tuple(file for file in some if file.is_unchanged) for name, some in left.items()}
+    if replaced := sorted({file.name for name, some in left.items() for file in some if file not in kept[name]}):
         client.set_tag(run, "replaced_since", ", ".join(replaced)[:5000])
     here = record.model_copy(update=kept)
     used = models.link(store, run, here, log_models)
     _link_datasets(store, run, here)
-    prompts.link(store, run, record)
+    _link_prompts(store, run, record)
     own = next((model for model in used if model.name == models.name_of(record.variant or "")), None)
     began = client.get_run(run).info.start_time
     of_model = {"model_id": own.model_id, "run_id": run} if own else {}
@@ -76,16 +79,11 @@ def _log_samples(store: Store, run: str, transcripts: Sequence[File]) -> None:
 _COLUMNS = ("dialogue_id", "turn", "user", "think", "assistant", "emotion", "reason")
 
 
-def _rows(dialogue: dict[str, Any]) -> list[list[Any]]:
-    return [
-        [
-            dialogue.get("dialogue_id"),
-            number,
-            *(turn.get(name) for name in ("user", "think", "assistant", "emotion")),
-            (turn.get("appraisal") or {}).get("feeling"),
-        ]
-        for number, turn in enumerate(dialogue.get("turns", ()), start=1)
-    ]
+def _rows(dialogue: dict[str, Any]) -> Iterator[list[Any]]:
+    for number, turn in enumerate(dialogue.get("turns", ()), start=1):
+        reason = (turn.get("appraisal") or {}).get("feeling")
+        known = {**turn, "dialogue_id": dialogue.get("dialogue_id"), "turn": number, "reason": reason}
+        yield [known.get(name) for name in _COLUMNS]
 
 
 def _figures(record: StageRecord) -> Iterator[tuple[str, Figure]]:
@@ -147,3 +145,30 @@ def _dataset(file: File, stage: str) -> DatasetInput:
 
 def _data_set_rows(file: File) -> list[dict[str, Any]]:
     return [row for _, row in read_jsonl(file.path)]
+
+
+def _link_prompts(store: Store, run: str, record: StageRecord) -> None:
+    """Name what a stage that holds dialogues put to a model: the policy's prompts, and those of the user if a language model plays it."""
+    parameters = record.parameters
+    if not (record.models or record.models_read) or not {"policy.thinking", "simulator.kind"} <= parameters.keys():
+        return
+    texts = _prompts("policy", "think" if parameters["policy.thinking"] == "True" else "direct")
+    if parameters["simulator.kind"] == "llm":
+        texts |= _prompts("user")
+    used = [_registered_prompt(store, name, text) for name, text in texts.items()]
+    store.client.set_tag(run, "mlflow.linkedPrompts", json.dumps(used))  # what a run's page lists
+
+
+def _prompts(role: str, prefix: str = "") -> dict[str, str]:
+    found = sorted(files(PROMPTS[role]).joinpath("prompts").iterdir(), key=lambda one: one.name)
+    texts = (one for one in found if one.name.startswith(prefix) and one.name.endswith(".txt"))
+    return {f"{role}.{one.name.removesuffix('.txt')}": one.read_text(encoding="utf-8").strip() for one in texts}
+
+
+def _registered_prompt(store: Store, name: str, text: str) -> dict[str, str]:
+    """Name and version of the newest version of a prompt if it has these words, else of a new one."""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    latest = store.client.load_prompt(f"prompts:/{name}@latest", allow_missing=True, cache_ttl_seconds=0)
+    if latest is None or latest.tags.get("sha256") != digest:
+        latest = store.client.register_prompt(name, text, commit_message=f"sha256 {digest}", tags={"sha256": digest})
+    return {"name": name, "version": str(latest.version)}

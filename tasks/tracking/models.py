@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -44,7 +44,7 @@ def link(store: Store, run: str, record: StageRecord, log_models: LogModels) -> 
     from mlflow.entities import LoggedModelInput, LoggedModelOutput
 
     made = [_logged(store, run, file, record, log_models) for file in record.models]
-    used = [model for file in record.models_read for model in known(store, file, log_models)]
+    used = [model for file in record.models_read for model in known(store, file.md5, log_models)]
     there = store.client.get_run(run)
     outputs = {model.model_id for model in (there.outputs.model_outputs if there.outputs else ())}
     inputs = {model.model_id for model in (there.inputs.model_inputs if there.inputs else ())}
@@ -55,22 +55,22 @@ def link(store: Store, run: str, record: StageRecord, log_models: LogModels) -> 
     return [*made, *used]
 
 
-def known(store: Store, file: File, log_models: LogModels) -> Sequence[LoggedModel]:
+def known(store: Store, md5: str, log_models: LogModels) -> list[LoggedModel]:
     """The logged model of this MD5, if all of it is there."""
-    ready = [model for model in _of_md5(store, file) if str(model.status) == "READY"]
+    ready = _of_md5(store, md5, "READY")
     return [model for model in ready if log_models == "reference" or model.tags.get("log_models") == "full"][:1]
 
 
-def _of_md5(store: Store, file: File) -> Sequence[LoggedModel]:
-    return list(store.client.search_logged_models([store.experiment], f"tags.md5 = '{file.md5}'"))
+def _of_md5(store: Store, md5: str, status: str) -> list[LoggedModel]:
+    found = store.client.search_logged_models([store.experiment], f"tags.md5 = '{md5}'")
+    return [model for model in found if str(model.status) == status]
 
 
 def _logged(store: Store, run: str, file: File, record: StageRecord, log_models: LogModels) -> LoggedModel:
-    for model in known(store, file, log_models):
+    for model in known(store, file.md5, log_models):
         return model
     tags = {"md5": file.md5, "dvc_path": file.name, "log_models": log_models}
-    begun = [model for model in _of_md5(store, file) if str(model.status) == "PENDING"]
-    if begun:  # an upload that broke off goes on: another model would be a second copy
+    if begun := _of_md5(store, file.md5, "PENDING"):  # an upload that broke off goes on: another model would be a second copy
         model = begun[0]
         store.client.set_logged_model_tags(model.model_id, tags)
     else:
@@ -95,14 +95,13 @@ def name_of(policy: str) -> str:
 
 def speaking(parameters: Mapping[str, str], name: str) -> dict[str, Any]:
     """How the policy talks when a request does not say otherwise, by the parameters of its stage and its variant; empty where they are not known."""
-    kinds: dict[str, type] = {"temperature": float, "top_p": float, "max_reply_tokens": int, "max_context_tokens": int}
-    found = {key: kind(parameters[f"policy.{key}"]) for key, kind in kinds.items() if f"policy.{key}" in parameters}
     if "policy.thinking" not in parameters:
         return {}
-    language = parameters.get(LANGUAGE, ENGLISH)
+    kinds: dict[str, type] = {"temperature": float, "top_p": float, "max_reply_tokens": int, "max_context_tokens": int}
+    found = {key: kind(parameters[f"policy.{key}"]) for key, kind in kinds.items() if f"policy.{key}" in parameters}
     return found | {
         "thinking": parameters["policy.thinking"] == "True",
-        "language": language,
+        "language": parameters.get(LANGUAGE, ENGLISH),
         "seed": int(parameters.get("seed", 0)),
         "name": name,
     }

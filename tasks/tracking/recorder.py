@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from rlver.components.settings.sections import TrackingSettings
-from rlver.tasks.graph.dvc import GraphError, lock_hash
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.graph import dvc
+from rlver.tasks.runtime.environment import shown
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.filling import fill
 from rlver.tasks.tracking.models import LogModels, known
@@ -111,7 +113,7 @@ class MlflowRecorder:
         """The newest run that holds exactly these outputs of this stage, or None; also where its models are not there as they are wanted."""
         with readable():
             store, wanted = self._opened(), self._wanted(record).log_models
-            if not all(known(store, model, wanted) for model in record.models):
+            if not all(known(store, model.md5, wanted) for model in record.models):
                 return None
             found = store.runs(f"tags.stage = '{record.name}'", f"tags.outputs = '{record.digest}'", "attributes.status = 'FINISHED'")
             return found[0].info.run_id if found else None
@@ -208,8 +210,47 @@ def log_pipeline(recorder: MlflowRecorder, stages: Iterable[StageRecord]) -> dic
     return {stage.name: recorder.holder(stage) or recorder.record(stage) for stage in stages}
 
 
+def sync(root: Path, uri: str) -> str:
+    """`rlver mlflow sync`: send the spool, and results on disk that no run holds; one line about it. Raises TrackingUnavailable.
+
+    A stage of which files are missing, as in a clone, is left out: its run would stay empty.
+    """
+    load_settings(root / "params.yaml")  # raises for what is wrong with it
+    with MlflowRecorder(root, uri) as recorder:
+        waiting = len(recorder.spool.entries())
+        recorder.send()
+        lock = dvc.locked(root)
+        before = len(recorder.runs)
+        here = [stage for stage in lock if all((root / path).exists() for path in lock[stage].outputs)]
+        stages = [records.read(root, stage, lock) for stage in here]
+        log_pipeline(recorder, [stage for stage in stages if not recorder.spool.has(stage.name, stage.digest)])
+        added = len(recorder.runs) - before
+    left = len(recorder.spool.entries())
+    gone = len(lock) - len(here)
+    missing = f"; {gone} stages left out, their files are not here: `dvc pull` brings them" if gone else ""
+    return f"MLflow {shown(uri)}: {waiting} runs were waiting, {left} still are; {added} runs added for results that none held{missing}"
+
+
+def log_report(
+    root: Path, uri: str, name: str, digest: str, parameters: Mapping[str, str], metrics: Mapping[str, float], files: Iterable[Path]
+) -> str:
+    """Log what was made outside the graph, unless a run holds a report of this name and digest already; the run. Raises TrackingUnavailable."""
+    with readable():
+        store = open_store(root, uri)
+        held = store.runs(f"tags.stage = '{name}'", f"tags.outputs = '{digest}'", "attributes.status = 'FINISHED'", most=1)
+        if held:
+            return str(held[0].info.run_id)
+        tags = {"mlflow.source.name": f"rlver {name}", "stage": name, "outputs": digest}
+        run = str(store.client.create_run(store.experiment, run_name=name, tags=tags).info.run_id)
+        artifacts = tuple(records.stamped(file, file.name, "") for file in files)
+        record = StageRecord(name=name, digest=digest, parameters=parameters, metrics=metrics, artifacts=artifacts)
+        fill(store, run, record, "reference", dialogues=0)
+        store.client.set_terminated(run)
+        return run
+
+
 def _lock_hash(root: Path) -> str:
     try:
-        return lock_hash(root) or "none"
-    except GraphError:  # another DVC holds the files, a push for an hour perhaps; no result waits for a tag
+        return dvc.lock_hash(root) or "none"
+    except dvc.GraphError:  # another DVC holds the files, a push for an hour perhaps; no result waits for a tag
         return "unknown"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import hashlib
 import math
 import os
 import subprocess
@@ -102,18 +101,20 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
 
     metrics: dict[str, float] = {}
     scored = [file for file in under(written, "metrics") if file.path.suffix == ".json"]
+    remedy = f"run `rlver run --only {name}` again"
     for file in scored:
         prefix = f"{file.path.stem}/" if len(scored) > 1 else ""
-        numbers = flat_numbers(read_json(file.path, f"run `rlver run --only {name}` again"))
-        metrics.update({prefix + quantity: value for quantity, value in numbers.items()})
+        metrics |= {prefix + quantity: value for quantity, value in flat_numbers(read_json(file.path, remedy)).items()}
     for path in stage.outputs:
         if (spent := root / costs_file(Path(path))).is_file():
-            metrics.update(flat_numbers(read_json(spent, f"run `rlver run --only {name}` again")))
+            metrics |= flat_numbers(read_json(spent, remedy))
     parameters = effective_parameters(stage.parameters)
     if stage.seed is not None:
         parameters["seed"] = str(stage.seed)
     appraiser = _appraiser(root, parameters.get("simulator.appraiser", ""))
-    metrics.update(flat_numbers({"appraiser": fidelity_of(appraiser)}) if appraiser else {})
+    if appraiser:
+        metrics |= flat_numbers({"appraiser": fidelity_of(appraiser)})
+    cards = [appraiser / name for name in CARD_FILES] if appraiser else []
     datasets_read = tuple(jsonl for file in under(used, "data") for jsonl in _jsonl(file))
     models = under(written, "models")
     return StageRecord(
@@ -132,7 +133,7 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
         models_read=tuple(stamped(root / path, path, md5) for path, md5 in sorted(_models_behind(stage, lock).items())),
         artifacts=(
             *(file for file in written if kind(file.name) not in {"models", "transcripts", "data"}),
-            *(_card_files(appraiser) if appraiser else ()),
+            *(stamped(path, f"appraiser/{path.name}", md5_of(path)) for path in cards),
         ),
     )
 
@@ -162,15 +163,11 @@ def stamped(path: Path, name: str, md5: str) -> File:
 
 def stamp(path: Path) -> str:
     """What changes when a file or folder is written anew; empty when there is none. Nothing is read: a model may be large."""
-    stats = [found for one in (path.rglob("*") if path.is_dir() else (path,)) if (found := _stat(one))]
+    stats: list[os.stat_result] = []
+    for one in path.rglob("*") if path.is_dir() else (path,):
+        with contextlib.suppress(FileNotFoundError):  # it is gone, or it went while its folder was listed
+            stats.append(one.stat())
     return f"{len(stats)} {sum(one.st_size for one in stats)} {max(one.st_mtime_ns for one in stats)}" if stats else ""
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    """None for a file that is gone, or that went while its folder was listed."""
-    with contextlib.suppress(FileNotFoundError):
-        return path.stat()
-    return None
 
 
 def kind(name: str) -> str | None:
@@ -236,11 +233,6 @@ def _appraiser(root: Path, named: str) -> Path | None:
     """The folder of the learned appraiser that `simulator.appraiser` names; None for none, and for one that is gone."""
     folder = root / folder_of(named) if named.startswith("distilled:") else None
     return folder if folder and all((folder / name).is_file() for name in CARD_FILES) else None
-
-
-def _card_files(appraiser: Path) -> Iterator[File]:
-    for path in (appraiser / name for name in CARD_FILES):
-        yield stamped(path, f"appraiser/{path.name}", hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest())
 
 
 def _git(root: Path, *arguments: str) -> str | None:

@@ -27,13 +27,12 @@ from rlver.tasks.graph import dvc
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.people import known_personas, scenarios_of
-from rlver.tasks.tracking import records
+from rlver.tasks.tracking import models, records
 from rlver.tasks.tracking.cards import LOCAL_BASE, Facts, card
 from rlver.tasks.tracking.promotion import Condition, GateRules, PromotionEvidence, table
-from rlver.tasks.tracking.store import make_database, readable
+from rlver.tasks.tracking.store import Store, make_database, readable
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
 MODEL = "rlver-policy"
@@ -73,7 +72,7 @@ class ModelRegistry:
             registry = environment.registry_uri(uri)
             make_database(uri)
             make_database(registry)
-            self._client: MlflowClient = MlflowClient(tracking_uri=uri, registry_uri=registry)
+            self._uri, self._client = uri, MlflowClient(tracking_uri=uri, registry_uri=registry)
 
     def champion(self) -> Version | None:
         """Who has the alias; None while nobody does."""
@@ -82,10 +81,6 @@ class ModelRegistry:
                 return None
             number = self._client.get_registered_model(MODEL).aliases.get(CHAMPION)
             return None if number is None else _version(self._client.get_model_version(MODEL, number))
-
-    def version(self, number: str) -> Version:
-        with readable():
-            return _version(self._client.get_model_version(MODEL, number))
 
     def evidence(self, version: Version) -> PromotionEvidence:
         """What was known of a version when it was registered."""
@@ -98,8 +93,7 @@ class ModelRegistry:
         """A new version of the logged model with this MD5, with its card and the texts of its evidence. Raises RegistryError if MLflow has no such model."""
         with readable():
             experiment = self._client.get_experiment_by_name(environment.experiment())
-            found = self._client.search_logged_models([experiment.experiment_id], f"tags.md5 = '{md5}'") if experiment else []
-            logged = [model for model in found if str(model.status) == "READY" and model.tags.get("log_models") == "full"]
+            logged = models.known(Store(self._client, experiment.experiment_id, self._uri), md5, "full") if experiment else []
             if experiment is None or not logged:
                 raise RegistryError(
                     f"MLflow does not hold all of the model of {variant}: `rlver run` logs it, also when nothing is left to run, "
@@ -148,7 +142,7 @@ class ModelRegistry:
         if now.before is None:
             raise RegistryError(f"{now} is the first champion: there is nothing to go back to")
         with readable():
-            previous = self.version(now.before)
+            previous = _version(self._client.get_model_version(MODEL, now.before))
             self._client.set_model_version_tag(MODEL, now.number, "rolled_back", "true")
             self._client.set_registered_model_alias(MODEL, CHAMPION, previous.number)
         return now, previous

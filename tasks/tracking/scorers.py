@@ -8,11 +8,10 @@ It reads English only: a session in another language gets an error in place of a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlver.components.domain.persona import Persona
 from rlver.components.domain.thinking import CLOSE, OPEN
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.formats.foreign import recording_of
@@ -41,9 +40,14 @@ def dialogue_scorers(params: Path, personas: Path | None = None, difficulty: str
     people = {persona.persona_id: persona for persona in validate_file(personas)} if personas else {}
 
     def appraised(session: Sequence[Trace]) -> Dialogue:
-        return dialogue_of(session) or _appraised_anew(session, people, lambda recording, persona: reappraise(
-            recording, persona, appraiser, rules
-        ))  # fmt: skip
+        if recorded := dialogue_of(session):
+            return recorded
+        ordered = in_order(session)
+        marks = ordered[-1].info.trace_metadata
+        name = marks.get("mlflow.trace.session") or ordered[-1].info.trace_id
+        persona = people.get(marks.get("persona_id", ""))
+        about = {"persona_id": persona.persona_id} if persona else {}
+        return reappraise(recording_of({"messages": messages_of(ordered), "id": name, **about}, name), persona, appraiser, rules)
 
     @scorer
     def final_emotion(session: list[Any]) -> Feedback:
@@ -80,15 +84,6 @@ def dialogue_scorers(params: Path, personas: Path | None = None, difficulty: str
         return OPEN in reply or CLOSE in reply
 
     return [final_emotion, success, failure, right_act, repetition, strategies, thought_leak]
-
-
-def _appraised_anew(session: Sequence[Trace], people: Mapping[str, Persona], judge: Callable[[Any, Persona | None], Dialogue]) -> Dialogue:
-    ordered = in_order(session)
-    marks = ordered[-1].info.trace_metadata
-    name = marks.get("mlflow.trace.session") or ordered[-1].info.trace_id
-    persona = people.get(marks.get("persona_id", ""))
-    about = {"persona_id": persona.persona_id} if persona else {}
-    return judge(recording_of({"messages": messages_of(ordered), "id": name, **about}, name), persona)
 
 
 def messages_of(ordered: Sequence[Trace]) -> list[dict[str, str]]:

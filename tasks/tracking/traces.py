@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlver.components.domain.transcript import Appraisal, Dialogue, Turn
 from rlver.components.rollout.transcripts import load_transcripts
+from rlver.tasks.graph.lock import md5_of
 from rlver.tasks.tracking.store import Store
 
 if TYPE_CHECKING:
@@ -36,8 +37,7 @@ def log_file(store: Store, path: Path, *, run: str | None, most: int | None) -> 
     from mlflow.tracing.client import TracingClient
 
     dialogues = [dialogue for dialogue in load_transcripts(path)[:most] if dialogue.turns]
-    with path.open("rb") as file:
-        origin = hashlib.file_digest(file, "md5").hexdigest()
+    origin = md5_of(path)
     written_ms = path.stat().st_mtime_ns // 1_000_000
     client = TracingClient(store.uri)
     left = count(-sum(len(dialogue.turns) for dialogue in dialogues))

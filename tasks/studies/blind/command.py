@@ -202,7 +202,7 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
     """The end of a sentence that names the run."""
     from rlver.tasks.runtime.environment import NoProject
     from rlver.tasks.tracking import records
-    from rlver.tasks.tracking.reports import log_report
+    from rlver.tasks.tracking.recorder import log_report
     from rlver.tasks.tracking.store import TrackingUnavailable
 
     try:

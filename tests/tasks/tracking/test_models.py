@@ -165,11 +165,11 @@ def test_a_policy_of_chinese_users_is_prompted_in_chinese_and_one_of_an_older_ve
 
 
 def test_prompts_get_a_version_when_their_words_change_and_not_before(finished: Path, tracking_uri: str) -> None:
-    from rlver.tasks.tracking import prompts
+    from rlver.tasks.tracking.filling import _registered_prompt
     from rlver.tasks.tracking.store import open_store
 
     store = open_store(finished, tracking_uri)
-    versions = [prompts._registered(store, "policy.think.en", words)["version"] for words in ("one", "one", "two", "two")]
+    versions = [_registered_prompt(store, "policy.think.en", words)["version"] for words in ("one", "one", "two", "two")]
     assert versions == ["1", "1", "2", "2"]
 
 

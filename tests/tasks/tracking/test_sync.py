@@ -11,8 +11,7 @@ from tracked_project import LOCK, MODEL, read
 
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.models import LogModels
-from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
-from rlver.tasks.tracking.reports import sync
+from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline, sync
 
 
 @pytest.fixture
