@@ -131,9 +131,8 @@ class RolloutSettings(Section):
 class WarmupSettings(Section):
     """What a pretrained model is shown before reinforcement learning."""
 
-    dialogues: list[str] = Field(min_length=1)  # collections, files of components/labels/dialogues
+    dialogues: list[str | list[str]] = Field(min_length=1)  # collections, files of components/labels/dialogues; a list inside: at once
     at_most: int = Field(default=0, ge=0, exclude_if=lambda count: count == 0)  # dialogues of each collection, drawn by seed; 0: all
-    mixed: bool = Field(default=False, exclude_if=lambda mixed: not mixed)  # all collections at once, not one after the other
     rounds: int = Field(ge=1)
     good_only: bool
     learning_rate: float = Field(gt=0)

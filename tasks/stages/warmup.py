@@ -1,7 +1,7 @@
 """Stage `warmup`: a pretrained model is shown short dialogues before reinforcement learning, so that it says things a user can take up.
 
 It stands alone so that the tables can tell what the raw model does, what being shown dialogues adds, and what reinforcement learning adds.
-Collections are shown one after the other, each with a learning rate that rises and falls again (`warmup.mixed`: all at once).
+Collections are shown one after the other, each with a learning rate that rises and falls again (those of a list inside the list: all at once).
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         ]
         return [example for example, which in zip(examples, taught, strict=True) if any(which)]
 
-    collections = {name: collection(name) for name in parameters.dialogues}
+    together = [[names] if isinstance(names, str) else names for names in parameters.dialogues]
+    collections = {name: collection(name) for names in together for name in names}
     held = encoded([one for dialogues in collections.values() for one in dialogues if is_held_out(one)])
     lessons = {name: encoded([one for one in dialogues if not is_held_out(one)]) for name, dialogues in collections.items()}
     if parameters.at_most:
         lessons = {name: _drawn(lesson, parameters.at_most, settings.seed) for name, lesson in lessons.items()}
         held = _drawn(held, -(-parameters.at_most // 4), settings.seed)  # measured before and after, one by one
-    if parameters.mixed:
-        lessons = {" and ".join(lessons): [example for lesson in lessons.values() for example in lesson]}
+    lessons = {" and ".join(names): [example for name in names for example in lessons[name]] for names in together}
     if not held:
         raise ValueError(f"warmup.dialogues: {', '.join(collections)}: no dialogue is left to be held out: name a larger collection")
 
