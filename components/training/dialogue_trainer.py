@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from trl import GRPOConfig, GRPOTrainer
 
-from rlver.components.policy.load import refuse_not_finite
 from rlver.components.rollout.episode import Rollout
-from rlver.components.training.adapters import refuse_other_checkpoint
+from rlver.components.training.adapters import WholeCheckpoints
 from rlver.components.training.processes import rank
 from rlver.components.training.section import UpdateParameters
 from rlver.components.training.token_scores import TokenScores, add_token_scores
@@ -40,7 +38,7 @@ class TokenMasks:
     in_later_context: torch.Tensor
 
 
-class DialogueTrainer(GRPOTrainer):
+class DialogueTrainer(WholeCheckpoints, GRPOTrainer):
     """GRPOTrainer whose rows are dialogues. A kind says in `compute_advantages` what each token is credited with."""
 
     configuration: type[GRPOConfig] = GRPOConfig  # what TRL's numbers are checked by
@@ -69,12 +67,6 @@ class DialogueTrainer(GRPOTrainer):
         for model in (self.model, self.ref_model):
             if model is not None:
                 add_token_scores(self.accelerator.unwrap_model(model), self.temperature)
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """Raises ValueError for a checkpoint that does not hold just what is trained: transformers would only warn, and go on with the rest."""
-        refuse_other_checkpoint(self.model, Path(resume_from_checkpoint))
-        super()._load_from_checkpoint(resume_from_checkpoint, model)
-        refuse_not_finite(self.model, resume_from_checkpoint)
 
     def _roll_out(self, prompts: list[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
         """TRL's hook: one dialogue per prompt, in the order of the prompts."""
