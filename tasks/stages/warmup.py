@@ -31,8 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from rlver.components.labels.warmup import GOOD, Shown, collection, is_held_out
     from rlver.components.policy.load import load_policy, save_policy
     from rlver.components.policy.precision import autocast
-    from rlver.components.policy.supervised import Example, WarmStarted, encode_dialogue, next_token_loss, warm_start
-    from rlver.components.policy.upper_layers import train_upper_layers
+    from rlver.components.policy.supervised import Example, WarmStarted, encode_dialogue, next_token_loss, train_upper_layers, warm_start
 
     parameters, thinking = settings.warmup, settings.policy.thinking
     if thinking:
