@@ -241,12 +241,13 @@ def async_trainer(
     waiting = 2 * train.personas_per_step * train.group_size  # samples: two steps of them
     batches = _round_and_round(persona_ids_in_order, train.personas_per_step, train.group_size)
     worker: Any = DialogueWorker(rollouts, batches, credit, weights, waiting, max_failure_rate)
+    nothing = Dataset.from_list(
+        [{"prompt": [{"role": "user", "content": "-"}]}]
+    )  # it wants a data set, and the worker brings the dialogues
     trainer = AsyncDialogueTrainer(
         str(base),
         args=config,
-        train_dataset=Dataset.from_list(
-            [{"prompt": [{"role": "user", "content": "-"}]}]
-        ),  # it wants one, and the worker brings the dialogues
+        train_dataset=nothing,
         processing_class=tokenizer,
         rollout_worker=worker,
         weight_transfer=weights,

@@ -180,15 +180,12 @@ class DialogueTrainer(WholeCheckpoints, GRPOTrainer):
         **_: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None, None]:
         """TRL's hook for log-probabilities and entropies, both (B, logits_to_keep): those of the policy's tokens, 0 elsewhere."""
-        if self.token_masks.policy.shape != (len(input_ids), logits_to_keep):
+        masks = self.token_masks
+        if masks.policy.shape != (len(input_ids), logits_to_keep):
             raise RuntimeError("TRL asked for the log-probabilities of other rows than it was given")
         asked = logits_to_keep
         policy, turn, stays = torch.zeros_like(input_ids), torch.zeros_like(input_ids), torch.ones_like(input_ids)
-        policy[:, -asked:], turn[:, -asked:], stays[:, -asked:] = (
-            self.token_masks.policy,
-            self.token_masks.turn,
-            self.token_masks.in_later_context,
-        )
+        policy[:, -asked:], turn[:, -asked:], stays[:, -asked:] = masks.policy, masks.turn, masks.in_later_context
         scores: list[dict[str, torch.Tensor]] = []
         size, whole = batch_size or len(input_ids), bool(stays.all())  # one way for all parts: what the two give differs in width
         for first in range(0, len(input_ids), size):

@@ -19,7 +19,7 @@ from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
 from rlver.components.rollout.episode import Job, Rollout, run_episodes
 from rlver.components.settings.settings import Settings
-from rlver.components.users.together import put_together
+from rlver.components.users.together import user_of
 from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.serving.server import Serving, available
 from rlver.tasks.runtime.stage import give_back_memory
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def simulator(settings: Settings, difficulty: str | None = None, endpoint: ChatEndpoint | None = None) -> Simulator:
     """The user of the benchmark, or one of another difficulty. `endpoint` is what `user_connection` gave: models speak through it."""
-    return put_together(settings.simulator.parts, lambda name: settings.simulator.wanted(name, difficulty, endpoint))
+    return user_of(settings.simulator, difficulty, endpoint)
 
 
 def user_connection(settings: Settings) -> Connection | None:

@@ -70,23 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     before, done = held_out_loss(), list[WarmStarted]()
     for name, lesson in lessons.items():
         print(f"warm-up: {len(lesson)} dialogues of {name}", flush=True)
-        done.append(
-            warm_start(
-                model,
-                [lesson] * parameters.rounds,
-                parameters.learning_rate,
-                parameters.batch_tokens,
-                0.0,
-                settings.seed,
-                show,
-                settings.policy.precision,
-            )
-        )
+        numbers = (parameters.learning_rate, parameters.batch_tokens, 0.0, settings.seed)  # 0.0: no limit of seconds
+        done.append(warm_start(model, [lesson] * parameters.rounds, *numbers, show, settings.policy.precision))
     after, shown = held_out_loss(), sum(map(len, lessons.values()))
-    print(
-        f"warm-up: {shown} dialogues, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}",
-        flush=True,
-    )
+    print(f"warm-up: {shown} dialogues, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}", flush=True)
     save_policy(model, tokenizer, arguments.out, like=arguments.base)
     write_json(
         arguments.metrics,
