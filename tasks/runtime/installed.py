@@ -23,7 +23,7 @@ PACKAGE = Path(str(rlver.__file__)).parent
 CODE = Path("code.json")
 
 # By extra, the rooms in which everything loads at once with it. The longest name that fits counts.
-_ROOMS = {
+EXTRAS = {
     "blind": ("tasks.studies.blind",),
     "distil": ("tasks.studies.distil",),
     "distilled": ("components.replay", "components.users.distilled", "tasks.commands.dialogues", "tasks.commands.verification"),
@@ -52,13 +52,13 @@ _ROOMS = {
     "verifiers": ("components.adapters.verifiers",),
     "verl": ("components.adapters.verl", "components.adapters.verl_dataset"),
 }
-EXTRAS = {f"rlver.{room}": extra for extra, rooms in _ROOMS.items() for room in rooms}
+EXTRA_OF = {f"rlver.{room}": extra for extra, rooms in EXTRAS.items() for room in rooms}
 
 
 def extra_of(module: str) -> str | None:
     """The extra of the room that a module lies in."""
     names = (module.rsplit(".", count)[0] if count else module for count in range(module.count(".") + 1))
-    return next((EXTRAS[name] for name in names if name in EXTRAS), None)
+    return next((EXTRA_OF[name] for name in names if name in EXTRA_OF), None)
 
 
 def missing(error: BaseException) -> str | None:
