@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.interval_coverage import by_chance
 from rlver.components.ability.kept import AllowedLoss, ability_kept, all_kept
 from rlver.components.ability.noninferiority import LossOutcome, compare_general
-from rlver.components.policy.tiny.facts import RELATIONS
+from rlver.components.policy.tiny.small_world import relations
 from rlver.components.settings.settings import load_settings
 
 PARAMS = Path(__file__).resolve().parents[1] / "params.yaml"
@@ -35,7 +35,7 @@ BITS, BITS_SPREAD, BITS_DESIGN = 0.744, 0.058, 3.5
 LOST, FALSE, POWER = 0.08, 0.05, 0.80  # the bars
 BEFORE = 0.05  # margin of the rule before
 SAMPLES = 1000  # of the bootstrap
-FACTS = np.array([len(relation.facts) for relation in RELATIONS])
+FACTS = np.array([len(relation.facts) for relation in relations()])
 
 Random = np.random.Generator
 General = dict[str, Any]

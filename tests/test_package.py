@@ -151,13 +151,13 @@ def test_every_import_is_declared_and_everything_declared_is_used(repository_roo
 def test_each_room_loads_with_the_extra_that_is_named_for_it(repository_root: Path, declared: dict[str, set[str]]) -> None:
     known = modules(repository_root)
     lacking = {}
-    for room in installed.EXTRAS:
+    for room in installed.EXTRA_OF:
         inside = {
-            module for module in known if f"{module}.".startswith(f"{room}.") and installed.extra_of(module) == installed.EXTRAS[room]
+            module for module in known if f"{module}.".startswith(f"{room}.") and installed.extra_of(module) == installed.EXTRA_OF[room]
         }
         assert inside, f"there is no {room}"
         needs = loaded_at_once(inside, known)
-        lacking |= {f"{room}: {one}": module for one, module in needs.items() if one not in declared[installed.EXTRAS[room]]}
+        lacking |= {f"{room}: {one}": module for one, module in needs.items() if one not in declared[installed.EXTRA_OF[room]]}
     assert not lacking
 
 

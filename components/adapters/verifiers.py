@@ -20,7 +20,7 @@ from rlver.components.domain.thinking import CLOSE, OPEN, system_prompt
 from rlver.components.personas.schema import validate_file
 from rlver.components.rollout.episode import Job
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.components.users.together import put_together
+from rlver.components.users.together import user_of
 
 REWARD = "final_emotion"  # of a dialogue, as a share of 100
 
@@ -86,8 +86,7 @@ class SupportEnv(vf.Env[SupportEnvConfig]):
 
     @cached_property
     def simulator(self) -> Simulator:
-        wanted = self._settings.simulator
-        return put_together(wanted.parts, lambda name: wanted.wanted(name, None, None))
+        return user_of(self._settings.simulator)
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
         settings, data = self._settings, task.data

@@ -28,7 +28,7 @@ from rlver.components.policy.sampler import Sample, SampleRequest
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
 from rlver.components.rollout.episode import Job, Rollout, run_episode
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.components.users.together import put_together
+from rlver.components.users.together import user_of
 
 
 @register(NAME)
@@ -105,7 +105,7 @@ def environment(params: str, variant: str | None) -> tuple[Settings, Simulator]:
         raise ValueError(f"reward.kind is {settings.reward.kind}; in verl the reward is the final emotion: set reward.kind: emotion")
     if settings.simulator.models:
         raise ValueError("users who are language models are not lent to verl yet: take OpenEnv (`rlver env serve`)")
-    return settings, put_together(settings.simulator.parts, lambda name: settings.simulator.wanted(name, None, None))
+    return settings, user_of(settings.simulator)
 
 
 @dataclass

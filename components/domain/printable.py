@@ -36,3 +36,8 @@ def whole_characters(text: str) -> str:
 def without_secrets(text: str) -> str:
     """`text` without the names, passwords and keys that stand in its addresses: before a host, or as a value of a query."""
     return _SECRET_FIELD.sub(r"\1[hidden]", _LOGIN.sub("//[hidden]@", text))
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a library's message; the error's kind where it has none."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

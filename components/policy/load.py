@@ -22,6 +22,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.utils import logging
 
 from rlver.components.domain.kinds import ModelSource
+from rlver.components.domain.printable import first_line
 from rlver.components.domain.registry import MODELS
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.weights import put_in_place
@@ -292,8 +293,3 @@ def _values(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _cannot_load(path: Path | str, error: Exception) -> str:
     return f"cannot load a policy from {path}: {first_line(error)}"
-
-
-def first_line(error: Exception) -> str:
-    """Of its message; its kind where it has none."""
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -76,18 +76,23 @@ class PolicyServer:
             self._post(client, "/resume")
         return version
 
-    def _post(self, client: httpx.Client, path: str, content: Mapping[str, Any] | None = None) -> Any:
-        try:
-            return _asked(client, self.url, "POST", path, content)
-        except httpx.TransportError as error:
-            raise PolicyServerUnavailable(unavailable(self.url, error)) from error
-
     def _get(self, path: str) -> Any:
+        with httpx.Client(**connection(self.url, self.key)) as client:
+            return self._ask(client, "GET", path)
+
+    def _post(self, client: httpx.Client, path: str, content: Mapping[str, Any] | None = None) -> Any:
+        return self._ask(client, "POST", path, content)
+
+    def _ask(self, client: httpx.Client, method: str, path: str, content: Mapping[str, Any] | None = None) -> Any:
+        """The JSON of a good answer."""
         try:
-            with httpx.Client(**connection(self.url, self.key)) as client:
-                return _asked(client, self.url, "GET", path)
+            with client.stream(method, path, json=content) as response:
+                whole = read_now(response, MOST_BYTES)
+        except UnusableBody as error:
+            raise PolicyServerFailed(f"{shown(self.url)}{path}: {error}; is it our policy server?") from error
         except httpx.TransportError as error:
             raise PolicyServerUnavailable(unavailable(self.url, error)) from error
+        return answer(self.url, path, whole)
 
     def _field(self, said: Any, name: str, kind: type) -> Any:
         if not isinstance(said, dict) or not isinstance(said.get(name), kind):
@@ -135,13 +140,3 @@ def answer(url: str, path: str, response: WholeResponse) -> Any:
         pass  # said below, as a bad status is
     said = one_line(response.content[:_QUOTED_CHARACTERS].decode("utf-8", "replace"))
     raise PolicyServerFailed(f"{shown(url)}{path}: expected JSON and status 200, got {response.status_code}: {said}; see its log")
-
-
-def _asked(client: httpx.Client, url: str, method: str, path: str, content: Mapping[str, Any] | None = None) -> Any:
-    """The JSON of a good answer. Raises PolicyServerFailed for any other, and httpx.TransportError."""
-    with client.stream(method, path, json=content) as response:
-        try:
-            whole = read_now(response, MOST_BYTES)
-        except UnusableBody as error:
-            raise PolicyServerFailed(f"{shown(url)}{path}: {error}; is it our policy server?") from error
-    return answer(url, path, whole)

@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from rlver.components.domain.printable import first_line
 from rlver.components.policy.attention import GROUPED, RowCache, attention
 from rlver.components.policy.draw import draw
-from rlver.components.policy.load import first_line
 from rlver.components.policy.precision import Copy, computes_in_bfloat16
 from rlver.components.policy.sampler import Sample, SampleRequest
 

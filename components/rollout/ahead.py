@@ -71,7 +71,6 @@ class OneStepAhead:
             except BaseException as error:  # the step that asks for them hears of it, whatever it is
                 held.set_exception(error)
 
-        threading.Thread(
-            target=work, name=f"dialogues of step {step}", daemon=True
-        ).start()  # a training that is broken off waits for nobody
+        # daemon: a training that is broken off waits for nobody
+        threading.Thread(target=work, name=f"dialogues of step {step}", daemon=True).start()
         return Ahead(persona_ids, step, held)

@@ -77,26 +77,24 @@ def _load(path: Path, rules: EmotionRules | None) -> list[Dialogue]:
     line_of: dict[str, int] = {}
     for number, row in read_jsonl(path):
         try:
-            dialogue = _checked(row, rules)
+            dialogues.append(_checked(number, row, rules, line_of))
         except ValidationError as error:
             raise BadFile(f"{path}:{number}: not a dialogue: {next(_cells(number, error))}") from error
         except ImpossibleDialogue as error:
             raise BadFile(f"{path}:{number}: {error}") from error
-        if dialogue.dialogue_id in line_of:
-            raise BadFile(f"{path}:{number}: {_repeated(dialogue, line_of)}")
-        line_of[dialogue.dialogue_id] = number
-        dialogues.append(dialogue)
     if not dialogues:
         raise BadFile(f"{path}: no dialogues in the file")
     return dialogues
 
 
-def _checked(row: dict[str, Any], rules: EmotionRules | None) -> Dialogue:
-    """Raises ValidationError and ImpossibleDialogue."""
+def _checked(line: int, row: dict[str, Any], rules: EmotionRules | None, line_of: dict[str, int]) -> Dialogue:
+    """`line_of` has the dialogues before, by id, and gets this one. Raises ValidationError and ImpossibleDialogue."""
     dialogue = Dialogue.model_validate(row)
     check_arithmetic(dialogue)
     if rules is not None:
         check_stops(dialogue, rules)
+    if (before := line_of.setdefault(dialogue.dialogue_id, line)) != line:
+        raise ImpossibleDialogue(f"dialogue_id {dialogue.dialogue_id} was on line {before} already")
     return dialogue
 
 
@@ -112,7 +110,7 @@ def _problems(path: Path, rules: EmotionRules | None) -> list[Problem]:
             row = parse_json(line, "")
             if not isinstance(row, dict):
                 raise BadFile(f": expected a JSON object, got {type(row).__name__}")
-            dialogue = _checked(row, rules)
+            _checked(number, row, rules, line_of)
         except BadFile as error:
             found.append(Problem(number, "", str(error).removeprefix(": ")))
         except ValidationError as error:
@@ -120,10 +118,6 @@ def _problems(path: Path, rules: EmotionRules | None) -> list[Problem]:
             found += _cells(number, error)
         except ImpossibleDialogue as error:
             found.append(Problem(number, "", str(error)))
-        else:
-            if dialogue.dialogue_id in line_of:
-                found.append(Problem(number, "", _repeated(dialogue, line_of)))
-            line_of.setdefault(dialogue.dialogue_id, number)
     told = {(one.line, one.column): one for one in found} | {(one.line, one.column): one for one in _cells_of_table(refused)}
     return sorted(told.values())
 
@@ -146,10 +140,6 @@ def _cells(line: int, error: ValidationError) -> Iterator[Problem]:
         is_plain = value is None or isinstance(value, str | int | float)
         got = f", got {value!r:.60}" if is_plain and one["type"] != "missing" else ""
         yield Problem(line, ".".join(map(str, one["loc"])), f"{what}{got}")
-
-
-def _repeated(dialogue: Dialogue, line_of: dict[str, int]) -> str:
-    return f"dialogue_id {dialogue.dialogue_id} was on line {line_of[dialogue.dialogue_id]} already"
 
 
 def _lines(numbers: Sequence[int]) -> str:

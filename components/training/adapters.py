@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rlver.components.policy.load import refuse_not_finite
+
 
 def lora(rank: int) -> Any:
     """peft's configuration for adapters of `rank` on every linear layer but the head, scaled by 2; None for rank 0: all weights train."""
@@ -48,3 +50,15 @@ def refuse_other_checkpoint(model: Any, checkpoint: Path) -> None:
             raise ValueError(
                 f"{checkpoint}: {pattern}: the tensor {name} is {there}, the training has {asked}; delete this checkpoint to go on from an earlier one"
             )
+
+
+class WholeCheckpoints:
+    """For a trainer of transformers, named before it: goes on from a checkpoint of just what is trained, and from no other."""
+
+    model: Any
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """Raises ValueError for a checkpoint that does not hold just what is trained: transformers would only warn, and go on with the rest."""
+        refuse_other_checkpoint(self.model, Path(resume_from_checkpoint))
+        super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]  # of the trainer behind this class
+        refuse_not_finite(self.model, resume_from_checkpoint)

@@ -39,7 +39,7 @@ def turn_advantages(
     Unscorable dialogues (NaN reward) get 0 and serve nobody as a baseline.
     """
     _check_groups(reward_D.shape[0], group_size)
-    return_DK = _to_go(reward_D, emotion_before_DK, gamma)
+    return_DK = discounted(reward_D, emotion_before_DK, gamma)
     present_DK = ~return_DK.isnan()
     value_DK = return_DK.nan_to_num()
     group_sum, group_count = (_per_group(x, group_size) for x in (value_DK, present_DK.to(value_DK)))
@@ -59,7 +59,7 @@ def state_advantages(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, sc
     turns of all *other* dialogues, so it does not depend on the turn's own words. After a fall a turn is compared with turns after falls: one that
     falls again for having tried something new is not blamed for where it began. Unscorable dialogues (NaN reward) get 0 and count in no fit.
     """
-    return_DK = _to_go(reward_D, emotion_before_DK, gamma).double()
+    return_DK = discounted(reward_D, emotion_before_DK, gamma).double()
     present_DK = ~return_DK.isnan()
     standing_DKF = _standing(emotion_before_DK.double()) * present_DK[:, :, None]
     gram_DFF = standing_DKF.transpose(1, 2) @ standing_DKF
@@ -89,15 +89,15 @@ def _standing(emotion_before_DK: torch.Tensor) -> torch.Tensor:
     return torch.stack([one.double() for one in known], dim=2)
 
 
-def _to_go(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, gamma: float) -> torch.Tensor:
-    """(D, K) the return from turn k on: reward − emotion before k, or with `gamma` below 1 the discounted sum of the changes; NaN where no turn was."""
-    return reward_D[:, None] - emotion_before_DK if gamma == 1 else discounted(reward_D, emotion_before_DK, gamma)
-
-
 def discounted(reward_D: torch.Tensor, emotion_before_DK: torch.Tensor, gamma: float) -> torch.Tensor:
-    """(D, K) discounted sums of the changes from turn k on; NaN where there was no such turn or the dialogue could not be scored."""
-    absent_DK = (reward_D[:, None] - emotion_before_DK).isnan()
-    change_DK = turn_rewards(reward_D, emotion_before_DK, dense=True)
+    """(D, K) the return from turn k on: reward − emotion before k, or with `gamma` below 1 the discounted sum of the changes.
+
+    NaN where there was no such turn or the dialogue could not be scored.
+    """
+    return_DK = reward_D[:, None] - emotion_before_DK
+    if gamma == 1:
+        return return_DK
+    absent_DK, change_DK = return_DK.isnan(), turn_rewards(reward_D, emotion_before_DK, dense=True)
     to_go_DK, _ = gae(change_DK, torch.zeros_like(change_DK), ~absent_DK, gamma, gae_lambda=1.0)  # without a critic: the return itself
     return to_go_DK.masked_fill(absent_DK, torch.nan)
 

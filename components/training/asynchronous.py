@@ -26,9 +26,8 @@ from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 
 from rlver.components.domain.files import BadFile, write_json
-from rlver.components.policy.load import refuse_not_finite
 from rlver.components.rollout.episode import Rollout, check_failed
-from rlver.components.training.adapters import refuse_other_checkpoint
+from rlver.components.training.adapters import WholeCheckpoints
 from rlver.components.training.advantages import turn_advantages
 from rlver.components.training.dialogue_trainer import counted_cut_off, paid_before
 from rlver.components.training.section import UpdateParameters
@@ -172,7 +171,7 @@ class DialogueWorker:
                 return self.rollout_buffer.put(sample, timeout=0.5)  # s, until it is looked whether the training has ended
 
 
-class AsyncDialogueTrainer(AsyncGRPOTrainer):
+class AsyncDialogueTrainer(WholeCheckpoints, AsyncGRPOTrainer):
     """TRL's trainer, whose dialogues end with the training, however that ends.
 
     It goes on from a checkpoint with weights, optimiser and the batch of personas that was learned from last. Dialogues that waited then are held anew.
@@ -193,11 +192,6 @@ class AsyncDialogueTrainer(AsyncGRPOTrainer):
         folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
         write_json(folder / BATCH, {"batch": worker.batch_after(self._trained_groups)})  # before what makes the checkpoint count as whole
         super()._save_checkpoint(model, trial)  # type: ignore[no-untyped-call]
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        refuse_other_checkpoint(self.model, Path(resume_from_checkpoint))
-        super()._load_from_checkpoint(resume_from_checkpoint, model)
-        refuse_not_finite(self.model, resume_from_checkpoint)
 
 
 def _batch_of(file: Path) -> int:
@@ -247,12 +241,13 @@ def async_trainer(
     waiting = 2 * train.personas_per_step * train.group_size  # samples: two steps of them
     batches = _round_and_round(persona_ids_in_order, train.personas_per_step, train.group_size)
     worker: Any = DialogueWorker(rollouts, batches, credit, weights, waiting, max_failure_rate)
+    nothing = Dataset.from_list(
+        [{"prompt": [{"role": "user", "content": "-"}]}]
+    )  # it wants a data set, and the worker brings the dialogues
     trainer = AsyncDialogueTrainer(
         str(base),
         args=config,
-        train_dataset=Dataset.from_list(
-            [{"prompt": [{"role": "user", "content": "-"}]}]
-        ),  # it wants one, and the worker brings the dialogues
+        train_dataset=nothing,
         processing_class=tokenizer,
         rollout_worker=worker,
         weight_transfer=weights,

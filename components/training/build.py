@@ -15,7 +15,7 @@ from trl import GRPOConfig
 from rlver.components.domain.kinds import AlgorithmKind
 from rlver.components.domain.registry import ALGORITHMS
 from rlver.components.policy.precision import computes_in_bfloat16
-from rlver.components.policy.upper_layers import train_upper_layers
+from rlver.components.policy.supervised import train_upper_layers
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training import processes
 from rlver.components.training.adapters import lora

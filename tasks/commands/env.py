@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Simulator
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.components.users.together import put_together
+from rlver.components.users.together import user_of
 from rlver.tasks.runtime import environment
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _application(
         ) from error
     offered = openenv.Offered(
         personas={one.persona_id: one for one in chosen},
-        simulator_of=lambda difficulty: user(settings, difficulty, connection),
+        simulator_of=lambda difficulty: user_of(settings.simulator, difficulty, connection),
         rules=settings.simulator.rules,
         seed=settings.seed,
         reward="change" if reward == "change" else "final",
@@ -83,11 +82,6 @@ def _application(
     made.add_middleware(OwnPagesOnly, names=frozenset(LOOPBACK))
     made.add_exception_handler(ValueError, lambda _, error: JSONResponse({"detail": str(error)}, 400))  # over HTTP; a web socket has words
     return made
-
-
-def user(settings: Settings, difficulty: str | None = None, connection: Connection | None = None) -> Simulator:
-    """The user of the settings, or one of another difficulty; as in tasks/runtime/assembly.py, which needs the extra train."""
-    return put_together(settings.simulator.parts, lambda name: settings.simulator.wanted(name, difficulty, connection))
 
 
 def _connection(settings: Settings) -> Connection | None:

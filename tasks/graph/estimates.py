@@ -22,6 +22,7 @@ from rlver.tasks.graph import dvc
 from rlver.tasks.runtime.language import ENGLISH, language_of_personas
 
 CHECKPOINTS = 3  # two are kept, and a third is there while it is being written
+BEST_CHECKS = 4  # the best of all, the best until each checkpoint that is kept, and one that is being written (training/best.py)
 MEASURED_STEP_S, MEASURED_WEIGHTS, MEASURED_TOKENS = 132.0, 134_515_008, 48 * 6 * 40  # of SmolLM2-135M, on two cores: docs/log.md
 
 
@@ -102,7 +103,9 @@ def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int
     """Bytes of a training step on each device, for dialogues that fill policy.max_context_tokens."""
     train, policy = settings.train, settings.policy
     stripped = policy.thinking and policy.thoughts == "strip"  # a turn is then a row of its own
-    speaks_apart = train.engine == "trl-async" or (train.max_staleness > 0 and settings.rollout.sampler == "transformers")
+    speaks_here = settings.rollout.sampler == "transformers"
+    in_bfloat16 = speaks_here and policy.precision == "native"  # at most: where the processor does not multiply it, there is no such copy
+    speaks_apart = train.engine == "trl-async" or (train.max_staleness > 0 and speaks_here and not in_bfloat16)
     return training_bytes(
         shape,
         on_gpu=on_gpu,
@@ -111,6 +114,7 @@ def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int
         with_reference=train.beta > 0,
         separate_critic=_has_own_critic(settings),
         copies=int(speaks_apart),
+        bfloat16_copies=int(in_bfloat16),
         checkpointing=train.gradient_checkpointing,
         rows=train.rows_per_forward * (settings.simulator.max_turns if stripped else 1),
         row_tokens=policy.max_context_tokens,
@@ -120,13 +124,14 @@ def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int
 
 
 def training_disk(settings: Settings, shape: ModelShape) -> int:
-    """Bytes on disk of a training run: checkpoints, and the model twice, because DVC keeps a copy."""
+    """Bytes on disk of a training run: checkpoints, the weights of the best checks, and the model twice, because DVC keeps a copy."""
     own = shape.parameters + (shape.trunk if _has_own_critic(settings) else 0)
     train = settings.train
     # A checkpoint of a model whose upper layers train holds all its weights.
     kept = shape.adapters(train.lora_rank) * (2 if _has_own_critic(settings) else 1) if train.lora_rank else own
     trained = shape.upper(min(train.trained_layers, shape.layers)) if train.trained_layers else kept
-    return CHECKPOINTS * (FLOAT32 * kept + ADAMW * trained) + base_disk(shape)
+    best = FLOAT32 * trained * BEST_CHECKS if train.keep == "best" else 0
+    return CHECKPOINTS * (FLOAT32 * kept + ADAMW * trained) + best + base_disk(shape)
 
 
 def base_disk(shape: ModelShape) -> int:

@@ -19,7 +19,7 @@ from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
 from rlver.components.rollout.episode import Job, Rollout, run_episodes
 from rlver.components.settings.settings import Settings
-from rlver.components.users.together import put_together
+from rlver.components.users.together import user_of
 from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.serving.server import Serving, available
 from rlver.tasks.runtime.stage import give_back_memory
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def simulator(settings: Settings, difficulty: str | None = None, endpoint: ChatEndpoint | None = None) -> Simulator:
     """The user of the benchmark, or one of another difficulty. `endpoint` is what `user_connection` gave: models speak through it."""
-    return put_together(settings.simulator.parts, lambda name: settings.simulator.wanted(name, difficulty, endpoint))
+    return user_of(settings.simulator, difficulty, endpoint)
 
 
 def user_connection(settings: Settings) -> Connection | None:
@@ -96,10 +96,9 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
     from rlver.components.policy.transformers_sampler import TransformersSampler
 
     policy = settings.policy
-    connection = user_connection(settings)
-    return Conversation(
-        simulator=simulator(settings, endpoint=connection),
-        policy=TokenPolicy(
+    return _with_its_user(
+        settings,
+        TokenPolicy(
             sampler=TransformersSampler(
                 model,
                 tokenizer.eos_token_id,
@@ -119,9 +118,7 @@ def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: An
                 max_context_tokens=policy.max_context_tokens,
             ),
         ),
-        rules=settings.simulator.rules,
-        concurrency=concurrency,
-        connection=connection,
+        concurrency,
     )
 
 
@@ -130,10 +127,9 @@ def endpoint_conversation(settings: Settings, to: Connection, model: str, concur
     from rlver.components.policy.chat_policy import ChatPolicy
 
     policy = settings.policy
-    connection = user_connection(settings)
-    return Conversation(
-        simulator=simulator(settings, endpoint=connection),
-        policy=ChatPolicy(
+    return _with_its_user(
+        settings,
+        ChatPolicy(
             endpoint=to,
             model=model,
             system_of={language: system_prompt(policy.thinking, language) for language in ("en", "zh")},
@@ -143,11 +139,14 @@ def endpoint_conversation(settings: Settings, to: Connection, model: str, concur
             top_p=policy.top_p,
             max_reply_tokens=policy.max_reply_tokens,
         ),
-        rules=settings.simulator.rules,
-        concurrency=concurrency,
-        connection=connection,
-        policy_connection=to,
+        concurrency,
+        to,
     )
+
+
+def _with_its_user(settings: Settings, policy: Policy, concurrency: int, policy_connection: Connection | None = None) -> Conversation:
+    user = user_connection(settings)
+    return Conversation(simulator(settings, endpoint=user), policy, settings.simulator.rules, concurrency, user, policy_connection)
 
 
 def load(model_path: Path | str, settings: Settings, policy_name: str, concurrency: int) -> Conversation:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -76,10 +76,8 @@ class Connection:
         with self._ledger() as ledger:
             return ledger.summary(of_this_run=True) | {"recorded_money_at_most": ledger.summary()["money_at_most"]}
 
-    @contextmanager
-    def _ledger(self) -> Generator[Ledger, None, None]:
-        with open_ledger(self.parameters, self.answers, self.replay, self.run) as ledger:
-            yield ledger
+    def _ledger(self) -> AbstractContextManager[Ledger]:
+        return open_ledger(self.parameters, self.answers, self.replay, self.run)
 
     async def __aenter__(self) -> RecordedEndpoint:
         self._context = open_endpoint(self.parameters, self.server.key, self.answers, self.replay, self.run)

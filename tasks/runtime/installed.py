@@ -22,60 +22,43 @@ from rlver.components.domain.registry import packages
 PACKAGE = Path(str(rlver.__file__)).parent
 CODE = Path("code.json")
 
-# The extra with which everything loads that a room loads at once. The longest name that fits counts.
+# By extra, the rooms in which everything loads at once with it. The longest name that fits counts.
 EXTRAS = {
-    "rlver.components.ability": "eval",
-    "rlver.components.adapters.openenv": "openenv",
-    "rlver.components.adapters.verifiers": "verifiers",
-    "rlver.components.adapters.verl": "verl",
-    "rlver.components.adapters.verl_dataset": "verl",
-    "rlver.components.domain.tables": "personas",
-    "rlver.components.endpoint": "llm",
-    "rlver.components.personas.schema": "personas",
-    "rlver.components.policy": "train",
-    "rlver.components.replay": "distilled",
-    "rlver.components.report": "report",
-    "rlver.components.scoring": "score",
-    "rlver.components.training": "train",
-    "rlver.components.users.distilled": "distilled",
-    "rlver.components.users.heard": "heard",
-    "rlver.components.users.llm": "llm",
-    "rlver.flows.deployments": "pipeline",
-    "rlver.flows.evaluate": "pipeline",
-    "rlver.flows.promote": "pipeline",
-    "rlver.flows.reproduce": "pipeline",
-    "rlver.flows.sweep": "pipeline",
-    "rlver.tasks.commands.clean": "pipeline",
-    "rlver.tasks.commands.dialogues": "distilled",
-    "rlver.tasks.commands.doctor": "pipeline",
-    "rlver.tasks.commands.personas": "personas",
-    "rlver.tasks.commands.reports": "report",
-    "rlver.tasks.commands.scores": "report",
-    "rlver.tasks.commands.verification": "distilled",
-    "rlver.tasks.graph": "pipeline",
-    "rlver.tasks.runtime.chat_server": "serve",
-    "rlver.tasks.runtime.guard": "serve",
-    "rlver.tasks.runtime.serving": "train",
-    "rlver.tasks.runtime.web": "serve",
-    "rlver.tasks.stages": "pipeline",
-    "rlver.tasks.studies.hearing.adapting": "train",
-    "rlver.tasks.studies.acts": "score",
-    "rlver.tasks.studies.audit": "pipeline",
-    "rlver.tasks.studies.authoring": "llm",
-    "rlver.tasks.studies.blind": "blind",
-    "rlver.tasks.studies.consistency": "report",
-    "rlver.tasks.studies.distil": "distil",
-    "rlver.tasks.studies.judge": "eval",
-    "rlver.tasks.studies.paper": "report",
-    "rlver.tasks.studies.robustness": "eval",
-    "rlver.tasks.tracking": "pipeline",
+    "blind": ("tasks.studies.blind",),
+    "distil": ("tasks.studies.distil",),
+    "distilled": ("components.replay", "components.users.distilled", "tasks.commands.dialogues", "tasks.commands.verification"),
+    "eval": ("components.ability", "tasks.studies.judge", "tasks.studies.robustness"),
+    "heard": ("components.users.heard",),
+    "llm": ("components.endpoint", "components.users.llm", "tasks.studies.authoring"),
+    "openenv": ("components.adapters.openenv",),
+    "personas": ("components.domain.tables", "components.personas.schema", "tasks.commands.personas"),
+    "pipeline": (
+        "flows.deployments",
+        "flows.evaluate",
+        "flows.promote",
+        "flows.reproduce",
+        "flows.sweep",
+        "tasks.commands.clean",
+        "tasks.commands.doctor",
+        "tasks.graph",
+        "tasks.stages",
+        "tasks.studies.audit",
+        "tasks.tracking",
+    ),
+    "report": ("components.report", "tasks.commands.reports", "tasks.commands.scores", "tasks.studies.consistency", "tasks.studies.paper"),
+    "score": ("components.scoring", "tasks.studies.acts"),
+    "serve": ("tasks.runtime.chat_server", "tasks.runtime.guard", "tasks.runtime.web"),
+    "train": ("components.policy", "components.training", "tasks.runtime.serving", "tasks.studies.hearing.adapting"),
+    "verifiers": ("components.adapters.verifiers",),
+    "verl": ("components.adapters.verl", "components.adapters.verl_dataset"),
 }
+EXTRA_OF = {f"rlver.{room}": extra for extra, rooms in EXTRAS.items() for room in rooms}
 
 
 def extra_of(module: str) -> str | None:
     """The extra of the room that a module lies in."""
     names = (module.rsplit(".", count)[0] if count else module for count in range(module.count(".") + 1))
-    return next((EXTRAS[name] for name in names if name in EXTRAS), None)
+    return next((EXTRA_OF[name] for name in names if name in EXTRA_OF), None)
 
 
 def missing(error: BaseException) -> str | None:

@@ -32,13 +32,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     rules = settings.simulator.rules
     dialogues = load_transcripts(args.transcripts, rules)
     is_base = args.transcripts.resolve() == args.base.resolve()
+    classes, scenarios = _classes_and_scenarios(args.personas)
     metrics = sentient_metrics(
         dialogues,
         None if is_base else load_transcripts(args.base, rules),
         settings.evaluation.bootstrap_samples,
         settings.seed,
-        classes=_classes(args.personas),
-        scenarios=_scenarios(args.personas),
+        classes=classes,
+        scenarios=scenarios,
         settings_digest=digest_of({"seed": settings.seed, **settings.model_dump(mode="json", include={"simulator", "evaluation"})}),
     )
     drawn = portrait(dialogues, settings.evaluation.bootstrap_samples, settings.seed)
@@ -46,25 +47,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _classes(path: Path) -> dict[str, str]:
-    """The class of each persona. Raises BadFile with every line that lacks one."""
-    classes: dict[str, str] = {}
-    lacking: list[str] = []
+def _classes_and_scenarios(path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The class of each persona, and the scenario of each that has one; imported personas have none.
+
+    Raises BadFile with every line that lacks a class.
+    """
+    classes, scenarios, lacking = dict[str, str](), dict[str, str](), list[str]()
     for number, row in read_jsonl(path):
-        named = [row.get(name) for name in ("persona_id", "persona_class")]
-        if all(isinstance(one, str) for one in named):
-            classes[row["persona_id"]] = row["persona_class"]
-        else:
+        name, named, story = row.get("persona_id"), row.get("persona_class"), row.get("story")
+        if not (isinstance(name, str) and isinstance(named, str)):
             lacking.append(str(number))
+            continue
+        classes[name] = named
+        if isinstance(story, dict) and "scenario_id" in story:
+            scenarios[name] = str(story["scenario_id"])
     if lacking:
         raise BadFile(f"{path}:{', '.join(lacking)}: a persona needs persona_id and persona_class")
-    return classes
-
-
-def _scenarios(path: Path) -> dict[str, str]:
-    """The scenario of each persona that has one; imported personas have none."""
-    stories = ((str(row["persona_id"]), row.get("story")) for _, row in read_jsonl(path))
-    return {persona: str(story["scenario_id"]) for persona, story in stories if isinstance(story, dict) and "scenario_id" in story}
+    return classes, scenarios
 
 
 if __name__ == "__main__":

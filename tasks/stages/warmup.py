@@ -31,8 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from rlver.components.labels.warmup import GOOD, Shown, collection, is_held_out
     from rlver.components.policy.load import load_policy, save_policy
     from rlver.components.policy.precision import autocast
-    from rlver.components.policy.supervised import Example, WarmStarted, encode_dialogue, next_token_loss, warm_start
-    from rlver.components.policy.upper_layers import train_upper_layers
+    from rlver.components.policy.supervised import Example, WarmStarted, encode_dialogue, next_token_loss, train_upper_layers, warm_start
 
     parameters, thinking = settings.warmup, settings.policy.thinking
     if thinking:
@@ -71,23 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     before, done = held_out_loss(), list[WarmStarted]()
     for name, lesson in lessons.items():
         print(f"warm-up: {len(lesson)} dialogues of {name}", flush=True)
-        done.append(
-            warm_start(
-                model,
-                [lesson] * parameters.rounds,
-                parameters.learning_rate,
-                parameters.batch_tokens,
-                0.0,
-                settings.seed,
-                show,
-                settings.policy.precision,
-            )
-        )
+        numbers = (parameters.learning_rate, parameters.batch_tokens, 0.0, settings.seed)  # 0.0: no limit of seconds
+        done.append(warm_start(model, [lesson] * parameters.rounds, *numbers, show, settings.policy.precision))
     after, shown = held_out_loss(), sum(map(len, lessons.values()))
-    print(
-        f"warm-up: {shown} dialogues, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}",
-        flush=True,
-    )
+    print(f"warm-up: {shown} dialogues, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}", flush=True)
     save_policy(model, tokenizer, arguments.out, like=arguments.base)
     write_json(
         arguments.metrics,

@@ -12,16 +12,37 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 
-from rlver.components.domain.files import write_jsonl
-from rlver.components.policy.tiny.facts import RELATIONS, Relation
+from ruamel.yaml import YAML
 
+from rlver.components.domain.files import write_jsonl
+
+FACTS = Path(__file__).parent / "facts.yaml"
 OPTIONS = 4
 LIKELIHOOD_ITEMS = Path(__file__).parent / "likelihood.jsonl"
 CHOICE_ITEMS = Path(__file__).parent / "choice.jsonl"
 _ITEM_SEED = 20250701  # of the shipped items: which wrong options, in which order
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Facts (subject, answer) and the five frames that say them, as facts.yaml has them."""
+
+    name: str
+    frames: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+@cache
+def relations() -> tuple[Relation, ...]:
+    """Those of the small world."""
+    return tuple(
+        Relation(one["name"], tuple(one["frames"]), tuple(tuple(fact.split("=")) for fact in one["facts"].split(", ")))
+        for one in YAML(typ="safe").load(FACTS)
+    )
 
 
 @dataclass(frozen=True)
@@ -51,7 +72,7 @@ def build() -> SmallWorld:
     training: list[WorldSentence] = []
     likelihood: list[WorldSentence] = []
     choice: list[WorldSentence] = []
-    for relation in RELATIONS:
+    for relation in relations():
         for index, (subject, answer) in enumerate(relation.facts):
             for number, frame in enumerate(relation.frames):
                 said = _say(relation.name, frame, subject, answer)
@@ -87,7 +108,7 @@ def write_items(folder: Path) -> None:
 
 def choice_items() -> list[dict[str, object]]:
     """Rows of the choice task: a held-out stem, four endings and the index of the right one."""
-    answers = {relation.name: _answers(relation) for relation in RELATIONS}
+    answers = {relation.name: _answers(relation) for relation in relations()}
     rows: list[dict[str, object]] = []
     for number, said in enumerate(build().choice):
         random = Random(f"small-world/items/{_ITEM_SEED}/{number}")

@@ -23,6 +23,7 @@ from rlver.components.users.scripted.reading import COMMON_WORDS
 
 _NOUN_AFTER = re.compile(r"\b(?:the|a|an|my|our|his|her|their|this|that) ([a-z]{4,})\b")
 _SLOT = re.compile(r"{(\w+)}")
+_ASKING = ("What", "How", "When", "Which", "Was", "Where", "Who", "Do", "Is")  # first words of questions
 
 # What poor support consists of, in shares of the poor turns.
 POOR: dict[str, float] = {
@@ -98,12 +99,7 @@ def perform(act: str, moment: SupportMoment, random: Random, opening: bool | Non
         tail = _fresh(library[act]["tails"], moment, random, said)
         reply = head + tail
         if not reply.endswith((".", "?", "!")):
-            reply += (
-                "?"
-                if reply.split(",")[0].split()[0] in ("What", "How", "When", "Which", "Was", "Where", "Who", "Do", "Is")
-                and act != "self_disclose"
-                else "."
-            )
+            reply += "?" if act != "self_disclose" and reply.split(",")[0].split()[0] in _ASKING else "."
         if random.random() < 0.4 if opening is None else opening:
             reply = f"{_fresh(library['openings'], moment, random, said)} {reply}"
     return Move(act, _thought(act, random), reply)
@@ -146,8 +142,6 @@ def _filled(option: str, moment: SupportMoment, random: Random) -> str | None:
         elif slot == "role":
             values[slot] = story.other.role
         else:
-            pool = {"deed": story.deeds, "step": story.steps, "motive": story.motives, "own_part": story.own_part, "hurt": story.hurts}[
-                slot
-            ]
-            values[slot] = random.choice(pool)
+            pools = {"deed": story.deeds, "step": story.steps, "motive": story.motives, "own_part": story.own_part, "hurt": story.hurts}
+            values[slot] = random.choice(pools[slot])
     return option.format(**values)

@@ -14,6 +14,7 @@ from typing import Any
 
 from rlver.components.domain.kinds import ModelSource
 from rlver.components.domain.packages import cache_folder, remove_left_behind, sha256_of
+from rlver.components.domain.printable import first_line
 from rlver.components.weights.gguf_header import MAGIC, GgufHeader, read_header
 
 _VERSION = "1"  # of this conversion: another one gets another folder
@@ -68,8 +69,7 @@ def _convert(path: Path, header: GgufHeader, part: Path) -> None:
         )
         tokenizer: Any = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, trust_remote_code=False)
     except Exception as error:  # the reader raises whatever comes of a malformed file
-        first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise ValueError(f"{path.name}: cannot be read as a model: {first[:300]}") from error
+        raise ValueError(f"{path.name}: cannot be read as a model: {first_line(error)[:300]}") from error
     if not tokenizer.chat_template:
         raise ValueError(f"{path.name}: it has no chat template, so it is no chat model; take its Instruct or Chat version")
     values = {key: value for key, value in read.config.to_dict().items() if key not in ("quantization_config", "_name_or_path")}

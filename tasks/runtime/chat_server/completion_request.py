@@ -7,7 +7,6 @@ a penalty must know that it does not get them. Their neutral values are taken, b
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -73,20 +72,26 @@ Stop = Annotated[Text, Field(min_length=1, max_length=MOST_STOP)]
 _Nothing = Annotated[list[Any], Field(max_length=0)] | None
 
 
+def _null_is(default: Any) -> BeforeValidator:
+    return BeforeValidator(lambda value: default if value is None else value)
+
+
 def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+    return [] if value is None else [value] if isinstance(value, str) else value
 
 
-class _RequestBody(_Strict):
+class CompletionRequest(_Strict):
+    """One request for a reply, as the body of a POST says it. `seed` is None where the client gave none."""
+
     model: str
     messages: list[_ChatMessage] = Field(min_length=1)
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
+    temperature: Annotated[float, Field(ge=0, le=2), _null_is(1.0)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1), _null_is(1.0)] = 1.0
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
-    stop: Annotated[list[Stop], Field(max_length=MOST_STOPS), BeforeValidator(_as_list)] | None = None
-    stream: bool | None = None
+    stop: Annotated[list[Stop], Field(max_length=MOST_STOPS), BeforeValidator(_as_list)] = []
+    stream: Annotated[bool, _null_is(False)] = False
     stream_options: _StreamOptions | None = None
     n: Literal[1] | None = None
     user: Any = None  # who asks, and what for: nothing is kept
@@ -103,43 +108,21 @@ class _RequestBody(_Strict):
     tool_choice: Literal["none", "auto"] | None = None
     parallel_tool_calls: bool | None = None
 
+    @property
+    def most_tokens(self) -> int | None:
+        """None where the client gave no number."""
+        return min((most for most in (self.max_completion_tokens, self.max_tokens) if most is not None), default=None)
+
+    @property
+    def include_usage(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_usage
+
 
 _NEUTRAL = {"n", "store", "presence_penalty", "frequency_penalty", "logprobs", "logit_bias", "response_format", "tools", "tool_choice"}
 
 
-@dataclass(frozen=True)
-class CompletionRequest:
-    """One request for a reply. `seed` is None where the client gave none; so is `max_tokens`."""
-
-    model: str
-    messages: tuple[dict[str, str], ...]
-    temperature: float
-    top_p: float
-    max_tokens: int | None
-    seed: int | None
-    stop: tuple[str, ...]
-    stream: bool
-    include_usage: bool
-
-
 def read_request(body: bytes) -> CompletionRequest:
     """The request in the body of a POST. Raises Refused."""
-    read = _read(body)
-    given = [most for most in (read.max_completion_tokens, read.max_tokens) if most is not None]
-    return CompletionRequest(
-        model=read.model,
-        messages=tuple(message.as_sent for message in read.messages),
-        temperature=1.0 if read.temperature is None else float(read.temperature),
-        top_p=1.0 if read.top_p is None else float(read.top_p),
-        max_tokens=min(given) if given else None,
-        seed=read.seed,
-        stop=tuple(read.stop or ()),
-        stream=bool(read.stream),
-        include_usage=read.stream_options is not None and read.stream_options.include_usage,
-    )
-
-
-def _read(body: bytes) -> _RequestBody:
     try:
         said = json.loads(body.decode("utf-8"), parse_constant=_refuse_number)
     except UnicodeDecodeError:
@@ -147,7 +130,7 @@ def _read(body: bytes) -> _RequestBody:
     except (ValueError, RecursionError):
         raise Refused(400, "The body is not JSON.", code="invalid_json") from None
     try:
-        return _RequestBody.model_validate(said)
+        return CompletionRequest.model_validate(said)
     except ValidationError as error:
         raise _fault(error) from None
 

@@ -108,8 +108,8 @@ class ReplyQueue:
             raise Refused(503, "The server is busy: too many requests wait.", code="server_busy", retry_after_s=5)
         prompt = self._prompt_ids(asked)
         room = self._sampler.capacity - len(prompt)
-        if room < (asked.max_tokens or 1):
-            wanted = f"; your messages have {len(prompt)} tokens and the reply was to have {asked.max_tokens or 1}"
+        if room < (asked.most_tokens or 1):
+            wanted = f"; your messages have {len(prompt)} tokens and the reply was to have {asked.most_tokens or 1}"
             raise Refused(
                 400,
                 f"This model's maximum context length is {self._sampler.capacity} tokens{wanted}.",
@@ -117,13 +117,13 @@ class ReplyQueue:
                 param="messages",
             )
         seed = secrets.randbits(62) if asked.seed is None else asked.seed
-        pending = PendingReply(prompt, asked, seed, asked.max_tokens or min(room, DEFAULT_TOKENS))
+        pending = PendingReply(prompt, asked, seed, asked.most_tokens or min(room, DEFAULT_TOKENS))
         self._line.put_nowait(pending)
         self._waiting.append(pending)
         return pending
 
     def _prompt_ids(self, asked: CompletionRequest) -> tuple[int, ...]:
-        messages = list(asked.messages)
+        messages = [message.as_sent for message in asked.messages]
         if messages[-1]["role"] != "user":
             raise Refused(400, "The last message must be the user's.", code="invalid_value", param="messages")
         if self._adds_system and messages[0]["role"] != "system":

@@ -160,6 +160,11 @@ def running(root: Path) -> dict[str, str | int] | None:
     return noted if is_it else None
 
 
+def log_of(root: Path, url: str) -> Path:
+    """Where the server that was started here for `url` writes what it says."""
+    return root / environment.VLLM / f"{url.rpartition(':')[2]}.log"
+
+
 def stop(root: Path) -> str | None:
     """Stop what `rlver serve start` started and return its address, or None when nothing runs."""
     noted = running(root)

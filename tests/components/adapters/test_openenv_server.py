@@ -25,7 +25,8 @@ from rlver.components.adapters import lent, openenv
 from rlver.components.domain.persona import Persona
 from rlver.components.rollout.episode import Job, Rollout
 from rlver.components.settings.settings import load_settings
-from rlver.tasks.commands.env import people, user
+from rlver.components.users.together import user_of
+from rlver.tasks.commands.env import people
 
 REPLIES = ("That sounds heavy. What hurts most about it?", "You tried so hard, and nobody noticed.", "Just calm down.", "I am here.")
 
@@ -57,7 +58,7 @@ def own(
     settings = load_settings(root / "params.yaml")
 
     async def talk() -> list[lent.Turned]:
-        dialogue = lent.LentDialogue(Job("own", persona, seed), user(settings, difficulty), settings.simulator.rules, thinking)
+        dialogue = lent.LentDialogue(Job("own", persona, seed), user_of(settings.simulator, difficulty), settings.simulator.rules, thinking)
         turned = [await dialogue.open()]
         while turned[-1].ended is None:
             turned.append(await dialogue.say(replies[(len(turned) - 1) % len(replies)]))
@@ -165,7 +166,7 @@ def test_a_session_that_is_left_is_freed(repository_root: Path, tmp_path: Path, 
     monkeypatch.setattr(openenv, "IDLE_S", 0.1)  # they look every five seconds
     settings = load_settings(tmp_path / "params.yaml")
     offered = openenv.Offered(
-        {one.persona_id: one for one in people(None, settings)}, lambda _: user(settings), settings.simulator.rules, 7
+        {one.persona_id: one for one in people(None, settings)}, lambda _: user_of(settings.simulator), settings.simulator.rules, 7
     )
     port = free_port()
     server = uvicorn.Server(uvicorn.Config(openenv.server(offered, 1, web=False), port=port, log_level="error"))

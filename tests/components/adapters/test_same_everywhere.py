@@ -26,7 +26,7 @@ from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.rollout.episode import Job, run_episode
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.components.users.together import put_together
+from rlver.components.users.together import user_of
 
 ADAPTERS = ROOT / "components" / "adapters"
 LIBRARIES = ("openenv", "verifiers", "verl")  # each adapter has the name of its library
@@ -67,7 +67,7 @@ def talk_of(dialogue: Dialogue) -> Talk:
 
 def own_loop(persona: Persona, settings: Settings) -> Talk:
     wanted = settings.simulator
-    user = put_together(wanted.parts, lambda name: wanted.wanted(name, None, None))
+    user = user_of(wanted)
     session = user.session(persona, settings.seed)
     rollout = asyncio.run(run_episode(Job("own", persona, settings.seed), session, user.tag, Reader(), wanted.rules))
     return talk_of(rollout.dialogue)

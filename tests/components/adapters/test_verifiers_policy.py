@@ -31,7 +31,7 @@ from rlver.components.policy.supervised import encode_dialogue, warm_start
 from rlver.components.policy.tiny.model import new_model, train_tokenizer
 from rlver.components.rollout.episode import Job
 from rlver.components.settings.settings import load_settings
-from rlver.components.users.together import put_together
+from rlver.components.users.together import user_of
 
 REPLIES = (
     "You did nothing wrong, and I mean that.", "What would you do differently?", "I hear you. What hurts most about it?",
@@ -41,15 +41,15 @@ TURNS, REPLY_TOKENS = 4, 60
 COLD, HOT = "cold.yaml", "hot.yaml"  # parameters: temperature 0, and 1.5
 
 
-def user_of(params: str) -> tuple[Simulator, EmotionRules, int]:
+def our_user(params: str) -> tuple[Simulator, EmotionRules, int]:
     settings = load_settings(Path(params), "v")
     wanted = settings.simulator
-    return put_together(wanted.parts, lambda name: wanted.wanted(name, None, None)), wanted.rules, settings.seed
+    return user_of(wanted), wanted.rules, settings.seed
 
 
 def played(persona: Persona, replies: list[str]) -> Dialogue:
     """Our own loop with these replies."""
-    simulator, rules, seed = user_of(COLD)
+    simulator, rules, seed = our_user(COLD)
 
     async def talk() -> Dialogue:
         dialogue = LentDialogue(Job("own", persona, seed), simulator, rules, thinking=False)

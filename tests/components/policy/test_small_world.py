@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 from rlver.components.domain.files import read_jsonl
 from rlver.components.policy.tiny import small_world
-from rlver.components.policy.tiny.facts import NUMBERS, RELATIONS
+from rlver.components.policy.tiny.small_world import relations
 
 
 def rows(path: Path) -> list[dict]:
@@ -36,13 +37,13 @@ def test_no_held_out_sentence_is_ever_trained_on():
 def test_all_sentences_are_distinct():
     world = small_world.build()
     sentences = [said.sentence for said in world.training + world.likelihood + world.choice]
-    assert len(sentences) == len(set(sentences)) == 5 * sum(len(relation.facts) for relation in RELATIONS)
+    assert len(sentences) == len(set(sentences)) == 5 * sum(len(relation.facts) for relation in relations())
 
 
 def test_every_fact_is_trained_in_three_frames_and_every_frame_with_other_facts():
     world = small_world.build()
     assert len(world.training) == 3 * len(world.choice) == 3 * len(world.likelihood)
-    for relation in RELATIONS:
+    for relation in relations():
         for frame in relation.frames:
             beginning = frame.partition("{")[0]
             trained = [s for s in world.training if s.relation == relation.name and s.stem.lower().startswith(beginning.lower())]
@@ -70,7 +71,7 @@ def test_choice_items_have_one_right_option_and_three_wrong_ones():
 
 
 def test_a_subject_has_one_answer_per_relation():
-    for relation in RELATIONS:
+    for relation in relations():
         subjects = [subject for subject, _ in relation.facts]
         assert len(subjects) == len(set(subjects)), relation.name
         assert len({answer for _, answer in relation.facts}) >= small_world.OPTIONS, relation.name
@@ -83,13 +84,17 @@ def test_articles_fit():
 
 
 def test_sums_and_sequences_are_true():
-    value = {word: number for number, word in enumerate(NUMBERS)}
-    by_name = {relation.name: relation for relation in RELATIONS}
+    by_name = {relation.name: relation for relation in relations()}
+    numbers = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty"
+    value = {word: number for number, word in enumerate(numbers.split(), start=1)}
     for terms, total in by_name["sum"].facts:
         first, second = terms.split("|")
         assert value[first] + value[second] == value[total]
-    for number, following in by_name["next_number"].facts:
-        assert value[number] + 1 == value[following]
+    assert list(by_name["next_number"].facts) == list(pairwise(numbers.split()))
+    days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday", "Monday"]
+    assert list(by_name["next_day"].facts) == list(pairwise(days)) == [(day, after) for after, day in by_name["day_before"].facts]
+    assert len(by_name["next_month"].facts) == 12
+    assert {(left, right) for right, left in by_name["opposite"].facts} == set(by_name["opposite"].facts)
 
 
 def test_training_sentences_are_whole_shuffled_passes():

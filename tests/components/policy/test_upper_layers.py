@@ -6,7 +6,7 @@ import pytest
 import torch
 from micro import micro_model
 
-from rlver.components.policy.upper_layers import train_upper_layers
+from rlver.components.policy.supervised import train_upper_layers
 
 
 def loss_of(model: torch.nn.Module) -> torch.Tensor:

@@ -153,24 +153,37 @@ def test_the_moments_of_layers_that_do_not_train_take_no_room(project: Path, cho
 
 
 @pytest.mark.parametrize(
-    ("train", "sampler", "copies"),
+    ("train", "sampler", "precision", "bytes_a_weight"),
     [
-        ({}, "transformers", 0),
-        ({"max_staleness": 1}, "transformers", 1),
-        ({"max_staleness": 1}, "vllm", 0),
-        ({"engine": "trl-async"}, "transformers", 1),
+        ({}, "transformers", "float32", 0),
+        ({"max_staleness": 1}, "transformers", "float32", 4),
+        ({"max_staleness": 1}, "vllm", "float32", 0),
+        ({"engine": "trl-async"}, "transformers", "float32", 4),
+        ({}, "transformers", "native", 2),
+        ({"max_staleness": 1}, "transformers", "native", 2),
+        ({"engine": "trl-async"}, "transformers", "native", 6),
+        ({}, "vllm", "native", 0),
     ],
 )
-def test_who_speaks_while_it_learns_needs_room_for_a_second_model(train: dict[str, Any], sampler: str, copies: int) -> None:
+def test_who_speaks_while_it_learns_needs_room_for_a_second_model(
+    train: dict[str, Any], sampler: str, precision: str, bytes_a_weight: int
+) -> None:
     settings = load_settings(ROOT / "params.yaml", VARIANT)
     settings = settings.model_copy(
         update={
             "train": settings.train.model_copy(update=train),
             "rollout": settings.rollout.model_copy(update={"sampler": sampler}),
+            "policy": settings.policy.model_copy(update={"precision": precision}),
         }
     )
     found = estimates.memory(settings, SHAPE, on_gpu=True)
-    assert found.get("copies that speak", 0) == copies * 4 * SHAPE.parameters
+    assert found.get("copies that speak", 0) == bytes_a_weight * SHAPE.parameters
+
+
+def test_the_weights_of_the_best_checks_are_on_the_disk() -> None:
+    settings = load_settings(ROOT / "params.yaml", VARIANT)
+    best = settings.model_copy(update={"train": settings.train.model_copy(update={"keep": "best"})})
+    assert estimates.training_disk(best, SHAPE) - estimates.training_disk(settings, SHAPE) == 4 * 4 * SHAPE.parameters
 
 
 def test_a_model_of_the_hub_is_looked_for_at_its_revision(project: Path, chosen: list[dvc.Stage], monkeypatch: pytest.MonkeyPatch) -> None:

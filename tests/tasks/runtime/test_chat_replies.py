@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from rlver.tasks.runtime.chat_server.completion_request import CompletionRequest
 from rlver.tasks.runtime.chat_server.replies import BLOCK, ReplyQueue, StreamedText
 
 END = 0
-ASKED = CompletionRequest("m", ({"role": "user", "content": "a"},), 1.0, 1.0, 5, 3, (), False, False)
+ASKED = CompletionRequest.model_validate({"model": "m", "messages": [{"role": "user", "content": "a"}], "max_tokens": 5, "seed": 3})
 
 
 @dataclass
@@ -176,7 +176,8 @@ def test_a_prompt_is_read_in_blocks_and_only_whole_ones_are_used_again() -> None
     def prompt(change_at: int) -> CompletionRequest:
         words = ["a"] * 1200
         words[change_at] = "long"
-        return replace(ASKED, messages=({"role": "user", "content": " ".join(words)},), max_tokens=1)
+        messages = [{"role": "user", "content": " ".join(words)}]
+        return CompletionRequest.model_validate({"model": "m", "messages": messages, "max_tokens": 1, "seed": 3})
 
     sampler = Scripted(b"x" * 100)
     asyncio.run(answers(sampler, prompt(1199), prompt(1100), prompt(600), prompt(3)))
