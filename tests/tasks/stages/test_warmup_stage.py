@@ -117,13 +117,13 @@ def test_without_a_model_it_says_so_and_writes_nothing(root: Path) -> None:
     assert "\n" not in str(refusal.value) and not (root / "models" / "warm").exists() and not (root / "metrics").exists()
 
 
-def test_so_many_of_each_collection_are_drawn_and_shown_at_once(root: Path, taught: list[list[str]]) -> None:
+def test_so_many_of_each_collection_are_drawn_and_those_of_an_inner_list_are_shown_at_once(root: Path, taught: list[list[str]]) -> None:
     other = [f"# {n}\nU: {FIRST[n]}\nA: [good] {SENTENCES[4]}\n" for n in range(COUNT)]
     (root / "other.txt").write_text("".join(other))
     overlay = root / "params" / "v.yaml"
-    overlay.write_text("warmup: {dialogues: [shown, other], rounds: 1, good_only: true, at_most: 3, mixed: true}\n")
+    overlay.write_text("warmup: {dialogues: [[shown, other], other], rounds: 1, good_only: true, at_most: 3}\n")
     run()
-    assert taught == [[SENTENCES[0]] * 3 + [SENTENCES[4]] * 3]
+    assert taught == [[SENTENCES[0]] * 3 + [SENTENCES[4]] * 3, [SENTENCES[4]] * 3]
 
 
 def test_only_the_upper_layers_learn(root: Path) -> None:
