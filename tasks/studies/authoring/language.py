@@ -63,10 +63,6 @@ class Sparks:
     moments: Sequence[str]
 
 
-def need_text(need: HiddenNeed) -> str:
-    return WORDS[need].need_text
-
-
 def character(name: str, persona_class: PersonaClass, traits: Sequence[str], style: str) -> list[str]:
     """Sentences on traits, way of speaking and class."""
     return [sentence.replace("{name}", name) for sentence in (*(TRAITS[trait] for trait in traits), STYLES[style], CLASSES[persona_class])]
@@ -79,7 +75,7 @@ def who(full_name: str, age: int, gender: str, occupation: str, hobbies: Sequenc
 
 
 _LANGUAGES = {
-    "en": Language("en", need_text, stated_need, reactions, character, who, background_of, "you ", ", "),
+    "en": Language("en", lambda need: WORDS[need].need_text, stated_need, reactions, character, who, background_of, "you ", ", "),
     "zh": Language("zh", zh.need_text, zh.stated_need, zh.reactions, zh.character, zh.who, zh.background_of, "你", "、"),
 }
 LANGUAGES = tuple(_LANGUAGES)
