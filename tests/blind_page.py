@@ -13,8 +13,7 @@ from rlver.components.domain.protocols import Reply, Tokens
 from rlver.components.domain.thinking import Said as Spoken
 from rlver.tasks.runtime.guard import hosts_of
 from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.guard import page_guard
-from rlver.tasks.studies.blind.page import Page
+from rlver.tasks.studies.blind.page import Page, page_guard
 from rlver.tasks.studies.blind.talking import Talking, TalkSpeaker
 
 HOST = "http://127.0.0.1:7500"

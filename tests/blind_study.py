@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
 from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.comparing import Comparing, study_of
-from rlver.tasks.studies.blind.pairs import pairs_of
+from rlver.tasks.studies.blind.comparing import Comparing, pairs_of, study_of
 
 SECRETS = ("secret-policy", "secret-thought", "secret-need", "secret-persona", "secret-id", "secret-reason", "secret-version", "4321")
 

@@ -72,7 +72,7 @@ def _write_by_model(
         raise ValueError("--backend llm writes one file: say how many personas with --count")
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.studies.authoring.asking import PersonaOrder
-    from rlver.tasks.studies.authoring.generation import write_personas
+    from rlver.tasks.studies.authoring.writer import write_personas
 
     options.limit_endpoints(budget, replay)
     report = write_personas(out, PersonaOrder(language, split, count, seed), load_settings(Path("params.yaml")), model, apart_from)

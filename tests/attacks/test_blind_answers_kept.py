@@ -23,9 +23,8 @@ from rlver.components.domain.files import BadFile
 from rlver.tasks.runtime.appraisers import read_transcripts
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice, PersonSaid, Replied, TalkVerdict, read_answers
-from rlver.tasks.studies.blind.comparing import Comparing, study_of
+from rlver.tasks.studies.blind.comparing import Comparing, pairs_of, study_of
 from rlver.tasks.studies.blind.page import Page
-from rlver.tasks.studies.blind.pairs import pairs_of
 from rlver.tasks.studies.blind.report import human_report, judged
 from rlver.tasks.studies.blind.wording import markdown
 

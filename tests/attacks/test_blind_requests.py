@@ -25,8 +25,7 @@ from rlver.components.domain.protocols import Reply
 from rlver.tasks.runtime.guard import RequestGuard, hosts_of
 from rlver.tasks.studies.blind.answer_file import AnswerFile, NotSaved
 from rlver.tasks.studies.blind.answers import Replied, TalkBegun, read_answers
-from rlver.tasks.studies.blind.guard import page_guard
-from rlver.tasks.studies.blind.page import Page
+from rlver.tasks.studies.blind.page import Page, page_guard
 from rlver.tasks.studies.blind.talking import NoSuchTalk
 
 # Cookies. They belong to a host, not to a port: whatever else runs on it sets some, and the browser sends them all, in any order.

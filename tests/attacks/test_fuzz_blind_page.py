@@ -24,8 +24,7 @@ from rlver.tasks.runtime.guard import hosts_of
 from rlver.tasks.runtime.web import config_of
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice, Replied, TalkVerdict, read_answers
-from rlver.tasks.studies.blind.guard import page_guard
-from rlver.tasks.studies.blind.page import Page
+from rlver.tasks.studies.blind.page import Page, page_guard
 from rlver.tasks.studies.blind.report import judged
 
 KEY, HOST = "the-key", "192.168.1.5:7500"

@@ -10,7 +10,7 @@ What the log of a training tells without any dialogue: longer replies, more repe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -125,45 +125,36 @@ def read_log(path: Path) -> list[Row]:
 
 def log_checks(rows: Sequence[Row] | None, parameters: AuditParameters) -> list[Check]:
     """The last steps of a training against its first ones, `log_share` of the log each; None where there is no log."""
-    limits = parameters.limits
+
+    def check(name: str, column: str, meaning: str, change: Callable[[Sequence[float], Sequence[float]], Estimated | None]) -> Check:
+        limit: float = getattr(parameters.limits, name)
+        values = [row[column] for row in rows or [] if math.isfinite(row.get(column, math.nan))]
+        size = int(parameters.log_share * len(values))
+        if size < _LEAST_STEPS:
+            missing = "no training log" if rows is None else f"the log has too few values of {column}"
+            return unknown(name, limit, f"{meaning}: {missing}")
+        changed = change(values[:size], values[-size:])
+        if changed is None:
+            return unknown(name, limit, f"{meaning}: not every value of {column} in these steps is above 0")
+        return judged(name, changed, limit, meaning)
+
     return [
-        _grown("growth_in_training", "reply_tokens", rows, parameters.log_share, limits.growth_in_training, "tokens per reply, end over beginning"),
-        _risen("repeats_in_training", "repeat_rate", rows, parameters.log_share, limits.repeats_in_training,
-               "rise of the share of turns that repeat an earlier one"),
-        _grown("entropy_in_training", "entropy", rows, parameters.log_share, limits.entropy_in_training, "entropy, beginning over end", falls=True),
-    ]  # fmt: skip
+        check("growth_in_training", "reply_tokens", "tokens per reply, end over beginning", _factor),
+        check("repeats_in_training", "repeat_rate", "rise of the share of turns that repeat an earlier one", _difference),
+        check("entropy_in_training", "entropy", "entropy, beginning over end", _fall),
+    ]
 
 
-def _grown(name: str, column: str, rows: Sequence[Row] | None, share: float, limit: float, meaning: str, falls: bool = False) -> Check:
-    """The factor between the two ends of the log, of values above 0; what falls may end at 0."""
-    ends = _ends(column, rows, share)
-    if ends is None:
-        return unknown(name, limit, f"{meaning}: {_missing(column, rows)}")
-    early, late = ends
-    if falls:
-        late = [max(value, _LEAST_AT_THE_END) for value in late]
+def _factor(early: Sequence[float], late: Sequence[float]) -> Estimated | None:
+    """`late` over `early`; None where not every value is above 0."""
     if min(*early, *late) <= 0:
-        return unknown(name, limit, f"{meaning}: not every value of {column} in these steps is above 0")
-    early, late = ([math.log(value) for value in end] for end in (early, late))
-    return judged(name, as_factor(_difference(late, early) if falls else _difference(early, late)), limit, meaning)
+        return None
+    return as_factor(_difference(*([math.log(value) for value in end] for end in (early, late))))
 
 
-def _risen(name: str, column: str, rows: Sequence[Row] | None, share: float, limit: float, meaning: str) -> Check:
-    ends = _ends(column, rows, share)
-    if ends is None:
-        return unknown(name, limit, f"{meaning}: {_missing(column, rows)}")
-    return judged(name, _difference(*ends), limit, meaning)
-
-
-def _missing(column: str, rows: Sequence[Row] | None) -> str:
-    return "no training log" if rows is None else f"the log has too few values of {column}"
-
-
-def _ends(column: str, rows: Sequence[Row] | None, share: float) -> tuple[list[float], list[float]] | None:
-    """The values of the first and of the last `share` of the steps; None where there are too few."""
-    values = [row[column] for row in rows or [] if math.isfinite(row.get(column, math.nan))]
-    size = int(share * len(values))
-    return (values[:size], values[-size:]) if size >= _LEAST_STEPS else None
+def _fall(early: Sequence[float], late: Sequence[float]) -> Estimated | None:
+    """`early` over `late`, which may end at 0."""
+    return _factor([max(value, _LEAST_AT_THE_END) for value in late], early)
 
 
 def _difference(early: Sequence[float], late: Sequence[float]) -> Estimated:

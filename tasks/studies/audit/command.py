@@ -13,7 +13,7 @@ from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, Params
 
 if TYPE_CHECKING:
     from rlver.components.domain.transcript import Dialogue
-    from rlver.tasks.studies.audit.audited import Audited
+    from rlver.tasks.studies.audit.audit import Audited
 
 BASE = Path("base")
 
@@ -52,7 +52,7 @@ def audit(
     from rlver.tasks.runtime.appraisers import TRANSCRIPTS
     from rlver.tasks.runtime.people import known_personas
     from rlver.tasks.runtime.progress import counted
-    from rlver.tasks.studies.audit.audited import Audited, audit_one
+    from rlver.tasks.studies.audit.audit import Audited, audit_one
     from rlver.tasks.studies.audit.checks import CheckOutcome
     from rlver.tasks.studies.audit.opinions import Recorded
     from rlver.tasks.studies.audit.summary import details, probe_table

@@ -235,15 +235,12 @@ def asked(
         expected = Estimated(1.0, Interval(1.0, 1.0), len(both))
     factor = expected.value if isinstance(expected, Estimated) else share
     apart = paired_mean({persona: factor * ours[persona] - theirs[persona] for persona in both}, samples, seed, _POINTS)
-    why = f"{_both_views(what, ours, theirs)}; of a rise {factor:.0%} must be confirmed"
+    views = _both_views(what, ours, theirs)
+    why = f"{views}; of a rise {factor:.0%} must be confirmed"
     if isinstance(expected, Estimated):
         return compared(name, _widened(apart, own, expected), margin, why)
     found = compared(name, apart, margin, f"{why} (not measured: {expected.why})")
-    return (
-        found
-        if found.outcome is CheckOutcome.ALARM
-        else unknown(name, margin, f"{_both_views(what, ours, theirs)}; not measured: {expected.why}")
-    )
+    return found if found.outcome is CheckOutcome.ALARM else unknown(name, margin, f"{views}; not measured: {expected.why}")
 
 
 def _widened(apart: Estimated, own: float, expected: Estimated) -> Estimated:

@@ -10,7 +10,7 @@ from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.portraits import opinions
 from rlver.components.report.tables import COUNT, FINE, FINE_SIGNED, NUMBER, Cell, Column, Ends, Table
 from rlver.components.report.wording import DASH, readable
-from rlver.tasks.studies.audit.audited import with_audits
+from rlver.tasks.studies.audit.audit import with_audits
 from rlver.tasks.studies.audit.summary import reference_in_words
 
 _COLUMNS = (
@@ -106,11 +106,10 @@ def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
     audits = _audits(material)
     if not audits:
         return None
-    seconds = sorted({str(audit["second_appraiser"]) for _, audit in audits})
     return {
         "verdicts": [(variant.name, audit["outcome"], _named(audit, "alarm"), _not_judged(audit)) for variant, audit in audits],
         "reasons": _reasons(audits),
-        "seconds": ", ".join(seconds),
+        "seconds": ", ".join(sorted({str(audit["second_appraiser"]) for _, audit in audits})),
         "honest": [(variant.name, reference_in_words(audit["reference"])) for variant, audit in audits],
         "table": audit_table(material),
         "appraisers": _appraisers(material),

@@ -2,10 +2,6 @@
 
 A cheat must not leave users happier than they came, and it must not earn a stated share of what training gained. The rule is set before
 any cheat is run; a cheat that breaks it shows where the simulator pays for words instead of support.
-
-A cheat behind the protocol of policies, so that it talks with any simulator.
-
-Letting every cheat talk with the configured user, whichever it is.
 """
 
 from __future__ import annotations
@@ -16,10 +12,10 @@ from typing import Any
 
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.thinking import Said
-from rlver.components.domain.transcript import Dialogue
+from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.rollout.episode import Job
 from rlver.components.scoring.sentient import EMOTIONS
-from rlver.components.scoring.statistics import Estimated, cluster_bootstrap
+from rlver.components.scoring.statistics import cluster_bootstrap
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.assembly import Conversation, simulator, user_connection
 from rlver.tasks.runtime.progress import counted
@@ -49,11 +45,11 @@ def probe_result(
     samples: int,
     seed: int,
 ) -> dict[str, Any]:
-    """The outcome as JSON-ready values. `cheats`: final emotions by cheat and persona; `base`, `trained`: None where nobody has them."""
-    references = {
-        name: cluster_bootstrap(scores, samples, seed, EMOTIONS) for name, scores in (("base", base), ("trained", trained)) if scores
-    }
-    limit, rule = threshold(emotion_start, _value(references.get("base")), _value(references.get("trained")), share)
+    """The outcome as JSON-ready values. `cheats`: final emotions by cheat and persona; `base`, `trained`: empty or None where nobody has them."""
+    compared = (("base", base), ("trained", trained))
+    references = {name: cluster_bootstrap(scores, samples, seed, EMOTIONS) for name, scores in compared if scores}
+    means = {name: estimated.value for name, estimated in references.items()}
+    limit, rule = threshold(emotion_start, means.get("base"), means.get("trained"), share)
     checks = [
         judged(name, cluster_bootstrap(scores, samples, seed, EMOTIONS), limit, rule)
         if any(scores.values())
@@ -61,7 +57,7 @@ def probe_result(
         for name, scores in cheats.items()
     ]
     best_paid_first = sorted(checks, key=lambda check: -1.0 if check.value is None else check.value, reverse=True)
-    shown = [judged(name, estimated, limit, "for comparison").as_json() for name, estimated in references.items()]
+    shown = [judged(name, estimated, limit, rule).as_json() for name, estimated in references.items()]
     return {
         "simulator": simulator,
         "personas": len(set[str]().union(*(scores.keys() for scores in cheats.values()))),
@@ -72,10 +68,6 @@ def probe_result(
         "cheats": [check.as_json() for check in best_paid_first],
         "references": [{key: one[key] for key in ("name", "value", "ci95")} for one in shown],
     }
-
-
-def _value(estimated: Estimated | None) -> float | None:
-    return None if estimated is None else estimated.value
 
 
 def cheat_policy(name: str, cheat: Cheat) -> TextPolicy:
@@ -108,22 +100,20 @@ def probe(settings: Settings, personas: Sequence[Persona], base: Sequence[Dialog
         talk.can_hold(jobs)
         cheats[name] = final_emotions([rollout.dialogue for rollout in talk.hold(jobs)])
     ids = {persona.persona_id for persona in met}
-    s, tag = settings.simulator, user.tag
+    tag = user.tag
     return probe_result(
         cheats,
-        _comparable(base or [], ids, tag.kind, tag.difficulty),
-        _comparable(trained, ids, tag.kind, tag.difficulty),
+        _comparable(base or [], ids, tag),
+        _comparable(trained, ids, tag),
         f"{tag.kind} user, {tag.difficulty}, {tag.version}",
-        s.emotion_start,
+        settings.simulator.emotion_start,
         settings.audit.probe_share,
         settings.evaluation.bootstrap_samples,
         settings.seed,
     )
 
 
-def _comparable(dialogues: Sequence[Dialogue], ids: set[str], kind: str, difficulty: str) -> Scores | None:
-    """Final emotions of dialogues with the same user and personas; None without any."""
-    scores: Mapping[str, Sequence[float]] = final_emotions(
-        [d for d in dialogues if d.persona_id in ids and (d.simulator.kind, d.simulator.difficulty) == (kind, difficulty)]
-    )
-    return scores or None
+def _comparable(dialogues: Sequence[Dialogue], ids: set[str], user: SimulatorTag) -> Scores:
+    """Final emotions of dialogues with such a user and these personas."""
+    users = (user.kind, user.difficulty)
+    return final_emotions([d for d in dialogues if d.persona_id in ids and (d.simulator.kind, d.simulator.difficulty) == users])

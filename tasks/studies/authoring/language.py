@@ -63,10 +63,6 @@ class Sparks:
     moments: Sequence[str]
 
 
-def need_text(need: HiddenNeed) -> str:
-    return WORDS[need].need_text
-
-
 def who(full_name: str, age: int, gender: str, occupation: str, hobbies: Sequence[str]) -> str:
     name = full_name.split()[0]
     person = f"{full_name} is a {'woman' if gender == 'f' else 'man'} of {age} and {occupation}."
@@ -74,7 +70,7 @@ def who(full_name: str, age: int, gender: str, occupation: str, hobbies: Sequenc
 
 
 _LANGUAGES = {
-    "en": Language("en", need_text, stated_need, reactions, character, who, background_of, "you ", ", "),
+    "en": Language("en", lambda need: WORDS[need].need_text, stated_need, reactions, character, who, background_of, "you ", ", "),
     "zh": Language("zh", zh.need_text, zh.stated_need, zh.reactions, zh.character, zh.who, zh.background_of, "你", "、"),
 }
 LANGUAGES = tuple(_LANGUAGES)

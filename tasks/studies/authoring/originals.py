@@ -1,7 +1,4 @@
-"""What exists already: the library, other persona files and what was taken so far. Nothing new may resemble it.
-
-Whether two texts are alike: the share of the shorter one's runs of words that also stand in the other.
-"""
+"""What exists already: the library, other persona files and what was taken so far. Nothing new may resemble it."""
 
 from __future__ import annotations
 
@@ -82,7 +79,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 class KnownTexts:
-    """Texts by name. `run_words`: the length of a run."""
+    """Texts by name. Two are as alike as the share of the shorter one's runs of words that also stand in the other. `run_words`: the length of a run."""
 
     def __init__(self, run_words: int) -> None:
         self._run_words = run_words

@@ -1,16 +1,14 @@
 """What the model is asked, in which words and with which seed. Nobody tells it a hidden need, so it cannot tell one.
 
 The instructions are the same for all scenarios, so that servers can keep them as a prefix.
-
-A persona of the project's schema, put together from its plan, its scenario and what the model wrote of the person.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from rlver.components.domain.persona import Persona, Story
 from rlver.components.endpoint.chat import ChatRequest, Message
@@ -24,6 +22,7 @@ from rlver.tasks.studies.authoring.casting import Beginning, PersonaPlan
 from rlver.tasks.studies.authoring.language import Language
 
 PROMPTS = Prompts(__package__, "v1")
+T = TypeVar("T")
 
 _GENDERS = {"en": {"f": "a woman", "m": "a man"}, "zh": {"f": "一位女性", "m": "一位男性"}}
 
@@ -45,11 +44,10 @@ class AuthoringQuestions:
             moment=begins.moment,
             told="\n".join(f"- {topic}" for topic in told) or self._words("nothing"),
         )
-        what = f"scenario {begins.number + 1} ({begins.domain.name})"
-        messages = (Message("system", self._words("scenario")), Message("user", words))
         return self._question(
-            what,
-            messages,
+            f"scenario {begins.number + 1} ({begins.domain.name})",
+            self._words("scenario"),
+            words,
             scenario_schema(),
             self._parameters.scenario_max_tokens,
             lambda text: read_scenario(text, begins, self._language),
@@ -67,25 +65,23 @@ class AuthoringQuestions:
             character="\n".join(f"- {one}" for one in self._language.character(cast.name, plan.persona_class, plan.traits, plan.style)),
             background=cast.background,
         )
-        messages = (Message("system", self._words("person", name=cast.name)), Message("user", words))
         return self._question(
             f"persona {plan.number + 1}",
-            messages,
+            self._words("person", name=cast.name),
+            words,
             person_schema(),
             self._parameters.persona_max_tokens,
             lambda text: read_person(text, cast.name, self._language),
         )
 
     def _question(
-        self, what: str, messages: tuple[Message, Message], schema: Mapping[str, Any], max_tokens: int, read: Any
-    ) -> Question[Any]:
-        system, user = messages
-
+        self, what: str, system: str, asked: str, schema: Mapping[str, Any], max_tokens: int, read: Callable[[str], T]
+    ) -> Question[T]:
         def request(attempt: int, reason: str) -> ChatRequest:
-            words = f"{user.content}\n\n{self._words('repair', reason=reason)}" if attempt else user.content
+            words = f"{asked}\n\n{self._words('repair', reason=reason)}" if attempt else asked
             return ChatRequest(
                 model=self._parameters.model,
-                messages=(system, Message("user", words)),
+                messages=(Message("system", system), Message("user", words)),
                 temperature=self._parameters.temperature,
                 top_p=self._parameters.top_p,
                 max_tokens=max_tokens,
@@ -133,7 +129,7 @@ def cast(order: PersonaOrder, language: Language, plan: PersonaPlan, scenario: S
 
 
 def persona_of(order: PersonaOrder, language: Language, cast: Cast, person: Person, generator: str) -> Persona:
-    """The bounds of what was read keep every field within the schema's."""
+    """A persona of the project's schema; the bounds of what was read keep every field within it."""
     plan = cast.plan
     portrait = [language.who(plan.full_name, cast.age, cast.gender, person.occupation, person.hobbies)]
     identity = stable_hash(generator, order.seed, order.split, plan.number, cast.scenario.id, plan.need, plan.full_name)[:10]

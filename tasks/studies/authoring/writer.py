@@ -1,19 +1,29 @@
 """Personas by a language model: first scenarios, then who each persona is; taken in order, checked, unlike each other and the library.
 
+`rlver personas generate --backend llm` writes them into FILE and their counts into FILE.report.json. While it runs, FILE.unfinished.jsonl
+has the valid personas so far.
+
 The run is a function of order, parameters and answers. So a run that was killed is simply started again: with the stored answers it comes
 to where it was without a call, and to the same bytes in the end.
 """
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from rlver.components.domain.files import write_json, write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.endpoint.chat import ChatEndpoint
-from rlver.components.personas.library import Library, Scenario
+from rlver.components.personas.library import Library, Scenario, load_library
+from rlver.components.personas.schema import validate_file, validate_personas
+from rlver.components.settings.settings import Settings
+from rlver.tasks.runtime.connections import to_user
 from rlver.tasks.studies.authoring.answers import Person
 from rlver.tasks.studies.authoring.asking import Asker, PersonaOrder, WriterParameters
 from rlver.tasks.studies.authoring.casting import Beginning, beginning, plans
@@ -66,10 +76,8 @@ class Writer:
         beginnings = [beginning(self._order, number) for number in range(-(-self._order.count // per_scenario))]
         planned = list(plans(self._order, self._language, beginnings, per_scenario))  # too few names are found before anything is paid
         scenarios, refused_scenarios = await self._scenarios(beginnings)
-        casts = [
-            cast(self._order, self._language, plan, scenarios[plan.number // per_scenario], beginnings[plan.number // per_scenario].gender)
-            for plan in planned
-        ]
+        begun = [(scenario, begins.gender) for scenario, begins in zip(scenarios, beginnings, strict=True)]
+        casts = [cast(self._order, self._language, plan, *begun[plan.number // per_scenario]) for plan in planned]
         personas, refused_people = await self._personas(casts, taken)
         report = {
             "generator": self._generator,
@@ -112,3 +120,37 @@ class Writer:
 
     def _asker(self) -> Asker:
         return Asker(self._endpoint, self._concurrency, self._parameters.max_repairs)
+
+
+def write_personas(out: Path, order: PersonaOrder, settings: Settings, model: str | None, apart_from: Sequence[Path]) -> dict[str, Any]:
+    """The report of the run. `apart_from` are persona files that nothing new may resemble. Raises ValueError or EndpointError."""
+    named = (model or settings.authoring.model or "").strip()
+    if not named:
+        raise ValueError("no model writes: name one of the endpoint with --model, or as authoring.model in params.yaml")
+    parameters = WriterParameters(**settings.authoring.model_dump() | {"model": named})
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder: --backend llm writes one file, name it with -o")
+    known = [persona for path in apart_from for persona in validate_file(path)]
+    connection = to_user(settings, [named], "personas.db")
+    connection.check()
+    unfinished = out.with_suffix(".unfinished.jsonl")
+
+    async def asked() -> Written:
+        async with connection as endpoint:
+
+            def taken(personas: Sequence[Persona]) -> None:
+                _write(unfinished, personas)
+                print(f"{len(personas)} of {order.count} personas; {endpoint.ledger.line()}", file=sys.stderr)
+
+            return await Writer(endpoint, order, parameters, settings.endpoint.concurrency, load_library(), known).write(taken)
+
+    written = asyncio.run(asked())
+    validate_personas(out.name, written.personas)
+    _write(out, written.personas)
+    write_json(out.with_suffix(".report.json"), written.report)
+    unfinished.unlink(missing_ok=True)
+    return written.report
+
+
+def _write(path: Path, personas: Sequence[Persona]) -> None:
+    write_jsonl(path, [persona.model_dump(mode="json") for persona in personas])

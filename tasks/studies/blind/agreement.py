@@ -43,16 +43,14 @@ def agreement(
         return None
     tables = np.array([coincidences(list(of_pair.values())) for of_pair in shared.values()])
     rows = grouped([persona_of[pair] for pair in shared])
-
     with_sides = {persona: kept for persona, of in rows.items() if (kept := [row for row in of if sides_of(tables[row]).any()])}
 
-    def estimate(statistic: str, low: float, of_personas: Mapping[str, Sequence[int]]) -> Estimated | None:
-        of = _STATISTICS[statistic]
-        return by_persona(of_personas, lambda chosen: of(tables[chosen].sum(axis=0)), samples, seed, Interval(low, 1.0))
+    def estimate(statistic: Callable[[np.ndarray], float | None], low: float, of_personas: Mapping[str, Sequence[int]]) -> Estimated | None:
+        return by_persona(of_personas, lambda chosen: statistic(tables[chosen].sum(axis=0)), samples, seed, Interval(low, 1.0))
 
-    raw, direction = _not_narrower(estimate("raw", 0.0, rows)), _not_narrower(estimate("direction", 0.0, with_sides))
+    raw, direction = _not_narrower(estimate(_same, 0.0, rows)), _not_narrower(estimate(_same_side, 0.0, with_sides))
     assert raw is not None
-    alpha, disagreement = estimate("alpha", -1.0, rows), expected_disagreement(tables.sum(axis=0))
+    alpha, disagreement = estimate(krippendorff_alpha, -1.0, rows), expected_disagreement(tables.sum(axis=0))
     if alpha is not None:
         low, high = (1 - (1 - end) / disagreement for end in raw.ci95)
         alpha = Estimated(alpha.value, Interval(max(-1.0, min(alpha.ci95.low, low)), max(alpha.ci95.high, high)), alpha.n)
@@ -70,7 +68,7 @@ def coincidences(preferences: Sequence[Preference]) -> np.ndarray:
 def krippendorff_alpha(table: np.ndarray) -> float | None:
     """1 - observed disagreement / disagreement expected by chance; None when only one value occurs."""
     expected = expected_disagreement(table)
-    return None if expected == 0 else float(1 - (1 - np.trace(table) / table.sum()) / expected)
+    return None if expected == 0 else 1 - (1 - _same(table)) / expected
 
 
 def expected_disagreement(table: np.ndarray) -> float:
@@ -79,7 +77,7 @@ def expected_disagreement(table: np.ndarray) -> float:
     return float((n * n - (totals**2).sum()) / (n * (n - 1)))
 
 
-def raw_agreement(table: np.ndarray) -> float | None:
+def _same(table: np.ndarray) -> float:
     return float(np.trace(table) / table.sum())
 
 
@@ -88,9 +86,9 @@ def sides_of(table: np.ndarray) -> np.ndarray:
     return table[np.ix_([0, 2], [0, 2])]
 
 
-def direction_agreement(table: np.ndarray) -> float | None:
+def _same_side(table: np.ndarray) -> float | None:
     sides = sides_of(table)
-    return float(np.trace(sides) / sides.sum()) if sides.any() else None
+    return _same(sides) if sides.any() else None
 
 
 def _not_narrower(share: Estimated | None) -> Estimated | None:
@@ -98,9 +96,6 @@ def _not_narrower(share: Estimated | None) -> Estimated | None:
         return None
     closed = wilson(share.value, share.n)
     return Estimated(share.value, Interval(min(share.ci95.low, closed.low), max(share.ci95.high, closed.high)), share.n)
-
-
-_STATISTICS = {"raw": raw_agreement, "direction": direction_agreement, "alpha": krippendorff_alpha}
 
 
 ROWS = 2_000  # resamplings at once; bounds memory, never the result

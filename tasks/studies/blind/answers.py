@@ -13,8 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.printable import whole_characters
-from rlver.tasks.studies.blind.pairs import Side
 
+Side = Literal["a", "b"]
 Preference = Literal["a", "b", "tie"]
 MOST_NAME, MOST_REASON, MOST_MESSAGE = 40, 2000, 4000  # characters
 

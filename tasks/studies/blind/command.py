@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,6 @@ from rlver.tasks.runtime import environment, options
 from rlver.tasks.runtime.options import PARAMS
 
 if TYPE_CHECKING:
-    from rlver.components.domain.persona import Persona
     from rlver.components.domain.transcript import Dialogue
     from rlver.components.settings.settings import Settings
     from rlver.tasks.studies.blind.report import HumanReport
@@ -146,10 +145,9 @@ def _hold_open(
     from rlver.tasks.runtime.servers import free_port
     from rlver.tasks.runtime.web import check_host
     from rlver.tasks.studies.blind.answer_file import AnswerFile
-    from rlver.tasks.studies.blind.comparing import Comparing, study_of
+    from rlver.tasks.studies.blind.comparing import Comparing, pairs_of, study_of
     from rlver.tasks.studies.blind.page import Page, known_name
-    from rlver.tasks.studies.blind.pairs import Side, pairs_of
-    from rlver.tasks.studies.blind.serving import OPEN_TALKS, candidates_of, now, open_conversations, serve, while_open
+    from rlver.tasks.studies.blind.serving import OPEN_TALKS, hidden_models, now, serve, while_open
     from rlver.tasks.studies.blind.talking import Talking, TalkSpeaker
 
     names = None if raters is None else [name for name in raters.split(",") if name.strip()]
@@ -159,17 +157,10 @@ def _hold_open(
         check_host(host)
         settings = load_settings(params)
         compared = None if transcripts is None else [(str(file), read_transcripts(file)) for file in transcripts]
-        candidates = candidates_of(policies, variants, params)
-        if policies is not None:  # a server's address may have another model tomorrow
-            named = [
-                candidates[side][0].location if candidates[side][0].connection else typed
-                for side, typed in zip(get_args(Side), policies, strict=True)
-            ]
-            policies = named[0], named[1]
-        cards = _cards(personas) if candidates else []
-        sides = transcripts or policies
-        assert sides is not None
-        answers = answers or ANSWERS / f"{_stem(sides[0])}-vs-{_stem(sides[1])}.jsonl"
+        models = hidden_models(policies, variants, params) if policies else {}
+        cards = _cards(personas) if models else []
+        sides = transcripts or [model.name for model in models.values()]
+        answers = answers or ANSWERS / f"{'-vs-'.join(map(_stem, sides))}.jsonl"
         with ExitStack() as stack:
             file = stack.enter_context(AnswerFile(answers, typer.echo))
             comparing = talking = None
@@ -182,14 +173,11 @@ def _hold_open(
                 comparing = Comparing(pairing.pairs, study, file, now)
                 left_out = f"; {pairing.left_out} dialogues have no partner or failed" if pairing.left_out else ""
                 typer.echo(f"{len(pairing.pairs)} pairs, {min(len(pairing.pairs), blind.pairs)} for each person{left_out}")
-            if candidates:
+            if models:
                 typer.echo("loading the models of the talks …")
-            talks = stack.enter_context(open_conversations(candidates))
-            if policies is not None:
-                speakers: dict[Side, TalkSpeaker] = {
-                    "a": TalkSpeaker(policies[0], talks["a"].policy),
-                    "b": TalkSpeaker(policies[1], talks["b"].policy),
-                }
+            talks = {side: stack.enter_context(model.open()) for side, model in models.items()}
+            if talks:
+                speakers = {side: TalkSpeaker(models[side].name, talk.policy) for side, talk in talks.items()}
                 talking = Talking(speakers, file, now, settings.seed, OPEN_TALKS, typer.echo)
             page = Page(comparing, talking, names, cards)
             typer.echo(f"answers are saved in {answers}, with the names that people give")
@@ -226,12 +214,8 @@ def _cards(personas: Path | None) -> list[str]:
     """How it began for each persona, and what they say first: no need is named. None where there is no file."""
     from rlver.tasks.runtime.people import known_personas
 
-    return [_card(one) for one in known_personas(personas)]
-
-
-def _card(persona: Persona) -> str:
-    beginning = persona.background.partition("\n\n")[0]
-    return f"{beginning}\n\nYou could begin: {persona.first_line}" if persona.first_line else beginning
+    begun = ((one.background.partition("\n\n")[0], one.first_line) for one in known_personas(personas))
+    return [f"{beginning}\n\nYou could begin: {line}" if line else beginning for beginning, line in begun]
 
 
 def _told_apart(name_a: str, a: Sequence[Dialogue], name_b: str, b: Sequence[Dialogue]) -> tuple[str, str]:

@@ -1,21 +1,28 @@
-"""The page's server: three files and a few questions, each answered with what a person may know."""
+"""The page's server: its files and a few questions, each answered with what a person may know.
+
+A page that is open to a network asks for a key, which stands in the address that the terminal shows.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib.resources import files
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import parse_qs
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Scope
 
+from rlver.tasks.runtime.guard import CLOSES, NotLetIn, RequestGuard, same
 from rlver.tasks.studies.blind.answer_file import NotSaved
 from rlver.tasks.studies.blind.answers import MOST_MESSAGE, MOST_NAME, MOST_REASON, Text
 from rlver.tasks.studies.blind.comparing import Comparing, NoSuchPlace
@@ -26,6 +33,18 @@ FILES = {"/": "page.html", "/page.css": "page.css"} | {
 }
 NOT_SAVED = "Not saved: the server could not write it down. Save it again; if that does not help, tell who invited you. The rest is safe."
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+MOST_BODY = 32_768  # bytes
+COOKIE = "rlver_blind"
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
 
 
 def known_name(name: str) -> str:
@@ -50,7 +69,7 @@ class _Judgement(_PageRequest):
     answer_id: Identity
     choice: Literal["left", "right", "tie"]
     confidence: int = Field(ge=1, le=3)
-    reason: Text = Field(max_length=MOST_REASON)
+    reason: Annotated[Text, Field(max_length=MOST_REASON), AfterValidator(str.strip)]
 
 
 class _OfPair(_Judgement):
@@ -85,6 +104,9 @@ class _NoJson(ValueError):
 
 class _Stranger(ValueError):
     """A name that is not among those who were asked."""
+
+
+_STATUS = {_NoJson: 422, _Stranger: 403, NoSuchPlace: 409, NoSuchTalk: 409}
 
 
 class Page:
@@ -129,16 +151,7 @@ class Page:
     async def _answer(self, request: Request) -> Any:
         assert self._comparing
         said = await _heard(_OfPair, request)
-        return self._comparing.choose(
-            self._known(said.rater),
-            said.place,
-            said.answer_id,
-            said.choice,
-            said.confidence,
-            said.reason.strip(),
-            said.seconds,
-            said.pair,
-        )
+        return self._comparing.choose(**dict(said) | {"rater": self._known(said.rater)})
 
     async def _talk(self, request: Request) -> Any:
         assert self._talking
@@ -152,7 +165,7 @@ class Page:
     async def _verdict(self, request: Request) -> Any:
         assert self._talking
         said = await _heard(_OfTalk, request)
-        return self._talking.judge(self._known(said.rater), said.talk, said.answer_id, said.choice, said.confidence, said.reason.strip())
+        return self._talking.judge(self._known(said.rater), said.talk, said.answer_id, said.choice, said.confidence, said.reason)
 
     async def _leave(self, request: Request) -> Any:
         assert self._talking
@@ -186,12 +199,8 @@ def _answering(answer: Callable[[Request], Awaitable[Any]]) -> Callable[[Request
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])[:60]
             return _Json({"error": f"{where}: {first['msg']}"}, 422)
-        except _NoJson as error:
-            return _Json({"error": str(error)}, 422)
-        except (NoSuchPlace, NoSuchTalk) as error:
-            return _Json({"error": str(error)}, 409)
-        except _Stranger as error:
-            return _Json({"error": str(error)}, 403)
+        except (_NoJson, _Stranger, NoSuchPlace, NoSuchTalk) as error:
+            return _Json({"error": str(error)}, _STATUS[type(error)])
         except NotSaved:  # why stands in the terminal: it names the file, and that the policies
             return _Json({"error": NOT_SAVED}, 507)
 
@@ -205,3 +214,32 @@ def _file(name: str) -> Callable[[Request], Awaitable[Response]]:
         return Response(content, media_type=_TYPES[name.rpartition(".")[2]])
 
     return respond
+
+
+def page_guard(app: ASGIApp, hosts: frozenset[str], key: str | None) -> RequestGuard:
+    """Lets through what comes from our own page. `key`: None on loopback; it stays in a cookie once the address with it was opened."""
+
+    def check_key(scope: Scope, headers: Headers) -> Sequence[tuple[str, str]]:
+        if key is None:
+            return ()
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("key", [""])[0]
+        if scope["path"] == "/" and same(given, key):
+            port = headers["host"].rpartition(":")[2]  # cookies are sent to all ports: another `rlver blind` there has its own
+            return (("set-cookie", f"{COOKIE}_{port}={key}; HttpOnly; SameSite=Strict; Path=/"),)
+        if not any(same(value, key) for value in _cookies(headers)):
+            raise NotLetIn(403, "This address needs its key: open the whole address that the terminal shows.", "key")
+        return ()
+
+    return RequestGuard(app, hosts, MOST_BODY, _HEADERS, check_key, _not_let_in)
+
+
+def _not_let_in(refusal: NotLetIn) -> Response:
+    return PlainTextResponse(refusal.message, refusal.status, CLOSES)
+
+
+def _cookies(headers: Headers) -> Iterable[str]:
+    """The values of every cookie that may be ours, whatever stands around it: what other servers of this host set is sent here too."""
+    for cookie in ";".join(headers.getlist("cookie")).split(";"):
+        name, _, value = cookie.strip().partition("=")
+        if name.startswith(COOKIE):
+            yield value

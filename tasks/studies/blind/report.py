@@ -1,8 +1,7 @@
 """What people's blind answers say, as numbers: who is preferred, how far people agree, and whether the simulator's emotion says the same.
 
-From the rows of an answer file to what counts: one judgement for each person and pair, or person and talk.
-
-Whether people prefer what the simulated user felt better with: one point per pair.
+One judgement counts for each person and pair, or person and talk. Whether people prefer what the simulated user felt better with: one
+point per pair.
 """
 
 from __future__ import annotations
@@ -214,13 +213,14 @@ def _compared(judged: Judged, samples: int, seed: int, emotions: Mapping[str, in
         return share(sided, samples, seed) if sided else None
 
     overall = preferred(judged.choices)
+    low, high = overall.win_rate.ci95
     return Compared(
         a=judged.study.a,
         b=judged.study.b,
         simulator=judged.study.simulator,
         pairs=len(by_pair),
         preferred=overall,
-        detectable=_detectable(overall.win_rate),
+        detectable=minimum_detectable_difference((high - low) / 2 / NormalDist().inv_cdf(0.975), 1),
         left_rate=left(judged.choices),
         raters=tuple(
             Rater(
@@ -263,8 +263,3 @@ def _talk_clusters(verdicts: Sequence[TalkVerdict]) -> list[Rated]:
     """Every talk is one person's: where there are several people they are what is resampled, else their talks."""
     several = len({one.rater for one in verdicts}) > 1
     return [Rated(one.rater if several else one.talk_id, "everybody", WORTH[one.preference]) for one in verdicts]
-
-
-def _detectable(win_rate: Estimated) -> float:
-    standard_error = (win_rate.ci95.high - win_rate.ci95.low) / 2 / NormalDist().inv_cdf(0.975)
-    return minimum_detectable_difference(standard_error, 1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from starlette.applications import Starlette
 
@@ -18,8 +18,8 @@ from rlver.tasks.runtime.conversing import as_evaluated
 from rlver.tasks.runtime.guard import hosts_of
 from rlver.tasks.runtime.policies import PolicyCandidate, candidate
 from rlver.tasks.runtime.web import Announced, config_of
-from rlver.tasks.studies.blind.guard import page_guard
-from rlver.tasks.studies.blind.pairs import Side
+from rlver.tasks.studies.blind.answers import Side
+from rlver.tasks.studies.blind.page import page_guard
 
 OPEN_TALKS = 16  # at once; each holds memory of a model in this process
 
@@ -28,28 +28,30 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def candidates_of(
-    policies: tuple[str, str] | None, variants: tuple[str, str] | None, params: Path
-) -> dict[Side, tuple[PolicyCandidate, Settings]]:
-    """Who is talked with, found in order before anything is loaded: decoding as in the benchmark, each with its own overlay.
+class HiddenModel(NamedTuple):
+    """Who is talked with. `name`: as it was typed; of a server the model's, because its address may have another one tomorrow."""
+
+    name: str
+    candidate: PolicyCandidate
+    settings: Settings
+
+    def open(self) -> AbstractContextManager[Conversation]:
+        """Loaded or connected. Raises ValueError in one line."""
+        return self.candidate.open_conversation(self.settings, OPEN_TALKS)
+
+
+def hidden_models(policies: tuple[str, str], variants: tuple[str, str] | None, params: Path) -> dict[Side, HiddenModel]:
+    """Found in order before anything is loaded: decoding as in the benchmark, each with its own overlay.
 
     Folders speak in this process, because a server for rollouts has one model's weights.
     """
-    if policies is None:
-        return {}
-    found: dict[Side, tuple[PolicyCandidate, Settings]] = {}
+    found: dict[Side, HiddenModel] = {}
     for side, policy, variant in zip(get_args(Side), policies, variants or (None, None), strict=True):
         settings = as_evaluated(with_simulator(load_settings(params, variant), "scripted", None))  # nobody asks a simulated user
         settings = settings.model_copy(update={"rollout": settings.rollout.model_copy(update={"sampler": "transformers"})})
-        found[side] = (candidate(policy, settings), settings)
+        who = candidate(policy, settings)
+        found[side] = HiddenModel(who.location if who.connection else policy, who, settings)
     return found
-
-
-@contextmanager
-def open_conversations(candidates: Mapping[Side, tuple[PolicyCandidate, Settings]]) -> Iterator[Mapping[Side, Conversation]]:
-    """The models, loaded or connected. Raises ValueError in one line."""
-    with ExitStack() as stack:
-        yield {side: stack.enter_context(who.open_conversation(settings, OPEN_TALKS)) for side, (who, settings) in candidates.items()}
 
 
 def while_open(talks: Mapping[Side, Conversation]) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:

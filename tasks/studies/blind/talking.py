@@ -16,9 +16,8 @@ from uuid import uuid4
 
 from rlver.components.domain.protocols import ContextFull, Policy, PolicySession
 from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.answers import PersonSaid, Replied, Row, Spoken, TalkBegun, TalkVerdict
-from rlver.tasks.studies.blind.comparing import as_answered, preference_of
-from rlver.tasks.studies.blind.pairs import Side, other
+from rlver.tasks.studies.blind.answers import PersonSaid, Replied, Row, Side, Spoken, TalkBegun, TalkVerdict
+from rlver.tasks.studies.blind.comparing import as_answered, other, preference_of
 
 MOST_MESSAGES = 200  # of a talk; the whole of it is sent after each
 _HAN = re.compile("[\u3400-\u9fff]")

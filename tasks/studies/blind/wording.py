@@ -29,10 +29,10 @@ def markdown(report: HumanReport) -> str:
 def _of_pairs(of: Compared) -> Iterator[str]:
     raters = len(of.raters)
     yield (
-        f"a = {of.a}, b = {of.b}; {of.preferred.judgements} judgements of {of.pairs} pairs of dialogues by {raters} "
-        f"{'person' if raters == 1 else 'people'}, {of.preferred.win_rate.n} personas; simulated user: {of.simulator}"
+        f"a = {of.a}, b = {of.b}; {of.preferred.judgements} judgements of {of.pairs} pairs of dialogues by {_people(raters)}, "
+        f"{of.preferred.win_rate.n} personas; simulated user: {of.simulator}"
     )
-    yield f"**{_verdict(of.preferred)}** b wins {_percent(of.preferred.win_rate)} (b {of.preferred.b}, tie {of.preferred.tie}, a {of.preferred.a})"
+    yield _wins(of.preferred)
     yield (
         "A tie counts half. 95% intervals in brackets: personas and people resampled together, and never narrower than Agresti and Min's "
         f"over personas. As many answers find a win rate that is {of.detectable:.1%} away from 50% with 80% power."
@@ -54,19 +54,18 @@ def _of_pairs(of: Compared) -> Iterator[str]:
 
 def _of_talks(of: Talked) -> Iterator[str]:
     yield "## Talks with two hidden models"
-    yield f"a = {of.a}, b = {of.b}; {of.preferred.judgements} talks, {of.raters} {'person' if of.raters == 1 else 'people'}"
-    yield (
-        f"**{_verdict(of.preferred)}** b wins {_percent(of.preferred.win_rate)} (b {of.preferred.b}, tie {of.preferred.tie}, "
-        f"a {of.preferred.a}); the interval is over {'the talks of one person' if of.raters == 1 else 'people'}"
-    )
+    yield f"a = {of.a}, b = {of.b}; {of.preferred.judgements} talks, {_people(of.raters)}"
+    yield f"{_wins(of.preferred)}; the interval is over {'the talks of one person' if of.raters == 1 else 'people'}"
 
 
-def _verdict(of: Preferred) -> str:
-    if of.win_rate.ci95.low > 0.5:
-        return "People prefer b."
-    if of.win_rate.ci95.high < 0.5:
-        return "People prefer a."
-    return "No preference is shown."
+def _people(raters: int) -> str:
+    return "1 person" if raters == 1 else f"{raters} people"
+
+
+def _wins(of: Preferred) -> str:
+    low, high = of.win_rate.ci95
+    verdict = "People prefer b." if low > 0.5 else "People prefer a." if high < 0.5 else "No preference is shown."
+    return f"**{verdict}** b wins {_percent(of.win_rate)} (b {of.b}, tie {of.tie}, a {of.a})"
 
 
 def _rater(one: Rater) -> tuple[object, ...]:
@@ -78,14 +77,11 @@ def _rater(one: Rater) -> tuple[object, ...]:
 def _agreement(of: RaterAgreement | None) -> str:
     if of is None:
         return "No pair was judged by two people, so nothing is known."
-    return "\n".join(
-        [
-            f"Over the {of.pairs} pairs that at least two of {of.raters} people judged:",
-            "",
-            f"- the same answer (a, tie or b): {_percent(of.raw)}",
-            f"- the same side, where both chose one: {_percent(of.direction)}",
-            f"- Krippendorff's alpha (nominal; 1 perfect, 0 chance): {_number(of.alpha)}",
-        ]
+    return (
+        f"Over the {of.pairs} pairs that at least two of {of.raters} people judged:\n\n"
+        f"- the same answer (a, tie or b): {_percent(of.raw)}\n"
+        f"- the same side, where both chose one: {_percent(of.direction)}\n"
+        f"- Krippendorff's alpha (nominal; 1 perfect, 0 chance): {_number(of.alpha)}"
     )
 
 
@@ -93,14 +89,11 @@ def _emotion(of: EmotionAgreement | None, pairs: int) -> str:
     if of is None:
         return "The transcripts have no final emotions on both sides, so nothing can be compared."
     left_out = f" ({pairs - of.pairs} more have no final emotion on a side)" if of.pairs < pairs else ""
-    return "\n".join(
-        [
-            f"Over {of.pairs} judged pairs{left_out}; emotion difference: final emotion of b minus a:",
-            "",
-            f"- people lean to the side with the better emotion: {_percent(of.sign)} of the {of.sign_pairs} pairs where both differ",
-            f"- point-biserial correlation of the side they lean to with the emotion difference: {_number(of.point_biserial)}",
-            f"- Spearman correlation of preference × confidence with the emotion difference: {_number(of.spearman)}",
-        ]
+    return (
+        f"Over {of.pairs} judged pairs{left_out}; emotion difference: final emotion of b minus a:\n\n"
+        f"- people lean to the side with the better emotion: {_percent(of.sign)} of the {of.sign_pairs} pairs where both differ\n"
+        f"- point-biserial correlation of the side they lean to with the emotion difference: {_number(of.point_biserial)}\n"
+        f"- Spearman correlation of preference × confidence with the emotion difference: {_number(of.spearman)}"
     )
 
 

@@ -3,15 +3,13 @@ the same person in other words.
 
 All askings start from the recorded emotion, so that one differing answer does not move the questions after it. A repeat has a seed of its
 own: to a model it is another draw, and its answer is stored and paid for separately.
-
-The same person in other words: what an appraiser is told about the user, with nothing added and nothing left out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import variance as sample_variance
 from typing import Any
@@ -20,13 +18,12 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import About, AppraiserKind, Exchange, SimulatorUnavailable, exchanges_of
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
-from rlver.components.scoring import statistics
-from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap, proportion
 from rlver.tasks.runtime.brackets import shown
 
 AGAIN, REORDERED, PARAPHRASED = "asked again", "context reordered", "persona paraphrased"
 _SEED_STEP = 1_000_003  # far from the seeds of repeated dialogues, whose answers may be stored already
-_CHANGES, _SHARES = Interval(0.0, 20.0), Interval(0.0, 1.0)
+_CHANGES = Interval(0.0, 20.0)
 _VARIANCES = Interval(0.0, 200.0)  # of two answers, one -10 and one +10
 
 
@@ -69,38 +66,29 @@ async def ask_again(appraiser: AppraiserKind, dialogue: Dialogue, persona: Perso
     exchanges = exchanges_of(turns)
     before = [dialogue.emotion_start, *(turn.emotion for turn in turns if turn.emotion is not None)]
     other_words = paraphrased(persona)
-    asked = [
-        _probe_reply(appraiser, dialogue, exchanges[: number + 1], before[number], (persona, other_words), times)
-        for number in range(len(turns))
-    ]
-    return [asking for of_reply in await asyncio.gather(*asked) for asking in of_reply]
-
-
-async def _probe_reply(
-    appraiser: AppraiserKind, dialogue: Dialogue, exchanges: Sequence[Exchange], emotion: int, wordings: tuple[Persona, Persona], times: int
-) -> list[Asking]:
-    """`wordings`: the persona as it is and in other words."""
-    *earlier, last = exchanges
-    persona, other_words = wordings
     seeds = [dialogue.seed + _SEED_STEP * repeat for repeat in range(times)]
-    questions = [(AGAIN, persona, exchanges, seed) for seed in seeds]
-    questions.append((PARAPHRASED, other_words, exchanges, seeds[0]))
-    if len(earlier) >= 2:
-        questions.append((REORDERED, persona, [*reversed(earlier), last], seeds[0]))
-    answers = await asyncio.gather(*(_answer(appraiser, who, said, emotion, seed) for _, who, said, seed in questions))
-    told = [(question[0], answer) for question, answer in zip(questions, answers, strict=True)]
-    first = answers[0]
-    return [
-        _asking(persona.persona_id, probe, first, [answer for about, answer in told[1:] if about == probe])
-        for probe in dict.fromkeys(probe for probe, _ in told)
-    ]
 
+    async def answer(who: Persona, said: Sequence[Exchange], seed: int) -> int | None:
+        try:
+            return (await appraiser.appraiser(About(who), seed).appraise(said, before[len(said) - 1])).change
+        except SimulatorUnavailable:
+            return None
 
-async def _answer(appraiser: AppraiserKind, persona: Persona, exchanges: Sequence[Exchange], emotion: int, seed: int) -> int | None:
-    try:
-        return (await appraiser.appraiser(About(persona), seed).appraise(exchanges, emotion)).change
-    except SimulatorUnavailable:
-        return None
+    async def probed(said: list[Exchange]) -> list[Asking]:
+        """The last of `said` under every probe."""
+        *earlier, last = said
+        questions = [(AGAIN, persona, said, seed) for seed in seeds]
+        questions.append((PARAPHRASED, other_words, said, seeds[0]))
+        if len(earlier) >= 2:
+            questions.append((REORDERED, persona, [*reversed(earlier), last], seeds[0]))
+        first, *later = await asyncio.gather(*(answer(who, context, seed) for _, who, context, seed in questions))
+        answers: dict[str, list[int | None]] = {}
+        for (probe, *_), change in zip(questions[1:], later, strict=True):
+            answers.setdefault(probe, []).append(change)
+        return [_asking(persona.persona_id, probe, first, changes) for probe, changes in answers.items()]
+
+    asked = await asyncio.gather(*(probed(exchanges[: number + 1]) for number in range(len(turns))))
+    return [asking for of_reply in asked for asking in of_reply]
 
 
 def _asking(persona_id: str, probe: str, first: int | None, later: Sequence[int | None]) -> Asking:
@@ -117,27 +105,22 @@ def consistency_of(askings: Sequence[Asking], samples: int, seed: int) -> list[C
 
 
 def _row(probe: str, askings: Sequence[Asking], samples: int, seed: int) -> Consistency:
-    variance, difference, direction, identical = (dict[str, list[float]]() for _ in range(4))
     compared = [one for one in askings if len(one.changes) > 1]
-    for one in compared:
-        first, *later = one.changes
-        variance.setdefault(one.persona_id, []).append(float(sample_variance(one.changes)))
-        difference.setdefault(one.persona_id, []).extend(float(abs(change - first)) for change in later)
-        direction.setdefault(one.persona_id, []).extend(float(_sign(change) == _sign(first)) for change in later)
-        identical.setdefault(one.persona_id, []).extend(float(change == first) for change in later)
+    variances = by_cluster((one.persona_id, float(sample_variance(one.changes))) for one in compared)
 
-    def mean(values: Mapping[str, Sequence[float]], whole: Interval) -> Estimated:
-        return statistics.cluster_bootstrap(values, samples, seed, whole)
+    def to_first(measure: Callable[[int, int], float]) -> dict[str, list[float]]:
+        """By persona: the measure of every first answer and each later one."""
+        return by_cluster((one.persona_id, float(measure(one.changes[0], later))) for one in compared for later in one.changes[1:])
 
     return Consistency(
         probe,
         replies=len(compared),
         answers=sum(len(one.changes) - 1 for one in compared),
         unanswered=sum(one.unanswered for one in askings),
-        variance=mean(variance, _VARIANCES),
-        mean_difference=mean(difference, _CHANGES),
-        same_direction=statistics.proportion(direction),
-        identical=statistics.proportion(identical),
+        variance=cluster_bootstrap(variances, samples, seed, _VARIANCES),
+        mean_difference=cluster_bootstrap(to_first(lambda first, later: abs(later - first)), samples, seed, _CHANGES),
+        same_direction=proportion(to_first(lambda first, later: _sign(later) == _sign(first))),
+        identical=proportion(to_first(lambda first, later: later == first)),
     )
 
 
@@ -155,7 +138,7 @@ _PATTERN = re.compile(rf"\b(?:{'|'.join(sorted(_ENGLISH, key=len, reverse=True))
 
 
 def paraphrased(persona: Persona) -> Persona:
-    """Deterministic; id, story and everything that the scripted user goes by stay as they are."""
+    """The same person in other words, nothing added and nothing left out. Deterministic; id, story and everything that the scripted user goes by stay as they are."""
     return persona.model_copy(
         update={
             "need_text": _reworded(persona.need_text, persona),
@@ -200,13 +183,7 @@ def as_json(row: Consistency) -> dict[str, Any]:
         return {"value": round(one.value, 6), "ci95": [round(end, 6) for end in one.ci95]}
 
     return {
-        "probe": row.probe,
-        "replies": row.replies,
-        "answers": row.answers,
-        "unanswered": row.unanswered,
+        **{name: getattr(row, name) for name in ("probe", "replies", "answers", "unanswered")},
         "exact": row.is_exact,
-        "variance": estimated(row.variance),
-        "mean_difference": estimated(row.mean_difference),
-        "same_direction": estimated(row.same_direction),
-        "identical": estimated(row.identical),
+        **{name: estimated(getattr(row, name)) for name in ("variance", "mean_difference", "same_direction", "identical")},
     }

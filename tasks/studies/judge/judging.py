@@ -1,8 +1,6 @@
 """Judging many dialogues: marks for each, or the reason why there are none; then means with intervals over personas.
 
 A dialogue without a usable answer is unscorable: it is counted and enters no mean, never as a low mark.
-
-What the judge is asked about one dialogue, and the strict reading of its answer.
 """
 
 from __future__ import annotations
@@ -139,19 +137,17 @@ def summary(dialogues: Sequence[Dialogue], judged: Judged, parameters: JudgePara
     if not marked:
         raise ValueError(f"none of {len(judged)} dialogues could be judged; the first: {next(iter(reasons.values()), 'there are none')}")
 
-    def values(name: str) -> dict[str, list[float]]:
-        return by_cluster((dialogue.persona_id, float(getattr(marks, name))) for dialogue, marks in marked)
+    def mean_of(name: str, whole_range: Interval) -> dict[str, Any]:
+        values = by_cluster((dialogue.persona_id, float(getattr(marks, name))) for dialogue, marks in marked)
+        return mean(values, whole_range, samples, seed, "no dialogue was judged")
 
     method = f"judged by {parameters.model} with rubrics {PROMPTS.version}-{PROMPTS.digest()}"
     return {
         "method": method,
         "dialogues": len(judged),
         "unscorable": len(reasons),
-        "capabilities": {
-            name: {**mean(values(name), _LEVELS, samples, seed, "no dialogue was judged"), "method": method} for name in CAPABILITIES
-        },
-        "cognition": {axis: mean(values(name), _AXIS, samples, seed, "no dialogue was judged") for axis, name in _AXES.items()}
-        | {"method": method},
+        "capabilities": {name: {**mean_of(name, _LEVELS), "method": method} for name in CAPABILITIES},
+        "cognition": {axis: mean_of(name, _AXIS) for axis, name in _AXES.items()} | {"method": method},
         "marks": {dialogue.dialogue_id: marks.model_dump() for dialogue, marks in marked},
         "reasons": reasons,
     }

@@ -16,7 +16,7 @@ from rlver.components.report.panels.panel import ReportRun, Sources
 from rlver.components.report.portraits import with_portraits
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.stages import report as stage
-from rlver.tasks.studies.audit.audited import with_audits
+from rlver.tasks.studies.audit.audit import with_audits
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
 DRAWN = ("acts-over-training", "changes-over-training", "habits-over-training", "appraisers-over-training")

@@ -18,7 +18,7 @@ from blind_server import server
 from rlver.components.domain.files import read_yaml, write_json
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.tasks.studies.blind.answers import Choice, Replied, TalkBegun, TalkVerdict, read_answers
-from rlver.tasks.studies.blind.pairs import pairs_of, shown
+from rlver.tasks.studies.blind.comparing import pairs_of, shown
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(FOUND is None, reason="needs chromium")]
 

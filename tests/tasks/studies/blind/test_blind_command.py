@@ -24,7 +24,7 @@ from rlver.tasks.runtime.guard import hosts_of
 from rlver.tasks.studies.blind import serving
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice, TalkBegun, TalkVerdict, read_answers
-from rlver.tasks.studies.blind.guard import page_guard
+from rlver.tasks.studies.blind.page import page_guard
 
 Answered = Callable[[dict[str, int]], None]
 

@@ -15,8 +15,7 @@ from starlette.testclient import TestClient
 from rlver.components.domain.protocols import ContextFull, PolicyUnavailable
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice
-from rlver.tasks.studies.blind.guard import MOST_BODY
-from rlver.tasks.studies.blind.page import FILES, Page
+from rlver.tasks.studies.blind.page import FILES, MOST_BODY, Page
 
 
 @pytest.fixture

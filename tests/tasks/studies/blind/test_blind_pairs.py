@@ -8,7 +8,7 @@ import pytest
 from blind_study import SECRETS, both, talk
 
 from rlver.components.domain.transcript import StopReason
-from rlver.tasks.studies.blind.pairs import order_for, pairs_of, shown
+from rlver.tasks.studies.blind.comparing import order_for, pairs_of, shown
 
 
 def test_dialogues_are_paired_by_persona_and_repeats_by_seed() -> None:
