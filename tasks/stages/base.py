@@ -48,17 +48,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _take_over(base: BaseSettings, out: Path) -> dict[str, Any]:
-    """From the source base.kind, or the one before the colon of base.model. The metrics name the package of another's source."""
+    """From the source base.kind, or the one before the colon of base.model. The metrics name the package of another's source, and the commit in the hub."""
     from rlver.components.policy.load import load_policy, located, origin_of, save_policy
+    from rlver.components.weights.sources.model import commit_of
 
     name = place = str(base.model)
     if base.kind != HUB:
         source: ModelSource = MODELS.load(base.kind)
         name, place = f"{base.kind}:{name}", str(source.folder(name, own_section(base, base.kind)))
     model, tokenizer = load_policy(place)
-    save_policy(model, tokenizer, out, like=located(place))
-    origin = origin_of(name)
-    return {"model": name} | ({"source": origin} if origin else {}) | {"parameters": sum(weight.numel() for weight in model.parameters())}
+    folder = located(place)
+    save_policy(model, tokenizer, out, like=folder)
+    found = {"model": name, "source": origin_of(name), "commit": commit_of(folder)}
+    known = {what: which for what, which in found.items() if which is not None}
+    return {**known, "parameters": sum(weight.numel() for weight in model.parameters())}
 
 
 def _warm_start(settings: Settings, personas: Sequence[Persona], out: Path) -> dict[str, Any]:

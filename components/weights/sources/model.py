@@ -40,4 +40,9 @@ def of_hub(name: str, parameters: Any = None) -> Path:
     return Path(snapshot_download(name, revision=revision, allow_patterns=list(DOWNLOADED), ignore_patterns=["*/*"]))
 
 
+def commit_of(folder: Path) -> str | None:
+    """The commit of a model that `of_hub` fetched, so that one named without a revision can be had again; None for a folder of your own."""
+    return folder.name if folder.parent.name == "snapshots" else None
+
+
 SOURCE = ModelSource(of_hub)

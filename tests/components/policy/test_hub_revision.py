@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from micro import micro_model
 
 from rlver.components.policy.load import load_policy, located
 from rlver.components.weights.sources.model import without_revision
+from rlver.tasks.stages import base
 
 NAME = "nobody/small-model"
 OLD, NEW = "a" * 40, "b" * 40
@@ -42,6 +44,18 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: Any) -> Path
 def test_a_tag_and_a_commit_hash_choose_the_version(hub: Path, written: str, commit: str, number: float) -> None:
     assert located(written).name == commit
     assert load_policy(written)[0].get_input_embeddings().weight[0, 0].item() == number
+
+
+def test_the_stage_says_which_commit_it_took(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "params").mkdir()
+    shutil.copy("params.yaml", tmp_path)
+    (tmp_path / "params" / "v.yaml").write_text(f"base: {{kind: model, model: {NAME}}}\n")
+    monkeypatch.chdir(tmp_path)
+    assert base.main(["--variant", "v", "--out", "base", "--metrics", "base.json"]) == 0
+    assert json.loads((tmp_path / "base.json").read_text())["commit"] == NEW
+    (tmp_path / "params" / "v.yaml").write_text("base: {kind: model, model: base}\n")
+    assert base.main(["--variant", "v", "--out", "again", "--metrics", "base.json"]) == 0
+    assert "commit" not in json.loads((tmp_path / "base.json").read_text())
 
 
 def test_a_revision_that_is_not_there_is_told_in_one_line(hub: Path) -> None:
