@@ -252,12 +252,13 @@ def test_env_is_for_its_owner_only(tmp_path: Path) -> None:
     from rlver.tasks.commands.doctor import _secrets
 
     file = tmp_path / ".env"
-    assert _secrets(file).good
+    assert _secrets(file)[0]
     file.write_text("RLVER_USER_KEY=x\n")
     file.chmod(0o644)
-    assert not _secrets(file).good and "chmod 600" in _secrets(file).remedy
+    good, _, remedy = _secrets(file)
+    assert not good and "chmod 600" in remedy
     file.chmod(0o600)
-    assert _secrets(file).good
+    assert _secrets(file)[0]
 
 
 def test_git_ignores_what_is_secret_or_private(repository_root: Path) -> None:

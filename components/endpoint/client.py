@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from rlver.components.domain.printable import one_line, whole_characters
+from rlver.components.endpoint.address import is_on_this_machine
 from rlver.components.endpoint.bodies import PLAIN, UnusableBody, WholeResponse, parse_json, read
 from rlver.components.endpoint.chat import (
     ChatAnswer,
@@ -26,7 +27,7 @@ from rlver.components.endpoint.chat import (
     fault_of,
     retry_after_s,
 )
-from rlver.components.endpoint.parameters import EndpointParameters, is_on_this_machine
+from rlver.components.endpoint.parameters import EndpointParameters
 
 logger = logging.getLogger(__name__)
 

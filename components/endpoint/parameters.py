@@ -6,14 +6,13 @@ With prices: what a call costs, and the most that it can cost before it is made.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
 from rlver.components.domain.kinds import Section
+from rlver.components.endpoint.address import check_base_url
 from rlver.components.endpoint.chat import ChatRequest
 
 # What chat templates add: a default system prompt and the words around a schema; role and end marks of each message.
@@ -44,18 +43,6 @@ def money_at_most(request: ChatRequest, prices: Mapping[str, Price]) -> float | 
     """The most that one call of `request` can cost; None when its model has no price."""
     price = prices.get(request.model)
     return None if price is None else price.of(tokens_in_at_most(request), request.max_tokens)
-
-
-_PORTS = {"http": 80, "https": 443}
-
-
-def check_base_url(base_url: str) -> str:
-    """`base_url` as it is. Raises ValueError unless it is a plain http(s) address: secrets in an address would end in logs and messages."""
-    if set("@?#") & set(base_url):
-        raise ValueError("the address of an endpoint must hold no user, password or query: put the key into its environment variable")
-    if origin(base_url) is None:
-        raise ValueError("the address of an endpoint must look like http://127.0.0.1:8100/v1")
-    return base_url
 
 
 class EndpointSettings(Section):
@@ -89,24 +76,3 @@ class EndpointParameters(EndpointSettings, hide_input_in_errors=True):
     def url(self) -> str:
         """As messages give it."""
         return self.base_url.rstrip("/")
-
-
-def origin(base_url: str) -> str | None:
-    """Scheme, host and port of an http(s) address, in one form for all ways to write them: whom a key was given for. None for no address.
-
-    Only ASCII without spaces and backslashes counts as an address: in all else programs do not agree where the host ends.
-    """
-    if not re.fullmatch(r"[!-\[\]-~]+", base_url):
-        return None
-    try:
-        parts = urlsplit(base_url)
-        port = parts.port if parts.port is not None else _PORTS.get(parts.scheme)
-    except ValueError:
-        return None
-    host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}:{port}" if parts.scheme in _PORTS and host and port else None
-
-
-def is_on_this_machine(base_url: str) -> bool:
-    host = urlsplit(base_url).hostname or ""
-    return host in {"localhost", "::1"} or host.startswith("127.")

@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 
 from rlver.components.domain.printable import one_line, without_secrets
+from rlver.components.endpoint.address import origin
 from rlver.components.endpoint.bodies import PLAIN, UnusableBody, WholeResponse, read_now
 from rlver.components.endpoint.chat import SHORT_REPR
-from rlver.components.endpoint.parameters import origin
 from rlver.components.policy.weights import version_of
 
 TIMEOUT_S = 600.0  # one turn with its wait for a place in the batch; or weights, after the requests under way and read from a disk

@@ -15,7 +15,7 @@ from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.kinds import Section as Section
 from rlver.components.domain.kinds import Wanted, own_section
 from rlver.components.domain.registry import APPRAISERS, MODELS, SIMULATORS, SPEAKERS, Registry
-from rlver.components.endpoint.parameters import check_base_url
+from rlver.components.endpoint.address import check_base_url
 from rlver.components.users.llm.section import LLMUserSection
 from rlver.components.users.together import Part, parts
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from types import TracebackType
 
 from rlver.components.domain.files import BadFile
+from rlver.components.endpoint.address import check_base_url
 from rlver.components.endpoint.answers import RecordedEndpoint
 from rlver.components.endpoint.chat import BudgetExceeded, ChatAnswer, ChatRequest
 from rlver.components.endpoint.ledger import Ledger
 from rlver.components.endpoint.opening import EndpointRun, check_endpoint, list_models, open_endpoint, open_ledger
-from rlver.components.endpoint.parameters import EndpointParameters, check_base_url
+from rlver.components.endpoint.parameters import EndpointParameters
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime import environment
 

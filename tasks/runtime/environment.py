@@ -20,7 +20,7 @@ from typing import Literal
 from uuid import uuid4
 
 from rlver.components.domain.printable import without_secrets
-from rlver.components.endpoint.parameters import origin
+from rlver.components.endpoint.address import origin
 from rlver.tasks.runtime.kept_secrets import find_key, new_key, read_dotenv
 from rlver.tasks.runtime.kept_secrets import keep_key as keep_key
 from rlver.tasks.runtime.kept_secrets import key_file as key_file

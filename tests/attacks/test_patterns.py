@@ -47,6 +47,7 @@ def test_every_pattern_reads_hostile_text_in_time(repository_root: Path) -> None
 BACKTRACK = [r"```[ \t]*([^\n`]*?)[ \t\r]*\n", r"\s+OR\s+", r"^\s*-", r"(?:a|aa)+$", "<a>.*?</a>", r"\b(?:he|she)\b.*\balso\b"]
 
 
+@pytest.mark.slow
 def test_patterns_that_backtrack_would_be_seen(repository_root: Path) -> None:
     """A test that finds nothing proves nothing."""
     patterns = [{"where": pattern, "pattern": pattern, "flags": 8, "uses": ["finditer"]} for pattern in BACKTRACK]
