@@ -14,7 +14,7 @@ from rlver.components.labels.warmup import DIALOGUES, Shown, collection, is_held
 GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [mediocre] Cheer up.\n\n# two\nU: Hello.\nA: [mediocre] Hello to you.\n"
 
 
-COUNTS = {"simple": 1149, "simple_again": 1149, "simple_hints": 1426, "simple_other_hints": 1250}
+COUNTS = {"simple": 1149}
 SHORT = {"short": 1149, "short_hints": 1426, "short_other_hints": 1277, "stories": 1080}
 COUNTS |= SHORT
 
@@ -30,7 +30,7 @@ def plain(reply: str) -> str:
 def test_a_collection_that_there_is_not_is_named_with_those_that_there_are() -> None:
     with pytest.raises(
         ValueError,
-        match="no collection 'phrase_book', only short, short_hints, short_other_hints, simple, simple_again, simple_hints, simple_other_hints, stories",
+        match="no collection 'phrase_book', only short, short_hints, short_other_hints, simple, stories",
     ):
         collection("phrase_book")
 
