@@ -36,7 +36,8 @@ from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.rollout.episode import Job, run_episode
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.tasks.commands.env import LOOPBACK, user
+from rlver.components.users.together import user_of
+from rlver.tasks.commands.env import LOOPBACK
 from rlver.tasks.runtime.servers import free_port
 from rlver.tasks.runtime.text_policy import TextPolicy
 
@@ -67,7 +68,7 @@ def canned(dialogue_id: str, seed: int, language: str) -> Callable[[str], Said]:
 
 async def alone(settings: Settings, persona: Persona, seed: int) -> str:
     """The transcript of our own loop, as JSON."""
-    simulator, job = user(settings), Job("alone", persona, seed)
+    simulator, job = user_of(settings.simulator), Job("alone", persona, seed)
     held = await run_episode(job, simulator.session(persona, seed), simulator.tag, TextPolicy("canned", canned), settings.simulator.rules)
     turns = [[turn.user, turn.emotion, turn.appraisal and turn.appraisal.model_dump(mode="json")] for turn in held.dialogue.turns]
     return json.dumps([turns, held.dialogue.hidden_need, str(held.dialogue.stop_reason), held.well_formed])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.kinds import Section as Section
@@ -128,10 +128,13 @@ class RolloutSettings(Section):
     max_logprob_gap: float = Field(gt=0)
 
 
+_ALONE = BeforeValidator(lambda name: [name] if isinstance(name, str) else name)
+
+
 class WarmupSettings(Section):
     """What a pretrained model is shown before reinforcement learning."""
 
-    dialogues: list[str | list[str]] = Field(min_length=1)  # collections, files of components/labels/dialogues; a list inside: at once
+    dialogues: list[Annotated[list[str], _ALONE, Field(min_length=1)]] = Field(min_length=1)  # collections; those of an inner list at once
     at_most: int = Field(default=0, ge=0, exclude_if=lambda count: count == 0)  # dialogues of each collection, drawn by seed; 0: all
     rounds: int = Field(ge=1)
     good_only: bool

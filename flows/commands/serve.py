@@ -107,17 +107,19 @@ def status() -> None:
     from rlver.tasks.runtime.serving import server
 
     root, _ = environment.opened()
-    started_here = server.running(root) or {}
-    url = environment.policy_server_url(root) or started_here.get("url")
+    given = environment.policy_server_url(root)
+    started_here = {} if given else server.running(root) or {}
+    url = given or started_here.get("url")
     if url is None:
         raise ValueError("no policy server: RLVER_POLICY_SERVER_URL is not set and `rlver serve start` is not running")
     asked = PolicyServer(str(url), environment.policy_server_key(root, str(url)))
     try:
         version, paused = asked.version(), asked.is_paused()
     except PolicyServerUnavailable as error:
-        if started_here.get("url") != url or not isinstance(error.__cause__, httpx.ConnectError):
+        if given or not isinstance(error.__cause__, httpx.ConnectError):
             raise
-        typer.echo(f"{url}  LOADING {started_here['model']}: nobody listens there yet; its log is {server.log_of(root, str(url))}")
+        log = server.log_of(root, str(url))
+        typer.echo(f"{url}  LOADING {started_here['model']}: nobody listens there yet; where that takes long, its log says why: {log}")
         raise typer.Exit(1) from None
     typer.echo(
         f"{environment.shown(str(url))}  weights: {version}  {'PAUSED: somebody is giving it weights, or died while doing so' if paused else 'answers'}"

@@ -104,8 +104,8 @@ def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int
     train, policy = settings.train, settings.policy
     stripped = policy.thinking and policy.thoughts == "strip"  # a turn is then a row of its own
     speaks_here = settings.rollout.sampler == "transformers"
-    in_bfloat16 = speaks_here and policy.precision == "native"  # at most: where the processor does not multiply it, there is no such copy
-    speaks_apart = train.engine == "trl-async" or (train.max_staleness > 0 and speaks_here and not in_bfloat16)
+    speaks_apart = train.engine == "trl-async" or (train.max_staleness > 0 and speaks_here)  # at most: a processor may do with bfloat16
+    in_bfloat16 = speaks_here and policy.precision == "native" and train.max_staleness == 0  # at most: not every processor multiplies it
     return training_bytes(
         shape,
         on_gpu=on_gpu,

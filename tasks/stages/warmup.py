@@ -47,14 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         ]
         return [example for example, which in zip(examples, taught, strict=True) if any(which)]
 
-    together = [[names] if isinstance(names, str) else names for names in parameters.dialogues]
-    collections = {name: collection(name) for names in together for name in names}
+    collections = {name: collection(name) for names in parameters.dialogues for name in names}
     held = encoded([one for dialogues in collections.values() for one in dialogues if is_held_out(one)])
     lessons = {name: encoded([one for one in dialogues if not is_held_out(one)]) for name, dialogues in collections.items()}
     if parameters.at_most:
         lessons = {name: _drawn(lesson, parameters.at_most, settings.seed) for name, lesson in lessons.items()}
         held = _drawn(held, -(-parameters.at_most // 4), settings.seed)  # measured before and after, one by one
-    lessons = {" and ".join(names): [example for name in names for example in lessons[name]] for names in together}
+    lessons = {" and ".join(names): [example for name in names for example in lessons[name]] for names in parameters.dialogues}
     if not held:
         raise ValueError(f"warmup.dialogues: {', '.join(collections)}: no dialogue is left to be held out: name a larger collection")
 

@@ -32,6 +32,7 @@ _CODE = (
     "policy/__init__.py",
     "policy/chat.py",
     "policy/load.py",
+    "policy/weights.py",
     "weights/__init__.py",
     "weights/sources/__init__.py",
     "weights/sources/model.py",

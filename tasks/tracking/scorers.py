@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlver.components.domain.thinking import CLOSE, OPEN
 from rlver.components.domain.transcript import Dialogue
-from rlver.components.formats.foreign import recording_of
+from rlver.components.formats.foreign import UnreadableChat, recording_of
 from rlver.components.personas.schema import validate_file
 from rlver.components.replay.reappraisal import reappraise
 from rlver.components.scoring.acts import frequencies
@@ -101,12 +101,23 @@ def _messages(inputs: Any) -> list[dict[str, str]]:
     """The messages of a request: those it lists, or its one text. System messages are the policy's affair."""
     if isinstance(inputs, Mapping):
         if isinstance(listed := inputs.get("messages", inputs.get("input")), list):
-            return [{"role": one["role"], "content": one["content"]} for one in listed if one.get("role") in ("user", "assistant")]
+            return [
+                {"role": one["role"], "content": _all_text(one["content"])} for one in listed if one.get("role") in ("user", "assistant")
+            ]
         if len(inputs) == 1:
             return _messages(next(iter(inputs.values())))
     if isinstance(inputs, list):
         return _messages({"messages": inputs})
     return [{"role": "user", "content": _text(inputs)}]
+
+
+def _all_text(content: Any) -> Any:
+    """`content` as it is: text, or parts that are all text. Raises UnreadableChat for others, as nobody hears what is left out of a score."""
+    if isinstance(content, list) and all(isinstance(part, Mapping) and isinstance(part.get("text"), str) for part in content):
+        return content
+    if not isinstance(content, str):
+        raise UnreadableChat(f"expected text, got {type(content).__name__}")
+    return content
 
 
 def _text(value: Any) -> str:

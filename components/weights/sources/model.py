@@ -15,6 +15,7 @@ DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
 
 
 _REVISION = re.compile(r"\w[\w.+/-]*")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def without_revision(name: str) -> tuple[str, str | None]:
@@ -42,7 +43,7 @@ def of_hub(name: str, parameters: Any = None) -> Path:
 
 def commit_of(folder: Path) -> str | None:
     """The commit of a model that `of_hub` fetched, so that one named without a revision can be had again; None for a folder of your own."""
-    return folder.name if folder.parent.name == "snapshots" else None
+    return folder.name if folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name) else None
 
 
 SOURCE = ModelSource(of_hub)

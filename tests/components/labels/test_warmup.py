@@ -89,7 +89,8 @@ def test_the_shipped_replies_fit_into_a_turn_of_the_small_model() -> None:
     others = [count for name, counts in words.items() if name not in SHORT for count in counts]
     assert min(others) >= 5 and max(others) <= 16 and 10 < sum(others) / len(others) < 11
     for name in SHORT:
-        assert min(words[name]) >= 3 and max(words[name]) <= 8 and 5 < sum(words[name]) / len(words[name]) < 6.5, name
+        mean, most = sum(words[name]) / len(words[name]), 6.5 if name == "stories" else 6
+        assert min(words[name]) >= 3 and max(words[name]) <= 8 and 5 < mean < most, name
 
 
 def test_the_shipped_dialogues_are_with_users_of_every_need() -> None:

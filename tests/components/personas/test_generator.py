@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, Persona
+from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, Persona, PersonaClass
 from rlver.components.personas.generator import NEEDS, compose_personas, split_scenarios
 from rlver.components.personas.library import Library, load_library
 from rlver.components.personas.needs import WORDS, stated_need
-from rlver.components.personas.people import REACTION_KEYS, character, people_of, reactions
+from rlver.components.personas.people import REACTION_KEYS, character, people_of, prose, reactions
 
 Split = tuple[list[Persona], list[Persona]]
 
@@ -169,6 +169,8 @@ def test_reactions_cover_every_tier_for_every_class_and_trait() -> None:
 
 def test_words_exist_for_every_need_class_trait_and_style() -> None:
     assert set(WORDS) == set(HiddenNeed)
+    assert prose()["classes"].keys() == set(PersonaClass) and prose()["styles"].keys() == set(SPEAKING_STYLES)
+    assert prose()["traits"].keys() == {trait for pool in TRAITS_OF_CLASS.values() for trait in pool} and len(prose()["traits"]) == 28
     for persona_class, traits in TRAITS_OF_CLASS.items():
         for style in SPEAKING_STYLES:
             sentences = character("Ada", persona_class, traits, style)

@@ -53,7 +53,8 @@ def test_the_stage_says_which_commit_it_took(hub: Path, tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     assert base.main(["--variant", "v", "--out", "base", "--metrics", "base.json"]) == 0
     assert json.loads((tmp_path / "base.json").read_text())["commit"] == NEW
-    (tmp_path / "params" / "v.yaml").write_text("base: {kind: model, model: base}\n")
+    shutil.copytree(tmp_path / "base", tmp_path / "snapshots" / "run7")
+    (tmp_path / "params" / "v.yaml").write_text("base: {kind: model, model: snapshots/run7}\n")
     assert base.main(["--variant", "v", "--out", "again", "--metrics", "base.json"]) == 0
     assert "commit" not in json.loads((tmp_path / "base.json").read_text())
 

@@ -160,7 +160,7 @@ def test_the_moments_of_layers_that_do_not_train_take_no_room(project: Path, cho
         ({"max_staleness": 1}, "vllm", "float32", 0),
         ({"engine": "trl-async"}, "transformers", "float32", 4),
         ({}, "transformers", "native", 2),
-        ({"max_staleness": 1}, "transformers", "native", 2),
+        ({"max_staleness": 1}, "transformers", "native", 4),
         ({"engine": "trl-async"}, "transformers", "native", 6),
         ({}, "vllm", "native", 0),
     ],

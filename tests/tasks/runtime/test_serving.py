@@ -154,7 +154,10 @@ def test_a_server_that_still_loads_is_known_and_a_second_one_refused(project: Pa
         assert main([*start]) == 1
         assert f"{noted['url']} serves base already; stop it first: rlver serve stop" in capsys.readouterr().err
         assert main(["serve", "status"]) == 1
-        assert f"{noted['url']}  LOADING base: nobody listens there yet; its log is {project}/.vllm/{port}.log" in capsys.readouterr().out
+        assert (
+            f"{noted['url']}  LOADING base: nobody listens there yet; where that takes long, its log says why: {project}/.vllm/{port}.log"
+            in capsys.readouterr().out
+        )
         assert server.running(project) == noted and (project / ".vllm" / f"{port}.key").is_file(), "the first one's are left alone"
         assert main(["serve", "stop"]) == 0 and f"stopped {noted['url']}" in capsys.readouterr().out
         assert not (project / server.RECORD).exists(), "so another may start at once"

@@ -16,12 +16,13 @@ from micro import micro_model, micro_tokenizer
 from tracked_project import LOCK, make
 from transformers import GenerationConfig
 
+from benchmarks.house import imported
 from rlver.components.domain.thinking import split_thought, system_prompt
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.load import save_policy
 from rlver.tasks.runtime import environment, servers
 from rlver.tasks.runtime.servers import PlannedServer
-from rlver.tasks.tracking import records
+from rlver.tasks.tracking import models, records
 from rlver.tasks.tracking.chat_model import DialoguePolicy
 from rlver.tasks.tracking.recorder import MlflowRecorder
 
@@ -188,6 +189,15 @@ def test_mlflow_models_serve_answers(logged: Logged) -> None:
         assert said.json()["choices"][0]["message"] == {"role": "assistant", "content": expected(finished / "models/v", 5)}
         refused = httpx.post(f"http://127.0.0.1:{port}/invocations", json={"messages": TALK[:2]}, timeout=60)
         assert refused.status_code == 400 and "must take turns" in refused.text
+
+
+def test_all_that_the_code_of_a_policy_imports_travels_with_it(repository_root: Path) -> None:
+    graph = imported(repository_root)
+    travels = {f"rlver.components.{name.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}" for name in models._CODE}
+    travels |= {module for module in graph if module.startswith("rlver.components.domain.")}
+    needed = {other for module in travels & set(graph) for other in graph.successors(module)}
+    by_name = {f"rlver.components.weights.sources.{source}" for source in ("gguf", "package")}  # of other places than a folder
+    assert "rlver.components.policy.weights" in needed and needed - travels == by_name
 
 
 @pytest.mark.slow

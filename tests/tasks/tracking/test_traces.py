@@ -6,6 +6,7 @@ import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tracked_project import dialogue, write
 
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.transcript import StopReason
+from rlver.components.formats.foreign import UnreadableChat
 from rlver.tasks.tracking.scorers import dialogue_scorers, messages_of
 from rlver.tasks.tracking.store import Store, open_store
 from rlver.tasks.tracking.traces import dialogue_of, in_order, log_file, session_of
@@ -121,6 +123,15 @@ def test_a_reply_is_found_in_the_shapes_that_clients_return(outputs: Any, text: 
     from rlver.tasks.tracking.scorers import _text
 
     assert _text(outputs) == text
+
+
+@pytest.mark.parametrize("content", [None, [{"type": "text", "text": "hello"}, {"type": "image_url"}], 7])
+def test_a_message_that_is_not_all_text_is_refused_and_not_left_out(content: Any) -> None:
+    request = {"messages": [{"role": "user", "content": content}, {"role": "assistant", "content": "hello"}]}
+    root = SimpleNamespace(parent_id=None, inputs=request, outputs="hello")
+    trace: Any = SimpleNamespace(data=SimpleNamespace(spans=[root]))
+    with pytest.raises(UnreadableChat, match="expected text, got "):
+        messages_of([trace])
 
 
 def test_what_is_no_transcript_is_one_line(tmp_path: Path, store: Store) -> None:
