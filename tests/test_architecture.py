@@ -9,11 +9,13 @@ import subprocess
 import sys
 import tomllib
 from functools import cache
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import pytest
+from packaging.specifiers import SpecifierSet
 from ruamel.yaml import YAML
 
 from benchmarks import house
@@ -228,6 +230,15 @@ def test_the_lock_pins_what_the_project_asks_for(repository_root: Path) -> None:
     asked = {re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line)[0]).lower() for line in lines} - {"rlver"}
     assert len(asked) > 20 and asked <= pinned, sorted(asked - pinned)
     assert "+" not in lock and "://" not in lock, "a local build or an address installs nowhere else"
+
+
+def test_the_locked_versions_install_on_the_oldest_python_that_is_promised(repository_root: Path) -> None:
+    lock = dict(re.findall(r"^([A-Za-z0-9._-]+)==(\S+)$", (repository_root / "constraints.txt").read_text(), flags=re.MULTILINE))
+    wants = tomllib.loads((repository_root / "pyproject.toml").read_text())["project"]["requires-python"]
+    oldest = wants.removeprefix(">=").split(",")[0] + ".0"  # Debian 12 comes with 3.11.2
+    here = {d.name: d.metadata["Requires-Python"] or "" for d in distributions() if lock.get(d.name) == d.version}
+    assert len(here) > 100
+    assert not {name: needs for name, needs in here.items() if oldest not in SpecifierSet(needs)}
 
 
 def test_ci_runs_exactly_make_test(repository_root: Path) -> None:
