@@ -15,7 +15,7 @@ GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [mediocre] Chee
 
 
 COUNTS = {"simple": 1149}
-SHORT = {"short": 1149, "short_hints": 1426, "short_other_hints": 1277, "stories": 1080}
+SHORT = {"short": 1149, "short_hints": 1426, "short_other_hints": 1277, "stories": 2760}
 COUNTS |= SHORT
 
 
