@@ -79,7 +79,8 @@ def test_a_failure_ends_only_what_needs_it_and_the_next_run_takes_up_the_rest(pr
 
     (project / "fail-train-x-s7").unlink()
     assert run(variants=["all"]).message.startswith("4 of 10 stages ran")
-    assert ran(project) == ["train-x-s7", "converse-x-s7", "paper_report", "score"], "nothing finished is run again"
+    names = ran(project)
+    assert names[:2] == ["train-x-s7", "converse-x-s7"] and {*names[2:]} == {"paper_report", "score"}, "nothing finished is run again"
     assert json.loads(failures.read_text()) == {}
     assert run(variants=["all"]).message == "0 of 10 stages ran, the others are up to date"
 
