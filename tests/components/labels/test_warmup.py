@@ -15,8 +15,9 @@ GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [mediocre] Chee
 
 
 COUNTS = {"simple": 1149}
-SHORT = {"short": 1149, "short_hints": 1426, "short_other_hints": 1277, "stories": 2760}
+SHORT = {"short": 1149, "short_hints": 1426, "short_other_hints": 1277, "stories": 2760, "stories_plain": 960}
 COUNTS |= SHORT
+MEAN_WORDS = {"stories": (6, 6.5), "stories_plain": (4, 4.5)}
 
 
 def everything() -> list[Shown]:
@@ -30,7 +31,7 @@ def plain(reply: str) -> str:
 def test_a_collection_that_there_is_not_is_named_with_those_that_there_are() -> None:
     with pytest.raises(
         ValueError,
-        match="no collection 'phrase_book', only short, short_hints, short_other_hints, simple, stories",
+        match="no collection 'phrase_book', only short, short_hints, short_other_hints, simple, stories, stories_plain",
     ):
         collection("phrase_book")
 
@@ -89,8 +90,8 @@ def test_the_shipped_replies_fit_into_a_turn_of_the_small_model() -> None:
     others = [count for name, counts in words.items() if name not in SHORT for count in counts]
     assert min(others) >= 5 and max(others) <= 16 and 10 < sum(others) / len(others) < 11
     for name in SHORT:
-        mean, most = sum(words[name]) / len(words[name]), 6.5 if name == "stories" else 6
-        assert min(words[name]) >= 3 and max(words[name]) <= 8 and 5 < mean < most, name
+        mean, (least, most) = sum(words[name]) / len(words[name]), MEAN_WORDS.get(name, (5, 6))
+        assert min(words[name]) >= 3 and max(words[name]) <= 8 and least < mean < most, name
 
 
 def test_the_shipped_dialogues_are_with_users_of_every_need() -> None:
@@ -118,3 +119,10 @@ def test_every_story_is_another_one() -> None:
     messages = Counter(plain(user) for one in stories for user in one.users)
     assert messages.most_common(1)[0][1] == 1
     assert {len(one.users) for one in stories} == {4, 5}
+
+
+def test_the_plain_stories_are_stories_with_other_replies() -> None:
+    told = {one.users: one for one in collection("stories")}
+    for plainer in collection("stories_plain"):
+        one = told[plainer.users]
+        assert plainer.need == one.need and plainer.marks == one.marks and max(len(reply.split()) for reply in plainer.replies) <= 6
