@@ -15,9 +15,9 @@ GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [mediocre] Chee
 
 
 COUNTS = {"simple": 1149}
-SHORT = {"short": 1149, "short_hints": 1426, "short_other_hints": 1277, "stories": 2760, "stories_plain": 960}
+SHORT = {"hints_plain": 840, "short": 1149, "short_hints": 1426, "short_other_hints": 1277, "stories": 2760, "stories_plain": 960}
 COUNTS |= SHORT
-MEAN_WORDS = {"stories": (6, 6.5), "stories_plain": (4, 4.5)}
+MEAN_WORDS = {"stories": (6, 6.5), "stories_plain": (4, 4.5), "hints_plain": (4.5, 5)}
 
 
 def everything() -> list[Shown]:
@@ -31,7 +31,7 @@ def plain(reply: str) -> str:
 def test_a_collection_that_there_is_not_is_named_with_those_that_there_are() -> None:
     with pytest.raises(
         ValueError,
-        match="no collection 'phrase_book', only short, short_hints, short_other_hints, simple, stories, stories_plain",
+        match="no collection 'phrase_book', only hints_plain, short, short_hints, short_other_hints, simple, stories, stories_plain",
     ):
         collection("phrase_book")
 
@@ -121,8 +121,9 @@ def test_every_story_is_another_one() -> None:
     assert {len(one.users) for one in stories} == {4, 5}
 
 
-def test_the_plain_stories_are_stories_with_other_replies() -> None:
-    told = {one.users: one for one in collection("stories")}
-    for plainer in collection("stories_plain"):
+@pytest.mark.parametrize(("name", "origins"), [("stories_plain", ["stories"]), ("hints_plain", ["short_hints", "short_other_hints"])])
+def test_the_plain_dialogues_are_others_with_plainer_replies(name: str, origins: list[str]) -> None:
+    told = {one.users: one for origin in origins for one in collection(origin)}
+    for plainer in collection(name):
         one = told[plainer.users]
         assert plainer.need == one.need and plainer.marks == one.marks and max(len(reply.split()) for reply in plainer.replies) <= 6
