@@ -15,9 +15,9 @@ GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [mediocre] Chee
 
 
 COUNTS = {"simple": 1149}
-SHORT = {"hints_plain": 840, "short": 1149, "short_hints": 1426, "short_other_hints": 1277, "stories": 2760, "stories_plain": 960}
+SHORT = {"hints_plain": 2703, "short": 1149, "short_hints": 1426, "short_other_hints": 1277, "stories": 2760, "stories_plain": 1228}
 COUNTS |= SHORT
-MEAN_WORDS = {"stories": (6, 6.5), "stories_plain": (4, 4.5), "hints_plain": (4.5, 5)}
+MEAN_WORDS = {"stories": (6, 6.5), "stories_plain": (4, 4.5), "hints_plain": (4, 4.5)}
 
 
 def everything() -> list[Shown]:
