@@ -15,9 +15,9 @@ GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [mediocre] Chee
 
 
 COUNTS = {"simple": 1149}
-SHORT = {"hints_plain": 2703, "short": 1149, "short_hints": 1426, "short_other_hints": 1277, "stories": 2760, "stories_plain": 1228}
+SHORT = {"hints_plain": 2703, "short_other_hints": 1277, "stories_plain": 2760}
 COUNTS |= SHORT
-MEAN_WORDS = {"stories": (6, 6.5), "stories_plain": (4, 4.5), "hints_plain": (4, 4.5)}
+MEAN_WORDS = {"stories_plain": (4, 4.5), "hints_plain": (4, 4.5)}
 
 
 def everything() -> list[Shown]:
@@ -31,7 +31,7 @@ def plain(reply: str) -> str:
 def test_a_collection_that_there_is_not_is_named_with_those_that_there_are() -> None:
     with pytest.raises(
         ValueError,
-        match="no collection 'phrase_book', only hints_plain, short, short_hints, short_other_hints, simple, stories, stories_plain",
+        match="no collection 'phrase_book', only hints_plain, short_other_hints, simple, stories_plain",
     ):
         collection("phrase_book")
 
@@ -91,7 +91,8 @@ def test_the_shipped_replies_fit_into_a_turn_of_the_small_model() -> None:
     assert min(others) >= 5 and max(others) <= 16 and 10 < sum(others) / len(others) < 11
     for name in SHORT:
         mean, (least, most) = sum(words[name]) / len(words[name]), MEAN_WORDS.get(name, (5, 6))
-        assert min(words[name]) >= 3 and max(words[name]) <= 8 and least < mean < most, name
+        longest = 6 if name.endswith("plain") else 8
+        assert min(words[name]) >= 3 and max(words[name]) <= longest and least < mean < most, name
 
 
 def test_the_shipped_dialogues_are_with_users_of_every_need() -> None:
@@ -115,15 +116,7 @@ def test_about_one_story_in_twelve_is_never_shown() -> None:
 
 
 def test_every_story_is_another_one() -> None:
-    stories = collection("stories")
+    stories = collection("stories_plain")
     messages = Counter(plain(user) for one in stories for user in one.users)
     assert messages.most_common(1)[0][1] == 1
     assert {len(one.users) for one in stories} == {4, 5}
-
-
-@pytest.mark.parametrize(("name", "origins"), [("stories_plain", ["stories"]), ("hints_plain", ["short_hints", "short_other_hints"])])
-def test_the_plain_dialogues_are_others_with_plainer_replies(name: str, origins: list[str]) -> None:
-    told = {one.users: one for origin in origins for one in collection(origin)}
-    for plainer in collection(name):
-        one = told[plainer.users]
-        assert plainer.need == one.need and plainer.marks == one.marks and max(len(reply.split()) for reply in plainer.replies) <= 6

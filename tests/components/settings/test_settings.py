@@ -202,7 +202,7 @@ def test_a_value_of_the_wrong_type_or_range_is_refused_by_name(project: Path, ke
         ({"base.dialogues": "2", "base.teaching_share": "0.8"}, "teaching_share 0.8 of 2 dialogues leaves none for the habits"),
         ({"rollout.sampler": "vllm", "train.processes": "2"}, "rollout.sampler: vllm goes with train.processes: 1, got 2"),
         ({"base.hidden_size": "130", "base.heads": "4"}, "divisible by base.heads"),
-        ({"warmup.dialogues": "[stories, []]"}, "at least 1 item"),
+        ({"warmup.dialogues": "[stories_plain, []]"}, "at least 1 item"),
         ({"simulator.kind": "llm"}, "kind is llm, so llm.appraiser.model and llm.speaker.model must name models of the endpoint"),
         ({"simulator.kind": "llm", "simulator.appraiser": "scripted"}, "kind is llm, so llm.speaker.model must name"),
         ({"simulator.speaker": "talking", "simulator.appraiser": "llm"}, "kind is llm, so llm.appraiser.model must name"),
