@@ -72,4 +72,4 @@ docs: setup
 	@echo "documentation: build/docs/index.html"
 
 docs-serve: setup
-	@PYTHONPATH=. $(BIN)/mkdocs serve --dev-addr 127.0.0.1:7700
+	@PYTHONPATH=. $(BIN)/mkdocs serve --dev-addr 127.0.0.1:7800

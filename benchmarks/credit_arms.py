@@ -4,8 +4,8 @@ Each arm is one change of `params.yaml` (grpo-think or ppo-think of the tiny wor
 and hold the benchmark with the test personas. FOLDER keeps everything, the parameters too: what is done is not done again, and a training
 that was stopped goes on, both only with the settings, the code and the base they were begun with; anything else is refused by name. One
 that fails is named and keeps no other from its turn. All arms with three seeds are 30 trainings of 75 steps: the seconds of each are
-printed, so the first says how long the rest takes. `--steps 2` tries it out, in a folder of its own. Intervals are Student's over seeds; a
-difference is to the first arm, paired by seed.
+printed, so the first says how long the rest takes. `--steps 2` tries it out, in a folder of its own. A mean has Student's interval over
+seeds. A difference is to the first arm and is judged as in the paper run: over seeds and scenarios, all rows one family of tests (Holm).
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ from scipy.stats import t
 
 from rlver.components.domain.files import read_json
 from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.scoring.crossed import Side, crossed, verdicts
+from rlver.components.scoring.sentient import by_persona, final_emotion
+from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.fingerprints import check_identity, training_identity
+from rlver.tasks.runtime.people import known_personas, scenarios_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PPO = {"algorithm": "ppo", "personas_per_step": 64, "group_size": 1}
@@ -46,6 +50,7 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
     "ppo-token-emotion": {**PPO, "critic_sees_emotion": True},
     "ppo-turn-emotion": {**PPO, "gae_level": "turn", "critic_sees_emotion": True},
 }
+WHOLE = Interval(-100.0, 100.0)  # of a difference of final emotions
 LAST = 10  # steps whose explained variance is averaged
 
 
@@ -101,19 +106,26 @@ def run(folder: Path, arm: str, seed: int) -> bool:
     common = ("--variant", arm, "--seed", str(seed))
     learn = ("--personas", "data/train.jsonl", "--base", "models/base", "--out", f"{own}/model", "--logs", f"{own}/logs")
     try:
+        refuse_others(folder, arm, seed)  # once more: the code may have changed since the first training began
         seconds = once(folder, "train", where, *common, *learn)
         once(folder, "converse", where, *common, "--personas", "data/test.jsonl", "--model", f"{own}/model", "--out", f"{own}/test.jsonl")
+    except ValueError as error:
+        print(f"{where.name}: {error}; the others go on", flush=True)
+        return False
     except subprocess.CalledProcessError as error:
         print(f"{where.name}: {error.cmd[2].rpartition('.')[2]} failed, see {where / 'log.txt'}; the others go on", flush=True)
         return False
-    print(f"{where.name}: {score(folder, arm, seed):.1f}{f', trained in {seconds:.0f} s' if seconds else ''}", flush=True)
+    print(f"{where.name}: {mean(emotions(folder, arm, seed)):.1f}{f', trained in {seconds:.0f} s' if seconds else ''}", flush=True)
     return True
 
 
-def score(folder: Path, arm: str, seed: int) -> float:
-    """The mean final emotion of an arm's dialogues."""
-    dialogues = load_transcripts(place(folder, arm, seed) / "test.jsonl")
-    return fmean(one.emotion_final for one in dialogues if one.emotion_final is not None)
+def emotions(folder: Path, arm: str, seed: int) -> dict[str, list[float]]:
+    """The final emotions of a trained policy's dialogues, by persona."""
+    return by_persona(load_transcripts(place(folder, arm, seed) / "test.jsonl"), final_emotion)
+
+
+def mean(of: Mapping[str, Sequence[float]]) -> float:
+    return fmean(value for values in of.values() for value in values)
 
 
 def explained(folder: Path, arm: str, seed: int) -> float | None:
@@ -124,9 +136,13 @@ def explained(folder: Path, arm: str, seed: int) -> float | None:
 
 
 def interval(values: Sequence[float]) -> str:
-    """Mean and 95% interval over seeds."""
+    """Mean and 95% interval over seeds (Student's)."""
     half = t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else float("nan")
     return f"{fmean(values):.1f} [{fmean(values) - half:.1f}, {fmean(values) + half:.1f}]"
+
+
+def shown(one: Estimated) -> str:
+    return f"{one.value:+.1f} [{one.ci95.low:+.1f}, {one.ci95.high:+.1f}]"
 
 
 def main() -> int | str:
@@ -155,13 +171,19 @@ def main() -> int | str:
 
 def report(folder: Path, arms: Sequence[str], seeds: Sequence[int]) -> None:
     """A row for each arm; differences are to the first."""
-    print(f"credit | seeds {' '.join(map(str, seeds))} | mean over seeds | difference to {arms[0] if arms else '-'} | explained variance")
-    scores = {arm: [score(folder, arm, seed) for seed in seeds] for arm in arms}
-    for arm, values in scores.items():
-        apart = interval([a - b for a, b in zip(values, scores[arms[0]], strict=True)]) if arm != arms[0] else "-"
+    first = arms[0] if arms else "-"
+    print(f"credit | seeds {' '.join(map(str, seeds))} | mean over seeds | difference to {first} | verdict | explained variance")
+    scenarios = scenarios_of(known_personas(folder / "data" / "test.jsonl"))
+    found = {arm: {seed: emotions(folder, arm, seed) for seed in seeds} for arm in arms}
+    differences = {arm: crossed([Side(1, found[arm]), Side(-1, found[first])], scenarios) for arm in arms[1:]}
+    judged = verdicts(differences)
+    for arm, by_seed in found.items():
+        means = [mean(of) for of in by_seed.values()]
+        difference = differences.get(arm)
+        apart = shown(difference.estimated(WHOLE)) if difference is not None else "-"
         shares = [share for seed in seeds if (share := explained(folder, arm, seed)) is not None]
         told = f"{fmean(shares):.2f}" if shares else "-"
-        print(f"{arm} | {' '.join(f'{value:.1f}' for value in values)} | {interval(values)} | {apart} | {told}")
+        print(f"{arm} | {' '.join(f'{value:.1f}' for value in means)} | {interval(means)} | {apart} | {judged.get(arm, '-')} | {told}")
 
 
 if __name__ == "__main__":

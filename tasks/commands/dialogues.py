@@ -29,6 +29,7 @@ CAUTION = (
     "the scripted user misses most acts in free English: this score must not rank real models or stand beside published ones (docs/act-detector.md); "
     "--variant any-model-llm has a language model as the user"
 )
+STORED = "answers that a model of this name gave before; give another model or revision a name of its own, or it gets them too"
 USER_ANSWERS = Path("answers") / "user.db"
 
 
@@ -68,6 +69,9 @@ def converse(
     with who.open_conversation(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
         shown = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, progress, costs=talk.costs)
         dialogues = hold_and_write(talk, jobs, out, identity, settings.rollout.max_failure_rate, shown)
+        server = talk.policy_connection
+        if server is not None and not server.replay and (stored := server.summary()["cache_hits"]):
+            print(f"warning: {stored:.0f} replies are {STORED} ({server.answers})", file=sys.stderr)
     return f"{out}: {summary(dialogues, settings.simulator.rules)}"
 
 

@@ -18,7 +18,7 @@ from rlver.components.scoring import intervals
 from rlver.tasks.studies.paper.contrasts import Finding, FindingOutcome, FindingRow
 from rlver.tasks.studies.paper.material import USERS, PaperKind, PaperPolicy, PaperRun
 
-SEEDED = ("emotion_mean", "success_rate", "failure_rate", "right_act_rate")
+SEEDED = ("emotion_mean", "success_rate", "failure_rate", "right_act_by_turn")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PolicyRow:
     emotion_ci95: Ends
     success_rate: float
     failure_rate: float
-    right_act_rate: float | None
+    right_act_by_turn: float | None
     reply_tokens_mean: float | None
     think_tokens_mean: float | None
     step_seconds: float | None  # median over training steps
@@ -94,7 +94,7 @@ def _row(policy: PaperPolicy, metrics: Any) -> PolicyRow:
         emotion_ci95=intervals.from_json(metrics["emotion_ci95"]),
         success_rate=metrics["success_rate"],
         failure_rate=metrics["failure_rate"],
-        right_act_rate=metrics.get("right_act_rate"),
+        right_act_by_turn=metrics.get("right_act_by_turn"),
         reply_tokens_mean=metrics.get("reply_tokens_mean"),
         think_tokens_mean=metrics.get("think_tokens_mean"),
         step_seconds=_step_seconds(policy),
@@ -115,7 +115,7 @@ def _spread(policies: Sequence[PaperPolicy], user: str, name: str) -> Spread | N
 
 
 _RESULTS = (
-    "Policy", "Seed", "Score", "Difference to base", "Success", "Failure", "Right act", "Reply tokens", "Thought tokens", "s per step",
+    "Policy", "Seed", "Score", "Difference to base", "Success", "Failure", "Right act by turn", "Reply tokens", "Thought tokens", "s per step",
 )  # fmt: skip
 _TABLE_3 = ("Evaluated on", "Vanilla, direct", "Vanilla, think", "Challenging, direct", "Challenging, think")
 _TESTS = ("Finding", "Case", "User", "Estimate (95% CI)", "Interval over", "Seeds", "Outcome")
@@ -185,7 +185,7 @@ def _policy(row: PolicyRow) -> list[str]:
         with_ends(wording.signed(row.difference), wording.signed_interval(row.difference_ci95)),
         wording.percent(row.success_rate),
         wording.percent(row.failure_rate),
-        wording.percent(row.right_act_rate),
+        wording.percent(row.right_act_by_turn),
         wording.number(row.reply_tokens_mean),
         wording.number(row.think_tokens_mean),
         wording.number(row.step_seconds),

@@ -1,14 +1,15 @@
-"""Wilson, Holm and two one-sided tests give what statsmodels 0.15.0 gives, to 1e-12. Why it is no dependency: docs/statistics.md.
+"""Wilson, Holm and two one-sided tests give what statsmodels 0.15.0 gives, to 1e-12; crossed seeds and scenarios what its REML finds.
 
-The expected numbers are its answers, written down once: `proportion_confint(share * n, n, method="wilson")`, `multipletests(p,
-method="holm")` and `ttost_paired(x, zeros, -margin, margin)`.
+Why it is no dependency: docs/statistics.md. The expected numbers are its answers, written down once: `proportion_confint(share * n, n,
+method="wilson")`, `multipletests(p, method="holm")`, `ttost_paired(x, zeros, -margin, margin)` and `mixedlm("y~1", groups=one, re_formula="0",
+vc_formula={"seed": "0+C(seed)", "scenario": "0+C(scenario)"})`.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from rlver.components.scoring.crossed import p_equivalent
+from rlver.components.scoring.crossed import Side, crossed, p_equivalent
 from rlver.components.scoring.statistics import holm, p_differs, paired_scores, wilson
 
 DIFFERENCES = (1.5, -2.0, 3.0, 4.5, 0.5, -1.0, 2.5, 6.0, -0.5, 1.0)
@@ -41,3 +42,16 @@ def test_two_one_sided_tests(margin: float, p: float) -> None:
 
 def test_student_s_paired_test() -> None:
     assert p_differs(paired_scores(DIFFERENCES)) == pytest.approx(0.08150699307057158, abs=1e-12)
+
+
+def test_the_error_of_crossed_seeds_and_scenarios() -> None:
+    table = {
+        7: (61.0, 48.5, 70.25, 55.0, 66.5, 52.0),
+        8: (68.5, 50.0, 79.0, 58.25, 71.0, 61.5),
+        9: (57.25, 47.0, 66.5, 49.0, 64.0, 50.5),
+        10: (63.0, 55.5, 71.0, 60.0, 65.25, 54.0),
+    }
+    by_seed = {seed: {str(scenario): [value] for scenario, value in enumerate(row)} for seed, row in table.items()}
+    found = crossed([Side(1, by_seed)], {})
+    assert found is not None and found.test is not None
+    assert found.value == 60.1875 and found.test.standard_error == pytest.approx(3.801697, abs=1e-4)

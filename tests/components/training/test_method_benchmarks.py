@@ -103,7 +103,8 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
             raise subprocess.CalledProcessError(1, command)
 
     monkeypatch.setattr(credit_arms.subprocess, "run", run)
-    monkeypatch.setattr(credit_arms, "score", lambda folder, arm, seed: 40.0 + seed)
+    monkeypatch.setattr(credit_arms, "emotions", lambda folder, arm, seed: {"a": [40.0 + seed], "b": [42.0 + seed + (arm == "dialogue")]})
+    monkeypatch.setattr(credit_arms, "known_personas", lambda path: [])
     monkeypatch.setattr(credit_arms, "explained", lambda folder, arm, seed: None)
     return started
 
@@ -126,7 +127,7 @@ def test_a_comparison_goes_on_where_it_was_and_only_as_what_it_was(
     stages.clear()
     assert _compare(monkeypatch, tmp_path, "--steps", "2") == 0
     assert stages == [("train", "runs/dialogue-s8/model"), ("converse", "runs/dialogue-s8/test.jsonl")], "the rest was done"
-    assert "dialogue | 47.0 48.0 | 47.5 [41.1, 53.9] | 0.0 [0.0, 0.0] | -" in capsys.readouterr().out
+    assert "dialogue | 48.5 49.5 | 49.0 [42.6, 55.4] | +0.5 [-2.3, +3.3] | equivalent | -" in capsys.readouterr().out
     stages.clear()
     refused = _compare(monkeypatch, tmp_path)
     assert f"{tmp_path / 'runs' / 'turn-s7'} was begun with train.steps = 2, now it is 75" in str(refused) and not stages

@@ -16,7 +16,7 @@ from rlver.components.domain.files import write_jsonl
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.flows.cli import main
-from rlver.tasks.commands.dialogues import CAUTION
+from rlver.tasks.commands.dialogues import CAUTION, STORED
 
 MODEL = "org/thinker-1"
 QUICK = {"attempts": 2, "answer_timeout_s": 20.0, "backoff_first_s": 0.01, "backoff_most_s": 0.02}
@@ -74,7 +74,7 @@ def test_any_chat_model_is_held_scored_replayed_and_put_on_the_leaderboard(
         monkeypatch.setenv("RLVER_POLICY_URL", server.url)
         assert main([*command, "-o", "any.jsonl"]) == 0
     said = capsys.readouterr()
-    assert "any.jsonl: 16 dialogues, final emotion" in said.out and "16/16" in said.err
+    assert "any.jsonl: 16 dialogues, final emotion" in said.out and "16/16" in said.err and STORED not in said.err
     dialogues = load_transcripts(project / "any.jsonl")
     assert {dialogue.policy for dialogue in dialogues} == {MODEL}
     assert len({(dialogue.persona_id, dialogue.seed) for dialogue in dialogues}) == 16
@@ -87,6 +87,11 @@ def test_any_chat_model_is_held_scored_replayed_and_put_on_the_leaderboard(
         replayed.setenv("RLVER_REPLAY", "1")
         assert main([*command, "-o", "b.jsonl"]) == 0
     assert (project / "b.jsonl").read_bytes() == (project / "any.jsonl").read_bytes(), "the server is gone; the answers are not"
+    assert STORED not in capsys.readouterr().err, "a replay wants stored answers"
+    with serving_beside(thinker) as another:  # maybe another model under the same name: who can tell?
+        monkeypatch.setenv("RLVER_POLICY_URL", another.url)
+        assert main([*command, "-o", "c.jsonl"]) == 0
+    assert f"warning: 48 replies are {STORED}" in capsys.readouterr().err and not [asked for asked in another.asked if asked.body]
 
     assert main(["verify", "any.jsonl"]) == 0
     assert main(["compare", "any.jsonl", "--published"]) == 0
