@@ -167,7 +167,7 @@ def statement(run: ReportRun) -> str:
     if run.model is not None:
         return f"The policies start from {run.model}. Scores depend on the simulated user: compare them only with scores given by the same one."
     return (
-        "The tiny world is not a chatbot. Its policy is a model of a few million parameters, made from scratch in minutes; it knows a small "
+        "The tiny world is not a chatbot. Its policy is a model of a million parameters, made from scratch in minutes; it knows a small "
         "scripted world and nothing else. It shows that the training works and in which shape. Published rows stand beside it for that "
         "shape only: they come from another model and another user."
     )

@@ -50,7 +50,7 @@ def _comparison(mlflow: str, experiment: str) -> str | None:
     """
     scored = {
         "experiment_ids": [experiment],
-        "filter": "tags.stage_group = 'score' and attributes.status = 'FINISHED'",
+        "filter": "tags.stage_group LIKE 'score%' and attributes.status = 'FINISHED'",
         "order_by": ["start_time DESC"],
         "max_results": MOST_RUNS,
     }
