@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from rlver.tasks.graph.dvc import PIPELINE, GraphError, Stage
 
 RECIPES, PRETRAINED, BIGGER = "recipes/dvc.yaml", "pretrained/dvc.yaml", "bigger/dvc.yaml"
 BY_NAME = (RECIPES, PRETRAINED, BIGGER)  # whose stages run by name only
+MOST_NAMED = 12  # names in an error; the nearest where there are more
 ALL = "all"  # in the place of a variant: every stage of every pipeline but those of BY_NAME
 
 
@@ -45,4 +47,7 @@ def with_needs(steps: Iterable[Stage]) -> list[str]:
 
 def _must_be_known(names: set[str], known: set[str], what: str) -> None:
     if unknown := sorted(names - known):
-        raise GraphError(f"unknown {what} {', '.join(unknown)}; dvc.yaml has {', '.join(sorted(known))}")
+        near = get_close_matches(unknown[0], known, MOST_NAMED)
+        named = sorted(known) if len(known) <= MOST_NAMED else near or sorted(known)[:MOST_NAMED]
+        others = f" and {len(known) - len(named)} more" if len(named) < len(known) else ""
+        raise GraphError(f"unknown {what} {', '.join(unknown)}; dvc.yaml has {', '.join(named)}{others}")

@@ -55,10 +55,11 @@ def test_a_cut_off_turn_costs_the_policy_at_that_turn_and_no_later_one(tmp_path:
     assert run.trainer.rewards().tolist() == pytest.approx([0.55, 0.35, 0.55, 0.35])
 
 
-@pytest.mark.parametrize("credit", ["turn", "dialogue"])
+@pytest.mark.parametrize("credit", ["turn", "state", "mica", "dialogue"])
 def test_turns_after_a_malformed_one_earn_nothing_and_are_nobodys_baseline(tmp_path: Path, credit: str) -> None:
     """Two users who rise alike; one dialogue of each pair is malformed in its first turn, so it is worth 0 from then on."""
-    parameters = changed(PARAMETERS, steps=1, credit=credit, scale_rewards="none", format_gate=True, thinking=True)
+    scale = "group" if credit == "mica" else "none"
+    parameters = changed(PARAMETERS, steps=1, credit=credit, scale_rewards=scale, format_gate=True, thinking=True)
     run = prepared(
         tmp_path, parameters, FakeSimulator(lambda persona, seed: FakeUser("U", [5, 5, 5])),
         score=lambda rollout: emotion_reward(rollout.dialogue, rollout.well_formed, format_gate=True),
@@ -74,6 +75,9 @@ def test_turns_after_a_malformed_one_earn_nothing_and_are_nobodys_baseline(tmp_p
         # to go from turn 1: .55 - .4 and 0 - .4; after it the other has nobody to be compared with but the other group's: the same
         assert _advantage_by_turn(batch, 0) == pytest.approx([0.55, 0, 0])
         assert _advantage_by_turn(batch, 1) == pytest.approx([-0.55, 0, 0])
+    elif credit in ("state", "mica"):
+        first, *after = _advantage_by_turn(batch, 1)
+        assert first < 0 and after == pytest.approx([0, 0], abs=1e-6)
     else:
         assert _advantage_by_turn(batch, 1) == pytest.approx([-0.275] * 3, abs=1e-4)
 
