@@ -130,7 +130,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(toy: Path) -> None:
     with pytest.raises(dvc.GraphError, match=r"unknown variant c; dvc.yaml has a, b"):
         select(steps, None, ["c"])
     many = [dvc.Stage(f"train@{kind}-{number}", frozenset()) for kind in ("ppo", "grpo") for number in range(9)]
-    with pytest.raises(dvc.GraphError, match=r"unknown variant grpo-9x; dvc.yaml has grpo-[^p]* and \d+ more$"):
+    with pytest.raises(dvc.GraphError, match=r"unknown variant grpo-9x; dvc.yaml has (grpo-\d, )*grpo-\d and 9 more$"):
         select(many, None, ["grpo-9x"])
     with pytest.raises(dvc.GraphError, match=r"no stage of train@a belongs to b"):
         select(steps, ["train@a"], ["b"])
