@@ -2,8 +2,9 @@
 
     python -m benchmarks.readability [PAGE…]
 
-The exit status is 1 where a page is hard, or the pages that one reads are too long; `make docs` stops there. Counted is running text: paragraphs, list items and quotations. Left out are code, tables and headings, which are no sentences. A colon or a
-semicolon ends no sentence, so splitting by punctuation alone gains nothing.
+The exit status is 1 where a page is hard, or the pages that one reads are too long; `make docs` stops there. Counted is running text:
+paragraphs, list items and quotations. Cells of tables are counted by themselves, since their short phrases would make any page look easy. Left
+out are code and headings. A colon or a semicolon ends no sentence, so splitting by punctuation alone gains nothing.
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ def readability(markdown: str) -> Readability:
     return Readability(len(lengths), sum(lengths) / len(lengths), sum(length > LONG for length in lengths) / len(lengths))
 
 
+def table_readability(markdown: str) -> Readability | None:
+    """The same of the cells of its tables that hold more than one word; None without any."""
+    rows = [line.strip().strip("|") for line in markdown.splitlines() if re.match(r"\s*\|(?![\s:|-]+$)", line)]
+    cells = [cell.strip() for row in rows for cell in re.split(r"(?<!\\)\|", row) if len(cell.split()) > 1]
+    return readability("\n\n".join(cells)) if any(sentences(cell) for cell in cells) else None
+
+
 def count_words(markdown: str) -> int:
     """Of everything on a page, tables and code too; a mark alone is no word."""
     return sum(1 for word in markdown.split() if re.search(r"\w", word))
@@ -82,9 +90,10 @@ def main(arguments: list[str]) -> int:
     print(f"{'page':34} {'words':>6} {'sentences':>9} {'mean':>6} {'above 30':>8}")
     for page in chosen:
         text = page.read_text(encoding="utf-8")
-        found = readability(text)
-        mark = "" if found.is_plain else "  hard"
-        hard += not found.is_plain
+        found, table = readability(text), table_readability(text)
+        is_plain = found.is_plain and (table is None or table.is_plain)
+        mark = "" if is_plain else "  hard" if not found.is_plain else "  hard tables"
+        hard += not is_plain
         print(f"{page.name:34} {count_words(text):6} {found.sentences:9} {found.mean_words:6.1f} {found.long_share:8.1%}{mark}")
     total = sum(count_words((ROOT / page).read_text(encoding="utf-8")) for page in READING_PATH)
     print(f"\nreading path: {len(READING_PATH)} pages, {total:,} words of {MOST_WORDS:,}")

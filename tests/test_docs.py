@@ -16,7 +16,7 @@ from documents import rlver_commands, section, shell_blocks, unnamed_blocks
 from ruamel.yaml import YAML
 
 from benchmarks import screenshots
-from benchmarks.readability import MOST_WORDS, READING_PATH, count_words, readability, sentences
+from benchmarks.readability import MOST_WORDS, READING_PATH, count_words, readability, sentences, table_readability
 from benchmarks.readability import main as measure_pages
 from benchmarks.readability import pages as measured_pages
 from rlver.flows.cli import app
@@ -180,14 +180,23 @@ def test_pages_are_plain(repository_root: Path) -> None:
     found = {page.relative_to(repository_root): readability(page.read_text(encoding="utf-8")) for page in pages}
     assert len(found) > 20
     hard = {page: one for page, one in found.items() if not one.is_plain}
+    hard |= {
+        page: one for page in found if (one := table_readability((repository_root / page).read_text(encoding="utf-8"))) and not one.is_plain
+    }
     assert not hard, "\n".join(f"{page}: mean {one.mean_words:.1f}, above 30 {one.long_share:.1%}" for page, one in hard.items())
+
+
+BESIDE_THE_PATH = ("docs/glossary.md", "CONTRIBUTING.md", "SECURITY.md")  # to look something up in
 
 
 def test_the_pages_that_one_reads_are_few_and_short(repository_root: Path) -> None:
     assert len(READING_PATH) <= 16, "fifteen pages and the examples"
     assert sum(count_words((repository_root / page).read_text(encoding="utf-8")) for page in READING_PATH) <= MOST_WORDS
     front = (repository_root / "README.md").read_text(encoding="utf-8")
-    assert not [page for page in READING_PATH[1:] if f"({page})" not in front], "the front page leads to each of them"
+    (named,) = re.findall(r"## Which page is for you\n(.*?)\n## ", front, flags=re.DOTALL)
+    assert set(re.findall(r"\(([^)#]+\.md)", named)) == {*READING_PATH[1:], *BESIDE_THE_PATH}, (
+        "the front page leads to each of them, and to no other"
+    )
 
 
 def test_readability_counts_what_a_reader_reads() -> None:
@@ -197,6 +206,8 @@ def test_readability_counts_what_a_reader_reads() -> None:
     assert not readability("word " * 31 + ".").is_plain
     with pytest.raises(ValueError, match="got none"):
         readability("# Title\n")
+    assert table_readability("| nor | this |\n|---|---|\n| two words. Three of them | x |\nNot a cell.\n") == (2, 2.5, 0)
+    assert table_readability("No table.") is None
 
 
 def test_the_measurement_fails_for_a_hard_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
