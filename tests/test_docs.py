@@ -194,7 +194,7 @@ def test_the_pages_that_one_reads_are_few_and_short(repository_root: Path) -> No
     assert sum(count_words((repository_root / page).read_text(encoding="utf-8")) for page in READING_PATH) <= MOST_WORDS
     front = (repository_root / "README.md").read_text(encoding="utf-8")
     (named,) = re.findall(r"## Which page is for you\n(.*?)\n## ", front, flags=re.DOTALL)
-    assert set(re.findall(r"\(([^)#]+\.md)", named)) == {*READING_PATH[1:], *BESIDE_THE_PATH}, (
+    assert set(re.findall(r"\]\(([^)#]+\.md)", named)) == {*READING_PATH[1:], *BESIDE_THE_PATH}, (
         "the front page leads to each of them, and to no other"
     )
 
