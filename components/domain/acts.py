@@ -18,9 +18,14 @@ _OF_A_KIND = re.compile(f"en-(?:{'|'.join(PersonaKind)})-")
 
 
 def names_need(dialogue: Dialogue) -> bool:
-    """Whether its appraisals say that a reply served the hidden need: not of a user of a kind, whom another rule serves (users/special)."""
+    """Whether its appraisals say that a reply served the hidden need: not of a user of a kind, whom another rule serves (users/special).
+
+    Nor of another package's appraiser that gives no reason in the whole dialogue.
+    """
     by_kind = dialogue.simulator.kind.startswith(("special", "heard")) and _OF_A_KIND.match(dialogue.persona_id)
-    return dialogue.simulator.names_acts and not by_kind
+    is_ours = dialogue.simulator.kind.startswith(("scripted", "heard", "special"))
+    gives_reasons = is_ours or any(turn.appraisal.evidence for turn in dialogue.turns if turn.appraisal is not None)
+    return dialogue.simulator.names_acts and gives_reasons and not by_kind
 
 
 def counts(reason: Evidence) -> bool:

@@ -101,7 +101,7 @@ def _installed(group: str) -> tuple[EntryPoint, ...]:
 
 def packages() -> list[str]:
     """Name and version of every other package that brings a kind of anything."""
-    groups = (APPRAISERS, SPEAKERS, SIMULATORS, REWARDS, ALGORITHMS, MODELS, STUDIES)
+    groups = (APPRAISERS, SPEAKERS, SIMULATORS, REWARDS, ALGORITHMS, MODELS, PANELS, STUDIES)
     return sorted({_distribution(one) for kinds in groups for one in _installed(kinds.group)})
 
 

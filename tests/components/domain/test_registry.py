@@ -81,6 +81,8 @@ def test_another_package_is_found_and_named(installed: Path) -> None:
     assert "oracle" in APPRAISERS.names() and not SPEAKERS.has("oracle")
     assert isinstance(APPRAISERS.load("oracle"), UserKind) and APPRAISERS.parameters("oracle") is None
     assert APPRAISERS.origin("oracle") == "oracles 2.0" and "oracles 2.0" in registry.packages()
+    bring(installed, "pictures", "rlver.panels", "mood", "nothing:PANEL")
+    assert "pictures 2.0" in registry.packages(), "a report with another package's panel is stale once that is upgraded"
 
 
 def test_a_name_of_this_project_is_never_another_packages(installed: Path) -> None:

@@ -53,6 +53,7 @@ def test_acts_count_from_the_first_cue_on_with_their_turn_number(dialogue):
         ("heard+talking", "en-boundary-train-0001", False),
         ("special+talking", "en-danger-test-0001", False),
         ("scripted+talking", "en-danger-test-0001", True),
+        ("polite+scripted", "en-train-0001", False),
     ],
 )
 def test_where_nobody_says_what_serves_the_need_there_is_no_rate(dialogue, kind, persona, known):
