@@ -18,7 +18,7 @@ def test_the_middle_half_of_seeds_by_scenarios_is_averaged():
 def test_a_seed_is_drawn_whole_since_its_luck_is_the_same_in_every_scenario():
     """Drawn anew in each of 16 scenarios, as rliable does, 40 and 60 would average out to about 50 +- 4."""
     names = [f"p{number}" for number in range(16)]
-    found = interquartile_mean({7: dict.fromkeys(names, [40]), 8: dict.fromkeys(names, [60])}, {}, SAMPLES, 7)
+    found = interquartile_mean({7: {name: [40] for name in names}, 8: {name: [60] for name in names}}, {}, SAMPLES, 7)
     assert found is not None and found.value == 50 and tuple(found.ci95) == (40, 60)
 
 

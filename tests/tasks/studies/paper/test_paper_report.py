@@ -85,7 +85,17 @@ def test_the_page_is_one_file_and_the_markdown_has_the_same_numbers(finished: Pa
     page, text = (tmp_path / "index.html").read_text(), (tmp_path / "results.md").read_text()
     assert "<svg" in page and not [link for link in ("http://", "https://", "src=") if link in page.replace("http://www.w3.org", "")]
     (ppo,) = (one for one in seed_rows(load(finished), SAMPLES, 7) if (str(one.kind), one.user) == ("PPO, think, vanilla users", "vanilla"))
-    for expected in (middle_in_words(ppo), "Interquartile mean", "ppo-direct-challenging-s7", "one seed, no interval", "79.2", "62.1", "66.4", "another scale", "Chit-Chat"):
+    for expected in (
+        middle_in_words(ppo),
+        "Interquartile mean",
+        "ppo-direct-challenging-s7",
+        "one seed, no interval",
+        "79.2",
+        "62.1",
+        "66.4",
+        "another scale",
+        "Chit-Chat",
+    ):
         assert expected in page and expected in text, expected
     again = tmp_path / "again"
     write_paper_report(load(finished), RUN, SAMPLES, again)
