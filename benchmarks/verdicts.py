@@ -7,7 +7,7 @@ own: the seed SD. Both sides are then judged by components/scoring/crossed.py, a
 
 Shown for every seed SD and ICC: how often the 95% interval covers the truth; how often a difference is claimed where there is none (or
 the wrong way); how often two ways are called equivalent that are just the margin apart; and the same error of the interval over personas
-alone. One line more is of a whole table of 18 comparisons, judged together after Holm: how often any of them errs. Then how often a
+alone. One line more is of a table of as many comparisons as the paper run judges together after Holm: how often any of them errs. Then how often a
 difference of 5 points, and one of 12, is found with so many seeds, until 5 points are found 80% of the time at seed SDs of 2 and 4. The exit
 status is 1 where the intervals cover less than 93% or more than 97%, or an error is above 5%, give or take what chance does in so many
 studies, or where no number of seeds finds 5 points.
@@ -27,6 +27,8 @@ import numpy as np
 from benchmarks.interval_coverage import by_chance
 from rlver.components.scoring.crossed import EQUIVALENT, Difference, Side, Verdict, crossed, verdicts
 from rlver.components.scoring.statistics import Interval, p_differs, paired_scores
+from rlver.tasks.studies.paper.contrasts import findings
+from rlver.tasks.studies.paper.material import PaperRun
 
 PERSONAS, SCENARIOS, REPEATS = 100, 16, 3
 DIALOGUE_SD, PERSONA_SD = 28.0, 12.0  # within a persona; of what personas make of the difference
@@ -35,7 +37,7 @@ WHOSE = np.array([number % SCENARIOS for number in range(PERSONAS)])
 SEED_SDS, ICCS = (0.0, 2.0, 4.0), (0.0, 0.1, 0.3)
 SMALL, LARGE = 5.0, 12.0  # true differences, points
 LARGE_SEEDS = 12  # by then the large difference is always found
-FAMILY = 18  # rows of a table, as many as the paper run has contrasts
+FAMILY = sum(len(finding.rows) for finding in findings(PaperRun((), {})))  # rows of a table, as many as the paper run judges together
 FOUND = 0.8
 WHOLE = Interval(-math.inf, math.inf)
 

@@ -33,6 +33,7 @@ from rlver.flows.commands import (
 from rlver.tasks import studies
 from rlver.tasks.commands import licences, workspace
 from rlver.tasks.runtime import environment, installed, options, processes
+from rlver.tasks.runtime.sealed_record import counted
 from rlver.tasks.runtime.terminal import printable_output
 
 INTERRUPTED = 130
@@ -90,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        with processes.terminated_like_interrupted():
+        with processes.terminated_like_interrupted(), counted(f"rlver {_command(arguments)}"):
             status = app(arguments, prog_name="rlver", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
@@ -101,6 +102,13 @@ def _run(arguments: list[str]) -> int:
     if status == INTERRUPTED:
         print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
     return status if isinstance(status, int) else 0
+
+
+def _command(arguments: list[str]) -> str:
+    """`score`, `personas import`: what was asked for, without what follows."""
+    words = [one for one in arguments if not one.startswith("-")]
+    is_group = any(group.name == words[0] for group in app.registered_groups) if words else False
+    return " ".join(words[: 2 if is_group else 1])
 
 
 def _explain(error: Exception) -> int:

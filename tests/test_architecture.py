@@ -113,6 +113,7 @@ PLUMBING = tuple(
         "processes",
         "progress",
         "ranks",
+        "sealed_record",
         "servers",
         "stage",
         "terminal",

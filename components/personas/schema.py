@@ -16,6 +16,7 @@ import pandera.pandas as pa
 from pandera.typing import Series
 from pydantic import ValidationError
 
+from rlver.components.domain import looks
 from rlver.components.domain.files import read_unpacked, whole_characters
 from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, Persona, PersonaClass
 from rlver.components.domain.tables import SHOWN, one_of, table_faults, text, whole
@@ -28,7 +29,9 @@ IMPORTED_REACTION_KEYS = frozenset({"high", "normal", "low", "serves", "misses",
 def validate_file(path: Path) -> list[Persona]:
     """The personas of a JSONL file. Raises InvalidPersonas with every bad row, BadFile if the file cannot be read."""
     rows, problems = read_rows(path)
-    return validate_rows(path.name, rows, problems)
+    personas = validate_rows(path.name, rows, problems)
+    looks.tell(one.persona_id for one in personas)
+    return personas
 
 
 def validate_rows(file: str, rows: Sequence[SourceRow], problems: Sequence[Problem] = ()) -> list[Persona]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from rlver.components.domain import looks
 from rlver.components.domain.emotion import EmotionRules, ImpossibleDialogue, check_arithmetic, check_stops
 from rlver.components.domain.files import BadFile, parse_json, read_jsonl, write_text_atomically
 from rlver.components.domain.transcript import Dialogue
@@ -84,6 +85,7 @@ def _load(path: Path, rules: EmotionRules | None) -> list[Dialogue]:
             raise BadFile(f"{path}:{number}: {error}") from error
     if not dialogues:
         raise BadFile(f"{path}: no dialogues in the file")
+    looks.tell_of(dialogues)
     return dialogues
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from rlver.components.domain.looks import split_in
 from rlver.components.domain.transcript import Dialogue
 
 IMPORTED = "imported"
-_SPLIT = re.compile(r"-(train|test|sealed)-\d{4,}-")
 
 
 def persona_splits(dialogues: Iterable[Dialogue]) -> dict[str, int]:
     """Personas by set; `imported` are those whose id names none."""
     ids = {one.persona_id for one in dialogues}
-    return dict(sorted(Counter(found[1] if (found := _SPLIT.search(one)) else IMPORTED for one in ids).items()))
+    return dict(sorted(Counter(split_in(one) or IMPORTED for one in ids).items()))
 
 
 def said(splits: Mapping[str, int]) -> str:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
+from rlver.components.domain import looks
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import BadFile, read_jsonl, write_jsonl
 from rlver.components.domain.persona import Persona
@@ -106,6 +107,7 @@ def appraise(
         more = f" (and {len(unread) - 1} more; --skip leaves them out)" if both and len(unread) > 1 else ""
         raise BadFile(f"{unread[0]}{more}")
     dialogues = [dialogue for _, dialogue in both]
+    looks.tell_of(dialogues)
     _refuse_repeated_ids(transcripts, dialogues)
     write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in dialogues])
     remarks = [

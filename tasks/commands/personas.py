@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlver.components.domain import looks
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.persona import Persona, PersonaKind
 from rlver.components.personas.generator import compose_personas
@@ -48,6 +49,7 @@ def import_personas(source: Path, out: Path, split: str | None) -> int:
         raise ValueError(
             f"{source}: {len(strangers)} personas are not of split {split!r}, first {strangers[0]}: leave --split out, or change `split` in the file"
         )
+    looks.tell(persona.persona_id for persona in personas)
     write_jsonl(out, [persona.model_dump(mode="json") for persona in personas])
     return len(personas)
 

@@ -100,6 +100,9 @@ def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int, units
     ]
     lines += ["", "detectable: the difference that these personas would show with 80% power; p is adjusted over the rows after Holm"]
     lines += [
+        "intervals and p are of these two policies and say nothing about another training: rlver report --paper compares ways of training"
+    ]
+    lines += [
         f"{count} {what}"
         for count, what in (
             (result.only_a, "personas only in a"),

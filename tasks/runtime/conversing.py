@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlver.components.domain import looks
 from rlver.components.domain.files import alone_with, write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
@@ -23,6 +24,7 @@ def as_evaluated(settings: Settings) -> Settings:
 
 def jobs_of(personas: Sequence[Persona], name: str, seed: int, repeats: int) -> list[Job]:
     """Every persona once per repeat, each repeat with a seed of its own."""
+    looks.tell((persona.persona_id for persona in personas), [name])
     return [
         Job(f"{name}/{persona.persona_id}/{seed + repeat}", persona, seed + repeat) for repeat in range(repeats) for persona in personas
     ]

@@ -14,6 +14,7 @@ from rlver.components.domain.files import write_json
 from rlver.components.domain.printable import one_line
 from rlver.components.endpoint.chat import EndpointUnavailable
 from rlver.tasks.runtime import environment, processes
+from rlver.tasks.runtime.sealed_record import counted
 from rlver.tasks.runtime.terminal import printable_output
 
 TEMPORARY_FAILURE = 75  # EX_TEMPFAIL of sysexits.h
@@ -32,7 +33,7 @@ def run_stage(main: Callable[[], int]) -> int:
 
 def _run(main: Callable[[], int]) -> int:
     try:
-        with processes.terminated_like_interrupted():
+        with processes.terminated_like_interrupted(), counted(f"stage {Path(sys.argv[0]).stem}"):
             return main()
     except KeyboardInterrupt:
         print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)

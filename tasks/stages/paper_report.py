@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     runs = read_runs(args.runs, args.params)
     paper = load_paper_run(runs, args.transcripts, args.metrics, read_failures(args.logs / "failures.json"), validate_file(args.personas))
     model = settings.base.model if settings.base.kind != TINY else None
-    write_paper_report(paper, ReportRun(settings.seed, settings.benchmark.margin, model), args.out)
+    write_paper_report(paper, ReportRun(settings.seed, settings.benchmark.margin, model), settings.evaluation.bootstrap_samples, args.out)
     for policy in paper.incomplete:
         print(f"{policy.run.name}: {policy.problem}")
     return 0

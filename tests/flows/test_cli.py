@@ -179,6 +179,7 @@ def test_transcripts_are_scored_and_compared_by_file_or_variant(
     assert main(["compare", str(base), str(tuned), *params]) == 0
     said = capsys.readouterr().out
     assert said.startswith("2 personas on both sides") and "| 25.00 | 80.00 | +55.00 [" in said
+    assert "intervals and p are of these two policies and say nothing about another training" in said
     tuned.rename(tmp_path / "transcripts" / "qwen2.5-0.5b.jsonl")
     assert main(["score", "qwen2.5-0.5b", *params]) == 0
     assert main(["score", "nowhere", *params]) == 1

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rlver.components.domain import looks
 from rlver.components.domain.emotion import check_arithmetic
 from rlver.components.domain.files import BadFile, write_json, write_text_atomically
 from rlver.components.domain.transcript import Dialogue
@@ -41,6 +42,7 @@ def recorded(path: Path) -> list[Dialogue]:
             raise BadFile(
                 f"{path}:{row.line}: neither a transcript nor a recorded SAGE dialogue: {' '.join(str(error).split())}"
             ) from error
+    looks.tell_of(found)
     return found
 
 

@@ -35,16 +35,18 @@ _TONES = {
 
 
 @known_shapes()
-def write_paper_report(paper: PaperRun, run: ReportRun, out: Path) -> None:
-    """Write index.html and results.md into `out`."""
-    found = findings(paper)
+def write_paper_report(paper: PaperRun, run: ReportRun, samples: int, out: Path) -> None:
+    """Write index.html and results.md into `out`; `samples` are those of the bootstrap."""
+    found, seeded = findings(paper), tables.seed_rows(paper, samples, run.seed)
     drawn = [figure for draw in (learning_curves, strategy_profile) if (figure := draw(paper)) is not None]
     page = environment(Path(__file__).parent).get_template("paper.html.j2").render(
         paper=paper,
         users=USERS,
         rows={user: tables.policy_rows(paper, user) for user in USERS},
-        seeded=tables.seed_rows(paper),
+        seeded=seeded,
         quantities=tables.SEEDED,
+        middle=tables.MIDDLE,
+        middle_of=tables.middle_in_words,
         spread=tables.spread_in_words,
         colours=colours(paper),
         findings=found,
@@ -62,7 +64,7 @@ def write_paper_report(paper: PaperRun, run: ReportRun, out: Path) -> None:
         statement=headline.statement(run),
         style=Markup(asset("style.css")),
     )  # fmt: skip
-    write_text_atomically(out / "results.md", tables.results_markdown(paper, found, run.margin))
+    write_text_atomically(out / "results.md", tables.results_markdown(paper, found, seeded, run.margin))
     write_text_atomically(out / "index.html", page)
 
 

@@ -15,9 +15,12 @@ from rlver.components.report import wording
 from rlver.components.report.tables import CapabilityTable, Ends, capability, markdown_table, with_ends
 from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3, PublishedRow
 from rlver.components.scoring import intervals
+from rlver.components.scoring.statistics import Estimated
+from rlver.tasks.studies.paper.aggregates import interquartile_mean
 from rlver.tasks.studies.paper.contrasts import Finding, FindingOutcome, FindingRow
 from rlver.tasks.studies.paper.material import USERS, PaperKind, PaperPolicy, PaperRun
 
+MIDDLE = "Interquartile mean"
 SEEDED = ("emotion_mean", "success_rate", "failure_rate", "right_act_by_turn")
 
 
@@ -55,6 +58,7 @@ class SeedRow:
     user: str
     seeds: tuple[int, ...]
     spreads: dict[str, Spread | None]  # by name of the quantity, as in SEEDED
+    middle: Estimated | None  # interquartile mean of the final emotion over seeds and scenarios
 
 
 def policy_rows(paper: PaperRun, user: str) -> list[PolicyRow]:
@@ -62,8 +66,8 @@ def policy_rows(paper: PaperRun, user: str) -> list[PolicyRow]:
     return [_row(policy, policy.tested[user].metrics) for policy in paper.policies if user in policy.tested]
 
 
-def seed_rows(paper: PaperRun) -> list[SeedRow]:
-    """The kinds of which more than one seed was scored."""
+def seed_rows(paper: PaperRun, samples: int, seed: int) -> list[SeedRow]:
+    """The kinds of which more than one seed was scored; `samples` and `seed` are those of the bootstrap."""
     kinds = list(dict.fromkeys(policy.run.kind for policy in paper.policies if not policy.run.is_base))
     rows = []
     for user in USERS:
@@ -71,7 +75,9 @@ def seed_rows(paper: PaperRun) -> list[SeedRow]:
             scored = [policy for policy in paper.of_kind(kind) if user in policy.tested]
             if len(scored) > 1:
                 seeds = tuple(sorted(policy.run.seed for policy in scored))
-                rows.append(SeedRow(kind, user, seeds, {name: _spread(scored, user, name) for name in SEEDED}))
+                by_seed = {policy.run.seed: policy.tested[user].emotions for policy in scored}
+                middle = interquartile_mean(by_seed, paper.scenarios, samples, seed)
+                rows.append(SeedRow(kind, user, seeds, {name: _spread(scored, user, name) for name in SEEDED}, middle))
     return rows
 
 
@@ -121,13 +127,13 @@ _TABLE_3 = ("Evaluated on", "Vanilla, direct", "Vanilla, think", "Challenging, d
 _TESTS = ("Finding", "Case", "User", "Estimate (95% CI)", "Interval over", "Seeds", "Outcome")
 
 
-def results_markdown(paper: PaperRun, found: list[Finding], margin: float) -> str:
+def results_markdown(paper: PaperRun, found: list[Finding], seeded: list[SeedRow], margin: float) -> str:
     """Everything the page has, but for its figures."""
     parts = ["# The paper run\n", f"{tally(found)}\n", *[f"- {line}" for line in missing(paper)], ""]
     for user in USERS:
         parts += [f"## With the {user} user\n", markdown_table(_RESULTS, [_policy(row) for row in policy_rows(paper, user)])]
-    if seeded := seed_rows(paper):
-        header = ("Trained", "User", "Seeds", *map(wording.readable, SEEDED))
+    if seeded:
+        header = ("Trained", "User", "Seeds", f"{MIDDLE} (95% CI)", *map(wording.readable, SEEDED))
         parts += ["## Over seeds: mean (range)\n", markdown_table(header, [_seeds(row) for row in seeded])]
     parts += ["## Findings\n", markdown_table(_TESTS, [_test(finding, row) for finding in found for row in finding.rows])]
     if ability := ability_rows(paper, margin):
@@ -168,6 +174,10 @@ def estimate_in_words(row: FindingRow) -> str:
     return with_ends(wording.signed(row.estimate.value), ends)
 
 
+def middle_in_words(row: SeedRow) -> str:
+    return wording.DASH if row.middle is None else with_ends(wording.number(row.middle.value), wording.interval(row.middle.ci95))
+
+
 def spread_in_words(name: str, spread: Spread | None) -> str:
     """45.0 (41.2 to 48.8), or per cent for a rate."""
     if spread is None:
@@ -194,7 +204,7 @@ def _policy(row: PolicyRow) -> list[str]:
 
 def _seeds(row: SeedRow) -> list[str]:
     spreads = (spread_in_words(name, row.spreads[name]) for name in SEEDED)
-    return [str(row.kind), row.user, ", ".join(map(str, row.seeds)), *spreads]
+    return [str(row.kind), row.user, ", ".join(map(str, row.seeds)), middle_in_words(row), *spreads]
 
 
 def _test(finding: Finding, row: FindingRow) -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.interval_coverage import by_chance
-from benchmarks.verdicts import World, family_errs, rates
+from benchmarks.verdicts import FAMILY, World, family_errs, rates
 
 STUDIES = 200
 
@@ -21,6 +21,11 @@ def test_verdicts_err_no_more_than_they_say(seed_sd: float, icc: float):
 
 def test_an_interval_over_personas_alone_takes_the_luck_of_a_training_for_an_effect():
     assert rates(World(4.0, 0.1, seeds=3), STUDIES, np.random.default_rng(7)).errs_by_personas > 0.2
+
+
+def test_the_table_has_as_many_rows_as_the_paper_run_judges_together():
+    """Of final emotions 4, 2, 8, 4, 4 and 4; of learning curves 2 and 2."""
+    assert FAMILY == 26 + 4
 
 
 def test_a_whole_table_errs_no_more_than_one_row_may():

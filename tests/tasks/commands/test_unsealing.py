@@ -34,7 +34,7 @@ def test_each_opening_is_a_numbered_line_and_waits_until_the_last_is_committed(w
     assert unseal("--why", "the table of the\npaper") == 0
     assert {one.split for one in validate_file(Path(OUT))} == {"sealed"}
     assert unseal("--why", "once more, please") == 1
-    assert "error: an earlier opening is not in git yet: git add sealed-openings.csv" in capsys.readouterr().err
+    assert "error: an earlier opening or look is not in git yet: git add sealed-openings.csv" in capsys.readouterr().err
     git("add", str(OPENINGS))
     git("commit", "-qm", "opened")
     before = Path(OUT).read_bytes()

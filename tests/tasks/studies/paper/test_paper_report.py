@@ -15,9 +15,10 @@ from rlver.components.report.panels.panel import ReportRun
 from rlver.tasks.studies.paper.contrasts import Finding, FindingOutcome, FindingRow, findings
 from rlver.tasks.studies.paper.material import PaperRun, load_paper_run, read_failures
 from rlver.tasks.studies.paper.page import write_paper_report
-from rlver.tasks.studies.paper.tables import missing, policy_rows, seed_rows
+from rlver.tasks.studies.paper.tables import middle_in_words, missing, policy_rows, seed_rows
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
+SAMPLES = 200
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +55,14 @@ def test_a_whole_run_has_a_row_for_every_policy_and_user(finished: Path):
 
 def test_seeds_are_summed_up_by_mean_and_range(finished: Path):
     paper = load(finished)
-    rows = {(str(row.kind), row.user): row for row in seed_rows(paper)}
+    rows = {(str(row.kind), row.user): row for row in seed_rows(paper, SAMPLES, 7)}
     ppo = rows["PPO, think, vanilla users", "vanilla"]
     values = [row.emotion_mean for row in policy_rows(paper, "vanilla") if row.name.startswith("ppo-think-s")]
     spread = ppo.spreads["emotion_mean"]
     assert ppo.seeds == (7, 8) and spread is not None
     assert (spread.mean, spread.low, spread.high) == (pytest.approx(sum(values) / 2), min(values), max(values))
     assert len(rows) == 4, "two kinds with two users"
+    assert ppo.middle is not None and ppo.middle.n == 2 and 0 < ppo.middle.ci95.low < ppo.middle.value < ppo.middle.ci95.high < 100
 
 
 def test_findings_are_computed_from_the_policies_of_a_kind(finished: Path):
@@ -79,13 +81,24 @@ def test_findings_are_computed_from_the_policies_of_a_kind(finished: Path):
 
 
 def test_the_page_is_one_file_and_the_markdown_has_the_same_numbers(finished: Path, tmp_path: Path):
-    write_paper_report(load(finished), RUN, tmp_path)
+    write_paper_report(load(finished), RUN, SAMPLES, tmp_path)
     page, text = (tmp_path / "index.html").read_text(), (tmp_path / "results.md").read_text()
     assert "<svg" in page and not [link for link in ("http://", "https://", "src=") if link in page.replace("http://www.w3.org", "")]
-    for expected in ("ppo-direct-challenging-s7", "one seed, no interval", "79.2", "62.1", "66.4", "another scale", "Chit-Chat"):
+    (ppo,) = (one for one in seed_rows(load(finished), SAMPLES, 7) if (str(one.kind), one.user) == ("PPO, think, vanilla users", "vanilla"))
+    for expected in (
+        middle_in_words(ppo),
+        "Interquartile mean",
+        "ppo-direct-challenging-s7",
+        "one seed, no interval",
+        "79.2",
+        "62.1",
+        "66.4",
+        "another scale",
+        "Chit-Chat",
+    ):
         assert expected in page and expected in text, expected
     again = tmp_path / "again"
-    write_paper_report(load(finished), RUN, again)
+    write_paper_report(load(finished), RUN, SAMPLES, again)
     assert (again / "index.html").read_bytes() == (tmp_path / "index.html").read_bytes()
 
 
@@ -101,7 +114,7 @@ def test_a_policy_that_diverged_is_named_with_its_reason_and_the_others_are_repo
     lost = row(found, "Thinking beats direct replies", "PPO", "vanilla")
     assert lost.outcome == FindingOutcome.NOT_MEASURED and lost.missing == ("ppo-direct-s7",)
     assert row(found, "Thinking beats direct replies", "GRPO", "vanilla").estimate is not None
-    write_paper_report(paper, RUN, tmp_path / "out")
+    write_paper_report(paper, RUN, SAMPLES, tmp_path / "out")
     for name in ("index.html", "results.md"):
         assert "ppo-direct-s7: train failed: step 12: the entropy fell" in (tmp_path / "out" / name).read_text()
 
@@ -125,7 +138,7 @@ def test_dialogues_that_a_failed_stage_left_unscored_are_absent_and_the_others_a
     (named,) = [policy for policy in paper.incomplete if policy.run.name == "ppo-think-s7"]
     why = "" if stage.endswith("base-think") else f"; {stage.partition('@')[0]} failed: too many failures"
     assert named.problem == f"no scored dialogues with the vanilla user{why}" and list(named.tested) == ["challenging"]
-    write_paper_report(paper, RUN, tmp_path / "out")
+    write_paper_report(paper, RUN, SAMPLES, tmp_path / "out")
     assert f"ppo-think-s7: {named.problem}" in (tmp_path / "out" / "results.md").read_text()
 
 
@@ -143,7 +156,7 @@ def test_nothing_but_the_bases_is_still_a_page(own: Path, tmp_path: Path):
                 shutil.rmtree(path)
     paper = load(own)
     assert len(paper.incomplete) == len(SKILLS) - 2 and {policy.problem for policy in paper.incomplete} == {"not trained yet"}
-    write_paper_report(paper, RUN, tmp_path / "out")
+    write_paper_report(paper, RUN, SAMPLES, tmp_path / "out")
     assert "not measured" in (tmp_path / "out" / "results.md").read_text()
 
 
