@@ -58,6 +58,7 @@ STANDS_FOR = {
     r"--limit (8|20|30|40)\b": "--limit 4",
     r"rlver honesty run (?!.*--limit)": "rlver honesty run --limit 4 ",
     r"--max-tokens 40": "--max-tokens 8",
+    r"^rlver hearing supporters$": "rlver hearing supporters --personas 2",
     r"--dialogues 40": "--dialogues 4",
 }  # fmt: skip
 
@@ -83,10 +84,10 @@ BEFORE = {
 # Commands whose exit status is what they found, as their page says: the statuses that it may be, and what they say then.
 SAYS = {
     r"rlver audit (grpo-think|my\.jsonl)": ((0, 1), r"\| unconfirmed_gain \|"),
-    r"rlver run --dry-run": ((0, 1), r"a GPU: torch sees none|nothing is missing"),
+    r"rlver run --dry-run": ((0, 1), r"Missing: \w+"),
     r"rlver promote": ((1,), "error: not promoted: gain over base"),
-    r"rlver rollback": ((1,), "error: .*no champion"),
-    r"rlver report --paper": ((0, 1), "not finished|index.html"),
+    r"rlver rollback": ((1,), "error: there is no champion"),
+    r"rlver report --paper": ((0, 1), "error: nothing of the paper run is there yet|index.html"),
 }
 
 # Commands that stay until Ctrl-C, and what they say when they listen, with the address.

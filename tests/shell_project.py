@@ -69,16 +69,16 @@ def beside(project: Path, yours: Path) -> Iterator[Places]:
     ports = [str(free_port()) for _ in range(4)]
     with ExitStack() as stack:
         urls = [stack.enter_context(serving_beside(model_server(name))).url for name in (USER, SMALL_USER, POLICY)]
-        yield Places(str(ROOT), str(yours), str(save_llama(yours / "llama", positions=4096)), *urls, logged_model(project), *ports)
+        yield Places(str(ROOT), str(yours), str(save_llama(yours / "llama", positions=8192)), *urls, logged_model(project), *ports)
 
 
 def finish(folder: Path) -> Path:
     """A project in which the pipeline has run, in a git repository as a clone has one."""
-    bash("rlver init project", folder)
+    must("rlver init project", folder)
     project = folder / "project"
     change_parameters(project / "params.yaml")
     (project / ".venv").symlink_to(sys.prefix)
-    bash("git add . && git commit -qm Begin && rlver run", project)
+    must("git add . && git commit -qm Begin && rlver run", project)
     return project
 
 
@@ -154,7 +154,7 @@ class Staying:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         try:
-            self._process.wait(60)
+            self._process.wait(120)
         finally:
             if self._process.poll() is None:
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -182,7 +182,7 @@ def environment(project: Path) -> dict[str, str]:
 
 
 def bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What it said, whatever its status. Its own exit status counts in a list of commands: `-e`."""
+    """Its status and what it said."""
     return subprocess.run(
         ["bash", "-ec", command],
         cwd=folder,
@@ -192,6 +192,11 @@ def bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=1800,
     )
+
+
+def must(command: str, folder: Path) -> None:
+    done = bash(command, folder)
+    assert not done.returncode, f"{command}: status {done.returncode}: {done.stdout}\n{done.stderr}"
 
 
 def change_parameters(path: Path) -> None:
