@@ -69,7 +69,6 @@ BEFORE = {
     "rlver import sage gpt-4.5.jsonl.gz -o transcripts/gpt-4.5.jsonl": "cp {yours}/gpt-4.5.jsonl.gz .",
     "rlver import sage gpt-4.5.jsonl.gz -o gpt-4.5.jsonl && rlver report gpt-4.5.jsonl -o DIR": "cp {yours}/gpt-4.5.jsonl.gz .",
     "rlver report FILE… -o DIR": "cp transcripts/base.jsonl first.jsonl",
-    "rlver report transcripts/ --base gpt-4.5": "cp {yours}/gpt-4.5.jsonl.gz . && rlver import sage gpt-4.5.jsonl.gz -o transcripts/gpt-4.5.jsonl",
     "rlver report --robustness metrics/robustness.json -o DIR": "rlver robustness --limit 2 --shifts typos --policy models/base --policy models/grpo-think -o metrics/robustness.json",
     "rlver simulator acts mine.yaml": "cp {yours}/mine.yaml .",
     "rlver audit my.jsonl --base base.jsonl": "cp transcripts/grpo-think.jsonl my.jsonl; cp transcripts/base.jsonl .",
