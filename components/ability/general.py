@@ -68,7 +68,7 @@ def run_tasks(
     that are not numbers; EndpointError for a server that cannot be asked.
     """
     if not (Path(model) / "config.json").is_file():
-        raise BenchmarkError(f"{model}: no model there (config.json is missing)")
+        raise BenchmarkError(f"{model}: no model there (config.json is missing); name the folder of a whole model")
     for name in tasks:
         _refuse_unusable(name, run_model_code)
     check_backend(backend, served)

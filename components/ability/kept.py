@@ -52,7 +52,7 @@ def ability_kept(base: Mapping[str, Any], tuned: Mapping[str, Any], allowed: All
         raise NotComparable(f"measured on one side only: {', '.join(alone)}; benchmark both with the same tasks")
     same_backend(base, tuned)
     if not base["tasks"]:
-        raise NotComparable("no task was measured")
+        raise NotComparable("no task was measured; name tasks in benchmark.tasks")
     is_smoke_test = bool(base.get("smoke_test") or tuned.get("smoke_test"))
     kept = (_kept(name, task, tuned["tasks"][name], allowed, samples, seed) for name, task in base["tasks"].items())
     return tuple(replace(task, outcome=LossOutcome.INCONCLUSIVE) if is_smoke_test else task for task in kept)

@@ -168,21 +168,25 @@ def gained(task: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[st
 def paired_items(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Every item of both sides, by document. Raises NotComparable when metric, items or requests differ."""
     if (base["metric"], base["higher_is_better"]) != (tuned["metric"], tuned["higher_is_better"]):
-        raise NotComparable(f"task {name}: base has metric {base['metric']}, tuned has {tuned['metric']}")
+        raise NotComparable(
+            f"task {name}: base has metric {base['metric']}, tuned has {tuned['metric']}; benchmark both again with one version of lm-eval"
+        )
     items_base, items_tuned = _by_document(name, base), _by_document(name, tuned)
     if items_base.keys() != items_tuned.keys():
         alone = len(items_base.keys() ^ items_tuned.keys())
         raise NotComparable(f"task {name}: {alone} items were measured on one side only; benchmark both with the same limit and data")
     changed = sum(items_base[doc]["prompt"] != items_tuned[doc]["prompt"] for doc in items_base)
     if changed:
-        raise NotComparable(f"task {name}: {changed} of {len(items_base)} items were asked differently (prompt hashes differ)")
+        raise NotComparable(
+            f"task {name}: {changed} of {len(items_base)} items were asked differently (prompt hashes differ); benchmark both in the same way"
+        )
     return [(items_base[doc], items_tuned[doc]) for doc in sorted(items_base)]
 
 
 def _by_document(name: str, task: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     items = {item["doc"]: item for item in task["items"]}
     if len(items) != len(task["items"]):
-        raise NotComparable(f"task {name}: documents are not unique, so items cannot be paired")
+        raise NotComparable(f"task {name}: documents are not unique, so items cannot be paired; benchmark it again")
     return items
 
 

@@ -127,7 +127,7 @@ def load_problems(path: Path) -> list[dict[str, str]]:
             raise BadFile(f"{path}:{number}: a math problem needs the texts problem and answer")
         problems.append({"problem": row["problem"], "answer": row["answer"]})
     if not problems:
-        raise BadFile(f"{path}: no problems in the file")
+        raise BadFile(f"{path}: no problems in the file; name another")
     return problems
 
 

@@ -98,7 +98,7 @@ class LentDialogue:
             asked.cancel()
         self._busy = False
         if self._loop.cancelled():
-            raise NoReply("this dialogue was closed")
+            raise NoReply("this dialogue was closed; reset before the next step")
         ended = self._loop.result() if self._loop.done() else None
         return self._turned(ended)
 

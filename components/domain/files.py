@@ -151,7 +151,7 @@ def read_unpacked(path: Path) -> bytes:
             if not file.read(1):
                 return unpacked
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BadFile(f"{path}: cannot be unpacked: {error}") from error
+        raise BadFile(f"{path}: cannot be unpacked: {error}; copy or pack it again") from error
     except OSError as error:
         raise _unreadable(path, error) from error
     raise BadFile(f"{path}: unpacks to more than {MOST_UNPACKED_MIB} MiB; if you trust it, unpack it yourself and name the plain file")

@@ -42,7 +42,9 @@ class Registry:
         try:
             return one.load()
         except Exception as error:  # code of others
-            raise UnknownKind(f"{self.noun} {name!r} of {_distribution(one)} cannot be loaded: {type(error).__name__}: {error}") from error
+            raise UnknownKind(
+                f"{self.noun} {name!r} of {_distribution(one)} cannot be loaded: {type(error).__name__}: {error}; mend or uninstall that package"
+            ) from error
 
     def parameters(self, name: str) -> Any:
         """The class (kinds.Section) of the section that the kind `name` brings; None where it has none. Raises UnknownKind."""

@@ -195,7 +195,7 @@ def load_library(folder: Path = SCENARIOS) -> Library:
     """Read every `*.yaml` of the folder. Raises LibraryError with all problems of all files."""
     files = sorted(folder.glob("*.yaml"))
     if not files:
-        raise LibraryError([f"{folder}: no *.yaml file here"])
+        raise LibraryError([f"{folder}: no *.yaml file here; name the folder of the scenarios"])
     problems: list[str] = []
     scenarios = [one for path in files for one in _read(path, Scenario, problems)]
     for scenario_id, count in sorted(Counter(one.id for one in scenarios).items()):

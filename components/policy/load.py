@@ -163,7 +163,10 @@ def _checked(path: Path | str) -> tuple[Path, Any]:
         _refuse_other_tensors(found, files)
         asked = shapes.config.architectures
         if asked and type(shapes).__name__ not in asked:
-            raise ValueError(f"config.json asks for {', '.join(asked)}, which is no {type(shapes).__name__}: no policy, or not a whole one")
+            raise ValueError(
+                f"config.json asks for {', '.join(asked)}, which is no {type(shapes).__name__}: no policy, or not a whole one; "
+                "take another copy of the model"
+            )
         _refuse_other_tokens(tokenizer, shapes.get_input_embeddings().weight.shape[0])
     except Exception as error:  # the libraries raise whatever comes of a malformed file: TypeError, KeyError, their own
         raise ValueError(_cannot_load(path, error)) from error
@@ -212,7 +215,7 @@ def _weight_files(folder: Path) -> list[Path]:
     files = [folder / name for name in sorted(set(places.values()))]
     for file in files:
         if not file.is_file():
-            raise ValueError(f"{INDEX}: {file.name} is missing")
+            raise ValueError(f"{INDEX}: {file.name} is missing; copy the whole folder")
     return files
 
 
@@ -254,7 +257,7 @@ def _refuse_other_tokens(tokenizer: Any, embeddings: int) -> None:
     if not 0 <= highest < embeddings:
         raise ValueError(f"the tokenizer's ids go to {highest}, the model has {embeddings} embeddings; they do not belong together")
     if tokenizer.eos_token_id is None:
-        raise ValueError("the tokenizer has no end token (eos_token), so nobody could tell where a reply ends")
+        raise ValueError("the tokenizer has no end token (eos_token), so nobody could tell where a reply ends; take another model")
 
 
 def _must_chat(path: Path | str, tokenizer: Any) -> None:
@@ -267,13 +270,13 @@ def _must_chat(path: Path | str, tokenizer: Any) -> None:
     try:
         ChatFormat(tokenizer, "Be kind.").start("Hello")
     except Exception as error:  # a template is a program, and the tokenizer may be one that cannot read it
-        raise ValueError(f"{path}: the chat template does not work: {first_line(error)}") from error
+        raise ValueError(f"{path}: the chat template does not work: {first_line(error)}; take another copy of the model") from error
 
 
 def _object(file: Path) -> dict[str, Any]:
     """The JSON object in `file`. Raises ValueError."""
     if not file.is_file():
-        raise ValueError(f"{file.name} is missing")
+        raise ValueError(f"{file.name} is missing; copy the whole folder")
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -94,7 +94,7 @@ def train_upper_layers(model: Any, count: int) -> None:
         return
     layers = model.base_model.layers
     if count > len(layers):
-        raise ValueError(f"trained_layers is {count}, but the model has {len(layers)} layers")
+        raise ValueError(f"trained_layers is {count}, but the model has {len(layers)} layers; lower it")
     for weight in model.parameters():
         weight.requires_grad_(False)
     for layer in [*layers[-count:], model.base_model.norm]:

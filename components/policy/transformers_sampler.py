@@ -135,7 +135,9 @@ class TransformersSampler:
             unread_B.append(request.context_ids[known:])
             length_B.append(known)
             if len(request.context_ids) + request.max_tokens > self.capacity:
-                raise ValueError(f"{request.dialogue_id}: {len(request.context_ids)} + {request.max_tokens} tokens > {self.capacity}")
+                raise ValueError(
+                    f"{request.dialogue_id}: {len(request.context_ids)} + {request.max_tokens} tokens > {self.capacity}, the room of this sampler"
+                )
         uniform_BT = pad_sequence(
             [torch.rand(request.max_tokens, generator=torch.Generator().manual_seed(request.seed)) for request in requests],
             batch_first=True,

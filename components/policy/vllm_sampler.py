@@ -142,7 +142,9 @@ def parse_sample(body: Any, end_of_turn: int, greedy: bool) -> tuple[Sample, str
     if not all(map(math.isfinite, logprobs)):
         raise PolicyServerFailed("log-probabilities that are not finite: the weights are broken, or the training diverged; take other ones")
     if len(versions) != 1:
-        raise StaleWeights(f"the weights changed in the middle of a turn: {', '.join(map(quoted, versions)) or 'no version'}")
+        raise StaleWeights(
+            f"the weights changed in the middle of a turn: {', '.join(map(quoted, versions)) or 'no version'}; give each run a vLLM server of its own"
+        )
     return Sample(token_ids, (0.0,) * len(token_ids) if greedy else logprobs, token_ids[-1] == end_of_turn), versions[0]
 
 

@@ -132,7 +132,9 @@ def _by_others(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | Non
     if bare == tag:
         return _of_tag(dialogue, turns, persona, user)
     if user.tag != bare:
-        raise NotRederivable(f"appraised by {bare.version}, by these parameters it is {user.tag.version}")
+        raise NotRederivable(
+            f"appraised by {bare.version}, by these parameters it is {user.tag.version}; verify with the parameters of that run"
+        )
     return _appraised(dialogue, turns, persona, user)
 
 
@@ -141,7 +143,9 @@ def _of_tag(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None, 
     if shift := unshifted(dialogue.simulator)[1]:
         user = ShiftedUser(user, shift)
     if dialogue.simulator != user.tag:
-        raise NotRederivable(f"its user was {dialogue.simulator.version}, by these parameters it is {user.tag.version}")
+        raise NotRederivable(
+            f"its user was {dialogue.simulator.version}, by these parameters it is {user.tag.version}; verify with the parameters of that run"
+        )
     return asyncio.run(_replayed(dialogue, turns, _known(dialogue, persona), user))
 
 
@@ -157,7 +161,7 @@ def _learned(dialogue: Dialogue, folder: Path | None) -> Distilled:
 
 def _known(dialogue: Dialogue, persona: Persona | None) -> Persona:
     if persona is None:
-        raise NotRederivable(f"persona {dialogue.persona_id} is not in the personas file")
+        raise NotRederivable(f"persona {dialogue.persona_id} is not in the personas file; name the file it was held with")
     if dialogue.hidden_need != persona.hidden_need.value:
         raise NotRederivable(f"hidden_need is {dialogue.hidden_need}, but the persona's is {persona.hidden_need.value}")
     return persona

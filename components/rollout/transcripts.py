@@ -84,7 +84,7 @@ def _load(path: Path, rules: EmotionRules | None) -> list[Dialogue]:
         except ImpossibleDialogue as error:
             raise BadFile(f"{path}:{number}: {error}") from error
     if not dialogues:
-        raise BadFile(f"{path}: no dialogues in the file")
+        raise BadFile(f"{path}: no dialogues in the file; hold some with `rlver converse`")
     looks.tell_of(dialogues)
     return dialogues
 
@@ -96,7 +96,7 @@ def _checked(line: int, row: dict[str, Any], rules: EmotionRules | None, line_of
     if rules is not None:
         check_stops(dialogue, rules)
     if (before := line_of.setdefault(dialogue.dialogue_id, line)) != line:
-        raise ImpossibleDialogue(f"dialogue_id {dialogue.dialogue_id} was on line {before} already")
+        raise ImpossibleDialogue(f"dialogue_id {dialogue.dialogue_id} was on line {before} already; each dialogue needs its own")
     return dialogue
 
 

@@ -181,10 +181,10 @@ def standing(dialogues: Sequence[Dialogue], source: str, bootstrap_samples: int,
     users = sorted({user_of(dialogue) for dialogue in dialogues})
     for what, found in (("policies", policies), ("users", users)):
         if len(found) > 1:
-            raise ValueError(f"{source}: a row is one policy with one kind of user, got the {what} {', '.join(found)}")
+            raise ValueError(f"{source}: a row is one policy with one kind of user, got the {what} {', '.join(found)}; score them apart")
     scorable = [dialogue for dialogue in dialogues if dialogue.emotion_final is not None]
     if not scorable:
-        raise ValueError(f"{source}: none of {len(dialogues)} dialogues can be scored")
+        raise ValueError(f"{source}: none of {len(dialogues)} dialogues can be scored; their `error` says why")
     return Standing(
         policy=policies[0],
         user=users[0],

@@ -45,4 +45,4 @@ def user_of(dialogue: Dialogue) -> str:
 def refuse_mixed_users(dialogues: Iterable[Dialogue]) -> None:
     """Raise ValueError for dialogues with several simulators."""
     if len(users := sorted({user_of(dialogue) for dialogue in dialogues})) > 1:
-        raise ValueError(f"scores of different simulators are not comparable, got {', '.join(users)}")
+        raise ValueError(f"scores of different simulators are not comparable, got {', '.join(users)}; hold all with the same one")

@@ -89,7 +89,7 @@ def read_parameters(path: Path) -> dict[str, Any]:
     except BadFile as error:
         raise SettingsError(str(error) if path.exists() else f"{error}; run from the project's root") from error
     if not values:
-        raise SettingsError(f"{path}: no parameter in it")
+        raise SettingsError(f"{path}: no parameter in it; write one into it, or delete the file")
     for name in _names(values):
         if name in RENAMED:
             raise SettingsError(f"{path}: {name} is now called {RENAMED[name]}; rename it there")

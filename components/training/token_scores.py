@@ -42,7 +42,9 @@ def add_token_scores(model: Any, temperature: float) -> None:
     """
     scaled = [name for name in _LOGIT_SCALES if getattr(model.config, name, None) not in (None, 1.0)]
     if scaled:
-        raise ValueError(f"{model.config.model_type} scales its logits ({', '.join(scaled)}), which training does not do yet")
+        raise ValueError(
+            f"{model.config.model_type} scales its logits ({', '.join(scaled)}), which training does not do yet; train another model"
+        )
     before = model.forward
 
     @functools.wraps(type(model).forward)

@@ -62,7 +62,7 @@ def read_header(path: Path) -> GgufHeader:
             header = _header(reader)
             _check_places(header, reader)
         except BadGguf as fault:
-            raise ValueError(f"{path.name}: cannot be read as a model: {fault}") from None
+            raise ValueError(f"{path.name}: cannot be read as a model: {fault}; download it again") from None
     return header
 
 

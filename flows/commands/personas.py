@@ -115,7 +115,7 @@ def import_(
     except InvalidPersonas as error:
         for problem in error.problems:
             typer.echo(one_line(str(problem)), err=True)
-        raise ValueError(f"{source}: {len(error.problems)} problems, nothing was written") from error
+        raise ValueError(f"{source}: {len(error.problems)} problems, nothing was written; mend the lines above") from error
 
 
 @app.command()

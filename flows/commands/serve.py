@@ -73,7 +73,7 @@ def start(
 
     root, _ = environment.opened()
     if not model.is_dir():
-        raise ValueError(f"{model}: no such model folder")
+        raise ValueError(f"{model}: no such model folder; train one first, or name another")
     settings = load_settings(root / "params.yaml", variant)
     what = server.Serving(
         str(model), settings.policy.max_context_tokens, max(settings.rollout.concurrency, settings.evaluation.concurrency), context.args

@@ -231,7 +231,7 @@ def _refuse_repeated_ids(path: Path, dialogues: list[Dialogue]) -> None:
     seen: set[str] = set()
     for dialogue in dialogues:
         if dialogue.dialogue_id in seen:
-            raise BadFile(f"{path}: dialogue_id {dialogue.dialogue_id} appears more than once")
+            raise BadFile(f"{path}: dialogue_id {dialogue.dialogue_id} appears more than once; each dialogue needs its own")
         seen.add(dialogue.dialogue_id)
 
 

@@ -55,6 +55,6 @@ def _files(named: Sequence[Path]) -> list[Path]:
     for path in named:
         inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
         if not inside:
-            raise BadFile(f"{path}: no transcripts (*.jsonl) in this folder")
+            raise BadFile(f"{path}: no transcripts (*.jsonl) in this folder; name the folder that holds them")
         found += inside
     return found

@@ -29,7 +29,9 @@ def verify_folder(folder: Path) -> Iterator[tuple[str, bool]]:
     def people(needed: bool) -> Mapping[str, Persona]:
         found = sorted(file for place in ("data/personas", "*/data/personas", "recipes/data/*") for file in folder.glob(f"{place}/*.jsonl"))
         if needed and not found:
-            raise BadFile(f"{folder / 'data' / 'personas'}: no personas (*.jsonl) there, so no dialogue can be derived again")
+            raise BadFile(
+                f"{folder / 'data' / 'personas'}: no personas (*.jsonl) there, so no dialogue can be derived again; put the files of personas there"
+            )
         return {persona.persona_id: persona for file in found for persona in validate_file(file)}
 
     params = folder / "params.yaml"

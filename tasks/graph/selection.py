@@ -36,7 +36,9 @@ def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterabl
             names = {step.name for step in (*theirs, *shared)}
         chosen = [step for step in chosen if step.name in names]
     if not chosen:
-        raise GraphError(f"no stage of {', '.join(sorted(wanted))} belongs to {', '.join(sorted(of_variants))}")
+        raise GraphError(
+            f"no stage of {', '.join(sorted(wanted))} belongs to {', '.join(sorted(of_variants))}; leave out --only or the variant"
+        )
     return chosen
 
 

@@ -74,7 +74,11 @@ def free_port(preferred: int = 0, host: str = HOST) -> int:
             except OSError:
                 continue
             return int(probe.getsockname()[1])
-    raise ServerFailed("no free loopback port on this machine" if host == HOST else f"no free port at {host}: is it this machine's?")
+    raise ServerFailed(
+        "no free loopback port on this machine; end servers that you no longer need"
+        if host == HOST
+        else f"no free port at {host}: is it this machine's?"
+    )
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = as_evaluated(load_settings(Path("params.yaml"), arguments.variant, seed=arguments.seed, difficulty=arguments.difficulty))
     personas = validate_file(arguments.personas)
     if not arguments.model.is_dir():
-        raise BadFile(f"{arguments.model}: no such model folder")
+        raise BadFile(f"{arguments.model}: no such model folder; train the variant first")
     jobs = jobs_of(personas, arguments.variant, settings.seed, settings.evaluation.repeats)
     with open_conversation(arguments.model, settings, arguments.variant, min(settings.evaluation.concurrency, len(jobs))) as talk:
         try:

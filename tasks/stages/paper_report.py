@@ -47,7 +47,7 @@ def read_runs(path: Path, params: Path) -> list[PlannedPolicy]:
     table = read_yaml(path)
     runs = [_run(path, name, row, params) for name, row in (table.get("compared") or {}).items()]
     if not runs:
-        raise BadFile(f"{path}: no policies under compared")
+        raise BadFile(f"{path}: no policies under compared; name two or more there")
     own_seed = load_settings(params).seed
     for run in runs:
         if not run.is_base and run.name not in (table.get("trained") or {}) and run.seed != own_seed:

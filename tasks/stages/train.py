@@ -236,7 +236,11 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         if processes.rank() == 0:
             write_costs(out, {"user": speaking.connection})
     if (done := trainer.state.global_step) != (all_steps := parameters.steps * parameters.updates_per_batch):
-        raise KeyboardInterrupt if stops.asked and done < all_steps else RuntimeError(f"training stopped at step {done} of {all_steps}")
+        raise (
+            KeyboardInterrupt
+            if stops.asked and done < all_steps
+            else RuntimeError(f"training stopped at step {done} of {all_steps}; run the same command again")
+        )
     if (step := best.put_back()) is not None:
         dialogues.show(f"kept: the weights of step {step}, whose check was the best")
     _save(trainer.model, model, tokenizer, out, base)

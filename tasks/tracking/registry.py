@@ -195,7 +195,7 @@ def candidate(root: Path, variant: str) -> Candidate:
         trained = sorted(name.partition("@")[2] for name in known if name.startswith("train@"))
         raise NotReady(f"{variant} is not a trained variant of dvc.yaml; there is {', '.join(trained) or 'none'}")
     if REPORT not in known:
-        raise NotReady(f"dvc.yaml has no stage {REPORT}, so nobody knows when reports/audit.json was made")
+        raise NotReady(f"dvc.yaml has no stage {REPORT}, so nobody knows when reports/audit.json was made; restore dvc.yaml")
     measured = [REPORT, *stages, f"converse@{BASE}", f"benchmark@{BASE}", *({BASE, "personas"} & known)]
     stale = sorted(set(dvc.changed(root, measured)) & set(measured))
     if stale:

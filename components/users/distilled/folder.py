@@ -71,7 +71,7 @@ def read_folder(folder: Path) -> Distilled:
         raise BadFile(f"{folder}: no distilled appraiser in there; `rlver distil TRANSCRIPTS... -o {folder}` makes one")
     for name, most in ((FACTS, MOST_FACTS), (ARRAYS, MOST_ARRAYS)):
         if (folder / name).stat().st_size > most:
-            raise BadFile(f"{folder}: {name} is larger than any that was distilled ({most // 2**20} MiB)")
+            raise BadFile(f"{folder}: {name} is larger than any that was distilled ({most // 2**20} MiB); `rlver distil` makes a good one")
     facts, content = _object(folder / FACTS), (folder / ARRAYS).read_bytes()
     if facts.get("version") != CODE_VERSION:
         raise BadFile(f"{folder}: made by {str(facts.get('version'))[:40]}, this is {CODE_VERSION}; distil it again")
@@ -81,7 +81,9 @@ def read_folder(folder: Path) -> Distilled:
         model = _model(load(content), facts, _digest(folder))
         _refuse_misfits(model)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, SafetensorError) as error:
-        raise BadFile(f"{folder}: not a distilled appraiser: {type(error).__name__}: {str(error)[:200]}") from error
+        raise BadFile(
+            f"{folder}: not a distilled appraiser: {type(error).__name__}: {str(error)[:200]}; `rlver distil` makes one"
+        ) from error
     return model
 
 

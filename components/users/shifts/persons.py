@@ -32,7 +32,9 @@ def with_training_names(persona: Persona) -> Persona:
     random, story = _draw(persona, "names"), _story(persona)
     scenario = next((one for one in _library().scenarios if one.id == story.scenario_id), None)
     if scenario is None:
-        raise ValueError(f"persona {persona.persona_id}: its scenario {story.scenario_id} is not in the library, so it cannot be renamed")
+        raise ValueError(
+            f"persona {persona.persona_id}: its scenario {story.scenario_id} is not in the library, so it cannot be renamed; leave this shift out"
+        )
     names = people_of(_FAMILIAR).first_names
     name = random.choice(names[persona.gender or "f"])
     other = random.choice([one for one in names[story.other.gender] if one != name])
@@ -63,7 +65,9 @@ def _opener_number(persona: Persona, scenario: Scenario) -> int:
 
 def _story(persona: Persona) -> Story:
     if persona.story is None:
-        raise ValueError(f"persona {persona.persona_id}: it has no structured story, so story and names cannot be exchanged")
+        raise ValueError(
+            f"persona {persona.persona_id}: it has no structured story, so story and names cannot be exchanged; leave this shift out"
+        )
     if persona.story.presses:  # of a kind, or sealed: without them it would be another user
         raise ValueError(
             f"persona {persona.persona_id}: its story holds what it says, so story and names cannot be exchanged; choose other --shifts"

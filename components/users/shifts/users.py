@@ -60,7 +60,9 @@ class ShiftedUser:
         person = self.shift.person(persona)
         plain = self.user.session(person, seed)
         if not isinstance(plain, SimulatedUser):
-            raise ValueError(f"{self.user.tag.kind}: its words cannot be shifted, for it is no appraiser with a speaker")
+            raise ValueError(
+                f"{self.user.tag.kind}: its words cannot be shifted, for it is no appraiser with a speaker; leave this shift out"
+            )
         return SimulatedUser(plain.appraiser, ShiftedSpeaker(plain.speaker, self.shift, person, seed), plain.emotion)
 
 

@@ -29,7 +29,7 @@ def of_file(name: str, parameters: Any = None) -> Path:
     except OSError as error:
         raise ValueError(f"gguf:{name}: {error.strerror or error}") from error
     if begins != MAGIC:
-        raise ValueError(f"gguf:{name}: no GGUF file: it does not begin with {MAGIC.decode()}")
+        raise ValueError(f"gguf:{name}: no GGUF file: it does not begin with {MAGIC.decode()}; name another file")
     return converted(path, sha256_of(path))
 
 
@@ -69,7 +69,7 @@ def _convert(path: Path, header: GgufHeader, part: Path) -> None:
         )
         tokenizer: Any = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, trust_remote_code=False)
     except Exception as error:  # the reader raises whatever comes of a malformed file
-        raise ValueError(f"{path.name}: cannot be read as a model: {first_line(error)[:300]}") from error
+        raise ValueError(f"{path.name}: cannot be read as a model: {first_line(error)[:300]}; download it again") from error
     if not tokenizer.chat_template:
         raise ValueError(f"{path.name}: it has no chat template, so it is no chat model; take its Instruct or Chat version")
     values = {key: value for key, value in read.config.to_dict().items() if key not in ("quantization_config", "_name_or_path")}

@@ -163,7 +163,7 @@ def read_answers(path: Path) -> StudyAnswers:
             raise BadFile(f"{path}:{number}: not an answer: {where}: {first['msg']}".replace(": :", ":")) from error
     begins = b'{"kind":"'  # every first row
     if content and not rows and not begins.startswith(content[: len(begins)]) and content.strip(b"\0\n"):
-        raise BadFile(f"{path}: not a file of answers")  # nothing of somebody else's file is cut off
+        raise BadFile(f"{path}: not a file of answers; name one that `rlver blind` wrote")  # nothing of somebody else's file is cut off
     return StudyAnswers(rows, whole, len(content) - whole)
 
 

@@ -178,7 +178,7 @@ class HumanReport:
 def human_report(judged: Judged, samples: int, seed: int, emotions: Mapping[str, int | None] | None = None) -> HumanReport:
     """`emotions`: final ones by dialogue_id, which replace those that were noted when the study began. Raises ValueError without answers."""
     if not judged.choices and not judged.verdicts:
-        raise ValueError("nobody has answered yet")
+        raise ValueError("nobody has answered yet; open the page with `rlver blind` and answer")
     compared = _compared(judged, samples, seed, emotions) if judged.choices else None
     verdicts: dict[tuple[str, str], list[TalkVerdict]] = defaultdict(list)
     for talk, verdict in judged.verdicts:

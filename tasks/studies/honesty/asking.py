@@ -178,10 +178,12 @@ def read_answers(path: Path) -> AnswersFile:
     for number, row in rows[1:]:
         answer = read(GivenAnswer, row, f"{path}:{number}: not of an answers file")
         if answer.key in answers:
-            raise BadFile(f"{path}:{number}: {answer.item} was answered in condition {answer.condition} already")
+            raise BadFile(
+                f"{path}:{number}: {answer.item} was answered in condition {answer.condition} already; delete one of the two lines"
+            )
         if (answer.text is None) != (answer.error is not None):
             raise BadFile(f"{path}:{number}: expected a text or an error")
         answers[answer.key] = answer
     if not answers:
-        raise BadFile(f"{path}: no answers in the file")
+        raise BadFile(f"{path}: no answers in the file; ask the policy again")
     return AnswersFile(asked, list(answers.values()))

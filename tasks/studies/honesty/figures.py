@@ -54,7 +54,7 @@ def graded(found: AnswersFile, questions: Sequence[PosedQuestion], path: Path) -
         if answer.text is not None:
             rows.append(Graded(answer.key, question.kind, answer.asked, grade(answer.text, question.right, question.wrong)))
     if not rows:
-        raise BadFile(f"{path}: no question got an answer")
+        raise BadFile(f"{path}: no question got an answer; is the policy served well? ask again")
     return rows
 
 
@@ -153,7 +153,7 @@ def compared(before: tuple[AnswersFile, Sequence[Graded]], after: tuple[AnswersF
             )
     old_keys, new_keys = ({row.key for row in of} for of in (old_rows, new_rows))
     if not old_keys & new_keys:
-        raise NotComparable("no question was answered by both")
+        raise NotComparable("no question was answered by both; ask both the same questions")
     old_paired, new_paired = ([row for row in of if row.key in old_keys & new_keys] for of in (old_rows, new_rows))
     found = compare_general(figures(old, old_paired), figures(new, new_paired), margin)
     rows = []

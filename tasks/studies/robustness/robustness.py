@@ -52,7 +52,7 @@ def over_policies(
         raise ValueError(f"an order needs the same two policies or more on both sides, got {', '.join(policies) or 'none'}")
     shared = sorted(set.intersection(*(set(side[policy]) for side in (first, second) for policy in policies)))
     if not shared:
-        raise ValueError("no persona was appraised by both in dialogues with every policy")
+        raise ValueError("no persona was appraised by both in dialogues with every policy; use the same personas")
     tables = [np.array([[side[policy][persona] for policy in policies] for persona in shared]) for side in (first, second)]
     whole = [_orders(table.mean(axis=0, keepdims=True)) for table in tables]
     drawn = [np.concatenate([_orders(weights @ table / len(shared)) for weights in _draws(len(shared), samples, seed)]) for table in tables]
@@ -141,7 +141,7 @@ def rows(policy: Mapping[str, Sequence[Dialogue]], unshifted: str, samples: int,
     differences = {shift: statistics.paired_differences(values, own[unshifted]) for shift, values in own.items() if shift != unshifted}
     lonely = [shift for shift, of_personas in differences.items() if not of_personas]
     if lonely:
-        raise ValueError(f"{lonely[0]}: no persona was scored both with and without the shift")
+        raise ValueError(f"{lonely[0]}: no persona was scored both with and without the shift; hold both with the same personas")
     p_values = {shift: sign_flip_p(list(of_personas.values()), samples, seed) for shift, of_personas in differences.items()}
     adjusted = holm(p_values)
     return [
