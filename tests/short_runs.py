@@ -106,13 +106,13 @@ def prepared(
 
     def check(step: int) -> dict[str, float]:
         checks.append(step)
-        return measure([], 100, 10)
+        return measure([])
 
     steps = CurveFile(folder / "train")
     watch = TrainingWatch(
         steps,
         CurveFile(folder / "evaluation"),
-        lambda: measure(held[-1], 100, 10),
+        lambda: measure(held[-1]),
         check,
         evaluate_every=2,
         limits=limits,

@@ -16,6 +16,8 @@ from itertools import accumulate, islice
 from rlver.components.domain.transcript import Dialogue, StopReason
 
 LOWEST, HIGHEST = 0, 100
+SUCCESS = 100  # a final emotion at or above: success (SAGE paper, section 3), wherever a run lets dialogues stop
+FAILURE = 10  # below: failure
 LARGEST_CHANGE = 10
 _TIERS = ((100, "S"), (70, "A"), (40, "B"), (10, "C"))
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
+from rlver.components.domain.emotion import FAILURE, SUCCESS
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report import ink
 from rlver.components.report.material import Curve, Material
-from rlver.components.scoring.sentient import FAILURE, SUCCESS
 
 _SMOOTHED_STEPS = 5
 _LABEL_GAP = 6.0  # points of emotion between two names

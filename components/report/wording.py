@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rlver.components.domain.emotion import FAILURE, SUCCESS
 from rlver.components.domain.transcript import Dialogue, StopReason
-from rlver.components.scoring.sentient import FAILURE, SUCCESS
 
 DASH = "–"
 MINUS = "\u2212"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from rlver.components.domain import looks
-from rlver.components.domain.emotion import EmotionRules, ImpossibleDialogue, check_arithmetic, check_stops
+from rlver.components.domain.emotion import FAILURE, SUCCESS, EmotionRules, ImpossibleDialogue, check_arithmetic, check_stops
 from rlver.components.domain.files import BadFile, parse_json, read_jsonl, write_text_atomically
 from rlver.components.domain.transcript import Dialogue
 
@@ -194,12 +194,12 @@ class FinishedDialogues:
         return finished
 
 
-def summary(dialogues: Sequence[Dialogue], rules: EmotionRules) -> str:
+def summary(dialogues: Sequence[Dialogue]) -> str:
     """How dialogues ended, in one line."""
     finals = [dialogue.emotion_final for dialogue in dialogues if dialogue.emotion_final is not None]
     if not finals:
         return f"{len(dialogues)} dialogues, none of them scorable"
-    success = sum(final >= rules.ceiling for final in finals) / len(finals)
-    failure = sum(final < rules.floor for final in finals) / len(finals)
+    success = sum(final >= SUCCESS for final in finals) / len(finals)
+    failure = sum(final < FAILURE for final in finals) / len(finals)
     mean = sum(finals) / len(finals)
     return f"{len(dialogues)} dialogues, final emotion {mean:.1f}, success {success:.0%}, failure {failure:.0%}"

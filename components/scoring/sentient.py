@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlver.components.domain.acts import right_acts
+from rlver.components.domain.emotion import FAILURE, SUCCESS
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring import intervals, statistics, turns
 from rlver.components.scoring.behaviour import by_persona as by_turn
@@ -21,8 +22,6 @@ from rlver.components.scoring.splits import only_set, refuse_mixed_users
 from rlver.components.scoring.statistics import Estimated, Interval, by_cluster
 from rlver.components.scoring.units import Units
 
-SUCCESS = 100  # final emotion at or above: success (SAGE paper, section 3)
-FAILURE = 10  # final emotion below: failure
 EMOTIONS = Interval(0.0, 100.0)
 _DIFFERENCES = Interval(-100.0, 100.0)
 UNKNOWN = "unknown"

@@ -15,6 +15,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from rlver.components.domain.acts import ACTS, right_acts
+from rlver.components.domain.emotion import FAILURE, SUCCESS
 from rlver.components.domain.transcript import Evidence, StopReason
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.curves import CurveFile
@@ -147,7 +148,7 @@ def one_act_rate(explained: Sequence[Sequence[Evidence]]) -> float:
     return max(heard.values(), default=0) / len(explained) if any(explained) else math.nan
 
 
-def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, float]:
+def measure(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Emotion, success, failure and behaviour over the scorable dialogues; shares in 0..1, NaN where nothing could be scored."""
     scored = [rollout for rollout in rollouts if rollout.dialogue.emotion_final is not None]
     finals = [float(rollout.dialogue.emotion_final or 0) for rollout in scored]
@@ -164,8 +165,8 @@ def measure(rollouts: Sequence[Rollout], ceiling: int, floor: int) -> dict[str, 
         "n": float(len(scored)),
         "failed_dialogues": float(len(rollouts) - len(scored)),
         "emotion_mean": _mean(finals),
-        "success_rate": _mean([final >= ceiling for final in finals]),
-        "failure_rate": _mean([final < floor for final in finals]),
+        "success_rate": _mean([final >= SUCCESS for final in finals]),
+        "failure_rate": _mean([final < FAILURE for final in finals]),
         "turns_mean": _mean([len(rollout.dialogue.turns) for rollout in scored]),
         "right_act_rate": _mean([hit for rollout in scored for _, hit in right_acts(rollout.dialogue)]),
         "repeat_rate": _mean([any(e.what == "repeats" for e in evidence) for evidence in explained]) if any(explained) else math.nan,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rlver.components.domain import looks
-from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import BadFile, read_jsonl, write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
@@ -68,12 +67,12 @@ def converse(
     if policy.startswith(FOREIGN) and any(part.name == SCRIPTED for part in settings.simulator.parts):
         print(f"warning: {CAUTION}", file=sys.stderr)
     with who.open_conversation(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
-        shown = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, progress, costs=talk.costs)
+        shown = DialogueProgress(len(jobs), progress, costs=talk.costs)
         dialogues = hold_and_write(talk, jobs, out, identity, settings.rollout.max_failure_rate, shown)
         server = talk.policy_connection
         if server is not None and not server.replay and (stored := server.summary()["cache_hits"]):
             print(f"warning: {stored:.0f} replies are {STORED} ({server.answers})", file=sys.stderr)
-    return f"{out}: {summary(dialogues, settings.simulator.rules)}"
+    return f"{out}: {summary(dialogues)}"
 
 
 def appraise(
@@ -127,7 +126,7 @@ def appraise(
             f"appraiser {figures['digest']}, on held-out dialogues r {figures['free_running_dialogue_r']} per dialogue and"
             f" {figures['free_running_final_r']} of the final emotion"
         )
-    return "; ".join([f"{out}: {summary(dialogues, settings.simulator.rules)}", *remarks])
+    return "; ".join([f"{out}: {summary(dialogues)}", *remarks])
 
 
 def verify(transcripts: Path, personas: Path, variant: str | None, params: Path, appraiser: str | None = None) -> str:
@@ -220,7 +219,7 @@ def import_sage(source: Path, out: Path, policy: str | None) -> str:
     _refuse_repeated_ids(source, dialogues)
     write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in dialogues])
     remark = f"; {unjudged} last replies that were never judged are left out" if unjudged else ""
-    return f"{out}: {summary(dialogues, EmotionRules())}{remark}"
+    return f"{out}: {summary(dialogues)}{remark}"
 
 
 def _by_id(personas: Path | None) -> Mapping[str, Persona]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeVar
 
+from rlver.components.domain.emotion import SUCCESS
 from rlver.components.domain.printable import printable
 from rlver.components.domain.transcript import Dialogue
 from rlver.tasks.runtime.terminal import draw
@@ -24,12 +25,11 @@ class DialogueProgress:
     def __init__(
         self,
         total: int,
-        ceiling: int,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
         costs: Callable[[], str] = lambda: "",
     ) -> None:
-        self.total, self.ceiling = total, ceiling
+        self.total = total
         self._costs, self._said, self._said_at = costs, "", -math.inf
         self.stream = sys.stderr if stream is None else stream
         self._clock, self._began = clock, clock()
@@ -66,7 +66,7 @@ class DialogueProgress:
     def _measures(self) -> str:
         if not self._finals:
             return "emotion –  success –"
-        success = sum(final >= self.ceiling for final in self._finals) / len(self._finals)
+        success = sum(final >= SUCCESS for final in self._finals) / len(self._finals)
         return f"emotion {sum(self._finals) / len(self._finals):.1f}  success {success:.0%}"
 
     def _money(self) -> str:

@@ -40,11 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 arguments.out,
                 fingerprint(settings, arguments.personas, str(arguments.model)),
                 settings.rollout.max_failure_rate,
-                DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs),
+                DialogueProgress(len(jobs), costs=talk.costs),
             )
         finally:
             write_costs(arguments.out, {"user": talk.connection})
-    print(summary(dialogues, settings.simulator.rules))
+    print(summary(dialogues))
     return 0
 
 

@@ -162,7 +162,7 @@ class TrainingDialogues:
         return self._measured(self.last) | self.curriculum.row()
 
     def _measured(self, rollouts: Sequence[Rollout]) -> dict[str, float]:
-        return measure(rollouts, self.settings.simulator.emotion_ceiling, self.settings.simulator.emotion_floor)
+        return measure(rollouts)
 
     def score(self, rollout: Rollout) -> float | None:
         """The reward that reward.kind names; None for a failed dialogue, 0 for one that broke the format where that is asked for."""

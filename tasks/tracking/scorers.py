@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlver.components.domain.emotion import FAILURE, SUCCESS
 from rlver.components.domain.thinking import CLOSE, OPEN
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.formats.foreign import UnreadableChat, recording_of
@@ -58,12 +59,12 @@ def dialogue_scorers(params: Path, personas: Path | None = None, difficulty: str
     @scorer
     def success(session: list[Any]) -> bool | None:
         final = appraised(session).emotion_final
-        return None if final is None else final >= rules.ceiling
+        return None if final is None else final >= SUCCESS
 
     @scorer
     def failure(session: list[Any]) -> bool | None:
         final = appraised(session).emotion_final
-        return None if final is None else final < rules.floor
+        return None if final is None else final < FAILURE
 
     @scorer
     def right_act(session: list[Any]) -> float | None:

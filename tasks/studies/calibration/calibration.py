@@ -57,7 +57,7 @@ def held_with_each_user(talk: Conversation, people: Sequence[Persona], count: in
             round_, place = divmod(number, len(people))
             persona, seed = people[place], settings.seed + round_
             jobs.append(Job(f"{difficulty}/{persona.persona_id}/{seed}", persona, seed, user))
-    progress = DialogueProgress(len(jobs), settings.simulator.emotion_ceiling, costs=talk.costs)
+    progress = DialogueProgress(len(jobs), costs=talk.costs)
     try:
         held = [rollout.dialogue for rollout in talk.hold(jobs, lambda rollout: progress.add(rollout.dialogue))]
     finally:

@@ -137,4 +137,4 @@ def ask_unsure(
         *([f"{unknown} of a persona that is not in {personas} were not considered"] if unknown else []),
         *([connection.line()] if connection else []),
     ]
-    typer.echo("; ".join([f"{out}: {summary(dialogues, rules)}", *remarks]))
+    typer.echo("; ".join([f"{out}: {summary(dialogues)}", *remarks]))

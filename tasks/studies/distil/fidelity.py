@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rlver.components.domain.emotion import EmotionRules
+from rlver.components.domain.emotion import FAILURE, SUCCESS, EmotionRules
 from rlver.components.report.tables import plain_table
 from rlver.components.settings.study_sections import DistilParameters
 from rlver.components.users.distilled import features as columns
@@ -113,8 +113,8 @@ class _Figures:
         def rates(values: Numbers) -> dict[str, float]:
             return {
                 "mean": float(values.mean()),
-                "success_rate": float(np.mean(values >= rules.ceiling)),
-                "failure_rate": float(np.mean(values < rules.floor)),
+                "success_rate": float(np.mean(values >= SUCCESS)),
+                "failure_rate": float(np.mean(values < FAILURE)),
             }
 
         return {

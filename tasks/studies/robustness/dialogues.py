@@ -106,7 +106,7 @@ def held_dialogues(who: PolicyCandidate, settings: Settings, plan: Plan) -> tupl
     if not todo:
         return files, missing
     with who.open_conversation(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
-        progress = DialogueProgress(len(jobs) * len(todo), settings.simulator.emotion_ceiling, costs=talk.costs)
+        progress = DialogueProgress(len(jobs) * len(todo), costs=talk.costs)
         progress.say(f"{who.name}: {len(jobs)} dialogues with each of {len(todo)} kinds of users ({len(files) - len(todo)} done before)")
         with_users = {shift: [Job(job.dialogue_id, job.persona, job.seed, plan.users[shift]) for job in jobs] for shift in todo}
         talk.can_hold(job for with_user in with_users.values() for job in with_user)  # before hours of dialogues

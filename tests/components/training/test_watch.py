@@ -14,7 +14,7 @@ from rlver.components.training.watch import TrainingLimits, TrainingWatch, measu
 
 def test_the_seconds_of_a_step_do_not_hold_the_check_before_it_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The trainer logs a step after its check. Steps take 2 s, the check after every second one 30 s. The time that is left holds checks."""
-    clock, shown, nothing = SimpleNamespace(now=100.0), list[str](), measure([], 100, 10)
+    clock, shown, nothing = SimpleNamespace(now=100.0), list[str](), measure([])
     monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: clock.now))
 
     def check(step: int) -> dict[str, float]:

@@ -42,7 +42,7 @@ class Talk:
 def converse(talk: Talk, jobs: Sequence[Job], out: Path) -> str:
     """Returns what was shown of the progress."""
     shown = io.StringIO()
-    hold_and_write(cast(Conversation, talk), jobs, out, "the same", 0.05, DialogueProgress(len(jobs), 100, shown))
+    hold_and_write(cast(Conversation, talk), jobs, out, "the same", 0.05, DialogueProgress(len(jobs), shown))
     return shown.getvalue()
 
 

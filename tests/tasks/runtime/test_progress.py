@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 def test_a_line_has_the_mean_the_success_rate_and_the_time_left() -> None:
     now = [0.0]
-    progress = DialogueProgress(4, 100, io.StringIO(), clock=lambda: now[0])
+    progress = DialogueProgress(4, io.StringIO(), clock=lambda: now[0])
     assert progress.line().endswith("0/4  emotion –  success –  ETA –")
     now[0] = 30.0
     progress.add(SUCCESS)
@@ -30,7 +30,7 @@ def test_a_line_has_the_mean_the_success_rate_and_the_time_left() -> None:
 
 def test_what_an_earlier_run_finished_says_nothing_about_the_speed() -> None:
     now = [0.0]
-    progress = DialogueProgress(4, 100, io.StringIO(), clock=lambda: now[0])
+    progress = DialogueProgress(4, io.StringIO(), clock=lambda: now[0])
     progress.add(SUCCESS, held_now=False)
     assert progress.line().endswith("1/4  emotion 100.0  success 100%  ETA –")
     now[0] = 50.0
@@ -40,7 +40,7 @@ def test_what_an_earlier_run_finished_says_nothing_about_the_speed() -> None:
 
 def test_in_a_file_there_are_ten_lines_however_many_dialogues() -> None:
     stream = io.StringIO()
-    progress = DialogueProgress(200, 100, stream, clock=lambda: 0.0)
+    progress = DialogueProgress(200, stream, clock=lambda: 0.0)
     for _ in range(200):
         progress.add(HALF)
     progress.close()
@@ -50,7 +50,7 @@ def test_in_a_file_there_are_ten_lines_however_many_dialogues() -> None:
 
 def test_on_a_terminal_one_line_is_redrawn() -> None:
     stream = Terminal()
-    progress = DialogueProgress(3, 100, stream, clock=lambda: 0.0)
+    progress = DialogueProgress(3, stream, clock=lambda: 0.0)
     progress.close()
     assert stream.getvalue() == ""
     for _ in range(3):
