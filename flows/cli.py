@@ -78,6 +78,7 @@ for study in STUDIES.names():  # of other packages; a broken one must not take t
     except Exception as error:
         print(f"warning: {one_line(str(error))}", file=sys.stderr)
 options.check_all(app)
+_GROUPS = {group.name for group in app.registered_groups}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -107,7 +108,7 @@ def _run(arguments: list[str]) -> int:
 def _command(arguments: list[str]) -> str:
     """`score`, `personas import`: what was asked for, without what follows."""
     words = [one for one in arguments if not one.startswith("-")]
-    is_group = any(group.name == words[0] for group in app.registered_groups) if words else False
+    is_group = bool(words) and words[0] in _GROUPS
     return " ".join(words[: 2 if is_group else 1])
 
 

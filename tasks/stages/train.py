@@ -155,14 +155,11 @@ class TrainingDialogues:
         if processes.rank() == 0:
             write_jsonl(self.held_out / f"{step}.jsonl", [rollout.dialogue.model_dump(mode="json") for rollout in rollouts])
         check_failed([rollout.dialogue for rollout in rollouts], self.settings.rollout.max_failure_rate)
-        return self._measured(rollouts)
+        return measure(rollouts)
 
     def measures(self) -> Mapping[str, float]:
         """Of the dialogues that were held last. The engine trl-async may not have learned from them yet."""
-        return self._measured(self.last) | self.curriculum.row()
-
-    def _measured(self, rollouts: Sequence[Rollout]) -> dict[str, float]:
-        return measure(rollouts)
+        return measure(self.last) | self.curriculum.row()
 
     def score(self, rollout: Rollout) -> float | None:
         """The reward that reward.kind names; None for a failed dialogue, 0 for one that broke the format where that is asked for."""
@@ -236,11 +233,8 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         if processes.rank() == 0:
             write_costs(out, {"user": speaking.connection})
     if (done := trainer.state.global_step) != (all_steps := parameters.steps * parameters.updates_per_batch):
-        raise (
-            KeyboardInterrupt
-            if stops.asked and done < all_steps
-            else RuntimeError(f"training stopped at step {done} of {all_steps}; run the same command again")
-        )
+        stopped = f"training stopped at step {done} of {all_steps}; run the same command again"
+        raise KeyboardInterrupt if stops.asked and done < all_steps else RuntimeError(stopped)
     if (step := best.put_back()) is not None:
         dialogues.show(f"kept: the weights of step {step}, whose check was the best")
     _save(trainer.model, model, tokenizer, out, base)

@@ -93,7 +93,7 @@ def finished(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) ->
     ("key", "value", "groups"),
     [
         ("train.steps", 71, {"train"}),
-        ("evaluation.bootstrap_samples", 9999, {"converse", "score"}),
+        ("evaluation.bootstrap_samples", 9999, {"converse", "score", "paper_report"}),
         ("benchmark.margin", 0.06, {"benchmark", "paper_report"}),
         ("seed", 8, {"score", "benchmark", "paper_report"}),
         ("tracking.log_models", "reference", set()),
