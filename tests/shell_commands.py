@@ -58,7 +58,7 @@ STANDS_FOR = {
     r"--limit (8|20|30|40)\b": "--limit 4",
     r"rlver honesty run (?!.*--limit)": "rlver honesty run --limit 4 ",
     r"--max-tokens 40": "--max-tokens 8",
-    r"^rlver hearing supporters$": "rlver hearing supporters --personas 2",
+    r"^rlver hearing supporters$": "rlver hearing supporters --personas 8",
     r"--dialogues 40": "--dialogues 4",
 }  # fmt: skip
 
@@ -75,7 +75,9 @@ BEFORE = {
     "rlver blind talk openai:MODEL vllm:http://127.0.0.1:8000/v1": "echo RLVER_POLICY_URL={policy} >> .env",
     "lm_eval … --tasks rlver_math500 --metadata '{\"source\": \"problems.jsonl\"}' --apply_chat_template": "cp {yours}/problems.jsonl .",
     "sqlite3 answers/user.db \"SELECT json_extract(answer, '$.text') FROM answers LIMIT 5\"": "RLVER_USER_URL={user} rlver converse --policy models/grpo-think --variant llm-local --limit 1 --repeats 1 -o some.jsonl",
-    "rlver converse --policy hf:Qwen/Qwen2.5-1.5B-Instruct --variant qwen1.5b-direct-english --limit 3 --repeats 1 -o transcripts/try.jsonl": "echo RLVER_USER_URL={user} >> .env",
+    "rlver converse --policy hf:Qwen/Qwen2.5-1.5B-Instruct --variant qwen1.5b-direct-english --limit 3 --repeats 1 -o transcripts/try.jsonl": "echo RLVER_USER_URL={user} >> .env; sed -i s#deepseek-chat#Qwen/Qwen2.5-7B-Instruct# params/recipes/common.yaml",
+    "rlver run --dry-run --variants qwen1.5b-grpo_lora-direct-vanilla-english": "sed -i 's/personas_per_step: 32/personas_per_step: 8/' params/recipes/common.yaml",
+    "rlver run --variants ppo-think-s8": "sed -i 's/personas_per_step: 64/personas_per_step: 8/' params/ppo-think.yaml",
     "dvc params diff": "sed -i '/^evaluation:/,/^[a-z]*:$/s/temperature: 0.8/temperature: 0.2/' params.yaml",
     "docs/tutorial.md: rlver run (3)": "sed -i '/^evaluation:/,/^[a-z]*:$/s/temperature: 0.2/temperature: 0.8/' params.yaml",
 }  # fmt: skip
