@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 pytest.importorskip("verl", reason="verl has an environment of its own (docs/adapters.md)")
 pytest.importorskip("ray", reason="verl has an environment of its own (docs/adapters.md)")
@@ -38,7 +39,7 @@ def trained(project: Path) -> Iterator[Training]:
 def fields(key: str) -> dict[str, Any]:
     """What TransferQueue has of one output."""
     held = tq.kv_batch_get(keys=[key], partition_id="train")
-    return {name: value.tolist()[0] for name, value in held.items()}
+    return {name: value[0].tolist() if isinstance(value, torch.Tensor) else value.tolist()[0] for name, value in held.items()}
 
 
 def by_dialogue(keys: list[str]) -> dict[str, list[dict[str, Any]]]:

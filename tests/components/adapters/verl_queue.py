@@ -6,6 +6,7 @@ In place of its servers stands our sampler with a micro model, inside the worker
 from __future__ import annotations
 
 import os
+import sys
 import secrets
 import shutil
 import tempfile
@@ -95,7 +96,16 @@ def training(project: Path) -> Iterator[Training]:
     told = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_worker_register_timeout_seconds": "1800"}
     os.environ.update({name: value for name, value in told.items() if name not in os.environ})
     try:
-        ray.init("local", num_cpus=3, include_dashboard=False, log_to_driver=False, _temp_dir=home, object_store_memory=200_000_000)
+        paths = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}  # its processes find what this one does
+        ray.init(
+            "local",
+            num_cpus=3,
+            include_dashboard=False,
+            log_to_driver=False,
+            _temp_dir=home,
+            object_store_memory=200_000_000,
+            runtime_env=paths,
+        )
         tq.init(config.transfer_queue)
         trainer = PPOTrainerSync(config)
         trainer._init_tokenizer()
