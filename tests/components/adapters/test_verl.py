@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,70 +16,24 @@ import verl
 import verl_worker
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
-from micro import micro_model, micro_tokenizer
+from micro import micro_tokenizer
 from omegaconf import OmegaConf, open_dict
 from replying import ROOT
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.utils.dataset.rl_dataset import get_dataset_class
-from verl_worker import Served, configuration, generated, rows_of
+from verl_worker import Micro, Served, configuration, generated, our_own, project_in, rows_of
 
 from rlver.components.adapters import verl as adapter
 from rlver.components.adapters.lent import NotScored
 from rlver.components.adapters.verl_dataset import NAME, SupportDataset
 from rlver.components.domain.emotion import emotion_reward
-from rlver.components.domain.files import write_jsonl
-from rlver.components.domain.thinking import system_prompt
-from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.sampler import Sample, SampleRequest
-from rlver.components.policy.token_policy import Speaking, TokenPolicy
-from rlver.components.policy.transformers_sampler import TransformersSampler
-from rlver.components.rollout.episode import Job, Rollout, run_episodes
 from rlver.components.settings.settings import load_settings
-
-OVERLAY = """policy: {thinking: THINKING, thoughts: THOUGHTS, max_reply_tokens: 12, max_context_tokens: 1500}
-simulator: {max_turns: 3}
-"""
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    for name in ("params.yaml", "dvc.yaml"):
-        shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "params").mkdir()
-    for name, thinking, thoughts in (("direct", "false", "keep"), ("strip", "true", "strip")):
-        (tmp_path / "params" / f"{name}.yaml").write_text(OVERLAY.replace("THINKING", thinking).replace("THOUGHTS", thoughts))
-    write_jsonl(tmp_path / "people.jsonl", [one.model_dump(mode="json") for one in fakes.people()[0][:2]])
-    return tmp_path
-
-
-class Micro:
-    """A micro model that speaks, with draws that follow from the length of what it reads: the same whoever asks."""
-
-    def __init__(self) -> None:
-        self.sampler = TransformersSampler(micro_model(scale=2.0), micro_tokenizer().eos_token_id, 1.0, 1.0, rows=8, capacity=2000)
-        self.sampler.start()
-
-    async def sample(self, request: SampleRequest) -> Sample:
-        return await self.sampler.sample(replace(request, seed=len(request.context_ids)))
-
-    def start(self) -> None: ...
-
-    async def close(self) -> None:
-        await self.sampler.close()
-
-    def forget(self, dialogue_id: str) -> None:
-        self.sampler.forget(dialogue_id)
-
-
-def our_own(project: Path, variant: str, rows: list[dict[str, Any]], sampler: Any) -> list[Rollout]:
-    settings, simulator = adapter.environment(str(project / "params.yaml"), variant)
-    policy = settings.policy
-    speaking = Speaking(NAME, policy.thinking, policy.thinking, policy.max_reply_tokens, policy.max_context_tokens)
-    told = system_prompt(policy.thinking)
-    people = fakes.people()[0]
-    jobs = [Job(f"{place}", people[row["index"]], row["extra_info"]["seed"]) for place, row in enumerate(rows)]
-    talk = TokenPolicy(sampler, ChatFormat(micro_tokenizer(), told), speaking)
-    return asyncio.run(run_episodes(jobs, simulator, talk, settings.simulator.rules, 8))
+    return project_in(tmp_path)
 
 
 def test_verl_s_worker_gives_token_for_token_the_episode_of_our_own_loop(project: Path) -> None:
@@ -135,7 +87,6 @@ def thinks(request: SampleRequest, turn: int) -> Sample:
 
 
 def test_a_turn_is_an_output_of_its_own_where_thoughts_leave_the_context(project: Path) -> None:
-    (project / "params" / "strip.yaml").write_text(OVERLAY.replace("THINKING", "true").replace("THOUGHTS", "strip").replace("12", "60"))
     turns = 0
 
     async def says(request: SampleRequest) -> Sample:
