@@ -6,9 +6,9 @@ In place of its servers stands our sampler with a micro model, inside the worker
 from __future__ import annotations
 
 import os
-import sys
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
