@@ -15,9 +15,10 @@ GOOD = "# one\nU: I lost it.\nA: [good] That hurts.\nU: Yes.\nA: [mediocre] Chee
 
 
 COUNTS = {"simple": 1149}
-SHORT = {"hints_plain": 2703, "short_other_hints": 1277, "stories_plain": 2760}
+SHORT = {"first_plain": 1890, "hints_plain": 2703, "short_other_hints": 1277, "stories_plain": 2760}
 COUNTS |= SHORT
 MEAN_WORDS = {"stories_plain": (4, 4.5), "hints_plain": (4, 4.5)}
+FIRST = "first_plain"  # first replies alone, all of them good
 
 
 def everything() -> list[Shown]:
@@ -31,7 +32,7 @@ def plain(reply: str) -> str:
 def test_a_collection_that_there_is_not_is_named_with_those_that_there_are() -> None:
     with pytest.raises(
         ValueError,
-        match="no collection 'phrase_book', only hints_plain, short_other_hints, simple, stories_plain",
+        match="no collection 'phrase_book', only first_plain, hints_plain, short_other_hints, simple, stories_plain",
     ):
         collection("phrase_book")
 
@@ -104,6 +105,9 @@ def test_the_shipped_dialogues_are_with_users_of_every_need() -> None:
 def test_the_shipped_dialogues_hold_good_and_other_replies() -> None:
     for name in COUNTS:
         marks = Counter(mark for one in collection(name) for mark in one.marks)
+        if name == FIRST:
+            assert set(marks) == {"good"} and all(len(one.users) == 1 for one in collection(name))
+            continue
         assert set(marks) == {"good", "mediocre"} and 0.7 < marks["good"] / marks.total() < 0.95, (name, marks)
 
 

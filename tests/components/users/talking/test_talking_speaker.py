@@ -51,7 +51,7 @@ def test_a_user_hints_in_the_wordings_of_its_split_only(number: int, seed: int, 
 
 
 def test_all_wordings_of_a_need_are_said_by_somebody() -> None:
-    for split, dialogues in {"train": 4, "test": 1}.items():
+    for split, dialogues in {"train": 6, "test": 1}.items():
         personas = people()[split]
         said = "\n".join(one.text for persona in personas for seed in range(dialogues) for one in dialogue(persona, REPLIES, seed))
         unused = [cue for need in HiddenNeed for cue in cues(need, split) if "{role}" not in cue and cue not in said]
