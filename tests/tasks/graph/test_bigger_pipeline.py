@@ -31,10 +31,15 @@ def test_each_is_planned_with_memory_and_hours_and_a_rate_of_its_size(
     assert text.startswith("9 of 9 stages would run") and "  memory     " in text and "warning" not in text
     assert "; on two cores perhaps " in text
     settings = load_settings(ROOT / "params.yaml", variant)
-    layers = estimates.policy_shape(settings, None).layers
+    shape = estimates.policy_shape(settings, None)
+    layers = shape.layers
     assert 0 < settings.train.trained_layers < layers
     assert f"of {layers}\n" in (ROOT / "params" / f"{variant}.yaml").read_text(), "as its comment says"
     assert settings.simulator == load_settings(ROOT / "params.yaml", "pretrained").simulator
+    on_gpu, on_cpu = (round(sum(estimates.memory(settings, shape, on_gpu=where).values()) / 1e9) for where in (True, False))
+    row = f"| `{variant}` |"
+    [told_in_docs] = [line for line in (ROOT / "docs" / "pretrained.md").read_text().splitlines() if line.startswith(row)]
+    assert f"| {on_gpu} / {on_cpu} GB |" in told_in_docs
 
 
 def test_they_are_all_there_and_run_by_name_only(plan: list[dvc.Stage]) -> None:
