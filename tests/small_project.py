@@ -46,10 +46,10 @@ def train_arguments(name: str, variant: str = "v") -> list[str]:
     return ["--variant", variant, "--personas", "train.jsonl", "--base", "models/base", *places]
 
 
-def start_training(root: Path, environment: dict[str, str], name: str) -> subprocess.Popen[bytes]:
+def start_training(root: Path, environment: dict[str, str], name: str, variant: str = "v") -> subprocess.Popen[bytes]:
     """The stage `train` in a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "rlver.tasks.stages.train", *train_arguments(name)],
+        [sys.executable, "-m", "rlver.tasks.stages.train", *train_arguments(name, variant)],
         cwd=root,
         env={**environment, "PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.DEVNULL,

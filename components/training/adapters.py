@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from transformers import TrainerCallback
+
 from rlver.components.policy.load import refuse_not_finite
 
 
@@ -50,6 +52,16 @@ def refuse_other_checkpoint(model: Any, checkpoint: Path) -> None:
             raise ValueError(
                 f"{checkpoint}: {pattern}: the tensor {name} is {there}, the training has {asked}; delete this checkpoint to go on from an earlier one"
             )
+
+
+class CheckpointsWithoutMoments(TrainerCallback):
+    """A checkpoint's optimizer.pt then holds learning rates and options, and nothing of AdamW's two moments (train.checkpoint_optimizer: false).
+
+    It is read like any other: schedule and random states go on as they were, the moments begin at zero.
+    """
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
+        optimizer.optimizer.register_state_dict_post_hook(lambda _, saved: {**saved, "state": {}})  # of torch's, inside that of accelerate
 
 
 class WholeCheckpoints:

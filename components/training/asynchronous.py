@@ -27,7 +27,7 @@ from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 
 from rlver.components.domain.files import BadFile, write_json
 from rlver.components.rollout.episode import Rollout, check_failed
-from rlver.components.training.adapters import WholeCheckpoints
+from rlver.components.training.adapters import CheckpointsWithoutMoments, WholeCheckpoints
 from rlver.components.training.advantages import turn_advantages
 from rlver.components.training.dialogue_trainer import counted_cut_off, paid_before
 from rlver.components.training.section import UpdateParameters
@@ -253,6 +253,8 @@ def async_trainer(
         weight_transfer=weights,
     )
     trainer.remove_callback(PrinterCallback)  # our own watch shows what matters
+    if not train.checkpoint_optimizer:
+        trainer.add_callback(CheckpointsWithoutMoments())
     for one in callbacks:  # after TRL's own: a check is to hear the weights of its step, which one of those sends
         trainer.add_callback(one)
     return trainer

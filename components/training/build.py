@@ -18,7 +18,7 @@ from rlver.components.policy.precision import computes_in_bfloat16
 from rlver.components.policy.supervised import train_upper_layers
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training import processes
-from rlver.components.training.adapters import lora
+from rlver.components.training.adapters import CheckpointsWithoutMoments, lora
 from rlver.components.training.dialogue_trainer import DialogueTrainer, Rollouts
 from rlver.components.training.section import TrainSettings, UpdateParameters
 
@@ -56,7 +56,7 @@ def build_trainer(
         train_dataset=Dataset.from_list(
             [{"prompt": [{"role": "user", "content": name}], "persona_id": name} for name in persona_ids_in_order]
         ),
-        callbacks=list(callbacks),
+        callbacks=[*callbacks, *([] if train.checkpoint_optimizer else [CheckpointsWithoutMoments()])],
         peft_config=lora(train.lora_rank),
     )
     trainer.remove_callback(PrinterCallback)  # our own watch shows what matters

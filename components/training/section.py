@@ -65,6 +65,7 @@ class TrainSettings(Section):
     max_cut_off_rate: float = Field(ge=0, le=1)
     processes: int = Field(ge=1)
     save_every: int = Field(ge=1)
+    checkpoint_optimizer: bool = Field(default=True, exclude_if=lambda kept: kept)
     evaluate_every: int = Field(ge=1)
     evaluation_personas: int = Field(ge=1)
     keep: Literal["last", "best"] = Field(default="last", exclude_if=lambda keep: keep == "last")

@@ -131,7 +131,8 @@ def training_disk(settings: Settings, shape: ModelShape) -> int:
     kept = shape.adapters(train.lora_rank) * (2 if _has_own_critic(settings) else 1) if train.lora_rank else own
     trained = shape.upper(min(train.trained_layers, shape.layers)) if train.trained_layers else kept
     best = FLOAT32 * trained * BEST_CHECKS if train.keep == "best" else 0
-    return CHECKPOINTS * (FLOAT32 * kept + ADAMW * trained) + best + base_disk(shape)
+    moments = ADAMW * trained if train.checkpoint_optimizer else 0
+    return CHECKPOINTS * (FLOAT32 * kept + moments) + best + base_disk(shape)
 
 
 def base_disk(shape: ModelShape) -> int:

@@ -25,12 +25,13 @@ NEEDED = ("optimizer.pt", "scheduler.pt")  # without them it would begin them an
 NEVER_READ = "training_args.bin"  # a note of transformers, which itself never reads it again
 
 
-def latest_intact_checkpoint(folder: Path) -> tuple[Path | None, list[Path]]:
-    """The newest checkpoint in `folder` that can be resumed, and the newer ones that are damaged."""
+def latest_intact_checkpoint(folder: Path, with_moments: bool = True) -> tuple[Path | None, list[Path]]:
+    """The newest checkpoint in `folder` that can be resumed, and the newer ones that are damaged; one without the optimizer's moments is
+    damaged where they are wanted (train.checkpoint_optimizer)."""
     begun = sorted((path.parent for path in folder.glob(f"checkpoint-*/{STATE}")), key=step_of, reverse=True)
     damaged: list[Path] = []
     for checkpoint in begun:
-        if is_whole(checkpoint):
+        if is_whole(checkpoint, with_moments):
             return checkpoint, damaged
         damaged.append(checkpoint)
     return None, damaged
@@ -40,7 +41,7 @@ def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
 
 
-def is_whole(checkpoint: Path) -> bool:
+def is_whole(checkpoint: Path, with_moments: bool) -> bool:
     """Whether every file can be read to its end and holds numbers only; PyTorch's own files carry checksums, safetensors their length."""
     try:
         for file in sorted(checkpoint.rglob("*")):
@@ -53,7 +54,9 @@ def is_whole(checkpoint: Path) -> bool:
                 if zipfile.ZipFile(file).testzip():
                     return False
                 with safe_globals():  # type: ignore[no-untyped-call]  # as the trainer reads it: what would run code is refused
-                    torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+                    content = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+                if file.name == NEEDED[0] and with_moments and not content["state"]:
+                    return False
     except Exception:  # of damaged bytes zipfile also raises NotImplementedError, EOFError and zlib.error, and PyTorch RuntimeError
         return False
     return all((checkpoint / name).is_file() for name in NEEDED)

@@ -42,6 +42,7 @@ from rlver.tasks.runtime.assembly import Conversation, conversation, over_http, 
 from rlver.tasks.runtime.fingerprints import check_identity, half_done, training_identity
 from rlver.tasks.runtime.stage import run_stage, write_costs
 
+FRESH = ", with a fresh optimizer (train.checkpoint_optimizer: false): from here on the steps are not those of a run without a stop"
 ROLLOUTS = TypeAdapter(list[Rollout], config=ConfigDict(ser_json_inf_nan="constants"))
 
 
@@ -265,7 +266,8 @@ def _resumed(work: Path, curves: Sequence[CurveFile], dialogues: TrainingDialogu
     """The checkpoint to go on from, with the curves and the curriculum as they were then; None for a training that begins."""
     from rlver.tasks.runtime.checkpoints import latest_intact_checkpoint, step_of
 
-    checkpoint, damaged = latest_intact_checkpoint(work / "checkpoints")
+    with_moments = dialogues.settings.train.checkpoint_optimizer
+    checkpoint, damaged = latest_intact_checkpoint(work / "checkpoints", with_moments)
     for one in damaged:
         dialogues.show(f"{one} is damaged and left out")
     done = step_of(checkpoint) if checkpoint else -1
@@ -275,7 +277,7 @@ def _resumed(work: Path, curves: Sequence[CurveFile], dialogues: TrainingDialogu
             curve.keep_until(done)
         if checkpoint:
             dialogues.curriculum.restore(curves[0].rows()[-1])
-            dialogues.show(f"going on from step {done} ({checkpoint})")
+            dialogues.show(f"going on from step {done} ({checkpoint})" + ("" if with_moments else FRESH))
     except (BadFile, LookupError) as error:
         raise BadFile(f"the curves in {folder} do not belong to {checkpoint} ({error}); delete {work} to start over") from error
     return checkpoint

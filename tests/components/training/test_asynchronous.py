@@ -64,10 +64,11 @@ def batch(size: int = 2) -> list[str]:
 def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     plain_attention.put_in(monkeypatch)
 
-    def made(talk: Talk, weights: WeightsInProcess, steps: int, *callbacks: TrainerCallback) -> AsyncGRPOTrainer:
+    def made(talk: Talk, weights: WeightsInProcess, steps: int, *callbacks: TrainerCallback, moments: bool = True) -> AsyncGRPOTrainer:
         talk.model.save_pretrained(tmp_path / "model")
         talk.tokenizer.save_pretrained(tmp_path / "model")
         update = changed(PARAMETERS, steps=steps, personas_per_step=2, group_size=GROUP, rows_per_forward=8, gradient_checkpointing=False)
+        update = changed(update, checkpoint_optimizer=moments)
         return async_trainer(
             tmp_path / "model", talk.tokenizer, list(PERSONAS)[:2], update, tmp_path / "out", score, talk.hold, weights, 0.0, callbacks
         )
@@ -96,6 +97,14 @@ def test_trl_s_trainer_scores_our_tokens_as_they_were_sampled_and_learns(trainer
     assert not torch.equal(after, before), "what dialogues are sampled with was never refreshed"
     assert torch.equal(after, trained), "the last weights were sent"
     assert speaks_as_trained == [True] * 3, "a check at the end of a step hears the weights of that step"
+
+
+@pytest.mark.parametrize("moments", [True, False])
+def test_its_checkpoints_hold_the_moments_or_not(moments: bool, trainer: Any, tmp_path: Path) -> None:
+    talk = Talk()
+    trainer(talk, WeightsInProcess(talk.model), 1, moments=moments).train()
+    saved = torch.load(tmp_path / "out" / "checkpoint-1" / "optimizer.pt", weights_only=True)
+    assert bool(saved["state"]) is moments and saved["param_groups"]
 
 
 def test_a_sample_is_a_turn_with_all_that_was_read_before_it_and_the_credit_of_that_turn() -> None:

@@ -152,6 +152,12 @@ def test_the_moments_of_layers_that_do_not_train_take_no_room(project: Path, cho
     assert f"gradients {4 * upper / 1e9:.1f} GB, optimiser {8 * upper / 1e9:.1f} GB" in memory
 
 
+def test_checkpoints_without_the_optimizer_take_a_third_of_the_room(project: Path, chosen: list[dvc.Stage]) -> None:
+    params = project / "params.yaml"
+    params.write_text(params.read_text().replace("checkpoint_optimizer: true", "checkpoint_optimizer: false"))
+    assert told(project, chosen).disk == (2 * 4 * SHAPE.parameters) + (3 * 4 * SHAPE.parameters + 2 * 4 * SHAPE.parameters)
+
+
 @pytest.mark.parametrize(
     ("train", "sampler", "precision", "bytes_a_weight"),
     [

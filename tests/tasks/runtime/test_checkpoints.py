@@ -64,3 +64,17 @@ def test_a_checkpoint_that_a_library_cannot_read_is_damaged_and_the_one_before_i
     with pytest.raises(says):
         read(file)
     assert latest_intact_checkpoint(checkpoints) == (checkpoints / "checkpoint-2", [checkpoints / "checkpoint-4"])
+
+
+def test_without_its_moments_a_checkpoint_is_whole_only_where_none_are_wanted(checkpoints: Path) -> None:
+    newest, before = (checkpoints / f"checkpoint-{step}" for step in (4, 2))
+    optimizer = newest / "optimizer.pt"
+    torch.save({"state": {}, "param_groups": [{"lr": 0.1}]}, optimizer)
+    assert latest_intact_checkpoint(checkpoints, with_moments=False) == (newest, [])
+    assert latest_intact_checkpoint(checkpoints) == (before, [newest]), "the moments would begin at zero, and nobody would say so"
+    whole = optimizer.read_bytes()
+    for damage in (whole[:-100], b""):
+        optimizer.write_bytes(damage)
+        assert latest_intact_checkpoint(checkpoints, with_moments=False) == (before, [newest])
+    optimizer.unlink()
+    assert latest_intact_checkpoint(checkpoints, with_moments=False) == (before, [newest]), "it has the learning rates"
