@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 FILE = "model.safetensors"
+ADAPTERS = "adapter_model.safetensors"
 _FORMATS = {"torch.float64": "F64", "torch.float32": "F32", "torch.float16": "F16", "torch.bfloat16": "BF16"}  # in the words of safetensors
 
 
@@ -51,6 +52,27 @@ def write_weights(model: Any, folder: Path) -> Path:
         for weight in weights.values():
             file.write(_bytes(weight.made()))
     os.replace(neighbour, folder / FILE)
+    return folder
+
+
+def write_adapters(model: Any, folder: Path) -> Path:
+    """Put the present adapters of a causal language model alone into `folder`, which is returned, as peft saves them.
+
+    Whoever looks finds the old ones or the new ones, never some of both.
+    """
+    from safetensors.torch import save_file
+
+    part = folder.with_name(f".{folder.name}.part")
+    part.mkdir(parents=True, exist_ok=True)
+    ((adapter, config),) = model.peft_config.items()
+    tensors = {
+        f"base_model.model.{name.replace(f'.{adapter}.', '.')}": tensor.detach().contiguous()
+        for name, tensor in model.state_dict().items()
+        if name.startswith(f"{model.base_model_prefix}.") and ".lora_" in name
+    }
+    save_file(tensors, part / ADAPTERS, metadata={"format": "pt"})
+    config.save_pretrained(part)
+    put_in_place(part, folder)
     return folder
 
 

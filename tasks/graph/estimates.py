@@ -120,7 +120,7 @@ def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int
         row_tokens=policy.max_context_tokens,
         key_value_rows=settings.rollout.concurrency if speaks_here else 0,
         key_value_tokens=policy.max_context_tokens,
-        sent=not speaks_here,
+        sent=not speaks_here and not settings.pushed_rank,
     )
 
 

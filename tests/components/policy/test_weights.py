@@ -51,7 +51,7 @@ def adapted(dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_with_adapters_the_file_is_that_of_peft_s_own_merge_to_the_byte(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_with_adapters_the_tensors_are_those_of_peft_s_own_merge_to_the_last_bit(dtype: torch.dtype, tmp_path: Path) -> None:
     model, wrapper = adapted(dtype)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     write_weights(model, tmp_path / "sent")
@@ -65,11 +65,11 @@ def test_with_adapters_the_file_is_that_of_peft_s_own_merge_to_the_byte(dtype: t
     assert not torch.equal(sent["model.layers.0.mlp.up_proj.weight"], before["model.layers.0.mlp.up_proj.base_layer.weight"])
 
 
-class NewMemory(TorchDispatchMode):
+class NewMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """`most`: the bytes at the same time of all storages that were made inside and are still there."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.made: dict[int, tuple[Any, int]] = {}
         self.most = 0
 
@@ -77,7 +77,7 @@ class NewMemory(TorchDispatchMode):
         given = {one.untyped_storage()._cdata for one in args if isinstance(one, torch.Tensor)}
         result = func(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor) and (storage := result.untyped_storage())._cdata not in given:
-            self.made[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
+            self.made[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())  # type: ignore[no-untyped-call]
         self.most = max(self.most, sum(size for storage, size in self.made.values() if not storage.expired()))
         return result
 
