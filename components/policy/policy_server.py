@@ -7,7 +7,8 @@ it has the new ones does the server go on. It then names them with every token i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,16 +55,33 @@ class PolicyServer:
         sampler accepts.
         """
         version = version_of(folder)
+        with self._renewing(version) as client:
+            self._workers_say(client, version, "take_weights", str(folder), version)
+        return version
+
+    def take_adapters(self, folder: Path) -> str:
+        """The same of the adapters in `folder` for a server that has their base. Their version is the model's name in requests.
+
+        A server that does not see the disk, or has lost them, then samples with no others in their place.
+        """
+        version = version_of(folder)
+        with self._renewing(version) as client:
+            for model in self._field(self._ask(client, "GET", "/v1/models"), "data", list):
+                if isinstance(model, dict) and model.get("parent"):  # adapters, not the base
+                    self._post(client, "/v1/unload_lora_adapter", {"lora_name": model.get("id")}, is_json=False)
+            self._workers_say(client, version, "version_here", str(folder))
+            self._post(client, "/v1/load_lora_adapter", {"lora_name": version, "lora_path": str(folder)}, is_json=False)
+            self._workers_say(client, version, "version_here", str(folder))
+        return version
+
+    @contextmanager
+    def _renewing(self, version: str) -> Iterator[httpx.Client]:
+        """The barrier: nothing is sampled inside, and what is sampled after it is named `version`."""
         with httpx.Client(**connection(self.url, self.key)) as client:
             self._post(client, "/pause?mode=wait")
             try:
                 self._post(client, "/update_weight_version", {"new_version": f"taking {version}"})
-                said = self._post(client, "/collective_rpc", {"method": "take_weights", "args": [str(folder), version]})
-                took = self._field(said, "results", list)
-                if not took or any(one != version for one in took):
-                    raise PolicyServerFailed(
-                        f"{shown(self.url)}: its workers were to take the weights {version}; they say {quoted(took)}; restart it"
-                    )
+                yield client
                 if not self._field(self._post(client, "/reset_prefix_cache"), "success", bool):
                     raise PolicyServerFailed(f"{shown(self.url)}: what it had read with the old weights could not be forgotten; restart it")
                 self._post(client, "/update_weight_version", {"new_version": version})
@@ -74,17 +92,25 @@ class PolicyServer:
                     error.add_note(f"nor does it go on: {second}")
                 raise
             self._post(client, "/resume")
-        return version
+
+    def _workers_say(self, client: httpx.Client, version: str, method: str, *arguments: str) -> None:
+        """Raise PolicyServerFailed unless each worker answers with the version."""
+        said = self._post(client, "/collective_rpc", {"method": method, "args": list(arguments)})
+        took = self._field(said, "results", list)
+        if not took or any(one != version for one in took):
+            raise PolicyServerFailed(
+                f"{shown(self.url)}: its workers were to take the weights {version}; they say {quoted(took)}; restart it"
+            )
 
     def _get(self, path: str) -> Any:
         with httpx.Client(**connection(self.url, self.key)) as client:
             return self._ask(client, "GET", path)
 
-    def _post(self, client: httpx.Client, path: str, content: Mapping[str, Any] | None = None) -> Any:
-        return self._ask(client, "POST", path, content)
+    def _post(self, client: httpx.Client, path: str, content: Mapping[str, Any] | None = None, is_json: bool = True) -> Any:
+        return self._ask(client, "POST", path, content, is_json)
 
-    def _ask(self, client: httpx.Client, method: str, path: str, content: Mapping[str, Any] | None = None) -> Any:
-        """The JSON of a good answer."""
+    def _ask(self, client: httpx.Client, method: str, path: str, content: Mapping[str, Any] | None = None, is_json: bool = True) -> Any:
+        """The JSON of a good answer; of one that is no JSON, nothing."""
         try:
             with client.stream(method, path, json=content) as response:
                 whole = read_now(response, MOST_BYTES)
@@ -92,7 +118,7 @@ class PolicyServer:
             raise PolicyServerFailed(f"{shown(self.url)}{path}: {error}; is it our policy server?") from error
         except httpx.TransportError as error:
             raise PolicyServerUnavailable(unavailable(self.url, error)) from error
-        return answer(self.url, path, whole)
+        return answer(self.url, path, whole, is_json)
 
     def _field(self, said: Any, name: str, kind: type) -> Any:
         if not isinstance(said, dict) or not isinstance(said.get(name), kind):
@@ -122,8 +148,8 @@ def quoted(said: Any) -> str:
     return one_line(said if isinstance(said, str) else SHORT_REPR.repr(said))[:_QUOTED_CHARACTERS]
 
 
-def answer(url: str, path: str, response: WholeResponse) -> Any:
-    """The JSON of a good answer. Raises PolicyServerFailed for any other."""
+def answer(url: str, path: str, response: WholeResponse, is_json: bool = True) -> Any:
+    """The JSON of a good answer, or None of one that is to be none. Raises PolicyServerFailed for any other."""
     if response.status_code == httpx.codes.NOT_FOUND:
         raise PolicyServerFailed(
             f"{shown(url)}{path}: no such address; the server must be vLLM 0.32 or newer with VLLM_SERVER_DEV_MODE=1 and our worker extension, as "
@@ -135,7 +161,7 @@ def answer(url: str, path: str, response: WholeResponse) -> Any:
         )
     try:
         if response.is_success:
-            return json.loads(response.content)
+            return json.loads(response.content) if is_json else None
     except (ValueError, RecursionError):
         pass  # said below, as a bad status is
     said = one_line(response.content[:_QUOTED_CHARACTERS].decode("utf-8", "replace"))

@@ -45,7 +45,8 @@ class StaleWeights(PolicyServerFailed):
 class VllmSampler:
     """Samples at `temperature` and `top_p` from the server at `url`; temperature 0 is greedy, with log-probabilities of 0.
 
-    `weights` puts the policy's present weights into a folder and names it. At most `connections` requests are under way.
+    `weights` puts the policy's present weights into a folder and names it, or its `adapters` alone, for a server that has the base. At most
+    `connections` requests are under way.
     """
 
     url: str
@@ -55,12 +56,14 @@ class VllmSampler:
     connections: int
     weights: Callable[[], Path]
     key: str | None = field(default=None, repr=False)
+    adapters: bool = False
     _version: str | None = None
     _client: httpx.AsyncClient | None = None
 
     def start(self) -> None:
         """Give the server the present weights; call before the first dialogue and after every change of the weights."""
-        self._version = PolicyServer(self.url, self.key).take(self.weights().resolve())
+        server = PolicyServer(self.url, self.key)
+        self._version = (server.take_adapters if self.adapters else server.take)(self.weights().resolve())
 
     async def sample(self, request: SampleRequest) -> Sample:
         """Raises PolicyServerUnavailable after a few attempts, PolicyServerFailed, and StaleWeights."""
@@ -86,6 +89,7 @@ class VllmSampler:
     def body(self, request: SampleRequest) -> dict[str, Any]:
         """Every number of the sampling, so that no default of the server or of the model's files applies."""
         return {
+            **({"model": self._version} if self.adapters else {}),
             "token_ids": request.context_ids,
             "sampling_params": {
                 "seed": request.seed,

@@ -121,6 +121,7 @@ class BaseSettings(Section):
 
 class RolloutSettings(Section):
     sampler: Literal["transformers", "vllm"]
+    push: Literal["merged", "adapters"] = Field(default="merged", exclude_if=lambda what: what == "merged")
     server_gpus: str | None = Field(default=None, pattern=r"^[0-9]+(,[0-9]+)*$", exclude_if=lambda gpus: gpus is None)
     server_memory_share: float | None = Field(default=None, gt=0, le=1, exclude_if=lambda share: share is None)
     concurrency: int = Field(ge=1)

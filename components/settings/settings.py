@@ -69,6 +69,11 @@ class Settings(Section):
             raise ValueError("policy.thoughts: strip needs train.loss_type: grpo, in which every dialogue counts once")
         return self
 
+    @property
+    def pushed_rank(self) -> int:
+        """The rank of the adapters that the server of a training gets alone; 0: it gets all weights."""
+        return self.train.lora_rank if self.rollout.sampler == "vllm" and self.rollout.push == "adapters" else 0
+
     def require_trainable(self) -> None:
         """Raise SettingsError for what a policy can be evaluated with, but not trained."""
         if self.policy.temperature == 0:

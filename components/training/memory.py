@@ -49,6 +49,11 @@ class ModelShape:
         return self.layers * (attention + 3 * self.hidden * self.intermediate)
 
     @property
+    def largest_linear(self) -> int:
+        """Weights of the largest matrix that adapters are beside."""
+        return self.hidden * max(self.heads * self.head_size, self.intermediate)
+
+    @property
     def head(self) -> int:
         return self.hidden * self.vocabulary
 
@@ -130,13 +135,15 @@ def training_bytes(
     row_tokens: int,
     key_value_rows: int,
     key_value_tokens: int,
+    sent: bool = False,
 ) -> dict[str, int]:
     """Bytes on each device by what they are for, at the largest moment of a step.
 
     `rows` sequences of `row_tokens` are in one forward pass; `key_value_rows` dialogues of `key_value_tokens` have a row in the sampler's
     cache. `trained_layers`: only so many uppermost layers train; 0: all. `with_reference`: there is a KL term (adapters need no second
-    model for it). `copies`, `bfloat16_copies`: how many more of the model are held to speak with, in which numbers. A GPU computes in
-    bfloat16 with float32 weights.
+    model for it). `copies`, `bfloat16_copies`: how many more of the model are held to speak with, in which numbers. `sent`: a server gets
+    the weights, one after the other; where adapters are added in, such a matrix is there twice for a moment. A GPU computes in bfloat16 with
+    float32 weights.
     """
     weights = shape.parameters + (shape.trunk if separate_critic else 0)
     adapters = shape.adapters(lora_rank) * (2 if separate_critic else 1)
@@ -149,6 +156,7 @@ def training_bytes(
         "optimiser": ADAMW * trained,
         "reference": FLOAT32 * shape.parameters if with_reference and not lora_rank else 0,
         "copies that speak": copied * (FLOAT32 * copies + BFLOAT16 * bfloat16_copies),
+        "a matrix on its way to the server": 2 * FLOAT32 * shape.largest_linear if sent and lora_rank else 0,
         "bfloat16 copies of weights": BFLOAT16 * (shape.linear_weights // shape.layers if lora_rank and checkpointing else weights)
         if on_gpu
         else 0,

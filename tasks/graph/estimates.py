@@ -118,8 +118,9 @@ def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int
         checkpointing=train.gradient_checkpointing,
         rows=train.rows_per_forward * (settings.simulator.max_turns if stripped else 1),
         row_tokens=policy.max_context_tokens,
-        key_value_rows=settings.rollout.concurrency,
+        key_value_rows=settings.rollout.concurrency if speaks_here else 0,
         key_value_tokens=policy.max_context_tokens,
+        sent=not speaks_here and not settings.pushed_rank,
     )
 
 

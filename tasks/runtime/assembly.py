@@ -159,23 +159,29 @@ def load(model_path: Path | str, settings: Settings, policy_name: str, concurren
 
 
 @contextmanager
-def policy_server(settings: Settings, model: Path | str, concurrency: int, trains: bool = False) -> Iterator[str | None]:
+def policy_server(
+    settings: Settings, model: Path | str, concurrency: int, trains: bool = False, adapter_rank: int = 0
+) -> Iterator[str | None]:
     """The address of the server for rollouts: the user's own, or one for as long as this lasts; None where none is wanted.
 
-    Where this process `trains`, the server leaves it a share of a GPU that both see.
+    Where this process `trains`, the server leaves it a share of a GPU that both see. `adapter_rank` is as Serving has it.
     """
     if settings.rollout.sampler == "transformers":
         yield None
     else:
         rollout = settings.rollout
         share = rollout.server_memory_share or (BESIDE_A_TRAINER if trains and rollout.server_gpus is None else None)
-        what = Serving(str(model), settings.policy.max_context_tokens, concurrency, gpus=rollout.server_gpus, memory_share=share)
+        length, gpus = settings.policy.max_context_tokens, rollout.server_gpus
+        what = Serving(str(model), length, concurrency, gpus=gpus, memory_share=share, adapter_rank=adapter_rank)
         with available(environment.project_root(), what) as url:
             yield url
 
 
-def over_http(talk: Conversation, settings: Settings, url: str | None, weights: Callable[[], Path]) -> Conversation:
-    """`talk` with the server at `url` in place of the model in this process; as it is where `url` is None."""
+def over_http(talk: Conversation, settings: Settings, url: str | None, weights: Callable[[], Path], adapters: bool = False) -> Conversation:
+    """`talk` with the server at `url` in place of the model in this process; as it is where `url` is None.
+
+    `weights` and `adapters` are as VllmSampler has them.
+    """
     from rlver.components.policy.vllm_sampler import VllmSampler
 
     if url is None:
@@ -183,7 +189,7 @@ def over_http(talk: Conversation, settings: Settings, url: str | None, weights: 
     assert isinstance(talk.policy, TokenPolicy)
     numbers = (settings.policy.temperature, settings.policy.top_p, talk.concurrency)
     key = environment.policy_server_key(environment.project_root(), url)
-    sampler = VllmSampler(url, talk.policy.chat.end_of_turn, *numbers, weights, key)
+    sampler = VllmSampler(url, talk.policy.chat.end_of_turn, *numbers, weights, key, adapters)
     return replace(talk, policy=replace(talk.policy, sampler=sampler))
 
 

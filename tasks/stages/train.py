@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for line in half_done(work, identity):
             print(line, flush=True)
     alone = exclusive_lock(work) if processes.rank() == 0 else nullcontext()
-    with alone, policy_server(settings, arguments.base, settings.rollout.concurrency, True) as server:
+    with alone, policy_server(settings, arguments.base, settings.rollout.concurrency, True, settings.pushed_rank) as server:
         train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
     if processes.rank() == 0:
         shutil.copytree(work / "curves", arguments.logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))  # of a killed write
@@ -179,7 +179,7 @@ class TrainingDialogues:
 def train(settings: Settings, variant: str, personas_file: Path, base: Path, out: Path, work: Path, server: str | None = None) -> None:
     """`server` is the address of a vLLM server that speaks for the policy; None: the model itself does."""
     from rlver.components.policy.load import check_context, load_policy
-    from rlver.components.policy.weights import write_weights
+    from rlver.components.policy.weights import write_adapters, write_weights
     from rlver.components.training.build import build_trainer
     from rlver.tasks.runtime.checkpoints import StopsOnSignal
 
@@ -190,7 +190,8 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     model, tokenizer = load_policy(base)
     check_context(model, settings.policy.max_context_tokens)
     own = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency, apart=bool(parameters.max_staleness))
-    speaking = over_http(own, settings, server, lambda: write_weights(model, work / "weights"))
+    send = write_adapters if settings.pushed_rank else write_weights
+    speaking = over_http(own, settings, server, lambda: send(model, work / "weights"), bool(settings.pushed_rank))
     curves = work / (f"curves-{processes.rank()}" if processes.rank() else "curves")  # one writer a file
     steps, checks = CurveFile(curves / "train"), CurveFile(curves / "evaluation")
     dialogues = TrainingDialogues(settings, variant, speaking, personas, watched, curves / "held_out")

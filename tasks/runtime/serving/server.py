@@ -25,6 +25,7 @@ from rlver.tasks.runtime.serving.setup import HERE, python_of
 PORT = 7400  # of `rlver serve start`; Prefect's own servers take 8000 to 8999
 START_S = 900.0
 STOP_S = 60.0
+_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # of vLLM's --max-lora-rank
 RECORD = environment.VLLM / "server.json"
 # The kernel ends the server when the process that started it is gone, even by `kill -9`; only Linux offers that.
 _WITH_ITS_PARENT = """
@@ -41,6 +42,7 @@ class Serving:
     """What is served: a model's folder (from the current one), how long a context and how many at once; `options` go to vLLM as they are.
 
     `gpus` are the numbers of those it sees (None: all that this process sees), `memory_share` what it takes of each (None: vLLM's 0.9).
+    `adapter_rank`: it gets adapters of this rank beside the model's own weights; 0: none.
     """
 
     model: str
@@ -49,6 +51,7 @@ class Serving:
     options: Sequence[str] = ()
     gpus: str | None = None
     memory_share: float | None = None
+    adapter_rank: int = 0
 
 
 @contextmanager
@@ -66,10 +69,13 @@ def serving(root: Path, what: Serving, port: int = 0, on_begun: Callable[[server
         *("--middleware", "guard.OnlyWithKey", "--allowed-origins", "[]"),
         *("--load-format", "safetensors", "--seed", "0", "--enable-scale-out", "--disable-log-stats", "--disable-uvicorn-access-log"),
         *(_on_cpu(what) if kind == "cpu" else _on_gpu(what)),
+        *(_for_adapters(what.adapter_rank) if what.adapter_rank else ()),
         *what.options,
     )
     folder = root / environment.VLLM
     extra = {"PYTHONPATH": str(HERE), "VLLM_SERVER_DEV_MODE": "1", "VLLM_API_KEY": environment.keep_key(folder, port)}
+    if what.adapter_rank:
+        extra["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
     if what.gpus is not None:
         extra["CUDA_VISIBLE_DEVICES"] = what.gpus
     defaults = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_LOGGING_LEVEL": "WARNING"}  # GiB; not to cores
@@ -97,6 +103,12 @@ def _on_gpu(what: Serving) -> tuple[str, ...]:
     """bfloat16, as the trainer multiplies there, whatever the weights were saved in."""
     share = () if what.memory_share is None else ("--gpu-memory-utilization", str(what.memory_share))
     return ("--dtype", "bfloat16", *share)
+
+
+def _for_adapters(rank: int) -> tuple[str, ...]:
+    """One set of adapters at a time. vLLM knows certain ranks only; smaller ones fit into the next."""
+    most = next((known for known in _RANKS if known >= rank), rank)
+    return ("--enable-lora", "--max-loras", "1", "--max-cpu-loras", "1", "--max-lora-rank", str(most))
 
 
 @contextmanager

@@ -29,6 +29,10 @@ class TakesWeights:
             return f"{type(error).__name__}: {error}"
         return version
 
+    def version_here(self, folder: str) -> str:
+        """Of the adapters that vLLM itself is to load, before and after."""
+        return version_of(folder)
+
     def _renew_tied_head(self) -> None:
         """On a CPU the head multiplies with a packed copy of its weights, which a reload renews only where they are its own."""
         model = self.model_runner.get_model()

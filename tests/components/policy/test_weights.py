@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 import shutil
@@ -14,6 +13,8 @@ import torch
 from micro import micro_model, micro_tokenizer
 from peft import get_peft_model
 from safetensors.torch import load_file
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlver.components.policy.load import load_policy, save_policy
 from rlver.components.policy.weights import FILE, plain_weights, put_in_place, version_of, write_weights
@@ -38,19 +39,62 @@ def test_a_critic_stays_at_home() -> None:
     assert plain_weights(model).keys() == expected
 
 
-def test_adapters_are_added_in() -> None:
-    model = micro_model()
-    adapted = get_peft_model(model, lora(2))
+def adapted(dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
+    """(a model whose layers have adapters that do something, peft's wrapper of it)"""
+    model = micro_model(layers=3).to(dtype)
+    wrapper = get_peft_model(model, lora(2))
     with torch.no_grad():
-        for name, parameter in adapted.named_parameters():
+        for name, parameter in wrapper.named_parameters():
             if "lora_B" in name:
                 parameter.normal_(generator=torch.Generator().manual_seed(1))
-    sent = plain_weights(model)
-    whole = plain_weights(merged(copy.deepcopy(adapted)))
-    assert sent.keys() == whole.keys()
-    for name, weight in whole.items():
-        torch.testing.assert_close(sent[name], weight)
-    assert not torch.equal(sent["model.layers.0.mlp.up_proj.weight"], plain_weights(micro_model())["model.layers.0.mlp.up_proj.weight"])
+    return model, wrapper
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_with_adapters_the_tensors_are_those_of_peft_s_own_merge_to_the_last_bit(dtype: torch.dtype, tmp_path: Path) -> None:
+    model, wrapper = adapted(dtype)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    write_weights(model, tmp_path / "sent")
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items()), "the trainer's own are as they were"
+    save_policy(merged(wrapper), micro_tokenizer(), tmp_path / "saved")
+    sent, saved = load_file(tmp_path / "sent" / FILE), load_file(tmp_path / "saved" / FILE)
+    assert {name: (tensor.dtype, tensor.shape) for name, tensor in sent.items()} == {
+        name: (tensor.dtype, tensor.shape) for name, tensor in saved.items()
+    }
+    assert all(torch.equal(sent[name], saved[name]) for name in saved)
+    assert not torch.equal(sent["model.layers.0.mlp.up_proj.weight"], before["model.layers.0.mlp.up_proj.base_layer.weight"])
+
+
+class NewMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """`most`: the bytes at the same time of all storages that were made inside and are still there."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.made: dict[int, tuple[Any, int]] = {}
+        self.most = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {one.untyped_storage()._cdata for one in args if isinstance(one, torch.Tensor)}
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and (storage := result.untyped_storage())._cdata not in given:
+            self.made[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())  # type: ignore[no-untyped-call]
+        self.most = max(self.most, sum(size for storage, size in self.made.values() if not storage.expired()))
+        return result
+
+
+def test_of_all_matrices_with_adapters_one_is_there_at_a_time(tmp_path: Path) -> None:
+    model, _ = adapted()
+    matrices = [module.weight.nbytes for module in model.modules() if hasattr(module, "get_delta_weight")]
+    with NewMemory() as new:
+        write_weights(model, tmp_path)
+    assert new.most == 2 * max(matrices) < sum(matrices) / 5, "the product and the scaled one, for a moment"
+
+
+def test_without_adapters_nothing_is_copied(tmp_path: Path) -> None:
+    model = micro_model()
+    with NewMemory() as new:
+        write_weights(model, tmp_path)
+    assert new.most == 0
 
 
 def test_sent_weights_load_as_a_policy(tmp_path: Path) -> None:

@@ -139,6 +139,15 @@ def test_a_separate_critic_beside_adapters_has_adapters_of_its_own() -> None:
     assert held["gradients"] == 4 * (count(adapted, trained_only=True) + count(critic, trained_only=True) - (SMALL.hidden + 1))
 
 
+def test_of_the_weights_that_a_server_gets_the_largest_with_adapters_is_there_twice() -> None:
+    from peft import get_peft_model
+
+    adapted = get_peft_model(Qwen2ForCausalLM(config(SMALL)), lora(8))
+    largest = max(module.weight.nbytes for module in adapted.modules() if hasattr(module, "get_delta_weight"))
+    assert needs(SMALL, lora_rank=8, sent=True)["a matrix on its way to the server"] == 2 * largest
+    assert needs(SMALL, sent=True) == needs(SMALL) and needs(SMALL, lora_rank=8, sent=False) == needs(SMALL, lora_rank=8)
+
+
 @pytest.mark.parametrize("rank", [0, 8])
 @pytest.mark.parametrize("separate", [False, True])
 def test_a_copy_to_speak_with_has_what_the_model_has(rank: int, separate: bool) -> None:

@@ -186,6 +186,25 @@ def test_who_speaks_while_it_learns_needs_room_for_a_second_model(
     assert found.get("copies that speak", 0) == bytes_a_weight * SHAPE.parameters
 
 
+@pytest.mark.parametrize(
+    ("sampler", "push", "matrices", "speaks_here"),
+    [("transformers", "merged", 0, True), ("vllm", "merged", 2, False), ("vllm", "adapters", 0, False)],
+)
+def test_weights_on_their_way_to_a_server_need_room_and_it_keeps_the_keys_and_values(
+    sampler: str, push: str, matrices: int, speaks_here: bool
+) -> None:
+    settings = load_settings(ROOT / "params.yaml", VARIANT)
+    settings = settings.model_copy(
+        update={
+            "train": settings.train.model_copy(update={"lora_rank": 32}),
+            "rollout": settings.rollout.model_copy(update={"sampler": sampler, "push": push}),
+        }
+    )
+    found = estimates.memory(settings, SHAPE, on_gpu=True)
+    assert found.get("a matrix on its way to the server", 0) == matrices * 4 * 1536 * 8960
+    assert ("key-value rows" in found) == speaks_here
+
+
 def test_the_weights_of_the_best_checks_are_on_the_disk() -> None:
     settings = load_settings(ROOT / "params.yaml", VARIANT)
     best = settings.model_copy(update={"train": settings.train.model_copy(update={"keep": "best"})})

@@ -124,6 +124,20 @@ def test_grpo_steps_are_sampled_with_the_weights_of_the_step_before(root: Path, 
     assert _gap(model, _sample(sampler, "after training")) < 1e-4
 
 
+def test_adapters_sent_alone_speak_as_the_trainer_does(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a server of its own, which has room for them."""
+    monkeypatch.delenv("RLVER_POLICY_SERVER_URL")
+    overlay = "policy: {thinking: false}\nrollout: {push: adapters}\ntrain: {lora_rank: 8, steps: 3}\n"
+    (root / "params" / "adapters.yaml").write_text(overlay)
+    assert train.main(train_arguments("adapters", "adapters")) == 0
+    rows = CurveFile(root / "logs" / "adapters" / "train").rows()
+    with capsys.disabled():
+        print(f"\nnats from the trainer at each step, adapters sent alone: {[row['logprob_gap'] for row in rows]}")
+    assert [row["step"] for row in rows] == [1, 2, 3] and all(row["logprob_gap"] < 1e-4 for row in rows)
+
+
 def test_converse_holds_the_benchmark_over_vllm_and_a_seed_repeats_it(root: Path) -> None:
     def held(name: str) -> list[list[str]]:
         places = ["--personas", "test.jsonl", "--model", "models/base", "--out", f"transcripts/{name}.jsonl"]

@@ -69,6 +69,7 @@ def test_the_users_own_server_is_taken_and_none_is_started(tmp_path: Path, monke
     ("what", "options", "gpus"),
     [
         (Serving("m", 256, 4), "--dtype bfloat16", None),
+        (Serving("m", 256, 4, adapter_rank=24), "--enable-lora --max-loras 1 --max-cpu-loras 1 --max-lora-rank 32", None),
         (Serving("m", 256, 4, memory_share=0.4), "--dtype bfloat16 --gpu-memory-utilization 0.4", None),
         (Serving("m", 256, 4, ["--dtype", "float16"], gpus="1", memory_share=0.5),
          "--dtype bfloat16 --gpu-memory-utilization 0.5 --dtype float16", "1"),
@@ -91,6 +92,7 @@ def test_on_a_gpu_it_computes_as_the_trainer_and_takes_the_share_and_the_cards_i
     with server.serving(tmp_path, what, 7498):
         pass
     assert " ".join(planned[0].command).endswith(options) and planned[0].environment.get("CUDA_VISIBLE_DEVICES") == gpus
+    assert ("VLLM_ALLOW_RUNTIME_LORA_UPDATING" in planned[0].environment) == bool(what.adapter_rank)
 
 
 def test_a_folder_that_is_named_from_the_current_one_is_the_one_that_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

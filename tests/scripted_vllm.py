@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from rlver.components.policy.weights import version_of
 
 Body = dict[str, Any]
 Answer = tuple[int, Any]  # status, JSON
@@ -21,6 +24,8 @@ class ScriptedVllm:
 
     generate: Callable[[Body, ScriptedVllm], Answer]
     take: Callable[[str, str], Answer] = lambda folder, version: (200, {"results": [version]})
+    here: Callable[[str], str] = lambda folder: version_of(Path(folder))  # what a worker finds there
+    adapters: dict[str, str] = field(default_factory=dict)  # name -> folder, of those that are loaded
     cut: int = 0  # so many of the first samples' connections are cut without an answer
     url: str = ""
     version: str = "default"
@@ -35,6 +40,8 @@ class ScriptedVllm:
         """None: the connection is cut."""
         with self.lock:
             self.calls.append(f"{path} {query['mode'][0]}" if "mode" in query else f"{path} {body.get('new_version', '')}".strip())
+        if path == "/inference/v1/generate" and body.get("model", "base") not in ("base", *self.adapters):
+            return 404, {"error": {"message": f"The model `{body['model']}` does not exist."}}
         if path == "/inference/v1/generate":
             with self.lock:
                 self.asked.append(body)
@@ -52,8 +59,23 @@ class ScriptedVllm:
         elif path == "/update_weight_version":
             self.version = body["new_version"]
         elif path == "/collective_rpc":
-            assert body["method"] == "take_weights" and self.paused
+            assert self.paused
+            if body["method"] == "version_here":
+                return 200, {"results": [self.here(*body["args"])]}
+            assert body["method"] == "take_weights"
             return self.take(*body["args"])
+        elif path == "/v1/models":
+            loaded = [{"id": name, "root": folder, "parent": "base"} for name, folder in self.adapters.items()]
+            return 200, {"data": [{"id": "base", "root": "base", "parent": None}, *loaded]}
+        elif path == "/v1/load_lora_adapter":
+            assert self.paused
+            if not Path(body["lora_path"], "adapter_config.json").is_file():
+                return 500, {"error": {"message": f"No adapter found for {body['lora_path']}"}}
+            self.adapters[body["lora_name"]] = body["lora_path"]
+            return 200, b"Success: LoRA adapter added successfully."
+        elif path == "/v1/unload_lora_adapter":
+            assert self.paused
+            return (200, b"Success: removed.") if self.adapters.pop(body["lora_name"], None) else (404, {})
         elif path == "/reset_prefix_cache":
             return 200, {"success": True}
         elif path == "/weight_info":
