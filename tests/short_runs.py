@@ -16,6 +16,7 @@ from transformers import TrainerCallback
 from rlver.components.domain.emotion import EmotionRules, emotion_reward
 from rlver.components.domain.protocols import Simulator
 from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.precision import computes_in_bfloat16, hold_in_bfloat16
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
 from rlver.components.policy.transformers_sampler import TransformersSampler
 from rlver.components.rollout.episode import Job, Rollout, run_episodes
@@ -91,6 +92,8 @@ def prepared(
     limits: TrainingLimits = LIMITS,
 ) -> Run:
     tokenizer, model = micro_tokenizer(), micro_model(scale=2.0)
+    if computes_in_bfloat16(parameters.train.frozen_precision):
+        hold_in_bfloat16(model)
     sampler = TransformersSampler(model, tokenizer.eos_token_id, 1.0, 1.0, rows=8, capacity=900)
     chat = ChatFormat(tokenizer, "Be kind.")
     held: list[list[Rollout]] = []

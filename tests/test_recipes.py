@@ -18,6 +18,7 @@ from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.flows.cli import main
 from rlver.tasks.graph import dry_run, dvc, selection
 from rlver.tasks.graph.dry_run import Machine
+from rlver.tasks.graph.estimates import memory, policy_shape
 
 ROOT = Path(__file__).parents[1]
 PARTS = {path.stem for path in (ROOT / "params" / "recipes").glob("*.yaml")} - {"common"}
@@ -44,6 +45,7 @@ def test_a_recipe_is_what_its_name_says(recipe: str) -> None:
         "grpo": ("grpo", 4, 0),
         "grpo_lora": ("grpo", 4, 32),
     }[algorithm]
+    assert train.frozen_precision == ("native" if train.lora_rank else "float32")
     assert settings.policy.thinking is (replies == "think") and settings.policy.thoughts == "strip"
     assert train.difficulties == [user] and settings.simulator.difficulty == "vanilla" and settings.simulator.kind == "llm"
     assert (settings.personas.imported_train is None) is (personas == "english")
@@ -95,6 +97,17 @@ def test_the_order_of_parts_means_nothing() -> None:
     one, other = (load_settings(ROOT / "params.yaml", name) for name in ("qwen7b-grpo-think", "think-grpo-qwen7b"))
     assert one == other
     assert list(overlays_of(ROOT / "params", "grpo-think")) == ["params/grpo-think.yaml"], "an overlay of that name comes first"
+
+
+@pytest.mark.parametrize(("model", "algorithm"), itertools.product(MODELS, ALGORITHMS))
+def test_the_page_says_what_each_takes(model: str, algorithm: str) -> None:
+    every = [load_settings(ROOT / "params.yaml", f"{model}-{algorithm}-{replies}-vanilla-english") for replies in REPLIES]
+    think, direct = (round(sum(memory(one, policy_shape(one, None), on_gpu=True).values()) / 1e9) for one in every)
+    page = (ROOT / "docs" / "guides" / "real-models.md").read_text(encoding="utf-8")
+    [row] = [line for line in page.splitlines() if line.startswith("| `qwen") and f"`{model}-{algorithm}`" in line]
+    assert f"| {think} / {direct} GB |" in row
+    gpus = [int(number) for number in re.findall(r"\d+", row.split("|")[3])]
+    assert max(gpus) >= 1.25 * think and min(gpus) >= 1.25 * direct
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -149,8 +149,8 @@ class RowCache(Cache):
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
         batch_index, query_index, row, position = self.put
         keys, values = self.keys[layer_idx], self.values[layer_idx]
-        keys[row, :, position] = key_states[batch_index, :, query_index]
-        values[row, :, position] = value_states[batch_index, :, query_index]
+        keys[row, :, position] = key_states[batch_index, :, query_index].to(keys.dtype)  # autocast turns them in float32
+        values[row, :, position] = value_states[batch_index, :, query_index].to(values.dtype)
         return keys[self.rows, :, : self.longest], values[self.rows, :, : self.longest]
 
     def get_seq_length(self, *_: Any, **__: Any) -> int:

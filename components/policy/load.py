@@ -46,19 +46,20 @@ _LAYERS = re.compile(r"(?:num|n)_(?:\w*_)?layers?")
 _SHOWN = 3  # tensors that a message names
 
 
-def load_policy(path: Path | str) -> tuple[Any, Any]:
+def load_policy(path: Path | str, device: str | None = None) -> tuple[Any, Any]:
     """(model, tokenizer) of a local folder or a hub name, in float32: in bfloat16 an update of 1e-6 would leave most weights as they are.
 
     Raises ValueError in one line when there is no model at `path`, a broken one, or none that was made for conversation.
     """
-    model, tokenizer = load_model(path)
+    model, tokenizer = load_model(path, device=device)
     _must_chat(path, tokenizer)
     return model, tokenizer
 
 
-def load_model(path: Path | str, dtype: torch.dtype | str = torch.float32) -> tuple[Any, Any]:
-    """The same of any causal language model, whether it was made for conversation or not; dtype "auto" is the folder's own."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+def load_model(path: Path | str, dtype: torch.dtype | str = torch.float32, device: str | None = None) -> tuple[Any, Any]:
+    """The same of any causal language model, whether it was made for conversation or not; dtype "auto" is the folder's own.
+    `device` None: the GPU, where there is one."""
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     folder, tokenizer = _checked(path)
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False)

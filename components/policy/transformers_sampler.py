@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 from rlver.components.domain.printable import first_line
 from rlver.components.policy.attention import GROUPED, RowCache, attention
 from rlver.components.policy.draw import draw
-from rlver.components.policy.precision import Copy, computes_in_bfloat16
+from rlver.components.policy.precision import Copy, computes_in_bfloat16, is_held_in_bfloat16
 from rlver.components.policy.sampler import Sample, SampleRequest
 
 READ_AT_ONCE = 32_768  # tokens of one forward pass, padding included: bounds its memory, whatever the number of dialogues
@@ -62,6 +62,10 @@ class TransformersSampler:
         """What is sampled with: the model, or its copy."""
         return self.model if self._copy is None else self._copy.model
 
+    def _numbers(self) -> AbstractContextManager[Any]:
+        """In which the model multiplies: bfloat16, where its matrices are held in that."""
+        return torch.autocast(self.model.device.type, torch.bfloat16, enabled=is_held_in_bfloat16(self.model))
+
     @cached_property
     def _leave_at(self) -> float:
         """The share of rows that still speak at which the others leave the forward pass."""
@@ -75,11 +79,12 @@ class TransformersSampler:
         if self._copy is not None:
             self._copy.refresh(self.model)
         if self._cache is None:
-            self._must_read_as_the_model_does(_NEAR)
-            if computes_in_bfloat16(self.precision):
+            held = is_held_in_bfloat16(self.model)
+            self._must_read_as_the_model_does(_ROUNDED if held else _NEAR)
+            if computes_in_bfloat16(self.precision) and not held:
                 self._copy = Copy(self.model)
             elif self.apart:
-                self._copy = Copy(self.model, self.model.dtype)
+                self._copy = Copy(self.model, torch.float32)
             if self._copy is not None:
                 self._must_read_as_the_model_does(_ROUNDED)
             self._cache = RowCache(self._reads, self.rows)
@@ -147,7 +152,7 @@ class TransformersSampler:
         finished = [False] * len(requests)
         live = list(range(len(requests)))  # requests in the forward pass, live[i] in row i; finished ones leave once they are many
         new_B = [list(ids) for ids in unread_B]
-        with attention(self._reads, GROUPED), _without_dropout(self._reads):
+        with attention(self._reads, GROUPED), _without_dropout(self._reads), self._numbers():
             for step in range(max(request.max_tokens for request in requests)):
                 parts = self._parts([new_B[index] for index in live])
                 logits_LV = torch.cat([self._forward(cache, live[part], part.start, new_B, length_B) for part in parts])
@@ -198,7 +203,7 @@ class TransformersSampler:
             )
         ids = [number % config.vocab_size for number in range(7, 7 + 3 * min(12, self.capacity), 3)]
         read = len(ids) // 2
-        with _without_dropout(self.model):
+        with _without_dropout(self.model), self._numbers():
             forward = type(self.model).forward  # its own: the trainer wraps the model's in bfloat16 on a GPU
             whole_V = forward(self.model, input_ids=torch.tensor([ids], device=self.model.device), use_cache=False).logits[0, -1].float()
             cache, length = RowCache(self._reads, 1), [0]

@@ -8,9 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import TrainerCallback
 
-from rlver.components.policy.load import refuse_not_finite
+from rlver.components.policy.load import load_model, load_policy, refuse_not_finite
+from rlver.components.policy.precision import computes_in_bfloat16, hold_in_bfloat16, is_held_in_bfloat16
 
 
 def lora(rank: int) -> Any:
@@ -20,14 +22,36 @@ def lora(rank: int) -> Any:
     return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM") if rank else None
 
 
+def load_base(base: Path, frozen_precision: str) -> tuple[Any, Any]:
+    """(model, tokenizer) of the folder `base`, its matrices in bfloat16 where `train.frozen_precision` means that. Raises as `load_policy` does."""
+    if not computes_in_bfloat16(frozen_precision):
+        return load_policy(base)
+    model, tokenizer = load_policy(base, device="cpu")  # a GPU may have no room for it in float32
+    hold_in_bfloat16(model)
+    return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
+
+
 def inner(model: Any) -> Any:
     """The causal language model itself, whose layers may have adapters in them."""
     return model.get_base_model() if hasattr(model, "peft_config") and hasattr(model, "get_base_model") else model
 
 
-def merged(model: Any) -> Any:
-    """The language model with its adapters, if any, added into the weights."""
-    return model.merge_and_unload() if inner(model) is not model else model
+def merged(model: Any, base: Path) -> Any:
+    """The language model with its adapters, if any, added into the weights in float32; `model` is of no use afterwards.
+
+    Weights that are held in bfloat16 may have lost digits, so all are read again from the folder `base`, into the memory of the CPU.
+    """
+    if inner(model) is model or not is_held_in_bfloat16(inner(model)):
+        return model.merge_and_unload() if inner(model) is not model else model
+    for weight in model.parameters():
+        if not weight.requires_grad:
+            weight.data = weight.new_empty(0)  # room for the other
+    whole, _ = load_model(base, device="cpu")
+    for name, module in inner(model).named_modules():
+        if hasattr(module, "get_delta_weight"):
+            for adapter in module.active_adapters:
+                whole.get_submodule(name).weight.data += module.get_delta_weight(adapter).detach().cpu()
+    return whole
 
 
 def refuse_other_checkpoint(model: Any, checkpoint: Path) -> None:

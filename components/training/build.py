@@ -77,7 +77,7 @@ def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoint
     return kind(
         output_dir=str(checkpoints),
         use_cpu=not on_gpu,
-        bf16=on_gpu or computes_in_bfloat16(parameters.policy.precision),
+        bf16=on_gpu or any(map(computes_in_bfloat16, (parameters.policy.precision, train.frozen_precision))),
         gradient_checkpointing=train.gradient_checkpointing,
         per_device_train_batch_size=train.rows_per_forward,
         gradient_accumulation_steps=forwards,

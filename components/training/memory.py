@@ -69,6 +69,11 @@ class ModelShape:
         return layers * (self.linear_weights // self.layers + biases + norms) + self.hidden
 
     @property
+    def vectors(self) -> int:
+        """Weights in biases and norms; all others stand in matrices."""
+        return self.upper(self.layers) - self.linear_weights
+
+    @property
     def parameters(self) -> int:
         return self.trunk + (0 if self.tied else self.head)
 
@@ -125,6 +130,7 @@ def training_bytes(
     *,
     on_gpu: bool,
     lora_rank: int,
+    held_in_bfloat16: bool,
     trained_layers: int,
     with_reference: bool,
     separate_critic: bool,
@@ -140,33 +146,39 @@ def training_bytes(
     """Bytes on each device by what they are for, at the largest moment of a step.
 
     `rows` sequences of `row_tokens` are in one forward pass; `key_value_rows` dialogues of `key_value_tokens` have a row in the sampler's
-    cache. `trained_layers`: only so many uppermost layers train; 0: all. `with_reference`: there is a KL term (adapters need no second
-    model for it). `copies`, `bfloat16_copies`: how many more of the model are held to speak with, in which numbers. `sent`: a server gets
-    the weights, one after the other; where adapters are added in, such a matrix is there twice for a moment. A GPU computes in bfloat16 with
-    float32 weights.
+    cache. `held_in_bfloat16`: the matrices below adapters are, and who copies the model shares them. `trained_layers`: only so many uppermost
+    layers train; 0: all. `with_reference`: there is a KL term (adapters need no second model for it). `copies`, `bfloat16_copies`: how many
+    more of the model are held to speak with, in which numbers. `sent`: a server gets the weights, one after the other; where adapters are
+    added in, such a matrix is there twice for a moment. A GPU computes in bfloat16 with float32 weights. On a CPU the largest moment may be the end, when a base that was held in bfloat16 is read again and merged with its adapters.
     """
     weights = shape.parameters + (shape.trunk if separate_critic else 0)
     adapters = shape.adapters(lora_rank) * (2 if separate_critic else 1)
     trained = adapters if lora_rank else shape.upper(trained_layers) if trained_layers else weights
     learning = replace(shape, layers=trained_layers) if trained_layers else shape  # the layers below keep nothing for a backward pass
     copied = shape.parameters + shape.adapters(lora_rank) if lora_rank else weights  # beside adapters the critic is no part of the model
+    rounded = shape.linear_weights // shape.layers if lora_rank and checkpointing else weights  # for a product, by autocast
+    frozen, key_value = FLOAT32 * weights, FLOAT32
+    if held_in_bfloat16:
+        key_value = BFLOAT16
+        frozen = BFLOAT16 * (shape.parameters - shape.vectors) + FLOAT32 * shape.vectors * (2 if separate_critic else 1)
+        copied, rounded, bfloat16_copies = shape.vectors + shape.adapters(lora_rank), adapters, 0
     held = {
-        "weights": FLOAT32 * (weights + (trained if lora_rank else 0)),
+        "weights": frozen + (FLOAT32 * trained if lora_rank else 0),
         "gradients": FLOAT32 * trained,
         "optimiser": ADAMW * trained,
         "reference": FLOAT32 * shape.parameters if with_reference and not lora_rank else 0,
         "copies that speak": copied * (FLOAT32 * copies + BFLOAT16 * bfloat16_copies),
         "a matrix on its way to the server": 2 * FLOAT32 * shape.largest_linear if sent and lora_rank else 0,
-        "bfloat16 copies of weights": BFLOAT16 * (shape.linear_weights // shape.layers if lora_rank and checkpointing else weights)
-        if on_gpu
-        else 0,
+        "bfloat16 copies of weights": BFLOAT16 * rounded if on_gpu else 0,
         "activations": activation_bytes(learning, rows, row_tokens, in_bfloat16=on_gpu, checkpointing=checkpointing),
         "logits": min(LOGITS, 3 * FLOAT32 * rows * row_tokens * shape.vocabulary),
-        "key-value rows": 2 * FLOAT32 * shape.layers * shape.key_value * key_value_rows * key_value_tokens,
+        "key-value rows": 2 * key_value * shape.layers * shape.key_value * key_value_rows * key_value_tokens,
     }
     if separate_critic:
         held["activations"] *= 2
-    return {name: size for name, size in held.items() if size}
+    merging = {"weights to merge": FLOAT32 * (shape.parameters + trained), "optimiser": held["optimiser"]}
+    largest = max(held, merging if held_in_bfloat16 and not on_gpu else {}, key=lambda moment: sum(moment.values()))
+    return {name: size for name, size in largest.items() if size}
 
 
 def activation_bytes(shape: ModelShape, rows: int, row_tokens: int, *, in_bfloat16: bool, checkpointing: bool) -> int:

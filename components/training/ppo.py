@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from trl import GRPOConfig
 
+from rlver.components.policy.precision import held_in_bfloat16
 from rlver.components.training.adapters import inner
 from rlver.components.training.advantages import gae, turn_rewards, whitened
 from rlver.components.training.dialogue_trainer import DialogueTrainer, TokenMasks
@@ -163,7 +164,7 @@ _NONE = 1e-12  # a variance of returns in 0..1 that is rounding
 
 class Critic(nn.Module):
     """A linear value head, zero at first: on the policy's own hidden states, or on those of a trunk of its own. The trunk of a policy with
-    adapters has its own adapters, and only they train.
+    adapters has its own adapters, and only they train; what is held in bfloat16 is the policy's.
 
     A value is a level, plus what the head says. The level is the plane of least squares through the returns of the last batch over what the
     critic is told: nothing (then it is their mean), or the emotion before the turn, which the policy never sees, and the turn (an asymmetric
@@ -176,7 +177,7 @@ class Critic(nn.Module):
 
     def __init__(self, policy: Any, separate: bool, told: int = 1) -> None:
         super().__init__()
-        self.trunk = copy.deepcopy(policy.base_model) if separate else None
+        self.trunk = copy.deepcopy(policy.base_model, held_in_bfloat16(policy)) if separate else None
         self.value_head = nn.Linear(policy.config.hidden_size, 1).to(policy.device, torch.float32)
         nn.init.zeros_(self.value_head.weight)
         nn.init.zeros_(self.value_head.bias)

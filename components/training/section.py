@@ -56,6 +56,7 @@ class TrainSettings(Section):
     rows_per_forward: int = Field(ge=1)
     max_grad_norm: float = Field(gt=0)
     lora_rank: int = Field(ge=0)
+    frozen_precision: Literal["float32", "native"] = Field(default="float32", exclude_if=lambda precision: precision == "float32")
     trained_layers: int = Field(default=0, ge=0, exclude_if=lambda layers: layers == 0)
     max_turns: int | None = Field(default=None, ge=1, exclude_if=lambda turns: turns is None)
     max_staleness: Literal[0, 1] = Field(default=0, exclude_if=lambda steps: steps == 0)
@@ -98,6 +99,8 @@ class TrainSettings(Section):
             raise ValueError("keep: best goes with processes: 1")
         if self.trained_layers and (self.lora_rank or self.algorithm == "ppo"):
             raise ValueError("trained_layers goes with algorithm: grpo and lora_rank: 0")
+        if self.frozen_precision == "native" and not self.lora_rank:
+            raise ValueError("frozen_precision: native goes with lora_rank above 0: without adapters the weights learn, in float32")
         if self.algorithm == "ppo" and self.personas_per_step * self.group_size % 2:
             raise ValueError("personas_per_step x group_size must be even")
         if self.algorithm == "grpo" and self.credit in ("turn", "state") and self.scale_rewards == "group":

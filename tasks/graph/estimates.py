@@ -101,7 +101,10 @@ def guessed_seconds(settings: Settings, shape: ModelShape) -> float | None:
 
 def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int]:
     """Bytes of a training step on each device, for dialogues that fill policy.max_context_tokens."""
+    from rlver.components.policy.precision import computes_in_bfloat16  # brings torch
+
     train, policy = settings.train, settings.policy
+    held_in_bfloat16 = train.frozen_precision == "native" and (on_gpu or computes_in_bfloat16(train.frozen_precision))
     stripped = policy.thinking and policy.thoughts == "strip"  # a turn is then a row of its own
     speaks_here = settings.rollout.sampler == "transformers"
     speaks_apart = train.engine == "trl-async" or (train.max_staleness > 0 and speaks_here)  # at most: a processor may do with bfloat16
@@ -110,6 +113,7 @@ def memory(settings: Settings, shape: ModelShape, on_gpu: bool) -> dict[str, int
         shape,
         on_gpu=on_gpu,
         lora_rank=train.lora_rank,
+        held_in_bfloat16=held_in_bfloat16,
         trained_layers=min(train.trained_layers, shape.layers),
         with_reference=train.beta > 0,
         separate_critic=_has_own_critic(settings),

@@ -178,8 +178,9 @@ class TrainingDialogues:
 
 def train(settings: Settings, variant: str, personas_file: Path, base: Path, out: Path, work: Path, server: str | None = None) -> None:
     """`server` is the address of a vLLM server that speaks for the policy; None: the model itself does."""
-    from rlver.components.policy.load import check_context, load_policy
+    from rlver.components.policy.load import check_context
     from rlver.components.policy.weights import write_adapters, write_weights
+    from rlver.components.training.adapters import load_base
     from rlver.components.training.build import build_trainer
     from rlver.tasks.runtime.checkpoints import StopsOnSignal
 
@@ -187,7 +188,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     personas = {persona.persona_id: persona for persona in validate_file(personas_file)}
     learning, watched = hold_out(list(personas.values()), parameters.evaluation_personas, settings.seed)
     order = persona_order(learning, parameters.steps, parameters.personas_per_step, settings.seed)
-    model, tokenizer = load_policy(base)
+    model, tokenizer = load_base(base, parameters.frozen_precision)
     check_context(model, settings.policy.max_context_tokens)
     own = conversation(settings, variant, model, tokenizer, settings.rollout.concurrency, apart=bool(parameters.max_staleness))
     send = write_adapters if settings.pushed_rank else write_weights
@@ -293,7 +294,7 @@ def _save(trained: Any, policy: Any, tokenizer: Any, out: Path, base: Path) -> N
     if hasattr(policy, "critic"):
         del policy.critic  # of no use to who talks to the policy
     if processes.rank() == 0:
-        save_policy(merged(trained), tokenizer, out, like=base)
+        save_policy(merged(trained, base), tokenizer, out, like=base)
 
 
 if __name__ == "__main__":

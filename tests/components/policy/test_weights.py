@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlver.components.policy.load import load_policy, save_policy
 from rlver.components.policy.weights import FILE, plain_weights, put_in_place, version_of, write_weights
-from rlver.components.training.adapters import lora, merged
+from rlver.components.training.adapters import lora
 from rlver.components.training.ppo import Critic
 from rlver.tasks.runtime.serving import worker
 
@@ -56,7 +56,7 @@ def test_with_adapters_the_tensors_are_those_of_peft_s_own_merge_to_the_last_bit
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     write_weights(model, tmp_path / "sent")
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items()), "the trainer's own are as they were"
-    save_policy(merged(wrapper), micro_tokenizer(), tmp_path / "saved")
+    save_policy(wrapper.merge_and_unload(), micro_tokenizer(), tmp_path / "saved")
     sent, saved = load_file(tmp_path / "sent" / FILE), load_file(tmp_path / "saved" / FILE)
     assert {name: (tensor.dtype, tensor.shape) for name, tensor in sent.items()} == {
         name: (tensor.dtype, tensor.shape) for name, tensor in saved.items()

@@ -30,7 +30,7 @@ def test_only_adapters_train_and_merge_into_a_policy_that_says_the_same(tmp_path
     ids = torch.tensor([[5, 6, 7, 8]])
     with torch.no_grad():
         adapted = inner(trained)(ids).logits
-        policy = merged(trained)
+        policy = merged(trained, tmp_path)
         torch.testing.assert_close(policy(ids).logits, adapted, atol=1e-4, rtol=1e-4)
     assert not any("lora" in name for name in policy.state_dict())
     assert policy.state_dict().keys() == micro_model().state_dict().keys()
@@ -59,7 +59,7 @@ def test_of_policy_and_critic_only_adapters_and_the_value_head_train(critic: str
     assert {"critic.value_head.weight", "critic.value_head.bias"} < moved
     assert all("lora_" in name for name in moved if not name.startswith("critic.value_head."))
     assert any(name.startswith("critic.trunk.") for name in moved) is (critic == "separate")
-    assert merged(run.trainer.model).state_dict().keys() == micro_model().state_dict().keys()
+    assert merged(run.trainer.model, tmp_path).state_dict().keys() == micro_model().state_dict().keys()
 
 
 @pytest.mark.parametrize("how", ["missing", "damaged", "of another training"])

@@ -39,7 +39,7 @@ def count(module: Any, trained_only: bool = False) -> int:
 
 def needs(shape: ModelShape, **changes: Any) -> dict[str, int]:
     usual: dict[str, Any] = {
-        "on_gpu": False, "lora_rank": 0, "trained_layers": 0, "with_reference": False, "separate_critic": False, "copies": 0, "bfloat16_copies": 0,
+        "on_gpu": False, "lora_rank": 0, "held_in_bfloat16": False, "trained_layers": 0, "with_reference": False, "separate_critic": False, "copies": 0, "bfloat16_copies": 0,
         "checkpointing": False, "rows": 2, "row_tokens": 100, "key_value_rows": 5, "key_value_tokens": 100,
     }  # fmt: skip
     return training_bytes(shape, **(usual | changes))
