@@ -55,5 +55,6 @@ def plain_weights(model: Any) -> dict[str, Any]:
     for name, module in model.named_modules():
         if hasattr(module, "get_delta_weight"):
             for adapter in module.active_adapters:
-                weights[f"{name}.weight"] = weights[f"{name}.weight"] + module.get_delta_weight(adapter).detach()
+                added = weights[f"{name}.weight"] + module.get_delta_weight(adapter).detach()
+                weights[f"{name}.weight"] = added.cpu()  # a GPU need not hold all of them at once
     return weights
