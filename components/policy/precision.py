@@ -14,7 +14,7 @@ _MULTIPLIES = ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16")  # names of torch.
 
 
 def computes_in_bfloat16(precision: str) -> bool:
-    """Whether `policy.precision` means bfloat16 on this machine: `native` does where the processor multiplies it itself."""
+    """Whether `policy.precision` or `train.frozen_precision` means bfloat16 on this machine: `native` does where the processor multiplies it itself."""
     if precision == "float32":
         return False
     if torch.cuda.is_available():

@@ -41,8 +41,10 @@ def merged(model: Any, base: Path) -> Any:
 
     Weights that are held in bfloat16 may have lost digits, so all are read again from the folder `base`, into the memory of the CPU.
     """
-    if inner(model) is model or not is_held_in_bfloat16(inner(model)):
-        return model.merge_and_unload() if inner(model) is not model else model
+    if inner(model) is model:
+        return model
+    if not is_held_in_bfloat16(inner(model)):
+        return model.merge_and_unload()
     for weight in model.parameters():
         if not weight.requires_grad:
             weight.data = weight.new_empty(0)  # room for the other

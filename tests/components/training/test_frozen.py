@@ -17,6 +17,7 @@ from transformers import Qwen2ForCausalLM
 from rlver.components.policy.load import load_policy, save_policy
 from rlver.components.policy.precision import hold_in_bfloat16
 from rlver.components.policy.sampler import SampleRequest
+from rlver.components.policy.tiny.model import new_model
 from rlver.components.policy.transformers_sampler import TransformersSampler
 from rlver.components.policy.weights import FILE, plain_weights, write_weights
 from rlver.components.settings.settings import load_settings
@@ -170,8 +171,9 @@ def test_merged_is_the_base_as_it_was_loaded_plus_the_adapters(stored: torch.dty
     assert saved and all(torch.equal(weight, wanted[name].to(stored)) for name, weight in saved.items())
 
 
-def test_samples_come_from_the_model_itself_as_it_is_trained() -> None:
-    model = inner(adapted(held(micro_model(2, scale=2.0))))
+@pytest.mark.parametrize("head_size", [16, 64])  # two ways of the sampler's attention
+def test_samples_come_from_the_model_itself_as_it_is_trained(head_size: int) -> None:
+    model = inner(adapted(held(new_model(micro_tokenizer(), 2 * head_size, layers=2, heads=2, max_positions=64, seed=1))))
     sampler = TransformersSampler(model, 1, 1.0, 1.0, rows=2, capacity=64, precision="native")
     sampler.start()
     sample = asyncio.run(sampler.sample(SampleRequest("d", CONTEXT, 3, 12)))

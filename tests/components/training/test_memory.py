@@ -121,6 +121,13 @@ def test_adapters_train_alone_and_need_no_reference() -> None:
     assert needs(SMALL, with_reference=True)["reference"] == 4 * SMALL.parameters
 
 
+def test_on_a_cpu_reading_the_base_again_to_merge_it_may_take_the_most() -> None:
+    small = {"lora_rank": 8, "held_in_bfloat16": True, "rows": 1, "row_tokens": 1, "key_value_rows": 1}
+    assert needs(SMALL, **small)["weights to merge"] == 4 * (SMALL.parameters + SMALL.adapters(8))
+    assert "weights to merge" not in needs(SMALL, **small | {"row_tokens": 1000})
+    assert "weights to merge" not in needs(SMALL, **small, on_gpu=True)
+
+
 def test_a_separate_critic_is_a_second_trunk() -> None:
     critic = Critic(Qwen2ForCausalLM(config(SMALL)), separate=True)
     head = SMALL.hidden + 1  # the value head itself, left out
