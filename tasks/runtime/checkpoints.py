@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,12 @@ from safetensors import safe_open
 from transformers import TrainerCallback
 from transformers.trainer_pt_utils import safe_globals
 
+from rlver.components.domain.files import BadFile
+
 LEAVE_S = 7.0  # what a step may still take after a signal, so that saving and ending fit into ten seconds
 STATE = "trainer_state.json"  # what transformers writes last
 NEEDED = ("optimizer.pt", "scheduler.pt")  # without them it would begin them anew and say nothing
+FRESH = ", with a fresh optimizer (train.checkpoint_optimizer: false): from here on the steps are not those of a run without a stop"
 NEVER_READ = "training_args.bin"  # a note of transformers, which itself never reads it again
 
 
@@ -35,6 +38,29 @@ def latest_intact_checkpoint(folder: Path, with_moments: bool = True) -> tuple[P
             return checkpoint, damaged
         damaged.append(checkpoint)
     return None, damaged
+
+
+def resumed(
+    work: Path, curves: Sequence[Any], restore: Callable[[Any], None], with_moments: bool, show: Callable[[str], None]
+) -> Path | None:
+    """The checkpoint in `work` to go on from, or None for a training that begins.
+
+    `curves` (files of components/training/curves.py) keep the rows up to it; `restore` gets the last row of the first of them.
+    """
+    checkpoint, damaged = latest_intact_checkpoint(work / "checkpoints", with_moments)
+    for one in damaged:
+        show(f"{one} is damaged and left out")
+    done = step_of(checkpoint) if checkpoint else -1
+    folder = curves[0].path.parent
+    try:
+        for curve in curves:
+            curve.keep_until(done)
+        if checkpoint:
+            restore(curves[0].rows()[-1])
+            show(f"going on from step {done} ({checkpoint})" + ("" if with_moments else FRESH))
+    except (BadFile, LookupError) as error:
+        raise BadFile(f"the curves in {folder} do not belong to {checkpoint} ({error}); delete {work} to start over") from error
+    return checkpoint
 
 
 def step_of(checkpoint: Path) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from pydantic import ConfigDict, TypeAdapter
 
-from rlver.components.domain.files import BadFile, exclusive_lock, write_jsonl
+from rlver.components.domain.files import exclusive_lock, write_jsonl
 from rlver.components.domain.kinds import RewardKind, own_section
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
@@ -42,7 +42,6 @@ from rlver.tasks.runtime.assembly import Conversation, conversation, over_http, 
 from rlver.tasks.runtime.fingerprints import check_identity, half_done, training_identity
 from rlver.tasks.runtime.stage import run_stage, write_costs
 
-FRESH = ", with a fresh optimizer (train.checkpoint_optimizer: false): from here on the steps are not those of a run without a stop"
 ROLLOUTS = TypeAdapter(list[Rollout], config=ConfigDict(ser_json_inf_nan="constants"))
 
 
@@ -182,7 +181,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     from rlver.components.policy.weights import write_adapters, write_weights
     from rlver.components.training.adapters import load_base
     from rlver.components.training.build import build_trainer
-    from rlver.tasks.runtime.checkpoints import StopsOnSignal
+    from rlver.tasks.runtime.checkpoints import StopsOnSignal, resumed
 
     parameters = settings.train
     personas = {persona.persona_id: persona for persona in validate_file(personas_file)}
@@ -227,7 +226,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         )
     else:
         trainer = build_trainer(model, tokenizer, order, update, work / "checkpoints", **parts, callbacks=[watch, stops])
-    checkpoint = _resumed(work, (steps, checks), dialogues)
+    checkpoint = resumed(work, (steps, checks), dialogues.curriculum.restore, parameters.checkpoint_optimizer, dialogues.show)
     best.resume(checks.rows())
     try:
         with stops.listening() if processes.count() == 1 else nullcontext():
@@ -262,27 +261,6 @@ def _watch(settings: Settings, dialogues: TrainingDialogues, steps: CurveFile, c
         profile=dialogues.profile,
         saw=best.saw,
     )
-
-
-def _resumed(work: Path, curves: Sequence[CurveFile], dialogues: TrainingDialogues) -> Path | None:
-    """The checkpoint to go on from, with the curves and the curriculum as they were then; None for a training that begins."""
-    from rlver.tasks.runtime.checkpoints import latest_intact_checkpoint, step_of
-
-    with_moments = dialogues.settings.train.checkpoint_optimizer
-    checkpoint, damaged = latest_intact_checkpoint(work / "checkpoints", with_moments)
-    for one in damaged:
-        dialogues.show(f"{one} is damaged and left out")
-    done = step_of(checkpoint) if checkpoint else -1
-    folder = curves[0].path.parent
-    try:
-        for curve in curves:
-            curve.keep_until(done)
-        if checkpoint:
-            dialogues.curriculum.restore(curves[0].rows()[-1])
-            dialogues.show(f"going on from step {done} ({checkpoint})" + ("" if with_moments else FRESH))
-    except (BadFile, LookupError) as error:
-        raise BadFile(f"the curves in {folder} do not belong to {checkpoint} ({error}); delete {work} to start over") from error
-    return checkpoint
 
 
 def _save(trained: Any, policy: Any, tokenizer: Any, out: Path, base: Path) -> None:
