@@ -37,7 +37,7 @@ from rlver.components.training.engines import lacking
 from rlver.components.training.rates import warning_of_rate
 from rlver.components.training.section import UpdateParameters
 from rlver.components.training.watch import TrainingLimits, TrainingWatch, measure
-from rlver.tasks.runtime import ranks
+from rlver.tasks.runtime import ranks, verl_process
 from rlver.tasks.runtime.assembly import Conversation, conversation, over_http, policy_server
 from rlver.tasks.runtime.fingerprints import check_identity, half_done, training_identity
 from rlver.tasks.runtime.stage import run_stage, write_costs
@@ -59,7 +59,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     settings = load_settings(Path("params.yaml"), arguments.variant, seed=arguments.seed)
     settings.require_trainable()
-    if problem := lacking(settings.train.engine, torch.cuda.is_available()):
+    with_verl = settings.train.engine == "verl"
+    if (
+        problem := verl_process.lacking(settings.train, Path.cwd())
+        if with_verl
+        else lacking(settings.train.engine, torch.cuda.is_available())
+    ):
         raise ValueError(problem)
     if arguments.meeting:
         ranks.end_with_the_launcher()
@@ -68,14 +73,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     processes.join(arguments.rank, settings.train.processes, arguments.meeting)
     settings.require_trainable_in(processes.count())
     identity = training_identity(settings, arguments.personas, arguments.base, processes.count())
+    if with_verl:
+        identity["verl"] = verl_process.version(Path(settings.train.verl_python))
     work = arguments.scratch / f"{arguments.out.name}-{digest_of(identity)}"
     check_identity(work, identity)
     if processes.rank() == 0:
         for line in half_done(work, identity):
             print(line, flush=True)
     alone = exclusive_lock(work) if processes.rank() == 0 else nullcontext()
-    with alone, policy_server(settings, arguments.base, settings.rollout.concurrency, True) as server:
-        train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
+    if with_verl:
+        with alone:
+            verl_process.train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work)
+    else:
+        with alone, policy_server(settings, arguments.base, settings.rollout.concurrency, True) as server:
+            train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
     if processes.rank() == 0:
         shutil.copytree(work / "curves", arguments.logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))  # of a killed write
     return 0
