@@ -7,6 +7,7 @@ parameters do not (parallelism, offloading, its rollout correction) stands in th
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import zipfile
 from collections.abc import Mapping
@@ -199,7 +200,8 @@ def rows_of(line: str, policy: PolicySettings, format_gate: bool) -> tuple[int, 
     Raises ValueError for a line that is none.
     """
     read = json.loads(line)
-    given = {name: float(value) for name, value in read["data"].items() if isinstance(value, (int, float))}
+    data = {name: math.nan if value is None else value for name, value in read["data"].items()}  # its logger writes NaN as null
+    given = {name: float(value) for name, value in data.items() if isinstance(value, (int, float))}
     trained = {_TRAIN.get(name, name): value for name, value in given.items() if not name.startswith("val-")}
     checked = {_CHECK.get(name, name): value for name, value in given.items() if name.startswith("val-")}
     score = trained.get("critic/score/mean")

@@ -41,7 +41,9 @@ END_S = 10.0  # for what outlives verl, after a signal
 
 
 def lacking(train: TrainSettings, root: Path) -> str | None:
-    """What this machine lacks for verl, in one line; None where it has all. Its GPUs are counted by the driver: our own torch may know of none."""
+    """What this machine lacks for verl, in one line; None where it has all, or verl does not train. The driver counts its GPUs: our torch may see none."""
+    if train.engine != "verl":
+        return None
     if version(root / train.verl_python) is None:
         return f"train.engine: verl needs verl and rlver in train.verl_python = {train.verl_python}; make it: {INSTALL}"
     name = f"{train.verl_recipe}/{train.algorithm}.yaml"
@@ -50,6 +52,11 @@ def lacking(train: TrainSettings, root: Path) -> str | None:
     if (there := environment.gpus()) < train.verl_gpus:
         return f"train.engine: verl needs {train.verl_gpus} GPUs (train.verl_gpus), and this machine has {there}"
     return None
+
+
+def identity(train: TrainSettings) -> dict[str, str | None]:
+    """What counts of verl's environment for what a training is; nothing where verl does not train."""
+    return {"verl": version(Path(train.verl_python))} if train.engine == "verl" else {}
 
 
 def version(python: Path) -> str | None:
@@ -146,7 +153,7 @@ class Follower:
 @contextmanager
 def _ray(nodes: int) -> Iterator[tuple[Mapping[str, str], Sequence[str]]]:
     """(variables, overrides) for a Ray of verl's own on this machine, with a key and a folder that goes with it; on more nodes, the one that runs."""
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0"}
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_COLOR_PREFIX": "0"}
     if nodes > 1:
         yield quiet, ("+ray_kwargs.ray_init.address=auto",)
         return

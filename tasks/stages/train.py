@@ -59,12 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     settings = load_settings(Path("params.yaml"), arguments.variant, seed=arguments.seed)
     settings.require_trainable()
-    with_verl = settings.train.engine == "verl"
-    if (
-        problem := verl_process.lacking(settings.train, Path.cwd())
-        if with_verl
-        else lacking(settings.train.engine, torch.cuda.is_available())
-    ):
+    if problem := verl_process.lacking(settings.train, Path.cwd()) or lacking(settings.train.engine, torch.cuda.is_available()):
         raise ValueError(problem)
     if arguments.meeting:
         ranks.end_with_the_launcher()
@@ -72,21 +67,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ranks.run(settings.train.processes, "rlver.tasks.stages.train", sys.argv[1:] if argv is None else argv)
     processes.join(arguments.rank, settings.train.processes, arguments.meeting)
     settings.require_trainable_in(processes.count())
-    identity = training_identity(settings, arguments.personas, arguments.base, processes.count())
-    if with_verl:
-        identity["verl"] = verl_process.version(Path(settings.train.verl_python))
+    identity = training_identity(settings, arguments.personas, arguments.base, processes.count()) | verl_process.identity(settings.train)
     work = arguments.scratch / f"{arguments.out.name}-{digest_of(identity)}"
     check_identity(work, identity)
     if processes.rank() == 0:
         for line in half_done(work, identity):
             print(line, flush=True)
     alone = exclusive_lock(work) if processes.rank() == 0 else nullcontext()
-    if with_verl:
-        with alone:
-            verl_process.train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work)
-    else:
-        with alone, policy_server(settings, arguments.base, settings.rollout.concurrency, True) as server:
-            train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
+    with alone, policy_server(settings, arguments.base, settings.rollout.concurrency, True) as server:
+        places = (arguments.personas, arguments.base, arguments.out, work)
+        if settings.train.engine == "verl":
+            verl_process.train(settings, arguments.variant, *places)
+        else:
+            train(settings, arguments.variant, *places, server)
     if processes.rank() == 0:
         shutil.copytree(work / "curves", arguments.logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))  # of a killed write
     return 0
@@ -206,8 +199,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     dialogues = TrainingDialogues(settings, variant, speaking, personas, watched, curves / "held_out")
     dialogues.check_personas()
     best = BestWeights(work / "best", model, parameters.keep == "best", work / "checkpoints")
-    warning = warning_of_rate(parameters.learning_rate, model.num_parameters(), parameters.lora_rank)
-    if warning and processes.rank() == 0:
+    if (warning := warning_of_rate(parameters.learning_rate, model.num_parameters(), parameters.lora_rank)) and processes.rank() == 0:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
     stops, watch = StopsOnSignal(parameters.updates_per_batch), _watch(settings, dialogues, steps, checks, best)
     update = UpdateParameters(parameters, settings.reward, settings.policy, settings.simulator.max_turns, settings.seed)
