@@ -33,12 +33,14 @@ from rlver.components.users.together import user_of
 
 @register(NAME)
 class SupportAgentLoop(AgentLoopBase):
-    """One dialogue. `params` and `variant` name our parameters, as paths that every worker can read."""
+    """One dialogue. `params` and `variant` name our parameters, as paths that every worker can read; `difficulty` replaces that of the users."""
 
-    def __init__(self, *args: Any, params: str = "params.yaml", variant: str | None = None, **more: Any) -> None:
+    def __init__(
+        self, *args: Any, params: str = "params.yaml", variant: str | None = None, difficulty: str | None = None, **more: Any
+    ) -> None:
         """Raises ValueError for settings of verl and of ours that do not go together."""
         super().__init__(*args, **more)
-        self._settings, self._simulator = environment(params, variant)
+        self._settings, self._simulator = environment(params, variant, difficulty)
         policy, rollout = self._settings.policy, self.rollout_config
         self._turn_rows = policy.thinking and policy.thoughts == "strip"
         if not rollout.calculate_log_probs:
@@ -98,9 +100,9 @@ class SupportAgentLoop(AgentLoopBase):
 
 
 @cache
-def environment(params: str, variant: str | None) -> tuple[Settings, Simulator]:
+def environment(params: str, variant: str | None, difficulty: str | None = None) -> tuple[Settings, Simulator]:
     """Settings and users, once a worker. Raises ValueError for users who are language models (their connection is our own), and for other rewards."""
-    settings = load_settings(Path(params), variant)
+    settings = load_settings(Path(params), variant, difficulty=difficulty)
     if settings.reward.kind != "emotion":
         raise ValueError(f"reward.kind is {settings.reward.kind}; in verl the reward is the final emotion: set reward.kind: emotion")
     if settings.simulator.models:

@@ -63,7 +63,8 @@ class Settings(Section):
             raise ValueError("reward.dense goes with train.algorithm: ppo; grpo does the same with train.credit: turn")
         if self.rollout.sampler == "vllm" and self.train.processes > 1:
             raise ValueError(f"rollout.sampler: vllm goes with train.processes: 1, got {self.train.processes}; use transformers")
-        if problem := self.train.refusal(self.policy, self.rollout):
+        others = {"policy": self.policy, "rollout": self.rollout, "reward": self.reward, "simulator": self.simulator}
+        if problem := self.train.refusal(others):
             raise ValueError(problem)
         if self.policy.thinking and self.policy.thoughts == "strip" and self.train.loss_type != "grpo":
             raise ValueError("policy.thoughts: strip needs train.loss_type: grpo, in which every dialogue counts once")
@@ -100,7 +101,7 @@ class Settings(Section):
             "rollout.sampler: vllm": self.rollout.sampler == "vllm",
             "train.max_staleness: 1": train.max_staleness > 0,
             "train.keep: best": train.keep == "best",
-            "train.engine: trl-async": train.engine == "trl-async",
+            f"train.engine: {train.engine}": train.engine != "own",
         }
         if processes > 1 and any(of_one.values()):
             name = next(name for name, is_chosen in of_one.items() if is_chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -11,6 +12,8 @@ from rlver.components.domain.kinds import Section, own_section
 from rlver.components.domain.registry import ALGORITHMS, REWARDS
 from rlver.components.policy.section import PolicySettings
 from rlver.components.training.engines import Engine, refusal
+
+VERL_PYTHON, VERL_RECIPE = ".venv-verl/bin/python", "recipes/verl"
 
 
 class RewardSettings(Section):
@@ -70,10 +73,14 @@ class TrainSettings(Section):
     evaluate_every: int = Field(ge=1)
     evaluation_personas: int = Field(ge=1)
     keep: Literal["last", "best"] = Field(default="last", exclude_if=lambda keep: keep == "last")
+    verl_python: str = Field(default=VERL_PYTHON, exclude_if=lambda path: path == VERL_PYTHON)
+    verl_recipe: str = Field(default=VERL_RECIPE, exclude_if=lambda path: path == VERL_RECIPE)
+    verl_gpus: int = Field(default=8, ge=1, exclude_if=lambda gpus: gpus == 8)
+    verl_nodes: int = Field(default=1, ge=1, exclude_if=lambda nodes: nodes == 1)
 
-    def refusal(self, policy: PolicySettings, rollout: Section) -> str | None:
-        """What the engine cannot do, in one line; None where it can do all."""
-        return refusal(self.engine, {"train": self, "policy": policy, "rollout": rollout})
+    def refusal(self, others: Mapping[str, Any]) -> str | None:
+        """What the engine cannot do of this section and of `others`, by name, in one line; None where it can do all."""
+        return refusal(self.engine, {"train": self, **others})
 
     @model_validator(mode="after")
     def _batch_divides(self) -> TrainSettings:

@@ -15,7 +15,7 @@ from rlver.tasks.graph import dvc
 
 TOOLS = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache", ".grimp_cache", ".benchmarks", ".coverage")
 UNFINISHED = ".partial"
-NOT_OURS = {".venv", ".venv-vllm", ".git", ".dvc"}
+NOT_OURS = {".venv", ".venv-vllm", ".venv-verl", ".git", ".dvc"}
 
 
 class Removable(NamedTuple):

@@ -25,6 +25,7 @@ FILES = {
     "paper_pipeline.yaml": "paper/pipeline.yaml",
     "paper_runs.yaml": "paper/runs.yaml",
     "recipes_pipeline.yaml": "recipes/pipeline.yaml",
+    "recipes_verl": "recipes/verl",
     "pretrained_pipeline.yaml": "pretrained/pipeline.yaml",
     "bigger_pipeline.yaml": "bigger/pipeline.yaml",
     "imported_readme": "imported/README.md",

@@ -21,7 +21,7 @@ from rlver.components.training.rates import warning_of_rate
 from rlver.components.weights.sources.model import without_revision
 from rlver.tasks.graph import dvc, estimates, selection
 from rlver.tasks.graph.estimates import PlannedStage, planned
-from rlver.tasks.runtime import environment
+from rlver.tasks.runtime import environment, verl_process
 from rlver.tasks.runtime.fingerprints import DIGITS
 
 GB, MILLION = 1e9, 1e6
@@ -129,7 +129,8 @@ def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun, bas
         told.say("model", f"{settings.base.model or 'tiny, made here'}: {_count(shape.parameters)} weights")
     except ValueError as error:  # the rest can still be told
         told.say("model", str(error))
-    if not _trains_here(settings, shape, machine) and one.module != "base":
+    with_verl = one.module == "train" and settings.train.engine == "verl"  # which says itself what it lacks
+    if not with_verl and not _trains_here(settings, shape, machine) and one.module != "base":
         told.lacks("a GPU: torch sees none")
     if one.module == "benchmark":
         from rlver.components.ability.tasks import lacking
@@ -164,8 +165,14 @@ def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape:
     if shape and (warning := warning_of_rate(train.learning_rate, shape.parameters, train.lora_rank)):
         told.say("warning", warning)
     _describe_user(root, one, settings, learned + watched, told, f", {watched:,} of them with held-out personas")
-    if shape:
+    if train.engine == "verl":
+        told.say("engine", f"verl, on {train.verl_nodes} x {train.verl_gpus} GPUs: {train.verl_python}, recipe {train.verl_recipe}")
+        told.say("memory", "verl's to say: weights, gradients and optimiser are shared out among the GPUs")
+        if problem := verl_process.lacking(train, root):
+            told.lacks(problem)
+    elif shape:
         _describe_memory(one, settings, shape, machine, told)
+    if shape:
         told.disk += estimates.training_disk(settings, shape)
     logs = root / one.options.get("logs", "logs") / "train.csv"
     policy = Path(one.options.get("out", "")).name

@@ -7,6 +7,7 @@ it is.
 from __future__ import annotations
 
 import json
+import re
 import signal
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -64,7 +65,8 @@ def resumed(
 
 
 def step_of(checkpoint: Path) -> int:
-    return int(checkpoint.name.rpartition("-")[2])
+    """Also of one that verl wrote."""
+    return int(re.split("[-_]", checkpoint.name)[-1])
 
 
 def is_whole(checkpoint: Path, with_moments: bool) -> bool:

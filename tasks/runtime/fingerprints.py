@@ -30,8 +30,9 @@ _DIALOGUES = (
 # The code that decides what these stages make: their dependencies in every dvc.yaml, held equal by tests/test_architecture.py.
 CODE = {
     "converse": (*_DIALOGUES, "tasks/runtime/conversing.py", "tasks/stages/converse.py"),
-    "train": (*_DIALOGUES, "components/training", "tasks/stages/train.py"),
+    "train": (*_DIALOGUES, "components/training", "tasks/runtime/verl_process.py", "tasks/stages/train.py"),
 }
+_LENT_TO_VERL = ("components/adapters/verl.py", "components/adapters/verl_dataset.py")
 DIGITS = 12
 RECORD = "began_with.json"
 # Settings that stop a run or spare memory and time, and change nothing of what it learns. `train.processes` counts as `processes`.
@@ -44,6 +45,8 @@ DECIDES_NOTHING = {
     "train.max_repeat_rate",
     "train.min_entropy",
     "train.processes",
+    "train.verl_python",  # the version of verl counts
+    "train.verl_recipe",  # what is in it counts
 }
 
 
@@ -82,9 +85,15 @@ def training_identity(settings: Settings, personas: Path, base: Path, processes:
     """Everything that decides what is trained, by name: settings, number of processes, personas, base, code and what it reads."""
     parts = settings.model_dump(mode="json", include={"seed", "simulator", "policy", "rollout", "reward", "train"})
     named = {"seed": parts.pop("seed")} | {f"{section}.{key}": value for section, keys in parts.items() for key, value in keys.items()}
-    files = digests([personas, *files_in(base), *code_of("train"), *user_files(settings)])
+    files = digests([personas, *files_in(base), *code_of("train"), *user_files(settings), *_files_of_engine(settings)])
     kept = {name: value for name, value in named.items() if name not in DECIDES_NOTHING}
     return kept | {"processes": processes} | packages_of_training(settings) | files
+
+
+def _files_of_engine(settings: Settings) -> list[Path]:
+    """What an engine in an environment of its own reads: of verl its recipe and our part in it."""
+    recipe = Path(settings.train.verl_recipe)
+    return [*files_in(recipe), *(ROOT / name for name in _LENT_TO_VERL)] if settings.train.engine == "verl" else []
 
 
 def check_identity(work: Path, identity: Mapping[str, Any]) -> None:
@@ -112,7 +121,8 @@ def half_done(work: Path, identity: Mapping[str, Any]) -> Iterator[str]:
     name = work.name.rpartition("-")[0]
     for record in sorted(work.parent.glob(f"{name}-{'[0-9a-f]' * DIGITS}/{RECORD}")):
         began = read_record(record)
-        done = max((step_of(checkpoint) for checkpoint in record.parent.glob("checkpoints/checkpoint-*")), default=0)
+        kept = [*record.parent.glob("checkpoints/checkpoint-*"), *record.parent.glob("verl/checkpoints/global_step_*")]
+        done = max(map(step_of, kept), default=0)
         wanted = began.get("train.steps", 0) * began.get("train.updates_per_batch", 0)  # 0: of a version that named them otherwise
         changed = [key for key in sorted(began.keys() | identity.keys()) if began.get(key) != identity.get(key)]
         if 0 < done < wanted and changed:

@@ -23,6 +23,15 @@ from rlver.components.domain.printable import printable
 GRACE_S = 20.0
 PROGRESS_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
+# Between an interpreter and its arguments, with our process id: the kernel ends the child when the process that started it is gone, even by
+# `kill -9`; only Linux offers that.
+WITH_ITS_PARENT = """
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
 
 
 class TookTooLong(RuntimeError):

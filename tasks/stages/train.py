@@ -37,7 +37,7 @@ from rlver.components.training.engines import lacking
 from rlver.components.training.rates import warning_of_rate
 from rlver.components.training.section import UpdateParameters
 from rlver.components.training.watch import TrainingLimits, TrainingWatch, measure
-from rlver.tasks.runtime import ranks
+from rlver.tasks.runtime import ranks, verl_process
 from rlver.tasks.runtime.assembly import Conversation, conversation, over_http, policy_server
 from rlver.tasks.runtime.fingerprints import check_identity, half_done, training_identity
 from rlver.tasks.runtime.stage import run_stage, write_costs
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     settings = load_settings(Path("params.yaml"), arguments.variant, seed=arguments.seed)
     settings.require_trainable()
-    if problem := lacking(settings.train.engine, torch.cuda.is_available()):
+    if problem := verl_process.lacking(settings.train, Path.cwd()) or lacking(settings.train.engine, torch.cuda.is_available()):
         raise ValueError(problem)
     if arguments.meeting:
         ranks.end_with_the_launcher()
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ranks.run(settings.train.processes, "rlver.tasks.stages.train", sys.argv[1:] if argv is None else argv)
     processes.join(arguments.rank, settings.train.processes, arguments.meeting)
     settings.require_trainable_in(processes.count())
-    identity = training_identity(settings, arguments.personas, arguments.base, processes.count())
+    identity = training_identity(settings, arguments.personas, arguments.base, processes.count()) | verl_process.identity(settings.train)
     work = arguments.scratch / f"{arguments.out.name}-{digest_of(identity)}"
     check_identity(work, identity)
     if processes.rank() == 0:
@@ -75,7 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(line, flush=True)
     alone = exclusive_lock(work) if processes.rank() == 0 else nullcontext()
     with alone, policy_server(settings, arguments.base, settings.rollout.concurrency, True, settings.pushed_rank) as server:
-        train(settings, arguments.variant, arguments.personas, arguments.base, arguments.out, work, server)
+        places = (arguments.personas, arguments.base, arguments.out, work)
+        if settings.train.engine == "verl":
+            verl_process.train(settings, arguments.variant, *places)
+        else:
+            train(settings, arguments.variant, *places, server)
     if processes.rank() == 0:
         shutil.copytree(work / "curves", arguments.logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))  # of a killed write
     return 0
@@ -197,8 +201,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
     dialogues = TrainingDialogues(settings, variant, speaking, personas, watched, curves / "held_out")
     dialogues.check_personas()
     best = BestWeights(work / "best", model, parameters.keep == "best", work / "checkpoints")
-    warning = warning_of_rate(parameters.learning_rate, model.num_parameters(), parameters.lora_rank)
-    if warning and processes.rank() == 0:
+    if (warning := warning_of_rate(parameters.learning_rate, model.num_parameters(), parameters.lora_rank)) and processes.rank() == 0:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
     stops, watch = StopsOnSignal(parameters.updates_per_batch), _watch(settings, dialogues, steps, checks, best)
     update = UpdateParameters(parameters, settings.reward, settings.policy, settings.simulator.max_turns, settings.seed)

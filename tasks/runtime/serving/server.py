@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from rlver.components.domain.files import InUse, alone_with, write_json
-from rlver.tasks.runtime import environment, servers
+from rlver.tasks.runtime import environment, processes, servers
 from rlver.tasks.runtime.serving.setup import HERE, python_of
 
 PORT = 7400  # of `rlver serve start`; Prefect's own servers take 8000 to 8999
@@ -27,14 +27,6 @@ START_S = 900.0
 STOP_S = 60.0
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # of vLLM's --max-lora-rank
 RECORD = environment.VLLM / "server.json"
-# The kernel ends the server when the process that started it is gone, even by `kill -9`; only Linux offers that.
-_WITH_ITS_PARENT = """
-import ctypes, os, signal, sys
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
-"""
 
 
 @dataclass(frozen=True)
@@ -62,7 +54,7 @@ def serving(root: Path, what: Serving, port: int = 0, on_begun: Callable[[server
     port = servers.free_port(port)
     model = str(Path(what.model).resolve()) if Path(what.model).is_dir() else what.model  # vLLM runs in the project's folder
     command = (
-        *(str(python), "-c", _WITH_ITS_PARENT, str(os.getpid()), "-m", "vllm.entrypoints.openai.api_server"),
+        *(str(python), "-c", processes.WITH_ITS_PARENT, str(os.getpid()), "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", model, "--host", servers.HOST, "--port", str(port)),
         *("--max-model-len", str(what.max_context_tokens), "--max-num-seqs", str(what.concurrency)),
         *("--worker-extension-cls", "worker.TakesWeights", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"),

@@ -50,7 +50,7 @@ def test_what_it_cannot_do_is_refused_by_name(tmp_path: Path, changed: dict[str,
         settings(tmp_path, FITS | changed, **more)
 
 
-@pytest.mark.parametrize("word", ["verl", "trl_async", ""])
+@pytest.mark.parametrize("word", ["nemo-rl", "trl_async", ""])
 def test_an_engine_that_nobody_built_is_no_word(tmp_path: Path, word: str) -> None:
     with pytest.raises(SettingsError, match=r"train\.engine"):
         settings(tmp_path, {"engine": word})

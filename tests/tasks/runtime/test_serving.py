@@ -20,7 +20,7 @@ from served import rlver, wait_for
 
 from rlver.components.domain.files import alone_with, write_json
 from rlver.flows.cli import main
-from rlver.tasks.runtime import environment, servers
+from rlver.tasks.runtime import environment, processes, servers
 from rlver.tasks.runtime.serving import server, setup
 from rlver.tasks.runtime.serving.server import Serving
 
@@ -185,7 +185,7 @@ def test_a_start_that_has_no_process_yet_keeps_others_out_too(tmp_path: Path) ->
 
 def test_a_server_ends_with_its_parent_even_when_that_is_killed(tmp_path: Path) -> None:
     waits = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
-    child = f"[sys.executable, '-c', {server._WITH_ITS_PARENT!r}, str(os.getpid()), '-c', {waits!r}]"
+    child = f"[sys.executable, '-c', {processes.WITH_ITS_PARENT!r}, str(os.getpid()), '-c', {waits!r}]"
     program = f"import os, subprocess, sys, time; subprocess.Popen({child}, start_new_session=True); time.sleep(60)"
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     assert parent.stdout is not None
@@ -201,14 +201,14 @@ def test_a_server_ends_with_its_parent_even_when_that_is_killed(tmp_path: Path) 
 
 def test_a_server_whose_parent_is_gone_already_does_not_begin() -> None:
     program = "print('began')"
-    ended = subprocess.run([sys.executable, "-c", server._WITH_ITS_PARENT, "1", "-c", program], capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, "-c", processes.WITH_ITS_PARENT, "1", "-c", program], capture_output=True, text=True)
     assert ended.stdout == "" and ended.returncode == 0
 
 
 def test_without_prctl_a_server_begins_all_the_same() -> None:
     """As on macOS, whose C library has no such function."""
     macos = "import ctypes, sys; sys.platform, ctypes.CDLL = 'darwin', lambda name: object()"
-    command = [sys.executable, "-c", macos + server._WITH_ITS_PARENT, str(os.getpid()), "-c", "print('began')"]
+    command = [sys.executable, "-c", macos + processes.WITH_ITS_PARENT, str(os.getpid()), "-c", "print('began')"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "began\n"
 
 
