@@ -55,7 +55,6 @@ for step in range(done + 1, steps + 1):
                "actor/lr": 1e-3, "timing_s/step": 2.5, "perf/throughput": 9.0, "training/note": "a word"} | VALIDATED)
     while behave[:1] in (["hang"], ["half"]) and int(behave[1]) == step:
         time.sleep(0.1)
-        print("waiting", flush=True)
 """
 MERGER = """
 import pathlib, shutil, sys
