@@ -152,7 +152,7 @@ def test_users_who_are_language_models_and_other_rewards_are_refused(project: Pa
         adapter.environment(str(project / "params.yaml"), "llm")
     settings = load_settings(project / "params.yaml")
     other = settings.model_copy(update={"reward": settings.reward.model_copy(update={"kind": "turns"})})
-    monkeypatch.setattr(adapter, "load_settings", lambda *_: other)
+    monkeypatch.setattr(adapter, "load_settings", lambda *_, **__: other)
     with pytest.raises(ValueError, match=r"reward\.kind is turns"):
         adapter.environment(str(project / "params.yaml"), "another")
 
