@@ -18,6 +18,9 @@ Body = dict[str, Any]
 Answer = tuple[int, Any]  # status, JSON
 
 
+END = 0  # of a turn
+
+
 @dataclass
 class ScriptedVllm:
     """`generate` makes the answer to a request for a sample; `take` that of the worker to (folder, version)."""
@@ -93,6 +96,11 @@ def sampled(token_ids: list[int], logprobs: list[float], versions: list[str], re
     content = [{"token_id": token, "logprob": logprob, "top_logprobs": []} for token, logprob in zip(token_ids, logprobs, strict=True)]
     choice = {"index": 0, "token_ids": token_ids, "logprobs": {"content": content}, "finish_reason": reason, "weight_versions": spans}
     return 200, {"request_id": "r", "choices": [choice]}
+
+
+def says_two(body: Body, vllm: ScriptedVllm) -> Answer:
+    """A token and the end of a turn, with the present weights."""
+    return sampled([9, END], [-0.5, -0.25], [vllm.version])
 
 
 @contextmanager

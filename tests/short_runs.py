@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from fakes import people
 from micro import micro_model, micro_tokenizer
@@ -134,3 +135,14 @@ def prepared(
 
     trainer._generate_and_score_completions = generate_and_keep  # type: ignore[method-assign]
     return Run(trainer, model, held, batches, steps, checks, shown)
+
+
+def whole_and_resumed(folder: Path, parameters: UpdateParameters) -> tuple[Run, Run]:
+    """A training that was not disturbed, and the same one interrupted after its first checkpoint, from which it went on."""
+    whole = prepared(folder / "whole", parameters)
+    whole.trainer.train()
+    with pytest.raises(KeyboardInterrupt):
+        prepared(folder / "cut", parameters, callbacks=[StopAtSave(1)]).trainer.train()
+    again = prepared(folder / "cut", parameters)
+    again.trainer.train(resume_from_checkpoint=str(folder / "cut" / "checkpoints" / "checkpoint-1"))
+    return whole, again

@@ -39,7 +39,7 @@ def test_verl_s_checkpoint_is_whole_and_its_merger_s_policy_is_the_weights_that_
     told = ["merge", "--backend", "fsdp", "--local_dir", str(checkpoint / "actor"), "--target_dir", str(tmp_path / "merged")]
     subprocess.run([sys.executable, "-m", "verl.model_merger", *told], check=True, timeout=200)
     check_policy(tmp_path / "merged")
-    found, trained = load_file(tmp_path / "merged" / "model.safetensors"), torch.load(tmp_path / "whole.pt")
+    found, trained = load_file(tmp_path / "merged" / "model.safetensors"), torch.load(tmp_path / "whole.pt", weights_only=True)
     assert found and all(torch.equal(found[name], trained[name].bfloat16()) for name in found), "verl's merger rounds to bfloat16"
     assert load_policy(tmp_path / "merged")[0].dtype == torch.float32
     (checkpoint / "actor" / "optim_world_size_2_rank_1.pt").write_bytes(b"")

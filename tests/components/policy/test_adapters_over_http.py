@@ -11,7 +11,7 @@ import pytest
 import torch
 from micro import micro_model
 from peft import PeftModel, get_peft_model
-from scripted_vllm import Answer, Body, ScriptedVllm, sampled, serving
+from scripted_vllm import END, ScriptedVllm, says_two, serving
 
 from rlver.components.policy.policy_server import PolicyServer, PolicyServerFailed
 from rlver.components.policy.sampler import Sample, SampleRequest
@@ -21,7 +21,6 @@ from rlver.components.training.adapters import lora
 from rlver.components.training.ppo import Critic
 from rlver.tasks.runtime.serving import worker
 
-END = 0
 REQUEST = SampleRequest("d1", (5, 6, 7), seed=11, max_tokens=4)
 IDS = torch.tensor([[5, 6, 7]])
 
@@ -69,10 +68,6 @@ def test_a_write_that_fails_leaves_the_adapters_that_were_there(tmp_path: Path, 
 def test_the_worker_finds_the_same_version(tmp_path: Path) -> None:
     write_adapters(adapted(), tmp_path / "weights")
     assert worker.TakesWeights().version_here(str(tmp_path / "weights")) == version_of(tmp_path / "weights")
-
-
-def says_two(body: Body, vllm: ScriptedVllm) -> Answer:
-    return sampled([9, END], [-0.5, -0.25], [vllm.version])
 
 
 @pytest.fixture

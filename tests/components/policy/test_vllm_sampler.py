@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fakes import RULES, SPEAKING, TAG, FakeSimulator, FakeUser, LetterChat, job
-from scripted_vllm import Answer, Body, ScriptedVllm, sampled, serving
+from scripted_vllm import END, Answer, Body, ScriptedVllm, sampled, says_two, serving
 
 from rlver.components.policy import vllm_sampler
 from rlver.components.policy.policy_server import PolicyServer, PolicyServerFailed, PolicyServerUnavailable
@@ -20,12 +20,7 @@ from rlver.components.policy.vllm_sampler import StaleWeights, VllmSampler
 from rlver.components.policy.weights import version_of
 from rlver.components.rollout.episode import run_episodes
 
-END = 0
 REQUEST = SampleRequest("d1", (5, 6, 7), seed=11, max_tokens=4)
-
-
-def says_two(body: Body, vllm: ScriptedVllm) -> Answer:
-    return sampled([9, END], [-0.5, -0.25], [vllm.version])
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 import torch
 from micro import micro_model
 from safetensors.torch import save_file
-from short_runs import PARAMETERS, StopAtSave, changed, prepared
+from short_runs import PARAMETERS, StopAtSave, changed, prepared, whole_and_resumed
 
 from rlver.components.training.adapters import inner, merged
 from rlver.components.training.section import UpdateParameters
@@ -39,12 +39,7 @@ def test_only_adapters_train_and_merge_into_a_policy_that_says_the_same(tmp_path
 
 @pytest.mark.parametrize("parameters", [LORA, *WITH_CRITIC.values()], ids=["grpo", "ppo shared", "ppo separate"])
 def test_an_interrupted_run_goes_on_with_its_adapters(parameters: UpdateParameters, tmp_path: Path) -> None:
-    whole = prepared(tmp_path / "whole", parameters)
-    whole.trainer.train()
-    with pytest.raises(KeyboardInterrupt):
-        prepared(tmp_path / "cut", parameters, callbacks=[StopAtSave(1)]).trainer.train()
-    again = prepared(tmp_path / "cut", parameters)
-    again.trainer.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoints" / "checkpoint-1"))
+    whole, again = whole_and_resumed(tmp_path, parameters)
     trained = {name: weight for name, weight in whole.trainer.model.state_dict().items() if "base_layer" not in name}
     assert parameters is LORA or (trained["critic.value_head.weight"].any() and trained["critic.plane"].all())
     torch.testing.assert_close({name: again.trainer.model.state_dict()[name] for name in trained}, trained, atol=1e-6, rtol=0)

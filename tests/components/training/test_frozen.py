@@ -11,7 +11,7 @@ import torch
 from micro import micro_model, micro_tokenizer
 from peft import get_peft_model
 from safetensors.torch import load_file
-from short_runs import PARAMETERS, StopAtSave, changed, prepared
+from short_runs import PARAMETERS, changed, prepared, whole_and_resumed
 from transformers import Qwen2ForCausalLM
 
 from rlver.components.policy.load import load_policy, save_policy
@@ -110,12 +110,7 @@ def test_adapters_learn_in_float32_and_what_is_below_stays(parameters: UpdatePar
 
 @pytest.mark.parametrize("parameters", BOTH.values(), ids=BOTH)
 def test_an_interrupted_run_goes_on(parameters: UpdateParameters, tmp_path: Path) -> None:
-    whole = prepared(tmp_path / "whole", parameters)
-    whole.trainer.train()
-    with pytest.raises(KeyboardInterrupt):
-        prepared(tmp_path / "cut", parameters, callbacks=[StopAtSave(1)]).trainer.train()
-    again = prepared(tmp_path / "cut", parameters)
-    again.trainer.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoints" / "checkpoint-1"))
+    whole, again = whole_and_resumed(tmp_path, parameters)
     torch.testing.assert_close(again.trainer.model.state_dict(), whole.trainer.model.state_dict(), atol=1e-6, rtol=0)
 
 

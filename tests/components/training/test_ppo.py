@@ -12,7 +12,7 @@ import pytest
 import torch
 from fakes import FakeSimulator, FakeUser
 from micro import micro_model
-from short_runs import PARAMETERS, SPEAKING, Run, StopAtSave, changed, prepared
+from short_runs import PARAMETERS, SPEAKING, Run, changed, prepared, whole_and_resumed
 
 from rlver.components.domain.emotion import emotion_reward
 from rlver.components.domain.persona import Persona
@@ -150,12 +150,7 @@ def test_turns_after_a_malformed_one_teach_neither_policy_nor_critic(level: str,
 
 
 def test_an_interrupted_run_that_goes_on_ends_in_the_same_policy_and_critic(tmp_path: Path) -> None:
-    whole = prepared(tmp_path / "whole", PPO)
-    whole.trainer.train()
-    with pytest.raises(KeyboardInterrupt):
-        prepared(tmp_path / "cut", PPO, callbacks=[StopAtSave(1)]).trainer.train()
-    again = prepared(tmp_path / "cut", PPO)
-    again.trainer.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoints" / "checkpoint-1"))
+    whole, again = whole_and_resumed(tmp_path, PPO)
     assert len(again.rollouts) == 1
     torch.testing.assert_close(again.weights, whole.weights, atol=1e-6, rtol=0)
 
