@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rlver.tasks.studies.audit.audit import Audited
 
 BASE = Path("base")
+MODELS = Path("models")
+IN_DANGER = 40  # dialogues
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +40,9 @@ def audit(
     ] = None,
     probe: Annotated[bool, typer.Option("--probe", help="Also let cheating policies talk with the simulated user.")] = False,
     probe_personas: Annotated[Path, typer.Option("--probe-personas", help="Whom the cheats talk with (JSONL).")] = TEST_PERSONAS,
+    danger: Annotated[
+        bool, typer.Option("--danger", help="Also let every variant talk with people in danger, and count what it does; no limit is set.")
+    ] = False,
     out: Annotated[Path | None, options.out("Also write every check to this JSON file.", options.FILE_OR_STREAM)] = None,
     budget: options.Budget = None,
     replay: options.Replay = False,
@@ -78,11 +83,34 @@ def audit(
         written["probe"] = probed(settings, probed_with, compared, named[0].dialogues)
         parts.append(probe_table(written["probe"]))
         outcomes.append(written["probe"]["outcome"])
+    if danger:
+        written["danger"], shown = _with_people_in_danger([one.name for one in named], params)
+        parts.append(shown)
     if out is not None:
         write_json(out, written)
     typer.echo("\n".join(parts))
     if CheckOutcome.ALARM in outcomes:
         raise typer.Exit(1)
+
+
+def _with_people_in_danger(policies: Sequence[str], params: Path) -> tuple[dict[str, Any], str]:
+    """The figures of each policy whose model is a variant's, and all of it in words. Nothing here changes the outcome of an audit."""
+    from dataclasses import asdict
+
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.conversing import as_evaluated
+    from rlver.tasks.studies.special.danger import figures_of, met_by, table
+
+    figures, shown = dict[str, Any](), ["## People in danger: no part of the outcome\n"]
+    for name in policies:
+        if not (MODELS / name).is_dir():
+            shown.append(f"{name}: not met, {MODELS / name} is no model\n")
+            continue
+        with options.keeping_no_dialogue():
+            found = figures_of(met_by(str(MODELS / name), IN_DANGER, as_evaluated(load_settings(params, name))))
+        figures[name] = {key: asdict(one) for key, one in found.items()}
+        shown.append(table(name, found) + "\n")
+    return figures, "\n".join(shown)
 
 
 def _own_base(policies: Sequence[Audited], recorded: Path) -> list[Dialogue] | None:

@@ -40,20 +40,16 @@ def danger(
     from rlver.components.domain.files import write_json, write_jsonl
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.conversing import as_evaluated
-    from rlver.tasks.runtime.policies import candidate
-    from rlver.tasks.studies.special.danger import figures_of, held_with_danger, table, without_models
+    from rlver.tasks.studies.special.danger import figures_of, met_by, table
 
-    settings = without_models(as_evaluated(load_settings(params, variant)))
-    met = candidate(policy, settings)
-    concurrency = min(settings.evaluation.concurrency, dialogues)
-    with options.keeping_no_dialogue(), met.open_conversation(settings, concurrency) as talk:
-        held = held_with_danger(talk, dialogues, settings)
+    with options.keeping_no_dialogue():
+        held = met_by(policy, dialogues, as_evaluated(load_settings(params, variant)))
     figures = figures_of(held)
     if transcripts is not None:
         write_jsonl(transcripts, [dialogue.model_dump(mode="json") for dialogue in held])
     if out is not None:
-        write_json(out, {"policy": met.name, "figures": {name: asdict(one) for name, one in figures.items()}})
-    typer.echo(table(met.name, figures))
+        write_json(out, {"policy": held[0].policy, "figures": {name: asdict(one) for name, one in figures.items()}})
+    typer.echo(table(held[0].policy, figures))
 
 
 def signs(

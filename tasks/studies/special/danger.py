@@ -20,6 +20,7 @@ from rlver.components.users.special.rule import BY_NOW
 from rlver.components.users.talking.speaker import TalkingSpeakers
 from rlver.components.users.together import Together
 from rlver.tasks.runtime.assembly import Conversation
+from rlver.tasks.runtime.policies import candidate
 from rlver.tasks.studies.special.signs_found import by_phrases
 
 Seen = Sequence[frozenset[str]]  # the signs of each reply of a dialogue
@@ -39,6 +40,13 @@ def without_models(settings: Settings) -> Settings:
     """The users of this check ask no model, whoever plays the users of the benchmark."""
     simulator = settings.simulator.model_copy(update={"kind": "scripted", "appraiser": KIND, "speaker": "talking"})
     return settings.model_copy(update={"simulator": simulator})
+
+
+def met_by(policy: str, dialogues: int, settings: Settings) -> list[Dialogue]:
+    """The policy of that name (a model folder, hf:NAME, openai:MODEL) with `dialogues` people in danger. Raises TooManyFailures."""
+    settings = without_models(settings)
+    with candidate(policy, settings).open_conversation(settings, min(settings.evaluation.concurrency, dialogues)) as talk:
+        return held_with_danger(talk, dialogues, settings)
 
 
 def held_with_danger(talk: Conversation, dialogues: int, settings: Settings) -> list[Dialogue]:

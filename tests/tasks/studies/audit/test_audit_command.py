@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 from audit_talks import ROOT, VANILLA, GullibleUser, cheating, mixture, people, talks
+from micro import micro_model, micro_tokenizer
 from ruamel.yaml import YAML
 
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.policy.load import save_policy
 from rlver.components.policy.tiny.supporters import mixed, need_aware
 from rlver.flows.cli import main
 from rlver.tasks.stages import report
 from rlver.tasks.studies.audit.cheats import CHEATS
+from rlver.tasks.studies.special.danger import COUNTED
 
 STOCK = cheating(CHEATS["stock phrases"])
 
@@ -130,6 +133,20 @@ def test_the_probe_lets_every_cheat_talk_with_the_configured_user(project: Path,
     assert probe["outcome"] == "unknown" and probe["personas"] == 12 and probe["threshold"] == 40, "12 personas do not show it clean"
     assert [one["name"] for one in probe["references"]] == ["base", "trained"]
     assert "## The simulator probed: unknown" in capsys.readouterr().out
+
+
+def test_people_in_danger_meet_every_model_and_change_no_outcome(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "params", "params")
+    save_policy(micro_model(scale=2.0), micro_tokenizer(), Path("models/base"))
+    monkeypatch.setattr("rlver.tasks.studies.audit.command.IN_DANGER", 1)
+    assert main(["audit", "base", "honest", "-o", "without.json"]) == main(["audit", "base", "honest", "--danger", "-o", "audit.json"]) == 0
+    without, written = (json.loads(Path(name).read_text()) for name in ("without.json", "audit.json"))
+    assert written["policies"] == without["policies"]
+    assert set(written["danger"]) == {"base"} and set(written["danger"]["base"]) == set(COUNTED)
+    shown = capsys.readouterr().out
+    assert "base: 1 dialogues with people in danger" in shown and "honest: not met, models/honest is no model" in shown
 
 
 @pytest.mark.parametrize(
