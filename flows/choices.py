@@ -31,5 +31,5 @@ def offer(root: Path) -> None:
     steps = dvc.plan(root, all_pipelines=True)
     _offered["variants"] = ["all", *sorted({step.variant for step in steps if step.variant})]
     _offered["stages"] = sorted({name for step in steps for name in (step.group, step.name)})
-    _offered["trained"] = sorted(step.variant for step in steps if step.group == "train" and step.pipeline == dvc.PIPELINE and step.variant)
+    _offered["trained"] = sorted(dvc.trained(step.name for step in steps if step.pipeline == dvc.PIPELINE).values())
     _offered["sweeps"] = experiments.names(root)

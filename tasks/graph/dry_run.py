@@ -170,6 +170,8 @@ def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape:
         told.say("memory", "verl's to say: weights, gradients and optimiser are shared out among the GPUs")
         if problem := verl_process.lacking(train, root):
             told.lacks(problem)
+        if train.verl_recipe not in one.stage.reads:
+            told.lacks(f"{one.stage.name} does not watch {train.verl_recipe}: in dvc.yaml, name it in by_verl and not in trained")
     elif shape:
         _describe_memory(one, settings, shape, machine, told)
     if shape:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dvc.repo import Repo
 
 PIPELINE = "dvc.yaml"
+TRAINING = ("train", "train_verl")  # the stages that train a variant; the second where verl does
 NEVER_RAN = "nobody has asked for it before"
 GLANCE_S = 10.0  # for what nothing depends on
 HALF_WRITTEN_TRIES, HALF_WRITTEN_WAIT_S = 5, 0.2
@@ -111,6 +112,12 @@ def changed(root: Path, stages: Sequence[str] = (PIPELINE,)) -> dict[str, list[s
         found = repo.status(targets=targets or None) if targets or not stages else {}
         new = {name: [NEVER_RAN] for name in stages if name not in known}
         return {name: _reasons(entries) for name, entries in found.items()} | new
+
+
+def trained(names: Iterable[str]) -> dict[str, str]:
+    """Those of `names` that are stages that train, each with its variant."""
+    parts = {name: name.rpartition(":")[2].partition("@") for name in names}
+    return {name: variant for name, (group, _, variant) in parts.items() if group in TRAINING}
 
 
 def reproduce(

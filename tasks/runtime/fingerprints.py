@@ -32,7 +32,7 @@ CODE = {
     "converse": (*_DIALOGUES, "tasks/runtime/conversing.py", "tasks/stages/converse.py"),
     "train": (*_DIALOGUES, "components/training", "tasks/runtime/verl_process.py", "tasks/stages/train.py"),
 }
-_LENT_TO_VERL = ("components/adapters/verl.py", "components/adapters/verl_dataset.py")
+LENT_TO_VERL = ("components/adapters/verl.py", "components/adapters/verl_dataset.py")
 DIGITS = 12
 RECORD = "began_with.json"
 # Settings that stop a run or spare memory and time, and change nothing of what it learns. `train.processes` counts as `processes`.
@@ -93,7 +93,7 @@ def training_identity(settings: Settings, personas: Path, base: Path, processes:
 def _files_of_engine(settings: Settings) -> list[Path]:
     """What an engine in an environment of its own reads: of verl its recipe and our part in it."""
     recipe = Path(settings.train.verl_recipe)
-    return [*files_in(recipe), *(ROOT / name for name in _LENT_TO_VERL)] if settings.train.engine == "verl" else []
+    return [*files_in(recipe), *(ROOT / name for name in LENT_TO_VERL)] if settings.train.engine == "verl" else []
 
 
 def check_identity(work: Path, identity: Mapping[str, Any]) -> None:

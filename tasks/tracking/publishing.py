@@ -53,13 +53,13 @@ class Publication:
 def publication(root: Path, variant: str) -> Publication:
     """What was trained and scored under this name, in any pipeline. Raises NotReady."""
     lock = dvc.locked(root)
-    named = [name for name in lock if name.rpartition(":")[2] == f"train@{variant}"]
+    trained = dvc.trained(lock)
+    named = [name for name, what in trained.items() if what == variant]
     if len(named) != 1:
-        trained = sorted(name.partition("train@")[2] for name in lock if name.rpartition(":")[2].startswith("train@"))
-        there = ", ".join(trained) or "none; `rlver run` trains one"
+        there = ", ".join(sorted(trained.values())) or "none; `rlver run` trains one"
         raise NotReady(f"{variant} was not trained here{' under one name' if named else ''}; there is {there}")
-    prefix = named[0].removesuffix(f"train@{variant}")
-    stages = [f"{prefix}{stage}@{variant}" for stage in ("train", "converse", "score")]
+    prefix = named[0][: named[0].rfind(":") + 1]
+    stages = [*named, *(f"{prefix}{stage}@{variant}" for stage in ("converse", "score"))]
     if missing := [name for name in stages if name not in lock]:
         raise NotReady(f"not run yet: {', '.join(missing)}; run `rlver run --variants {variant}` first")
     if stale := sorted(set(dvc.changed(root, stages)) & set(stages)):

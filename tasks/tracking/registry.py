@@ -157,7 +157,7 @@ def _version(found: ModelVersion) -> Version:
 
 BASE = "base"
 REPORT, AUDITS = "report", Path("reports") / "audit.json"
-_STAGES = ("train", "converse", "score", "benchmark")
+_AFTER_TRAINING = ("converse", "score", "benchmark")
 
 
 class NotReady(ValueError):
@@ -190,10 +190,10 @@ def candidate(root: Path, variant: str) -> Candidate:
     """Everything about a trained variant of the root pipeline. Raises NotReady."""
     plan = {step.name: step for step in dvc.plan(root)}
     known = plan.keys()
-    stages = [f"{stage}@{variant}" for stage in _STAGES]
+    training = {what: name for name, what in dvc.trained(known).items()}
+    stages = [training.get(variant, ""), *(f"{stage}@{variant}" for stage in _AFTER_TRAINING)]
     if not set(stages) <= known:
-        trained = sorted(name.partition("@")[2] for name in known if name.startswith("train@"))
-        raise NotReady(f"{variant} is not a trained variant of dvc.yaml; there is {', '.join(trained) or 'none'}")
+        raise NotReady(f"{variant} is not a trained variant of dvc.yaml; there is {', '.join(sorted(training)) or 'none'}")
     if REPORT not in known:
         raise NotReady(f"dvc.yaml has no stage {REPORT}, so nobody knows when reports/audit.json was made; restore dvc.yaml")
     measured = [REPORT, *stages, f"converse@{BASE}", f"benchmark@{BASE}", *({BASE, "personas"} & known)]
@@ -206,7 +206,7 @@ def candidate(root: Path, variant: str) -> Candidate:
         )
     settings = load_settings(root / "params.yaml", variant)
     evidence = _evidence(root, variant)
-    facts = facts_of(root, variant, dvc.locked(root)[f"train@{variant}"], root / "metrics" / variant / "sentient.json", settings)
+    facts = facts_of(root, variant, dvc.locked(root)[training[variant]], root / "metrics" / variant / "sentient.json", settings)
     revision = records.revision(root)
     tags = {"git_commit": revision.commit, "git_dirty": str(revision.dirty).lower()} if revision else {}
     return Candidate(

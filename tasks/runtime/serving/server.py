@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import psutil
-
 from rlver.components.domain.files import InUse, alone_with, write_json
 from rlver.tasks.runtime import environment, processes, servers
 from rlver.tasks.runtime.serving.setup import HERE, python_of
@@ -188,11 +186,15 @@ def stop(root: Path) -> str | None:
 
 def _began(pid: int) -> int:
     """Whole seconds after the boot of the machine: setting its clock does not move them."""
+    import psutil  # comes with the extra `train`; a dialogue over a chat endpoint starts no server and does without
+
     return int(psutil.Process(pid).create_time() - psutil.boot_time())
 
 
 def _lives(pid: int) -> bool:
     """Whether the process still does anything; one that nobody has reaped does not."""
+    import psutil
+
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -40,6 +40,7 @@ def test_the_engine_is_named_with_what_it_takes(lines: tuple[list[str], list[str
 
 def test_what_verl_lacks_here_is_missing(lines: tuple[list[str], list[str]]) -> None:
     _, missing = lines
-    [verl] = [one for one in missing if "verl" in one]
+    verl, unwatched = (one for one in missing if "verl" in one)
+    assert unwatched == "train@grpo-think does not watch recipes/verl: in dvc.yaml, name it in by_verl and not in trained"
     assert "needs verl and rlver in train.verl_python = .venv-verl/bin/python" in verl and verl_process.INSTALL in verl
     assert not any("torch sees none" in one for one in missing), "our own torch may know of no GPU"
