@@ -67,7 +67,7 @@ class HeardAppraiser:
         """See Rounds in protocols.py, and rounding.py."""
         from rlver.components.users.heard.rounding import BesideRecorded
 
-        return BesideRecorded(self, recorded, rounded)
+        return BesideRecorded(self.difficulty, recorded, rounded)
 
     def refusal(self, turns: Sequence[Turn]) -> str | None:
         return english_only(turns, "the hearing appraiser")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rlver.components.domain.protocols import About, Exchange, Rounding
-from rlver.components.domain.transcript import Appraisal, SimulatorTag, Turn
+from rlver.components.domain.transcript import Appraisal
 from rlver.components.users.heard.appraiser import HeardAppraiser, Hearing
 from rlver.components.users.heard.reading import GRID, VALUES, Heard
 
@@ -19,26 +20,14 @@ Way = Mapping[int, Heard]  # replies that were heard otherwise than here, by num
 
 
 @dataclass(frozen=True)
-class BesideRecorded:
-    """The same kind in one dialogue, whose appraisals were recorded."""
+class BesideRecorded(HeardAppraiser):
+    """The same users in one dialogue, whose appraisals were recorded."""
 
-    kind: HeardAppraiser
     recorded: Sequence[Appraisal]
     rounded: list[Rounding]
 
-    @property
-    def name(self) -> str:
-        return self.kind.name
-
-    @property
-    def tag(self) -> SimulatorTag:
-        return self.kind.tag
-
-    def appraiser(self, about: About, seed: int = 0) -> Rounded:
-        return Rounded(self.kind.appraiser(about, seed), self.recorded, self.rounded)
-
-    def refusal(self, turns: Sequence[Turn]) -> str | None:
-        return self.kind.refusal(turns)
+    def appraiser(self, about: About, seed: int = 0) -> Any:
+        return Rounded(super().appraiser(about, seed), self.recorded, self.rounded)
 
 
 @dataclass

@@ -26,7 +26,7 @@ def calibrate(
 ) -> None:
     """Measure how demanding vanilla and challenging users are, beside the published figures; exit 1 when one is off.
 
-    Of LLM users, who mark no cues, there is strategy acceptance only, in dialogues with vanilla ones. Users who hear read slowly: about an hour."""
+    Of LLM users, who mark no cues, there is strategy acceptance only, in dialogues with vanilla ones. Users who hear read slowly: an hour or more."""
     options.limit_endpoints(budget, replay)
     from rlver.components.domain.files import BadFile
     from rlver.components.personas.schema import validate_file

@@ -23,7 +23,7 @@ from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, Si
 from rlver.components.replay.verification import Mismatch, first_difference
 from rlver.components.users.heard.appraiser import HeardAppraiser, Hearing
 from rlver.components.users.heard.reading import QUALITIES, Heard, Reader
-from rlver.components.users.heard.rounding import BesideRecorded
+from rlver.components.users.heard.rounding import Rounded
 from rlver.components.users.scripted.appraiser import listener_of
 from rlver.components.users.scripted.effects import DIFFICULTIES, SERVES
 from rlver.components.users.scripted.simulator import ScriptedSimulator
@@ -48,6 +48,7 @@ class Elsewhere:
 
     otherwise: Otherwise = field(default_factory=dict)
     by_hand: Mapping[str, Heard] | None = None
+    rounding: tuple[Sequence[Appraisal], list[Rounding]] | None = None
 
     @property
     def tag(self) -> SimulatorTag:
@@ -57,13 +58,14 @@ class Elsewhere:
     def name(self) -> str:
         return self.tag.kind
 
-    def appraiser(self, about: About, seed: int = 0) -> Hearing:
+    def appraiser(self, about: About, seed: int = 0) -> Any:
         if self.by_hand is None:
             return replace(HeardAppraiser("vanilla").appraiser(about, seed), otherwise=self.otherwise)
-        return Hearing(listener_of(about), DIFFICULTIES["vanilla"], cast(Reader, ByHand(self.by_hand)), otherwise=self.otherwise)
+        hearing = Hearing(listener_of(about), DIFFICULTIES["vanilla"], cast(Reader, ByHand(self.by_hand)), otherwise=self.otherwise)
+        return Rounded(hearing, *self.rounding) if self.rounding else hearing
 
-    def beside(self, recorded: Sequence[Appraisal], rounded: list[Rounding]) -> BesideRecorded:
-        return BesideRecorded(cast(HeardAppraiser, self), recorded, rounded)
+    def beside(self, recorded: Sequence[Appraisal], rounded: list[Rounding]) -> Elsewhere:
+        return replace(self, rounding=(recorded, rounded))
 
     def refusal(self, turns: Sequence[Any]) -> None:
         return None
