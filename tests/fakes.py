@@ -9,7 +9,7 @@ from functools import cache
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import SimulatorUnavailable, Utterance
+from rlver.components.domain.protocols import Simulator, SimulatorUnavailable, Utterance
 from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
@@ -176,13 +176,21 @@ REPLIES = (
 
 def scripted_dialogues(count: int = 8, difficulty: str = "vanilla") -> list[Dialogue]:
     """Dialogues of the real scripted user, one with each test persona, with replies that go well and badly."""
-    from rlver.components.rollout.episode import run_episodes
     from rlver.components.users.scripted.simulator import ScriptedSimulator
 
-    jobs = [Job(f"p/{persona.persona_id}/3", persona, 3) for persona in people()[1][:count]]
+    return dialogues_of(ScriptedSimulator(difficulty), people()[1][:count], lambda number, turn: REPLIES[(turn + number) % len(REPLIES)])
+
+
+def dialogues_of(
+    user: Simulator, personas: Sequence[Persona], reply: Callable[[int, int], str], rules: EmotionRules | None = None
+) -> list[Dialogue]:
+    """One dialogue with each persona; `reply` says what it hears, by its number and the turn, both from 0."""
+    from rlver.components.rollout.episode import run_episodes
+
+    jobs = [Job(f"p/{persona.persona_id}/3", persona, 3) for persona in personas]
     order = {job.dialogue_id: number for number, job in enumerate(jobs)}
-    sampler = FakeSampler(lambda name, turn: REPLIES[(turn + order[name]) % len(REPLIES)])
+    sampler = FakeSampler(lambda name, turn: reply(order[name], turn))
     speaking = Speaking(policy="p", thinking=False, strip_thoughts=False, max_reply_tokens=200, max_context_tokens=100_000)
     policy = TokenPolicy(sampler, LetterChat(), speaking)
-    coroutine = run_episodes(jobs, ScriptedSimulator(difficulty), policy, EmotionRules(), 8)
+    coroutine = run_episodes(jobs, user, policy, rules or EmotionRules(), 8)
     return [rollout.dialogue for rollout in asyncio.run(coroutine)]

@@ -45,6 +45,7 @@ class UserKind:
 
     `models` names the models that a chat endpoint is asked for: none where nobody is asked; it raises ValueError where one is not chosen yet.
     `usage` is what they take for one dialogue, by model (a Usage). `folder` is that whose files decide what is said, beside the code.
+    `weights` names the packages of weights (packages.py) that it reads with.
     """
 
     make: Callable[[Wanted], Any]
@@ -52,6 +53,7 @@ class UserKind:
     models: Callable[[Any], Sequence[str]] = lambda parameters: ()
     usage: Callable[[Any, str, int], Mapping[str, Any]] = lambda parameters, language, turns: {}
     folder: Callable[[str], Path | None] = lambda which: None
+    weights: tuple[str, ...] = ()
     written: str = ""  # how `which` is written behind the name, for messages: `:FOLDER`, `[:DIFFICULTY]`
 
     @property

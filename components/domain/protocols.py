@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
@@ -97,6 +97,23 @@ class AppraiserKind(Protocol):
 
     def refusal(self, turns: Sequence[Turn]) -> str | None:
         """Why it cannot read these words at all; None where it can try."""
+        ...
+
+
+class Rounding(NamedTuple):
+    """How far a recorded appraisal is from the one that is derived here: the largest difference of a probability, of the sum of points, of the change."""
+
+    probability: float
+    points: float
+    change: int
+
+
+@runtime_checkable
+class Rounds(Protocol):
+    """A kind of appraisers whose numbers can differ in their last bits between machines. Other kinds give the same on all of them."""
+
+    def beside(self, recorded: Sequence[Appraisal], rounded: list[Rounding]) -> AppraiserKind:
+        """The same kind for one dialogue: a `recorded` appraisal is given where another machine may have come to it, and `rounded` is told how far it is."""
         ...
 
 

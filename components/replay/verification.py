@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import About, AppraiserKind, Simulator, SimulatorUnavailable, SpeakerKind
+from rlver.components.domain.protocols import About, AppraiserKind, Rounding, Rounds, Simulator, SimulatorUnavailable, SpeakerKind
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA, appraised_now, replayed
 from rlver.components.users.distilled.appraiser import Distilled, DistilledAppraiser
 from rlver.components.users.distilled.folder import read_folder
 from rlver.components.users.scripted.simulator import ScriptedAppraiser, ScriptedSimulator
 from rlver.components.users.shifts.users import ShiftedUser, UnknownVersion, unshifted, user_of
-from rlver.components.users.together import Together
+from rlver.components.users.together import Brought, Together
 
 SCRIPTED, LLM, DISTILLED = "scripted", "llm", "distilled"
 _KNOWN_HERE = {SCRIPTED, LLM, f"{DISTILLED}+{SCRIPTED}", f"{DISTILLED}+{LLM}"} | {
@@ -54,17 +54,19 @@ def first_difference(
     llm: Callable[[str], Simulator] | None = None,
     learned: Path | None = None,
     others: Callable[[SimulatorTag, bool], Any] | None = None,
+    rounded: list[Rounding] | None = None,
 ) -> Mismatch | None:
     """The first difference between `dialogue` and what is re-derived from its replies; None if there is none.
 
     `llm` gives the LLM user of a difficulty, who speaks from stored answers; `learned` is the folder of a distilled appraiser; `others` gives
-    the Simulator of any other tag, or the AppraiserKind where its second argument says so. A last turn without appraisal (the dialogue failed
-    there) is not compared. Raises NotRederivable.
+    the Simulator of any other tag, or the AppraiserKind where its second argument says so. What an appraiser may have given on another machine
+    (Rounds, in protocols.py) is no difference where `rounded` is a list, which takes it up. A last turn without appraisal (the dialogue failed there)
+    is not compared. Raises NotRederivable.
     """
     turns = [turn for turn in dialogue.turns if turn.appraisal is not None]
     persona = personas.get(dialogue.persona_id)
     try:
-        derived = _derived(dialogue, turns, persona, llm, learned, others)
+        derived = _derived(dialogue, turns, persona, llm, learned, others and _beside(others, turns, rounded))
     except (NotRederivable, UnknownVersion, SimulatorUnavailable) as error:
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
     for number, (expected, found) in enumerate(zip(derived.turns, turns, strict=True), start=1):
@@ -112,6 +114,22 @@ def _derived(
     if tag.kind == SCRIPTED:
         return asyncio.run(_replayed(dialogue, turns, _known(dialogue, persona), user))
     return _appraised(dialogue, turns, persona, ScriptedAppraiser(tag.difficulty))
+
+
+def _beside(
+    others: Callable[[SimulatorTag, bool], Any], turns: Sequence[Turn], rounded: list[Rounding] | None
+) -> Callable[[SimulatorTag, bool], Any]:
+    """`others`, but users whose appraiser may round otherwise take up what was recorded."""
+    recorded = [turn.appraisal for turn in turns if turn.appraisal is not None]
+
+    def beside(user: Any) -> Any:
+        if isinstance(user, Together):
+            return replace(user, appraiser=beside(user.appraiser))
+        if isinstance(user, Brought):
+            return replace(user, kind=beside(user.kind))
+        return user.beside(recorded, rounded) if rounded is not None and isinstance(user, Rounds) else user
+
+    return lambda tag, is_appraiser: beside(others(tag, is_appraiser))
 
 
 def _of_difficulty(dialogue: Dialogue, user: Callable[[str], Simulator]) -> Simulator:

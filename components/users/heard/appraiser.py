@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rlver.components.domain.acts import SURE
 from rlver.components.domain.persona import PersonaKind
-from rlver.components.domain.protocols import About, Exchange
+from rlver.components.domain.protocols import About, AppraiserKind, Exchange, Rounding
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
 from rlver.components.users.heard.reading import Heard, Reader, reader
 from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats, tables_of
@@ -63,6 +63,12 @@ class HeardAppraiser:
         kind = None if about.persona is None else about.persona.kind
         return Hearing(listener_of(about), DIFFICULTIES[self.difficulty], reader(), kind)
 
+    def beside(self, recorded: Sequence[Appraisal], rounded: list[Rounding]) -> AppraiserKind:
+        """See Rounds in protocols.py, and rounding.py."""
+        from rlver.components.users.heard.rounding import BesideRecorded
+
+        return BesideRecorded(self.difficulty, recorded, rounded)
+
     def refusal(self, turns: Sequence[Turn]) -> str | None:
         return english_only(turns, "the hearing appraiser")
 
@@ -75,6 +81,7 @@ class Hearing:
     difficulty: Difficulty
     reader: Reader
     kind: PersonaKind | None = None  # of a user who is served by another rule than a need's (users/special)
+    otherwise: Mapping[int, Heard] = field(default_factory=dict)  # replies, by number from 0, that the reader does not hear (rounding.py)
 
     async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
         *earlier, last = exchanges
@@ -84,13 +91,15 @@ class Hearing:
         )
         return appraisal(self.listener.persona_class, evidence)
 
-    def _hear(self, exchanges: Sequence[Exchange], number: int) -> Heard:
+    def hear(self, exchanges: Sequence[Exchange], number: int) -> Heard:
         one = exchanges[number]
+        if number in self.otherwise:
+            return self.otherwise[number]
         return self.reader.hear(one.reply, one.user, " ".join(before.user for before in exchanges[:number]))
 
     def _weigh(self, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:
         exchanges = [*earlier, last]
-        *before, now = (self._hear(exchanges, number) for number in range(len(exchanges)))
+        *before, now = (self.hear(exchanges, number) for number in range(len(exchanges)))
         if self.kind is None:
             for act, probability in now.acts.items():
                 if probability >= SURE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlver.components.domain.kinds import UserKind, Wanted
+from rlver.components.domain.packages import MINILM, SMOLLM2
 
 
 def _appraiser(wanted: Wanted) -> Any:
@@ -13,4 +14,4 @@ def _appraiser(wanted: Wanted) -> Any:
     return HeardAppraiser(wanted.which or wanted.difficulty)
 
 
-APPRAISER = UserKind(_appraiser, written="[:DIFFICULTY]")
+APPRAISER = UserKind(_appraiser, weights=(SMOLLM2.name, MINILM.name), written="[:DIFFICULTY]")

@@ -38,6 +38,7 @@ OUTPUTS = (*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1]), *SIG
 HEADS = Path(__file__).with_name("heads.safetensors")
 FURTHEST = 6.0  # standard deviations; a few states are far out now and then
 GRID = 50
+_CARRIED = SURE / 2 - 1 / GRID  # the least probability of an act that has a sentence: a step below what is spoken of (rounding.py)
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,12 @@ class Reader:
         value = sum(named[f"above {step}"] for step in VALUES[:-1]) + VALUES[0]
         acts = {act: named[act] for act in ACTS}
         signs = {sign: named[sign] for sign in SIGNS_HEARD}
-        spans = self._spans({**acts, **signs}, [match.group().strip() for match in sentences], answer, beside)
+        asked = [act for act in acts if acts[act] >= _CARRIED] + [sign for sign in signs if signs[sign] >= SURE / 2]
+        spans = self._spans(asked, [match.group().strip() for match in sentences], answer, beside)
         return Heard(acts, {one: named[one] for one in QUALITIES}, round(value, 2), named["above 0"], spans, self._meaning(reply), signs)
 
-    def _spans(self, found: Mapping[str, float], sentences: Sequence[str], answer: Answer, beside: torch.Tensor) -> dict[str, str]:
-        """The sentence without which an act would be least likely, for each act and sign that is not out of the question."""
-        asked = [name for name, probability in found.items() if probability >= SURE / 2]
+    def _spans(self, asked: Sequence[str], sentences: Sequence[str], answer: Answer, beside: torch.Tensor) -> dict[str, str]:
+        """The sentence without which it would be least likely, for each act and sign in `asked`."""
         if len(sentences) < 2 or not asked:
             return dict.fromkeys(asked, sentences[0] if sentences else "")
         left_PO = self._probabilities([answer.features(part) for part in range(len(sentences))], beside)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import About, SimulatorUnavailable, exchanges_of, now
+from rlver.components.domain.protocols import About, AppraiserKind, Simulator, SimulatorUnavailable, exchanges_of, now
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.rollout.episode import Job, check_failed
 from rlver.components.scoring.acts import STRATEGIES
@@ -17,6 +17,7 @@ from rlver.components.settings.settings import Settings
 from rlver.components.users.scripted.effects import HARM
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
+from rlver.components.users.together import Together
 from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.progress import DialogueProgress
 from rlver.tasks.studies.acts.tables import table as aligned
@@ -75,7 +76,7 @@ def figures_of(talk: Conversation, held: Sequence[Dialogue], people: Sequence[Pe
         if talk.connection:
             accepted = acceptance(asyncio.run(_changes(talk, contexts, by_id, difficulty, settings)))
         else:
-            accepted = strategy_acceptance(contexts, by_id, difficulty)
+            accepted = strategy_acceptance(contexts, by_id, _appraiser(talk.user(settings, difficulty), difficulty))
         figures.append(Figure(difficulty, "strategy acceptance", accepted, published.acceptance))
         if not talk.connection:
             expressed = need_expression(dialogue for dialogue in held if dialogue.simulator.difficulty == difficulty)
@@ -144,15 +145,20 @@ def dominating_strategy(reply: str) -> str | None:
     return used[0] if len(used) == 1 and not acts & HARM.keys() else None
 
 
-def strategy_acceptance(dialogues: Iterable[Dialogue], personas: Mapping[str, Persona], difficulty: str) -> Estimated:
-    """Share of the dominated replies that a user of `difficulty` takes kindly; the interval is clustered by persona.
+def _appraiser(user: Simulator, difficulty: str) -> AppraiserKind:
+    """Whose acceptance is measured: the appraiser of a user who has one of another kind than its speaker, else the scripted one."""
+    return user.appraiser if isinstance(user, Together) else ScriptedAppraiser(difficulty)
+
+
+def strategy_acceptance(dialogues: Iterable[Dialogue], personas: Mapping[str, Persona], kind: AppraiserKind) -> Estimated:
+    """Share of the dominated replies that an appraiser who never waits takes kindly; the interval is clustered by persona.
 
     Raises ValueError when no reply is dominated by one strategy.
     """
     changes = []
     for dialogue in dialogues:
         about = About(personas.get(dialogue.persona_id), dialogue.hidden_need)
-        appraiser = ScriptedAppraiser(difficulty).appraiser(about)
+        appraiser = kind.appraiser(about, dialogue.seed)
         appraisals = [now(appraiser.appraise(exchanges_of(dialogue.turns[: n + 1]), 0)) for n in dominated_turns(dialogue)]
         changes += [(dialogue.persona_id, appraisal.change) for appraisal in appraisals]
     return acceptance(changes)

@@ -26,7 +26,7 @@ def calibrate(
 ) -> None:
     """Measure how demanding vanilla and challenging users are, beside the published figures; exit 1 when one is off.
 
-    Of LLM users, who mark no cues, there is strategy acceptance only, in dialogues with vanilla ones."""
+    Of LLM users, who mark no cues, there is strategy acceptance only, in dialogues with vanilla ones. Users who hear read slowly: an hour or more."""
     options.limit_endpoints(budget, replay)
     from rlver.components.domain.files import BadFile
     from rlver.components.personas.schema import validate_file
@@ -38,8 +38,10 @@ def calibrate(
 
     settings = as_evaluated(load_settings(params, variant))
     felt, *spoken = (part.name for part in settings.simulator.parts)
-    if felt not in ("scripted", "llm") or "llm" in (felt if spoken else "", *spoken):
-        raise ValueError(f"variant {variant}: its users ({'+'.join((felt, *spoken))}) are not calibrated, only scripted and llm ones are")
+    if felt not in ("scripted", "heard", "llm") or "llm" in (felt if spoken else "", *spoken):
+        raise ValueError(
+            f"variant {variant}: its users ({'+'.join((felt, *spoken))}) are not calibrated, only scripted, heard and llm ones are"
+        )
     people = validate_file(personas)
     # What is tuned until it fits must not see the personas that policies are compared on.
     if strangers := [persona.persona_id for persona in people if persona.split != "train"]:

@@ -58,7 +58,7 @@ def supporters(
     personas: Annotated[int, typer.Option("--personas", min=2, help="Test personas to talk with.")] = 96,
     params: Params = PARAMS,
 ) -> None:
-    """What supporters earn who write free English: told the need, with the best fixed plan, with acts at random (minutes)."""
+    """What supporters earn who write free English: told the need, with the best fixed plan, with acts at random (an hour or more)."""
     from rlver.components.personas.generator import compose_personas
     from rlver.components.personas.library import load_library
     from rlver.components.settings.settings import load_settings

