@@ -25,8 +25,8 @@ from rlver.components.domain.protocols import Exchange, SimulatorUnavailable
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointRefused, EndpointUnavailable, Message, NotRecorded
 from rlver.components.users.llm.answers import NOTHING_AROUND, AppraisalAnswer, CombinedAnswer, SpeechAnswer, UnparsableAnswer
+from rlver.components.users.llm.kind import LLMUserSection, ModelSection
 from rlver.components.users.llm.prompts import fill, persona_text, quoted, said
-from rlver.components.users.llm.section import LLMUserSection, ModelSection
 
 
 @dataclass(frozen=True)
