@@ -1,7 +1,4 @@
-"""Watching a training run: one row of measures per step, held-out checks, and the guard that stops a run gone wrong.
-
-What a batch of rollouts is summed up to, in training logs and held-out checks alike.
-"""
+"""Watching a training run: one row of measures per step, held-out checks, and the guard that stops a run gone wrong."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Reading one reply: its words, its sentences and the dialogue acts it performs, each with the words that perform it.
 
 Acts are found in *sentences*: a list of keywords has no function words around it and performs nothing.
-
-How a reply that hurts sounds, and how one that talks to the machinery instead of to the person does.
 """
 
 from __future__ import annotations
