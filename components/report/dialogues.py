@@ -1,7 +1,7 @@
 """A dialogue as the page shows it: text, None or numbers, so that the template and the browser's script fill the same markup.
 
-None hides the part; "" is an empty part (a policy that says nothing says ""). A view of nothing is what the browser's script fills. All views
-stand inside the page, packed. Which are shown first is chosen by rank, not by hand.
+None hides the part; "" is an empty part (a policy that says nothing says ""). A view of nothing is what the browser's script fills. All
+views stand inside the page, packed. Which are shown first is chosen by rank, not by hand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was learned, as plain arrays: linear readings of texts (ridge), boosted regression trees, and the calibration to changes that users give."""
+"""What was learned, as plain arrays: linear readings of texts (ridge), boosted regression trees, and the calibration to users' changes."""
 
 from __future__ import annotations
 
