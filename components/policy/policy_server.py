@@ -151,13 +151,13 @@ def answer(url: str, path: str, response: WholeResponse, is_json: bool = True) -
     """The JSON of a good answer, or None of one that is to be none. Raises PolicyServerFailed for any other."""
     if response.status_code == httpx.codes.NOT_FOUND:
         raise PolicyServerFailed(
-            f"{without_secrets(url)}{path}: no such address; the server must be vLLM 0.32 or newer with VLLM_SERVER_DEV_MODE=1 and our worker "
-            "extension, as `rlver serve start` starts it"
+            f"{without_secrets(url)}{path}: no such address; the server must be vLLM 0.32 or newer with VLLM_SERVER_DEV_MODE=1 and our "
+            "worker extension, as `rlver serve start` starts it"
         )
     if response.status_code == httpx.codes.UNAUTHORIZED:
         raise PolicyServerFailed(
-            f"{without_secrets(url)}: the server does not take our key: set RLVER_POLICY_SERVER_KEY to its key, beside RLVER_POLICY_SERVER_URL "
-            "in .env"
+            f"{without_secrets(url)}: the server does not take our key: set RLVER_POLICY_SERVER_KEY to its key, beside "
+            "RLVER_POLICY_SERVER_URL in .env"
         )
     try:
         if response.is_success:

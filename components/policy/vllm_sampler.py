@@ -73,8 +73,8 @@ class VllmSampler:
         sample, version = parse_sample(answer(self.url, GENERATE, response), self.end_of_turn, greedy=self.temperature == 0)
         if version != self._version:
             raise StaleWeights(
-                f"{without_secrets(self.url)}: {request.dialogue_id} was sampled with the weights {quoted(version)}, not {self._version}; a "
-                "policy server serves one run at a time"
+                f"{without_secrets(self.url)}: {request.dialogue_id} was sampled with the weights {quoted(version)}, not {self._version}; "
+                "a policy server serves one run at a time"
             )
         return sample
 
