@@ -31,7 +31,7 @@ from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.rollout.episode import Job, check_failed, run_episodes
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.components.users.llm.section import LLMUserSection, ModelSection
+from rlver.components.users.llm.kind import LLMUserSection, ModelSection
 from rlver.components.users.llm.simulator import LLMSimulator
 from rlver.tasks.runtime.text_policy import TextPolicy, plain
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlver.components.endpoint.chat import ChatAnswer, ChatRequest
-from rlver.components.users.llm.section import LLMUserSection, ModelSection
+from rlver.components.users.llm.kind import LLMUserSection, ModelSection
 
 APPRAISER = ModelSection(model="appraiser-1", temperature=0.5, top_p=1.0, max_tokens=900)
 SPEAKER = ModelSection(model="speaker-1", temperature=0.9, top_p=0.95, max_tokens=700)

@@ -233,7 +233,7 @@ def ask(served: Served, body: Mapping[str, Any]) -> Any:
 
 async def _ask_once(served: Served, body: bytes) -> Any:
     secret = Key(served.key, served.parameters.key_variable)
-    async with open_http(served.parameters, secret, time.time, {}) as http:
+    async with open_http(served.parameters, secret, {}) as http:
         response = await http.send("POST", "completions", body)
         if response.status_code != 200:
             raise http.fault(response, served.name)

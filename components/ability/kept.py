@@ -10,11 +10,11 @@ asking more of a policy cannot let a bad one through more often.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlver.components.ability.noninferiority import FEWEST_ITEMS, LossOutcome, NotComparable, gained, overall, paired_items, same_backend
+from rlver.components.ability.noninferiority import FEWEST_ITEMS, LossOutcome, NotComparable, gained, paired_items, same_backend
 from rlver.components.scoring.statistics import Interval, by_cluster, cluster_bootstrap, paired_share_interval
 
 
@@ -56,11 +56,6 @@ def ability_kept(base: Mapping[str, Any], tuned: Mapping[str, Any], allowed: All
     is_smoke_test = bool(base.get("smoke_test") or tuned.get("smoke_test"))
     kept = (_kept(name, task, tuned["tasks"][name], allowed, samples, seed) for name, task in base["tasks"].items())
     return tuple(replace(task, outcome=LossOutcome.INCONCLUSIVE) if is_smoke_test else task for task in kept)
-
-
-def all_kept(tasks: Sequence[KeptTask]) -> LossOutcome:
-    """Pass if every task passes, fail if one fails."""
-    return overall(task.outcome for task in tasks)
 
 
 def margin_of(name: str, base: Mapping[str, Any], allowed: AllowedLoss) -> float:

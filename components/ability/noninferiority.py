@@ -1,11 +1,9 @@
-"""Non-inferiority: evidence that a tuned policy is not worse than its base by more than a margin set beforehand.
+"""Non-inferiority: evidence that a tuned policy is not worse than its base by more than a margin set beforehand, item by item.
 
 "Not significantly worse" proves nothing, so there are three outcomes. With d = tuned - base, larger being better:
 pass: H0 "d <= -margin" is rejected, that is, the one-sided 95% lower bound of d lies above -margin;
 fail: H0 "d >= -margin" is rejected, that is, the one-sided 95% upper bound of d lies below -margin;
 inconclusive: neither. The observed difference alone never decides. Both families are Holm-adjusted over the tasks compared.
-
-Did the tuned policy lose general capability? Base and tuned `general.json` paired item by item; the items lie beside it.
 """
 
 from __future__ import annotations

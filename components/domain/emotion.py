@@ -1,10 +1,6 @@
-"""Emotion arithmetic, tiers and stops: the only place where they are defined, for training and evaluation alike.
+"""Emotion arithmetic, tiers, stops and the reward: the only place where they are defined, for training and evaluation alike.
 
 Every reply is appraised, the last one too (the reference implementation leaves its tenth reply unscored).
-
-The verifiable emotion reward: the user's final emotion divided by 100 (RLVER paper, sections 2.1 and 3.1).
-
-The arithmetic of a transcript: every emotion must follow from the one before and the change of its appraisal.
 """
 
 from __future__ import annotations

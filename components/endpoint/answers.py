@@ -1,7 +1,4 @@
-"""Answers that were paid for, by the digest of what was asked: never paid for twice, and the record that a replay reads.
-
-An endpoint with a memory: what was answered once is read, never asked again.
-"""
+"""Answers that were paid for, by the digest of what was asked: never asked or paid for twice, and the record that a replay reads."""
 
 from __future__ import annotations
 

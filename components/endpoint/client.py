@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -87,12 +88,10 @@ class Connections:
 
 
 @asynccontextmanager
-async def open_http(
-    parameters: EndpointParameters, key: Key, unix_time: Callable[[], float], dialects: dict[str, Dialect]
-) -> AsyncGenerator[HttpEndpoint, None]:
+async def open_http(parameters: EndpointParameters, key: Key, dialects: dict[str, Dialect]) -> AsyncGenerator[HttpEndpoint, None]:
     connections = Connections(parameters, key)
     try:
-        yield HttpEndpoint(connections, parameters, key, unix_time, dialects)
+        yield HttpEndpoint(connections, parameters, key, dialects)
     finally:
         await connections.close()
 
@@ -104,8 +103,8 @@ class HttpEndpoint:
     connections: Connections
     parameters: EndpointParameters
     key: Key
-    unix_time: Callable[[], float]
     dialects: dict[str, Dialect]
+    unix_time: Callable[[], float] = time.time
 
     async def chat(self, request: ChatRequest) -> ChatAnswer:
         """Raises Hiccup when another attempt may help, else EndpointRefused."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
@@ -37,7 +36,6 @@ async def open_endpoint(
     cache_path: Path,
     replay: bool,
     run: EndpointRun | None = None,
-    unix_time: Callable[[], float] = time.time,
 ) -> AsyncGenerator[RecordedEndpoint, None]:
     """Yields a ChatEndpoint with a `ledger`. `key` returns the API key, or None where the server needs none.
 
@@ -52,7 +50,7 @@ async def open_endpoint(
         return
     secret = Key(key, parameters.key_variable)
     with open_ledger(parameters, cache_path, replay, run) as ledger:
-        async with open_http(parameters, secret, unix_time, run.dialects) as http:
+        async with open_http(parameters, secret, run.dialects) as http:
             endpoint = RecordedEndpoint(Answers(ledger.database), ledger, RetryingEndpoint(http, parameters, ledger))
             try:
                 yield endpoint
@@ -80,12 +78,10 @@ def open_ledger(parameters: EndpointParameters, cache_path: Path, replay: bool, 
         yield Ledger(database, parameters.prices, parameters.budget, run.name, parameters.currency)
 
 
-async def check_endpoint(
-    parameters: EndpointParameters, key: Callable[[], str | None], models: Iterable[str], unix_time: Callable[[], float] = time.time
-) -> None:
+async def check_endpoint(parameters: EndpointParameters, key: Callable[[], str | None], models: Iterable[str]) -> None:
     """Raises what `list_models` raises, and EndpointRefused for a model that the server does not list. Servers without a list pass."""
     secret = Key(key, parameters.key_variable)
-    names = await _listed(parameters, secret, unix_time)
+    names = await _listed(parameters, secret)
     for model in models:
         if names and model not in names:
             near = ", ".join(one_line(name, secret) for name in get_close_matches(model, names[:_COMPARED], n=3) or names[:3])
@@ -93,21 +89,19 @@ async def check_endpoint(
             raise EndpointRefused(f"{parameters.url}: unknown model {model!r}; the server has {near}{more}")
 
 
-async def list_models(
-    parameters: EndpointParameters, key: Callable[[], str | None], unix_time: Callable[[], float] = time.time
-) -> list[str]:
+async def list_models(parameters: EndpointParameters, key: Callable[[], str | None]) -> list[str]:
     """Ask the server, once and free of charge, for its models, before anything is spent; none where it has no list (404, 405).
     A key in a name is hidden, as in answers.
 
     Raises EndpointUnavailable when nobody answers, EndpointRefused for a wrong key.
     """
     secret = Key(key, parameters.key_variable)
-    return [whole_characters(secret.hide_secret(name)) for name in await _listed(parameters, secret, unix_time)]
+    return [whole_characters(secret.hide_secret(name)) for name in await _listed(parameters, secret)]
 
 
-async def _listed(parameters: EndpointParameters, secret: Key, unix_time: Callable[[], float]) -> list[str]:
+async def _listed(parameters: EndpointParameters, secret: Key) -> list[str]:
     """The names as they came, which may say the key back."""
-    async with open_http(parameters, secret, unix_time, {}) as http:
+    async with open_http(parameters, secret, {}) as http:
         try:
             response = await http.send("GET", "models")
             if response.status_code in {404, 405}:

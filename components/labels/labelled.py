@@ -24,24 +24,8 @@ STRICT_STYLES = (
     *("model_apart", "model_finding_out", "model_hints", "model_other_hints", "model_own", "model_short", "model_trained", "model_warmups"),
     *(WRITTEN, WRITTEN_APART, "written_beside", "written_short"),
 )
-TRAPS = frozenset(
-    [
-        "parrot",
-        "empty_praise",
-        "ignores",
-        "irony",
-        "wrong_person",
-        "blaming_apology",
-        "reproach_question",
-        "nonsense",
-        "tried",
-        "hijack",
-        "agree_harm",
-        "stacked",
-        "subtle",
-        "blunt",
-    ]
-)
+TRAPS = frozenset({"parrot", "empty_praise", "ignores", "irony", "wrong_person", "blaming_apology", "reproach_question", "nonsense",
+                   "tried", "hijack", "agree_harm", "stacked", "subtle", "blunt"})  # fmt: skip
 _REPLY = re.compile(r"R \[([a-z_, ]*)\] v=([+-]?[0-2]) q=(-|[SPCH]+)(?: trap=([a-z_]+))?: (\S.*)")
 _UNFITTED_SITUATIONS = 10  # of a hundred
 LETTERS = {"S": "specific", "P": "picks_up", "C": "coherent", "H": "sincere"}

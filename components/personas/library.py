@@ -21,15 +21,8 @@ from rlver.components.personas.needs import stated_need
 SCENARIOS = Path(__file__).parent / "scenarios"
 SPECIAL = Path(__file__).parent / "special_scenarios"  # one file a kind of user; see special.py
 
-GROUPS = (
-    "attempts",
-    "lines",
-    "deeds",
-    "steps",
-    "motives",
-    "own_part",
-    "hurts",
-)  # fields of a scenario that a Story has under the same name
+# Fields of a scenario that a Story has under the same name.
+GROUPS = ("attempts", "lines", "deeds", "steps", "motives", "own_part", "hurts")
 Text = Annotated[str, Field(min_length=3, max_length=600)]
 
 

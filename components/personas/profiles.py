@@ -1,8 +1,6 @@
 """RLVER/SAGE user profiles (Chinese) as personas. The source record stays in `original`, as it was.
 
 The scene of a profile carries the hidden need after a marker and rules how the person reacts; both are cut from the background.
-
-Reading the prose of an RLVER profile: labelled lines of the player text, story and reaction rules of the scene.
 """
 
 from __future__ import annotations

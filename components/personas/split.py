@@ -1,9 +1,7 @@
-"""Proof that train and test are apart: what they share is counted, and sharing is refused.
+"""Proof that train and test are apart: what they share is counted, and sharing is refused; with the metrics of the personas stage.
 
 One leak is known and kept: 54 of the 100 RLVER test profiles reuse the player text of a train profile. Such rows are labelled
 `leaked`, so that results can be told apart; every other overlap is an error.
-
-Counts that show whether persona sets are balanced and apart: the metrics of the personas stage.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Two ways to compute attention on a CPU that are faster there than the library's, for models whose layers all attend to everything before.
+"""Two ways to compute attention on a CPU that are faster there than the library's, for models whose layers all attend to everything before;
+and the key-value cache of the in-process sampler.
 
 `GROUPED` reads from a cache (a few queries, many keys), `BLOCKED` whole sequences with their gradient. Both are plain softmax attention.
-
-The key-value cache of the in-process sampler: one row a dialogue, each of its own length.
 """
 
 from __future__ import annotations

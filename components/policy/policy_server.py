@@ -83,7 +83,9 @@ class PolicyServer:
                 self._post(client, "/update_weight_version", {"new_version": f"taking {version}"})
                 yield client
                 if not self._field(self._post(client, "/reset_prefix_cache"), "success", bool):
-                    raise PolicyServerFailed(f"{shown(self.url)}: what it had read with the old weights could not be forgotten; restart it")
+                    raise PolicyServerFailed(
+                        f"{without_secrets(self.url)}: what it had read with the old weights could not be forgotten; restart it"
+                    )
                 self._post(client, "/update_weight_version", {"new_version": version})
             except BaseException as error:
                 try:
@@ -99,7 +101,7 @@ class PolicyServer:
         took = self._field(said, "results", list)
         if not took or any(one != version for one in took):
             raise PolicyServerFailed(
-                f"{shown(self.url)}: its workers were to take the weights {version}; they say {quoted(took)}; restart it"
+                f"{without_secrets(self.url)}: its workers were to take the weights {version}; they say {quoted(took)}; restart it"
             )
 
     def _get(self, path: str) -> Any:
@@ -115,32 +117,29 @@ class PolicyServer:
             with client.stream(method, path, json=content) as response:
                 whole = read_now(response, MOST_BYTES)
         except UnusableBody as error:
-            raise PolicyServerFailed(f"{shown(self.url)}{path}: {error}; is it our policy server?") from error
+            raise PolicyServerFailed(f"{without_secrets(self.url)}{path}: {error}; is it our policy server?") from error
         except httpx.TransportError as error:
             raise PolicyServerUnavailable(unavailable(self.url, error)) from error
         return answer(self.url, path, whole, is_json)
 
     def _field(self, said: Any, name: str, kind: type) -> Any:
         if not isinstance(said, dict) or not isinstance(said.get(name), kind):
-            raise PolicyServerFailed(f"{shown(self.url)}: expected an answer with {name}, got {quoted(said)}; is it vLLM 0.32 or newer?")
+            raise PolicyServerFailed(
+                f"{without_secrets(self.url)}: expected an answer with {name}, got {quoted(said)}; is it vLLM 0.32 or newer?"
+            )
         return said[name]
 
 
 def connection(url: str, key: str | None) -> dict[str, Any]:
     """How httpx is to talk to a policy server; reading certificates takes a while and is for https alone. Raises PolicyServerFailed."""
     if (address := origin(url)) is None:
-        raise PolicyServerFailed(f"{shown(url)}: the address of a policy server must look like http://127.0.0.1:7400")
+        raise PolicyServerFailed(f"{without_secrets(url)}: the address of a policy server must look like http://127.0.0.1:7400")
     headers = {**PLAIN, "Authorization": f"Bearer {key}"} if key else PLAIN
     return {"base_url": url, "headers": headers, "timeout": TIMEOUT_S, "trust_env": False, "verify": address.startswith("https:")}
 
 
 def unavailable(url: str, error: Exception) -> str:
-    return f"the policy server at {shown(url)} does not answer ({type(error).__name__}: {error}); see `rlver serve status`"
-
-
-def shown(url: str) -> str:
-    """The address without the name and password that may stand in it."""
-    return without_secrets(url)
+    return f"the policy server at {without_secrets(url)} does not answer ({type(error).__name__}: {error}); see `rlver serve status`"
 
 
 def quoted(said: Any) -> str:
@@ -152,12 +151,13 @@ def answer(url: str, path: str, response: WholeResponse, is_json: bool = True) -
     """The JSON of a good answer, or None of one that is to be none. Raises PolicyServerFailed for any other."""
     if response.status_code == httpx.codes.NOT_FOUND:
         raise PolicyServerFailed(
-            f"{shown(url)}{path}: no such address; the server must be vLLM 0.32 or newer with VLLM_SERVER_DEV_MODE=1 and our worker extension, as "
-            "`rlver serve start` starts it"
+            f"{without_secrets(url)}{path}: no such address; the server must be vLLM 0.32 or newer with VLLM_SERVER_DEV_MODE=1 and our "
+            "worker extension, as `rlver serve start` starts it"
         )
     if response.status_code == httpx.codes.UNAUTHORIZED:
         raise PolicyServerFailed(
-            f"{shown(url)}: the server does not take our key: set RLVER_POLICY_SERVER_KEY to its key, beside RLVER_POLICY_SERVER_URL in .env"
+            f"{without_secrets(url)}: the server does not take our key: set RLVER_POLICY_SERVER_KEY to its key, beside "
+            "RLVER_POLICY_SERVER_URL in .env"
         )
     try:
         if response.is_success:
@@ -165,4 +165,4 @@ def answer(url: str, path: str, response: WholeResponse, is_json: bool = True) -
     except (ValueError, RecursionError):
         pass  # said below, as a bad status is
     said = one_line(response.content[:_QUOTED_CHARACTERS].decode("utf-8", "replace"))
-    raise PolicyServerFailed(f"{shown(url)}{path}: expected JSON and status 200, got {response.status_code}: {said}; see its log")
+    raise PolicyServerFailed(f"{without_secrets(url)}{path}: expected JSON and status 200, got {response.status_code}: {said}; see its log")

@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 
+from rlver.components.domain.printable import without_secrets
 from rlver.components.endpoint.bodies import UnusableBody, WholeResponse, read
 from rlver.components.policy.policy_server import (
     MOST_BYTES,
@@ -27,7 +28,6 @@ from rlver.components.policy.policy_server import (
     answer,
     connection,
     quoted,
-    shown,
     unavailable,
 )
 from rlver.components.policy.sampler import Sample, SampleRequest
@@ -73,8 +73,8 @@ class VllmSampler:
         sample, version = parse_sample(answer(self.url, GENERATE, response), self.end_of_turn, greedy=self.temperature == 0)
         if version != self._version:
             raise StaleWeights(
-                f"{shown(self.url)}: {request.dialogue_id} was sampled with the weights {quoted(version)}, not {self._version}; a policy server "
-                "serves one run at a time"
+                f"{without_secrets(self.url)}: {request.dialogue_id} was sampled with the weights {quoted(version)}, not {self._version}; "
+                "a policy server serves one run at a time"
             )
         return sample
 
@@ -118,7 +118,7 @@ class VllmSampler:
                 async with self._client.stream("POST", GENERATE, content=body, headers={"Content-Type": "application/json"}) as response:
                     return await read(response, MOST_BYTES)
             except UnusableBody as error:
-                raise PolicyServerFailed(f"{shown(self.url)}{GENERATE}: {error}; is it our policy server?") from error
+                raise PolicyServerFailed(f"{without_secrets(self.url)}{GENERATE}: {error}; is it our policy server?") from error
             except httpx.TransportError as error:
                 if attempt == ATTEMPTS - 1:
                     raise PolicyServerUnavailable(unavailable(self.url, error)) from error

@@ -1,6 +1,5 @@
-"""Figures over training steps. Every step is drawn pale; the bold line is a running mean, so no peak is anybody's choice.
-
-The emotion over the turns of a dialogue.
+"""Figures over training steps, where every step is drawn pale and the bold line is a running mean, so no peak is anybody's choice; and the
+emotion over the turns of a dialogue.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """A dialogue as the page shows it: text, None or numbers, so that the template and the browser's script fill the same markup.
 
-None hides the part; "" is an empty part (a policy that says nothing says ""). A view of nothing is what the browser's script fills.
-
-All dialogues inside the page, packed: JSON in which every text stands once and is referred to by its number, gzipped, as base64.
-
-Which dialogues are shown first: best, median and worst of a variant, and the same user before and after. Chosen by rank, not by hand.
+None hides the part; "" is an empty part (a policy that says nothing says ""). A view of nothing is what the browser's script fills. All
+views stand inside the page, packed. Which are shown first is chosen by rank, not by hand.
 """
 
 from __future__ import annotations
@@ -198,12 +195,6 @@ def _packed(value: Any) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
 
 
-def unpack(packed: str) -> dict[str, Any]:
-    """What was packed, as the page's script reads it."""
-    value: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
-    return value
-
-
 def _encoded(value: Any, texts: dict[str, int]) -> Any:
     """A view as the list of its fields: a text as its number in the order of first use, None as null, nested views as lists; emotions stay
     as they are."""
@@ -233,12 +224,7 @@ class BeforeAfter(NamedTuple):
 def best_median_worst(dialogues: Iterable[Dialogue]) -> list[Chosen]:
     """Ranked by final emotion; among equals the shorter dialogue is the better one, then the id decides. Unscorable ones have no rank."""
     ranked = sorted((d for d in dialogues if d.emotion_final is not None), key=lambda d: (d.emotion_final, -len(d.turns), d.dialogue_id))
-    if not ranked:
-        return []
-    chosen: dict[str, Chosen] = {}
-    for label, dialogue in (("best", ranked[-1]), ("median", ranked[(len(ranked) - 1) // 2]), ("worst", ranked[0])):
-        chosen.setdefault(dialogue.dialogue_id, Chosen(label, dialogue))
-    return list(chosen.values())
+    return [Chosen(label, ranked[place]) for place, label in _places(len(ranked), "best", "median", "worst")]
 
 
 def same_persona_pairs(base: Iterable[Dialogue], tuned: Iterable[Dialogue]) -> list[BeforeAfter]:
@@ -247,13 +233,14 @@ def same_persona_pairs(base: Iterable[Dialogue], tuned: Iterable[Dialogue]) -> l
     gains = sorted(
         ((after[persona].emotion_final or 0) - (before[persona].emotion_final or 0), persona) for persona in before.keys() & after
     )
-    if not gains:
-        return []
-    picked: dict[str, BeforeAfter] = {}
-    middle = gains[(len(gains) - 1) // 2]
-    for label, (gain, persona) in (("largest gain", gains[-1]), ("median gain", middle), ("smallest gain", gains[0])):
-        picked.setdefault(persona, BeforeAfter(label, before[persona], after[persona], gain))
-    return list(picked.values())
+    picked = [(label, *gains[place]) for place, label in _places(len(gains), "largest gain", "median gain", "smallest gain")]
+    return [BeforeAfter(label, before[persona], after[persona], gain) for label, gain, persona in picked]
+
+
+def _places(count: int, *labels: str) -> list[tuple[int, str]]:
+    """Place and label of the last, the middle and the first of so many; no place twice."""
+    places = (count - 1, (count - 1) // 2, 0) if count else ()
+    return [(place, label) for number, (place, label) in enumerate(zip(places, labels, strict=False)) if place not in places[:number]]
 
 
 def _first_of_persona(dialogues: Iterable[Dialogue]) -> dict[str, Dialogue]:

@@ -20,16 +20,8 @@ from matplotlib.figure import Figure
 
 WIDTH = 10.4  # inches; the page shows a figure as wide as its text
 INK, MUTED, LINE, ACCENT, GOOD, BAD = "#1b222c", "#5c6673", "#d8dde3", "#1f6f78", "#1b7a6e", "#b5473c"
-SERIES = (
-    "#7d8794",
-    "#154084",
-    "#cc8429",
-    "#1da66f",
-    "#7528d8",
-    "#7c2143",
-    "#67501f",
-    "#d93ec6",
-)  # safe for the colour-blind; first the base
+# Safe for the colour-blind; first the base.
+SERIES = ("#7d8794", "#154084", "#cc8429", "#1da66f", "#7528d8", "#7c2143", "#67501f", "#d93ec6")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # a second round of colours is told apart by these
 _VARIABLES = {INK: "ink", MUTED: "muted", LINE: "line", ACCENT: "accent", GOOD: "good", BAD: "bad"} | {
     colour: f"series-{index}" for index, colour in enumerate(SERIES)

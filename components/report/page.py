@@ -126,17 +126,14 @@ def headline(material: Material) -> Headline:
     if scored is None or not paired:
         return Headline(f"{tuned.name} scores {mean} of 100", "There is no scored base policy to compare it with.")
     low, high = intervals.from_json(paired["ci95"])
-    difference = wording.number(abs(paired["difference"]))
-    span = wording.signed_interval((low, high))
-    if low > 0:
-        verdict = f"That is {difference} points above the base policy with the same users (95% interval {span})."
-    elif high < 0:
-        verdict = f"That is {difference} points below the base policy with the same users (95% interval {span})."
-    else:
-        verdict = f"The data do not show a difference to the base policy (95% interval {span})."
+    verdict = "The data do not show a difference to the base policy"
+    if low > 0 or high < 0:
+        side = "above" if low > 0 else "below"
+        verdict = f"That is {wording.number(abs(paired['difference']))} points {side} the base policy with the same users"
     return Headline(
         f"From {wording.number(scored['emotion_mean'])} to {mean}",
-        f"With {tuned.name}, users end a dialogue at an emotion of {mean} out of 100 on average. {verdict}{_doubt(tuned)}",
+        f"With {tuned.name}, users end a dialogue at an emotion of {mean} out of 100 on average. "
+        f"{verdict} (95% interval {wording.signed_interval((low, high))}).{_doubt(tuned)}",
     )
 
 

@@ -1,8 +1,6 @@
 """A table of a report, said once: the page, the Markdown file and the CSV file are three layouts of the same cells.
 
 A number that rests on a sample carries its 95% interval. None is not measured, which is not zero: a dash for readers, empty in CSV.
-
-What several panels read from the metrics: values by group, and the comparison of general ability.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""One dialogue between a policy and its simulated user: the transcript and the tokens, built together.
+"""One dialogue between a policy and its simulated user: the transcript and the tokens, built together. And many dialogues at once.
 
 A dialogue that cannot go on is a result with a reason, not an exception: unscorable where user or policy cannot be reached, scored like any
 other where the policy has filled its context or says nothing.
-
-Many dialogues at once: one coroutine each, bounded concurrency, results in the order of the jobs.
 """
 
 from __future__ import annotations

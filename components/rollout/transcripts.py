@@ -1,6 +1,6 @@
 """The door for transcript files: every line is checked, and a file that is refused has all its bad lines named at once.
 
-Dialogues that are finished while others are still being held: kept on disk as they end, so that an interruption loses only the rest.
+Dialogues that are finished while others are still held are kept on disk as they end, so that an interruption loses only the rest.
 """
 
 from __future__ import annotations

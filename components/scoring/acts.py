@@ -1,8 +1,6 @@
 """Dialogue acts as the appraiser recorded them in its evidence, and their groups. Nothing is read anew: a reply without evidence is unknown.
 
 Appraisers that name acts leave evidence (scripted, heard). `rlver appraise` adds it to English dialogues of any origin.
-
-Strategies: which dialogue acts a policy uses, and how users feel after them (SAGE paper, table 5; contribution as in its appendix C).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Two policies on the same personas: a table of paired differences. No difference comes without an interval; the type sees to it.
+"""Two policies on the same personas, and many in a row: no difference and no row comes without an interval; the type sees to it.
 
-The rows are one family of tests: a single p below .05 among several means little, so p-values are Holm-adjusted. Intervals are not.
-
-The leaderboard: policies by their final emotion, every row measured here with its intervals; published rows stand apart.
+The differences of two are one family of tests: a single p below .05 among several means little, so p-values are Holm-adjusted. Intervals
+are not. Of a leaderboard every row is measured here; published rows stand apart.
 """
 
 from __future__ import annotations

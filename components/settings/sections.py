@@ -16,7 +16,7 @@ from rlver.components.domain.kinds import Section as Section
 from rlver.components.domain.kinds import Wanted, own_section
 from rlver.components.domain.registry import APPRAISERS, MODELS, SIMULATORS, SPEAKERS, Registry
 from rlver.components.endpoint.address import check_base_url
-from rlver.components.users.llm.section import LLMUserSection
+from rlver.components.users.llm.kind import LLMUserSection
 from rlver.components.users.together import Part, parts
 
 TINY = "tiny"  # base.kind: no source of models, but made here from nothing

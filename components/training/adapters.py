@@ -1,7 +1,4 @@
-"""Adapters in place of all weights, and checkpoints of either.
-
-LoRA (Hu et al. 2021): training small matrices beside every linear layer in place of the layer itself.
-"""
+"""Adapters in place of all weights (LoRA, Hu et al. 2021: small matrices beside every linear layer), and checkpoints of either."""
 
 from __future__ import annotations
 

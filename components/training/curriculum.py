@@ -1,10 +1,8 @@
-"""Which user a persona is during training: easy, harsh, or growing with the policy.
+"""Which user a persona is during training (easy, harsh, or growing with the policy), and which personas are rolled out at which step.
 
 The RLVER paper found that harsh users starve an early policy of reward (section 4.4). `staged` goes through the difficulties in equal
 shares of the run; `adaptive` mixes two of them, need by need, so that the reward keeps its variance: the better the policy did lately
 with users of a need, the more of them are of the second kind.
-
-Which personas are rolled out at which step: stratified over the hidden needs, every persona used once per round.
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ from rlver.components.rollout.episode import Rollout
 from rlver.components.training.adapters import WholeCheckpoints
 from rlver.components.training.processes import rank
 from rlver.components.training.section import UpdateParameters
-from rlver.components.training.token_scores import TokenScores, add_token_scores
-from rlver.components.training.turn_rows import turn_rows
+from rlver.components.training.token_scores import TokenScores, add_token_scores, turn_rows
 
 # The persona ids of this process (already repeated per group) and the optimiser step -> the rollouts of all processes, in their order.
 Rollouts = Callable[[Sequence[str], int], list[Rollout]]

@@ -2,8 +2,6 @@
 
 TRL has no PPO any more; its GRPO loss is PPO's clipped policy loss, to which this adds a critic, masked GAE and the value loss.
 One dialogue a persona is enough.
-
-The critic of PPO: a value for every state in which the policy speaks, and the loss that fits it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Watching a training run: one row of measures per step, held-out checks, and the guard that stops a run gone wrong.
-
-What a batch of rollouts is summed up to, in training logs and held-out checks alike.
-"""
+"""Watching a training run: one row of measures per step, held-out checks, and the guard that stops a run gone wrong."""
 
 from __future__ import annotations
 
@@ -20,19 +17,10 @@ from rlver.components.domain.transcript import Evidence, StopReason
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.curves import CurveFile
 
-_FROM_TRL = {
-    "loss": "loss",
-    "grad_norm": "grad_norm",
-    "learning_rate": "learning_rate",
-    "entropy": "entropy",
-    "kl": "kl",
-    "clip_ratio/region_mean": "clip_fraction",
-    "learning_share": "learning_share",
-    "logprob_gap": "logprob_gap",
-    "value_loss": "value_loss",
-    "value_mean": "value_mean",
-    "explained_variance": "explained_variance",
-}
+# What TRL logs, in the order of the columns; each has the same name here but for one.
+_FROM_TRL = ("loss", "grad_norm", "learning_rate", "entropy", "kl", "clip_ratio/region_mean", "learning_share", "logprob_gap", "value_loss",
+             "value_mean", "explained_variance")  # fmt: skip
+_OURS = {"clip_ratio/region_mean": "clip_fraction"}
 
 
 class TrainingDiverged(RuntimeError):
@@ -108,7 +96,7 @@ class TrainingWatch(TrainerCallback):
         if not logs or "grad_norm" not in logs:
             return
         # TRL says None where every value was NaN, such as the explained variance of returns that are all the same
-        values = {ours: math.nan if logs[theirs] is None else float(logs[theirs]) for theirs, ours in _FROM_TRL.items() if theirs in logs}
+        values = {_OURS.get(name, name): math.nan if logs[name] is None else float(logs[name]) for name in _FROM_TRL if name in logs}
         now = time.monotonic()
         row = {**self.measures(), **values, "seconds": round(now - self._began, 3)}
         self._began = now

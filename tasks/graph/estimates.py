@@ -16,7 +16,7 @@ from rlver.components.domain.files import read_json, read_jsonl
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.training.memory import ADAMW, FLOAT32, KNOWN, ModelShape, shape_of, training_bytes
-from rlver.components.users.llm.usage import Usage
+from rlver.components.users.llm.kind import Usage
 from rlver.components.weights.sources.model import without_revision
 from rlver.tasks.graph import dvc
 from rlver.tasks.runtime.language import ENGLISH, language_of_personas

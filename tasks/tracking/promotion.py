@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlver.components.ability.kept import AllowedLoss, ability_kept, all_kept
-from rlver.components.ability.noninferiority import LossOutcome, NotComparable
+from rlver.components.ability.kept import AllowedLoss, ability_kept
+from rlver.components.ability.noninferiority import LossOutcome, NotComparable, overall
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
 from rlver.components.scoring import splits
@@ -112,7 +112,7 @@ def _kept(name: str, base: Mapping[str, Any], candidate: Mapping[str, Any], rule
         tasks = ability_kept(base, candidate, rules.allowed, rules.bootstrap_samples, rules.seed)
     except NotComparable as error:
         return Condition(name, False, str(error))
-    outcome = all_kept(tasks)
+    outcome = overall(task.outcome for task in tasks)
     return Condition(name, outcome == LossOutcome.PASS, f"{outcome}, against the base: {'; '.join(map(str, tasks))}")
 
 

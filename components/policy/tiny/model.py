@@ -1,9 +1,7 @@
-"""The tiny policy's body: a byte-level BPE tokenizer trained here and a small Qwen2 with random weights.
+"""The tiny policy's body, a byte-level BPE tokenizer trained here and a small Qwen2 with random weights; and what it is warm-started on.
 
 The tokenizer is trained with exactly the normalizer and pre-tokenizer that transformers will restore for `model_type: qwen2`;
 any other choice would encode differently after a reload.
-
-The warm-start corpus: dialogues of a mixed supporter with the real simulator, and sentences about a small world.
 """
 
 from __future__ import annotations

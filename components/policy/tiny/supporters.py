@@ -62,7 +62,10 @@ def phrases() -> Any:
 
 def need_aware(moment: SupportMoment, random: Random) -> Move:
     """Serves the hidden need every turn, hearing the user first. Sees what no policy may see."""
-    return _follow(moment, random)
+    need = moment.persona.hidden_need
+    unheard = need in NEEDS_HEARING_FIRST and not moment.moves
+    move = perform(SERVES[need], moment, random, opening=True if unheard else None)
+    return Move(move.act, random.choice(phrases()["thoughts"]["follow"][str(need)]), move.reply)
 
 
 def random_strategy(moment: SupportMoment, random: Random) -> Move:
@@ -79,7 +82,7 @@ def mixed(follow_share: float) -> Supporter:
             act = random.choices(list(POOR), list(POOR.values()))[0]
             return perform(random.choice(list(SERVING)) if act == "wrong_guess" else act, moment, random)
         if any(moment.cues):
-            return _follow(moment, random)
+            return need_aware(moment, random)
         move = perform(random.choice(["acknowledge", "invite_telling"]), moment, random)
         return Move(move.act, random.choice(phrases()["thoughts"]["waiting"]), move.reply)
 
@@ -103,13 +106,6 @@ def perform(act: str, moment: SupportMoment, random: Random, opening: bool | Non
         if random.random() < 0.4 if opening is None else opening:
             reply = f"{_fresh(library['openings'], moment, random, said)} {reply}"
     return Move(act, _thought(act, random), reply)
-
-
-def _follow(moment: SupportMoment, random: Random) -> Move:
-    need = moment.persona.hidden_need
-    unheard = need in NEEDS_HEARING_FIRST and not moment.moves
-    move = perform(SERVES[need], moment, random, opening=True if unheard else None)
-    return Move(move.act, random.choice(phrases()["thoughts"]["follow"][str(need)]), move.reply)
 
 
 def _thought(act: str, random: Random) -> str:

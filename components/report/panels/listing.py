@@ -20,20 +20,8 @@ from rlver.components.report.panels import (
 )
 from rlver.components.report.panels.panel import Panel
 
-PANELS: tuple[Panel, ...] = (
-    results.PANEL,
-    needs.PANEL,
-    emotion.PANEL,
-    course.PANEL,
-    portrait.PANEL,
-    strategies.PANEL,
-    learning.PANEL,
-    over_training.PANEL,
-    ability.PANEL,
-    appraiser.PANEL,
-    dialogues.PANEL,
-    notes.PANEL,
-)
+_PAGE = (results, needs, emotion, course, portrait, strategies, learning, over_training, ability, appraiser, dialogues, notes)
+PANELS: tuple[Panel, ...] = tuple(module.PANEL for module in _PAGE)
 
 
 def with_panels(of_studies: Iterable[Panel]) -> list[Panel]:

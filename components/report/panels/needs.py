@@ -1,6 +1,5 @@
-"""How users feel by what they came for, and by what kind of person they are: need × variant, the fuller a cell the higher.
-
-The figures by hidden need: a map to see holes, bars to see how sure the figures are.
+"""How users feel by what they came for, and by what kind of person they are: a map to see holes (the fuller a cell the higher), and by
+hidden need bars to see how sure the figures are.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     panels/<name>.py          PANEL = Panel("<name>", "<Heading>", values, tables)
     panels/<name>.html.j2     the markup; sees `v` (what `values` gave), `colours` by variant, and the macros of parts.html.j2
     panels/<name>.css, .js    if it needs any
-    panels/listing.py         one more line, at the place where it stands on the page
+    panels/listing.py         one more name, at the place where it stands on the page
 
 The panel of a study lies in the study's room: panel.py, panel.html.j2 and, if it needs any, panel.css and panel.js. It names its package and the
 panel that it stands after, and is entered nowhere: the report's stage and command find it (registry.PANELS). What it needs beside the metrics

@@ -6,7 +6,7 @@ All of it comes from `portrait` in metrics/<variant>/sentient.json (see `portrai
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlver.components.report.material import Material
@@ -19,26 +19,11 @@ _LOW, _HIGH = 1.0, 5.0  # of a capability (RLVER paper, appendix C)
 _CENTRE, _RADIUS = (120.0, 88.0), 56.0
 _AXES = {"x": "Structured → creative", "y": "Solution → emotion"}  # of the map
 _FORM = Form(lambda value: number(value, 2), lambda ends: interval(ends, 2))
-_SHARES = (
-    "frequency",
-    "strategy_acceptance",
-    "need_expression",
-    "replies_with_thought",
-    "thought_share_of_tokens",
-    "repeated_runs",
-    "stock_replies",
-)
+_SHARES = ("frequency", "strategy_acceptance", "need_expression", "replies_with_thought", "thought_share_of_tokens", "repeated_runs",
+           "stock_replies")  # fmt: skip
 _FORMS = {"contribution": SIGNED, "replies": COUNT} | dict.fromkeys(_SHARES, PERCENT)
-_LENGTHS = (
-    "reply_words",
-    "reply_tokens",
-    "length_tracking",
-    "replies_with_thought",
-    "thought_words",
-    "thought_tokens",
-    "thought_share_of_tokens",
-    "thought_seconds",
-)
+_LENGTHS = ("reply_words", "reply_tokens", "length_tracking", "replies_with_thought", "thought_words", "thought_tokens",
+            "thought_share_of_tokens", "thought_seconds")  # fmt: skip
 _NOTES = {
     "acceptance": "Acceptance: of the replies of one strategy alone, those after which the emotion rises. Need expression: later messages with a "
     "hint at the need.",
@@ -143,7 +128,8 @@ def places(material: Material) -> list[MapPlace]:
         x, y = (estimate(cognition.get(axis)) if isinstance(cognition, Mapping) else None for axis in ("x", "y"))
         if x is not None and y is not None:
             said = f"{variant.name}: creative {number(x.value, 2)}, emotion {number(y.value, 2)}"
-            found.append(MapPlace(variant.name, _across(x.value), _up(y.value), _range(x, _across), _range(y, _up), said))
+            (across, x_range), (down, y_range) = _placed(x, 1), _placed(y, -1)
+            found.append(MapPlace(variant.name, across, down, x_range, y_range, said))
     return found
 
 
@@ -172,17 +158,11 @@ def _spots(place: MapPlace) -> Iterator[tuple[Box, bool]]:
                 yield box, distance > _DISTANCES[0]
 
 
-def _across(value: float) -> float:
-    return round(SIDE * (1 + min(1.0, max(-1.0, value / _EXTENT))) / 2, 1)
-
-
-def _up(value: float) -> float:
-    return round(SIDE * (1 - min(1.0, max(-1.0, value / _EXTENT))) / 2, 1)
-
-
-def _range(one: Estimate, scale: Callable[[float], float]) -> tuple[float, float]:
-    low, high = one.ends or (one.value, one.value)
-    return scale(low), scale(high)
+def _placed(one: Estimate, sign: int) -> tuple[float, tuple[float, float]]:
+    """Value and interval in units of the map: from its left edge with `sign` 1, from its upper edge with -1."""
+    places = (one.value, *(one.ends or (one.value, one.value)))
+    value, low, high = (round(SIDE * (1 + sign * min(1.0, max(-1.0, place / _EXTENT))) / 2, 1) for place in places)
+    return value, (low, high)
 
 
 def tables(material: Material, _: ReportRun) -> Sequence[Table]:
@@ -223,9 +203,8 @@ def _strategies(material: Material) -> Table | None:
 
 
 def _columns(names: Sequence[str]) -> list[Column]:
-    return [
-        Column(name, _AXES.get(name, readable(name)), form := _FORMS.get(name, _FORM), None if form is COUNT else name) for name in names
-    ]
+    forms = ((name, _FORMS.get(name, _FORM)) for name in names)
+    return [Column(name, _AXES.get(name, readable(name)), form, None if form is COUNT else name) for name, form in forms]
 
 
 def _cells(values: Mapping[str, Estimate], names: Sequence[str]) -> list[Cell]:

@@ -1,8 +1,7 @@
 """What the appraiser may look at: who is talking, what was said so far, and the reply. Nothing that comes later is here to be seen.
 
-Plain measures of a reply in its dialogue: length, marks, redundancy, specificity. Every one can be said in words.
-
-The row that the trees read: measures, what the linear heads say of this reply and message, and what they said of earlier ones.
+The row that the trees read: plain measures of a reply in its dialogue, each of which can be said in words; what the linear heads say of
+this reply and message; and what they said of earlier ones.
 """
 
 from __future__ import annotations

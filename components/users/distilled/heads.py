@@ -1,9 +1,4 @@
-"""Linear readings of texts: a weight for every bucket, need and target. What ridge regression learns, and what a span is worth.
-
-Boosted regression trees as plain arrays: learned elsewhere, stored without pickle, summed here.
-
-From an expected change to a change that users give: on the recorded grid, as often as recorded, and how sure its sign is.
-"""
+"""What was learned, as plain arrays: linear readings of texts (ridge), boosted regression trees, and the calibration to users' changes."""
 
 from __future__ import annotations
 

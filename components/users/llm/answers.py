@@ -1,10 +1,6 @@
 """What the models answer, and the strict reading of it: a value, or UnparsableAnswer with a reason; never a default score.
 
 The reason of a refusal is made of our own words only (see `json_object`), because an answer may repeat what the policy wrote.
-
-The strict reading of an answer that must be one JSON object, alone or inside one ```json fence.
-
-What may not stand in a model's text: nothing at all, leaked labels, wrapping quotes, another language, the hidden need.
 """
 
 from __future__ import annotations

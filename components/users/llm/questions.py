@@ -1,11 +1,7 @@
-"""The questions put to the models: in which words, to which model, with which seed. Pure functions of what they are given.
+"""The questions put to the models: in which words, to which model, with which seed, and asked again until the answer can be used.
 
 The system message holds the instructions and the person, and is the same for every turn of a persona. What was said in the dialogue,
 and what was felt about it, stands in the user message and there inside the quotation only (`prompts.quoted`).
-
-Asking until the answer can be used, a bounded number of times; then the user is unavailable, and the dialogue unscorable.
-
-First messages that a model had to be asked for: once per persona, however many dialogues with it begin at the same time.
 """
 
 from __future__ import annotations
@@ -25,8 +21,8 @@ from rlver.components.domain.protocols import Exchange, SimulatorUnavailable
 from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatAnswer, ChatEndpoint, ChatRequest, EndpointRefused, EndpointUnavailable, Message, NotRecorded
 from rlver.components.users.llm.answers import NOTHING_AROUND, AppraisalAnswer, CombinedAnswer, SpeechAnswer, UnparsableAnswer
+from rlver.components.users.llm.kind import LLMUserSection, ModelSection
 from rlver.components.users.llm.prompts import fill, persona_text, quoted, said
-from rlver.components.users.llm.section import LLMUserSection, ModelSection
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from rlver.components.domain.protocols import About, Exchange, SimulatedUser, Ut
 from rlver.components.domain.transcript import Appraisal, SimulatorTag, Turn
 from rlver.components.endpoint.chat import ChatEndpoint, ChatRequest
 from rlver.components.users.llm.answers import SpeechAnswer, read_appraisal, read_combined, read_opening, read_speech
+from rlver.components.users.llm.kind import LLMUserSection
 from rlver.components.users.llm.prompts import DIFFICULTIES, LANGUAGES, VERSION, digest
 from rlver.components.users.llm.questions import LLMQuestions, Openings, ask
-from rlver.components.users.llm.section import LLMUserSection
 
 CODE_VERSION = "llm-2"  # raise it whenever the same answers could make another dialogue
 

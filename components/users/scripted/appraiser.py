@@ -1,9 +1,7 @@
-"""The four-step appraisal: content → target match → psychological effect → change, with the evidence of every step.
+"""The four-step appraisal: content → target match → psychological effect → change, with the evidence of every step, and in words.
 
 A pure function of persona, difficulty, the dialogue so far and the reply. The same arguments give the same appraisal on every
 platform, which is what lets `rlver verify` re-derive any recorded emotion. No text of the reply is ever obeyed: it is only read.
-
-The appraisal in words: what the reply did, whether it helped, what went through the user's mind, how it feels now.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Reading one reply: its words, its sentences and the dialogue acts it performs, each with the words that perform it.
 
 Acts are found in *sentences*: a list of keywords has no function words around it and performs nothing.
-
-How a reply that hurts sounds, and how one that talks to the machinery instead of to the person does.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -193,7 +192,7 @@ def _resolved(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(act, span) for act, span in found if act not in explained]
 
 
-def content_words(words: tuple[str, ...] | list[str]) -> frozenset[str]:
+def content_words(words: Sequence[str]) -> frozenset[str]:
     """Words of four or more letters that are not among the commonest, without a plural or past ending."""
     return frozenset(_stem(word) for word in words if len(word) > 3 and word not in COMMON_WORDS and "'" not in word)
 
@@ -219,14 +218,11 @@ def _stem(word: str) -> str:
     return word
 
 
-def _has_grammar(words: tuple[str, ...]) -> bool:
+def _has_grammar(words: Sequence[str]) -> bool:
     share = sum(word in COMMON_WORDS or "'" in word for word in words) / len(words)
     return share >= _LEAST_COMMON_SHARE or len(words) < 4
 
 
-def _looks_english(words: list[str], text: str) -> bool:
+def _looks_english(words: Sequence[str], text: str) -> bool:
     letters = sum(character.isalpha() for character in text)
-    if not words or letters < 0.5 * len(text.replace(" ", "")):
-        return False
-    share = sum(word in COMMON_WORDS or "'" in word for word in words) / len(words)
-    return share >= _LEAST_COMMON_SHARE or len(words) < 4
+    return bool(words) and letters >= 0.5 * len(text.replace(" ", "")) and _has_grammar(words)

@@ -29,23 +29,23 @@ VERSION = "scripted-3"  # raise it whenever a recorded emotion or message could 
 _FEW_WORDS = 20  # fewer words of a user, none of them common, may be slang and not another language
 
 
-def _known(difficulty: str) -> None:
-    if difficulty not in DIFFICULTIES:
-        raise ValueError(f"unknown difficulty {difficulty!r}: choose one of {', '.join(DIFFICULTIES)}")
-
-
 @dataclass(frozen=True)
-class ScriptedSimulator:
-    """Deterministic given persona, seed and replies; needs personas with a structured story."""
+class _Scripted:
+    """Users of one difficulty."""
 
     difficulty: str
 
     def __post_init__(self) -> None:
-        _known(self.difficulty)
+        if self.difficulty not in DIFFICULTIES:
+            raise ValueError(f"unknown difficulty {self.difficulty!r}: choose one of {', '.join(DIFFICULTIES)}")
 
     @property
     def tag(self) -> SimulatorTag:
         return SimulatorTag(kind="scripted", difficulty=self.difficulty, version=VERSION)
+
+
+class ScriptedSimulator(_Scripted):
+    """Deterministic given persona, seed and replies; needs personas with a structured story."""
 
     def session(self, persona: Persona, seed: int) -> SimulatedUser:
         return SimulatedUser(ScriptedAppraiser(self.difficulty).appraiser(About(persona), seed), self.speaker(persona, seed))
@@ -54,22 +54,12 @@ class ScriptedSimulator:
         return ScriptedSpeaker(persona, seed, DIFFICULTIES[self.difficulty].cue_rate)
 
 
-@dataclass(frozen=True)
-class ScriptedAppraiser:
+class ScriptedAppraiser(_Scripted):
     """The explicit rules; emotion and seed play no part in them. Reads English only."""
-
-    difficulty: str
-
-    def __post_init__(self) -> None:
-        _known(self.difficulty)
 
     @property
     def name(self) -> str:
         return f"scripted:{self.difficulty}"
-
-    @property
-    def tag(self) -> SimulatorTag:
-        return SimulatorTag(kind="scripted", difficulty=self.difficulty, version=VERSION)
 
     def appraiser(self, about: About, seed: int = 0) -> _Listening:
         return _Listening(listener_of(about), DIFFICULTIES[self.difficulty])
@@ -165,7 +155,7 @@ def next_message(
     """
     now = tier(emotion)
     if now in _GOODBYE:
-        return Utterance(_pick(_GOODBYE[now], persona, seed, "goodbye"), cue=False, wants_to_end=True)
+        return Utterance(_order(_GOODBYE[now], persona, seed, "goodbye")[0], cue=False, wants_to_end=True)
     turn = len(user_messages)
     said = "\n".join(user_messages)
     reaction = _unsaid(_order(_reactions(persona, change), persona, seed, "reaction"), said, turn)
@@ -228,10 +218,6 @@ def _in_style(parts: list[str], persona: Persona, seed: int, turn: int) -> str:
 
 def _unsaid(candidates: list[str], said: str, turn: int) -> str:
     return next((phrase for phrase in candidates if phrase not in said), candidates[turn % len(candidates)])
-
-
-def _pick(options: Sequence[str], persona: Persona, seed: int, purpose: str) -> str:
-    return _order(options, persona, seed, purpose)[0]
 
 
 def _order(options: Sequence[str], persona: Persona, seed: int, purpose: str) -> list[str]:

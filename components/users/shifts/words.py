@@ -1,8 +1,6 @@
-"""Ways of speaking, put over what the user means: the same content, the cue included, in other clothes.
+"""Ways of speaking, put over what the user means: the same content, the cue included, in other clothes; and other words for every cue.
 
 Each is a function of one message and the randomness of that message. English only, as the scripted user.
-
-Other words for every cue: the same hint at the same need, in sentences that no training user ever says (cues.yaml).
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rlver.components.ability.kept import AllowedLoss, KeptTask, ability_kept, all_kept, margin_of
-from rlver.components.ability.noninferiority import LossOutcome, NotComparable
+from rlver.components.ability.kept import AllowedLoss, KeptTask, ability_kept, margin_of
+from rlver.components.ability.noninferiority import LossOutcome, NotComparable, overall
 
 ALLOWED = AllowedLoss(skill_kept=0.6, margins={"bits_per_byte": 0.05})
 RELATIONS = 16
@@ -84,7 +84,10 @@ def test_a_task_of_one_side_is_no_comparison():
 def test_all_tasks_must_pass():
     same, lost = measured([1.0, 0.0] * 160), measured([0.0] * 320)
     before = {"tasks": {"a": same, "b": same}}
-    assert all_kept(ability_kept(before, before, ALLOWED, 500, 7)) == LossOutcome.PASS
-    assert all_kept(ability_kept(before, {"tasks": {"a": same, "b": lost}}, ALLOWED, 500, 7)) == LossOutcome.FAIL
+    assert overall(one.outcome for one in ability_kept(before, before, ALLOWED, 500, 7)) == LossOutcome.PASS
+    assert overall(one.outcome for one in ability_kept(before, {"tasks": {"a": same, "b": lost}}, ALLOWED, 500, 7)) == LossOutcome.FAIL
     unsure = measured([1.0, 0.0] * 144 + [0.0] * 32)
-    assert all_kept(ability_kept(before, {"tasks": {"a": same, "b": unsure}}, ALLOWED, 500, 7)) == LossOutcome.INCONCLUSIVE
+    assert (
+        overall(one.outcome for one in ability_kept(before, {"tasks": {"a": same, "b": unsure}}, ALLOWED, 500, 7))
+        == LossOutcome.INCONCLUSIVE
+    )

@@ -13,8 +13,7 @@ from micro import micro_model
 from short_runs import PARAMETERS, RULES, SPEAKING, changed, prepared
 
 from rlver.components.domain.persona import Persona
-from rlver.components.training.token_scores import add_token_scores
-from rlver.components.training.turn_rows import turn_rows
+from rlver.components.training.token_scores import add_token_scores, turn_rows
 
 #                     prompt   thought reply  user   thought reply  padding
 IDS = torch.tensor([[5, 6, 7, 11, 12, 13, 21, 22, 14, 15, 16, 0, 0], [0, 8, 9, 17, 18, 19, 23, 24, 25, 26, 11, 12, 27]])

@@ -12,7 +12,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
 from rlver.components.rollout.episode import Job, run_episode
-from rlver.components.users.llm.section import LLMUserSection
+from rlver.components.users.llm.kind import LLMUserSection
 from rlver.components.users.llm.simulator import LLMSimulator
 
 RULES = EmotionRules(start=40, ceiling=100, floor=10, max_turns=3)

@@ -14,8 +14,8 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import SimulatorUnavailable, UserSession
 from rlver.components.domain.transcript import Dialogue, StopReason
 from rlver.components.endpoint.chat import ChatRequest, EndpointUnavailable
+from rlver.components.users.llm.kind import ModelSection
 from rlver.components.users.llm.questions import Openings, call_seed
-from rlver.components.users.llm.section import ModelSection
 
 
 @pytest.mark.parametrize("difficulty", ["vanilla", "challenging"])

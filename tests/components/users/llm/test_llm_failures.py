@@ -18,7 +18,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import StopReason
 from rlver.components.endpoint.chat import BudgetExceeded, ChatRequest, EndpointRefused, EndpointUnavailable, NotRecorded
 from rlver.components.rollout.episode import Job, Rollout, run_episodes
-from rlver.components.users.llm.section import LLMUserSection
+from rlver.components.users.llm.kind import LLMUserSection
 
 
 def bad_then_good(bad: str, times: int, step: str) -> Callable[[ChatRequest], str]:

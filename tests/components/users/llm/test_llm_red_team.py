@@ -28,8 +28,8 @@ from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatRequest
 from rlver.components.users.llm import questions
 from rlver.components.users.llm.answers import UnparsableAnswer, read_appraisal
+from rlver.components.users.llm.kind import LLMUserSection
 from rlver.components.users.llm.questions import LLMQuestions
-from rlver.components.users.llm.section import LLMUserSection
 from rlver.components.users.llm.simulator import LLMSimulator
 
 HONEST, TALKED_INTO = -2, 10

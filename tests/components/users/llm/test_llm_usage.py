@@ -10,10 +10,8 @@ from rlver.components.domain.transcript import Appraisal
 from rlver.components.endpoint.chat import ChatRequest
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
-from rlver.components.users.llm.kind import APPRAISER, SIMULATOR, SPEAKER
+from rlver.components.users.llm.kind import APPRAISER, SIMULATOR, SPEAKER, LLMUserSection, ModelSection, Usage, dialogue_usage, tokens_in
 from rlver.components.users.llm.questions import LLMQuestions
-from rlver.components.users.llm.section import LLMUserSection, ModelSection
-from rlver.components.users.llm.usage import Usage, dialogue_usage, tokens_in
 
 MODEL = ModelSection(model="m", temperature=0.5, top_p=1.0, max_tokens=4096)
 PARAMETERS = LLMUserSection(appraiser=MODEL, speaker=MODEL, combined=False, max_repairs=2, max_quoted_characters=4000)
