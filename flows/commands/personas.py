@@ -18,6 +18,10 @@ Kind = Literal["boundary", "adversarial", "danger"]
 app = typer.Typer(no_args_is_help=True, help="Compose, import, check and announce personas.", rich_markup_mode=None)
 
 
+def register(root: typer.Typer) -> None:
+    root.add_typer(app, name="personas")
+
+
 @app.command()
 def generate(
     out: Annotated[Path, options.out("With --count: the persona file. Without: a folder for train.jsonl and test.jsonl.", options.ANY)],
