@@ -151,11 +151,6 @@ def for_child(extra: Mapping[str, str] | None = None, jobs: int = 1) -> dict[str
     return {**QUIET, **share, **os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **(extra or {})}
 
 
-def within(run: str | None) -> dict[str, str]:
-    """The variable by which MLflow, in a child process, goes on with this run."""
-    return {"MLFLOW_RUN_ID": run} if run else {}
-
-
 def experiment() -> str:
     """The name of the MLflow experiment that runs go to."""
     return os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
@@ -246,10 +241,6 @@ def replays(root: Path | None = None) -> bool:
     return _value(root or project_root(), "RLVER_REPLAY") == "1"
 
 
-def set_replay() -> None:
-    os.environ["RLVER_REPLAY"] = "1"
-
-
 def budget() -> float | None:
     """The budget of `--budget`, which replaces endpoint.budget of params.yaml; None: not given. Raises ValueError."""
     text = _value(project_root(), "RLVER_BUDGET")
@@ -264,8 +255,12 @@ def budget() -> float | None:
     return amount
 
 
-def set_budget(amount: float) -> None:
-    os.environ["RLVER_BUDGET"] = str(amount)
+def limit_endpoints(budget: float | None, replay: bool = False) -> None:
+    """What --budget and --replay say, for this process and its children."""
+    if budget is not None:
+        os.environ["RLVER_BUDGET"] = str(budget)
+    if replay:
+        os.environ["RLVER_REPLAY"] = "1"
 
 
 def run_name() -> str:
