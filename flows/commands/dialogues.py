@@ -35,8 +35,8 @@ def register(app: typer.Typer) -> None:
     for command in (converse, appraise, verify, chat):
         app.command()(command)
     app.command("import")(import_)
-    for command in (score, compare):
-        app.command()(command)
+    app.command()(score)
+    app.command()(compare)
 
 
 def converse(
