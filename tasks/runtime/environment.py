@@ -85,9 +85,9 @@ def prepare(root: Path) -> Addresses:
     Call it before Prefect or MLflow is imported. A variable that is already set wins, then .env, then QUIET.
     """
     os.environ.update({**QUIET, **read_dotenv(root / ".env"), **os.environ})
-    os.environ.setdefault("PREFECT_HOME", str(root / ".prefect"))
-    os.environ.setdefault("MLFLOW_TRACKING_URI", default_tracking_uri(root))
     where = addresses(root)
+    os.environ.setdefault("PREFECT_HOME", str(where.prefect_home))
+    os.environ.setdefault("MLFLOW_TRACKING_URI", where.tracking_uri)
     _hold_keys(root, where)
     return where
 
@@ -105,7 +105,7 @@ def settle() -> None:
 
 def addresses(root: Path) -> Addresses:
     return Addresses(
-        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or default_tracking_uri(root),
+        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root.resolve() / 'mlflow.db'}",  # not MLflow's ./mlflow.db
         prefect_api_url=os.environ.get("PREFECT_API_URL") or None,
         prefect_home=Path(os.environ.get("PREFECT_HOME") or root / ".prefect"),
     )
@@ -134,11 +134,6 @@ def policy_server_key(root: Path, url: str) -> str | None:
     """The key of the vLLM server at `url`: RLVER_POLICY_SERVER_KEY for the user's own; a server started here has its key in a file."""
     own = url == policy_server_url(root) and _key_for(root, "RLVER_POLICY_SERVER_KEY", "RLVER_POLICY_SERVER_URL", url)
     return own or find_key(root / VLLM, url)
-
-
-def default_tracking_uri(root: Path) -> str:
-    """An absolute address: MLflow's own default depends on the current directory."""
-    return f"sqlite:///{root.resolve() / 'mlflow.db'}"
 
 
 def for_child(extra: Mapping[str, str] | None = None, jobs: int = 1) -> dict[str, str]:
