@@ -142,13 +142,13 @@ def test_several_openings_are_one_run_and_the_server_is_understood_once(
         talk(other, "c")
         assert first.summary()["calls"] == 3 and other.summary()["calls"] == 1, "runs that share a file are told apart"
         assert other.summary()["recorded_money_at_most"] == pytest.approx(3 * 120e-6)
-        write_costs(Path("transcripts/v.jsonl"), {"user": first, "policy": None})
+        write_costs(Path("transcripts/v.jsonl"), first)
 
     server = served(script, body)
     assert len(server.asked) == 4
     written = (project / costs_file(Path("transcripts/v.jsonl"))).read_text()
     assert '"calls": 3.0' in written and KEY not in written
-    write_costs(Path("transcripts/v.jsonl"), {"user": None})
+    write_costs(Path("transcripts/v.jsonl"), None)
     assert not (project / costs_file(Path("transcripts/v.jsonl"))).exists()
 
 
