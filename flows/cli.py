@@ -18,18 +18,7 @@ import typer
 
 from rlver.components.domain.printable import one_line
 from rlver.components.domain.registry import STUDIES
-from rlver.flows.commands import (
-    dialogues,
-    env,
-    mlflow,
-    personas,
-    pipeline,
-    promotion,
-    scores,
-    serve,
-    servers,
-    upkeep,
-)
+from rlver.flows.commands import dialogues, personas, pipeline, policies, serve, upkeep
 from rlver.tasks import studies
 from rlver.tasks.commands import licences, workspace
 from rlver.tasks.runtime import environment, installed, options, processes
@@ -63,12 +52,8 @@ def globally(
         environment.set_debug()
 
 
-for commands in (workspace, pipeline, dialogues, scores, promotion, servers, upkeep, licences):
+for commands in (workspace, pipeline, dialogues, personas, policies, serve, upkeep, licences):
     commands.register(app)
-app.add_typer(personas.app, name="personas")
-app.add_typer(serve.app, name="serve")
-app.add_typer(mlflow.app, name="mlflow")
-app.add_typer(env.app, name="env")
 for room in pkgutil.iter_modules(studies.__path__, f"{studies.__name__}."):
     if find_spec(f"{room.name}.command"):  # a study mounts its commands itself
         import_module(f"{room.name}.command").register(app)

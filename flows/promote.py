@@ -62,7 +62,7 @@ def _promote(root: Path, registry: ModelRegistry, variant: str, approval: bool, 
     champion = registry.champion()
     if champion and champion.md5 == candidate.md5:
         return Completed(name="Unchanged", message=f"{variant} is the champion already: {champion}")
-    base = promotion.base_evidence(root)
+    base = promotion.evidence_of(root, promotion.BASE)
     found = conditions(candidate.evidence, registry.evidence(champion) if champion else base, base, candidate.gate_rules())
     judged = f"{variant} against {champion or 'the base, as there is no champion'}\n\n{table(found)}"
     create_markdown_artifact(judged, key="promotion", description="The gate's conditions")
@@ -84,7 +84,9 @@ def _promote(root: Path, registry: ModelRegistry, variant: str, approval: bool, 
         approved = answer.reason or "without a reason"
         if registry.champion() != champion:
             return Failed(message="the champion has changed while this waited for an answer; promote again to be compared with the new one")
-    version = _move(registry, candidate, found, champion, approved)
+    with transaction():  # registered and crowned, both or neither
+        version = register(registry, candidate, found, approved, champion)
+        crown(registry, version, champion)
     return Completed(message=f"{version} is the champion" + (f", before it {champion}" if champion else ""))
 
 
@@ -93,14 +95,6 @@ def _ask(judged: str, identity: str) -> Approval:
     wait = suspend_flow_run if deployment.id else pause_flow_run
     form = Approval.with_initial_data(description=judged, promote=False)
     return wait(form, timeout=APPROVAL_HOURS * 3600, key=hashlib.sha256(identity.encode()).hexdigest()[:16])
-
-
-def _move(registry: ModelRegistry, candidate: Candidate, found: tuple[Condition, ...], champion: Version | None, approved: str) -> Version:
-    """Register and crown, both or neither."""
-    with transaction():
-        version = register(registry, candidate, found, approved, champion)
-        crown(registry, version, champion)
-    return version
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)

@@ -6,7 +6,6 @@ Prefect's caching is off everywhere: DVC alone says what is up to date, and its 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -61,8 +60,8 @@ def reproduce(
         pipelines.ask_for(root, (step.name for step in chosen))
     except (dvc.GraphError, SettingsError) as error:
         return Failed(message=str(error))
-    for warning in _stale_needs(chosen, reasons):
-        logger.warning(warning)
+    if stale := sorted({need for step in chosen for need in step.needs if need in reasons} - {step.name for step in chosen}):
+        logger.warning("not selected, but out of date: %s", ", ".join(stale))
 
     context = FlowRunContext.get()
     flow_run = str(context.flow_run.id) if context and context.flow_run else None
@@ -81,12 +80,6 @@ def _outcome(walked: Walked, stages: int) -> State[str]:
         blocked = f"; {len(walked.blocked)} could not run without what they make" if walked.blocked else ""
         return Failed(message=f"{len(walked.failed)} of {stages} stages failed: {'; '.join(walked.failed.values())}{blocked}; {ran}")
     return Completed(message=f"{ran}: {', '.join(walked.ran)}" if walked.ran else f"{ran}, the others are up to date")
-
-
-def _stale_needs(chosen: Sequence[dvc.Stage], reasons: dict[str, list[str]]) -> list[str]:
-    names = {step.name for step in chosen}
-    stale = sorted({need for step in chosen for need in step.needs if need in reasons} - names)
-    return [f"not selected, but out of date: {', '.join(stale)}"] if stale else []
 
 
 def _publish(root: Path) -> None:

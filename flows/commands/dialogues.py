@@ -1,4 +1,4 @@
-"""`rlver converse`, `appraise`, `verify`, `import`, `chat`: dialogues between policies and users."""
+"""`rlver converse`, `appraise`, `verify`, `import`, `chat`: dialogues between policies and users; `score`, `compare`: their numbers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, Difficulty, Perso
 from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 
 Out = Annotated[Path, options.out("The transcript file to write (JSONL).", options.FILE_OR_STREAM)]
+OfDialogues = Annotated[
+    Path | None, typer.Option("--personas", help="The personas file, for classes and scenarios. [data/personas/test.jsonl, if it is there]")
+]
 
 
 class Seat(StrEnum):
@@ -32,6 +35,8 @@ def register(app: typer.Typer) -> None:
     for command in (converse, appraise, verify, chat):
         app.command()(command)
     app.command("import")(import_)
+    app.command()(score)
+    app.command()(compare)
 
 
 def converse(
@@ -133,3 +138,30 @@ def chat(
     from rlver.tasks.commands.chat import chat as talk
 
     talk(policy, side.value, persona, personas, variant, seed, params)
+
+
+def score(
+    transcripts: Annotated[Path, typer.Argument(help="A transcript file, or a variant's name.")],
+    base: Annotated[Path | None, typer.Option("--base", help="Transcripts (or variant) to pair with, persona by persona.")] = None,
+    personas: OfDialogues = None,
+    out: Annotated[Path | None, options.out("Also write all metrics to this JSON file.", options.FILE_OR_STREAM)] = None,
+    params: options.Params = PARAMS,
+) -> None:
+    """Score a transcript file: mean final emotion, success and failure rates, with 95% confidence intervals."""
+    from rlver.tasks.commands.scores import score as measure
+
+    typer.echo(measure(transcripts, base, personas, out, params))
+
+
+def compare(
+    files: Annotated[list[Path], typer.Argument(metavar="A [B …]", help="Transcript files, or names of variants.")],
+    published: Annotated[
+        bool, typer.Option("--published", help="Beside the published scores of the SAGE paper, which have no CI.")
+    ] = False,
+    personas: OfDialogues = None,
+    params: options.Params = PARAMS,
+) -> None:
+    """Put policies on a leaderboard with 95% intervals; of two, also the paired differences on the personas they share, b minus a."""
+    from rlver.tasks.commands.scores import compare as contrast
+
+    typer.echo(contrast(files, published, params, personas))

@@ -18,6 +18,10 @@ Kind = Literal["boundary", "adversarial", "danger"]
 app = typer.Typer(no_args_is_help=True, help="Compose, import, check and announce personas.", rich_markup_mode=None)
 
 
+def register(root: typer.Typer) -> None:
+    root.add_typer(app, name="personas")
+
+
 @app.command()
 def generate(
     out: Annotated[Path, options.out("With --count: the persona file. Without: a folder for train.jsonl and test.jsonl.", options.ANY)],
@@ -42,7 +46,18 @@ def generate(
     if backend == "llm":
         if kind is not None:
             raise ValueError("--kind is for --backend library: users of a kind have hand-written scenarios only")
-        _write_by_model(out, count, split, seed, language, model, apart_from or [], replay, budget)
+        if count is None:
+            raise ValueError("--backend llm writes one file: say how many personas with --count")
+        from rlver.components.settings.settings import load_settings
+        from rlver.tasks.studies.authoring.asking import PersonaOrder
+        from rlver.tasks.studies.authoring.writer import write_personas
+
+        options.limit_endpoints(budget, replay)
+        order, settings = PersonaOrder(language, split, count, seed), load_settings(Path("params.yaml"))
+        report = write_personas(out, order, settings, model, apart_from or [])
+        typer.echo(f"{out}: {report['personas']} personas in {report['scenarios']} new scenarios, from {report['answers']} answers")
+        for what, kinds in report["rejected"].items():
+            typer.echo(f"rejected {what}: {', '.join(f'{why} {number}' for why, number in kinds.items()) or 'none'}")
         return
     if model or apart_from or replay or budget is not None or language != "en":
         raise ValueError("--language, --model, --apart-from, --replay and --budget are for --backend llm")
@@ -55,30 +70,6 @@ def generate(
     )
     for path, number in written.items():
         typer.echo(f"{path}: {number} personas")
-
-
-def _write_by_model(
-    out: Path,
-    count: int | None,
-    split: str,
-    seed: int,
-    language: str,
-    model: str | None,
-    apart_from: list[Path],
-    replay: bool,
-    budget: float | None,
-) -> None:
-    if count is None:
-        raise ValueError("--backend llm writes one file: say how many personas with --count")
-    from rlver.components.settings.settings import load_settings
-    from rlver.tasks.studies.authoring.asking import PersonaOrder
-    from rlver.tasks.studies.authoring.writer import write_personas
-
-    options.limit_endpoints(budget, replay)
-    report = write_personas(out, PersonaOrder(language, split, count, seed), load_settings(Path("params.yaml")), model, apart_from)
-    typer.echo(f"{out}: {report['personas']} personas in {report['scenarios']} new scenarios, from {report['answers']} answers")
-    for what, kinds in report["rejected"].items():
-        typer.echo(f"rejected {what}: {', '.join(f'{kind} {number}' for kind, number in kinds.items()) or 'none'}")
 
 
 @app.command()

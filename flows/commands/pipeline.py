@@ -55,7 +55,12 @@ def run(
     only, variants = (options.split(one, "--only and --variants need a name") for one in (only, variants))
     root, where = environment.opened()
     if dry_run:
-        _look_ahead(root, only, variants)
+        from rlver.tasks.graph.dry_run import look_ahead
+
+        told = look_ahead(root, only, variants)
+        typer.echo("\n".join(told.lines))
+        if told.missing:
+            raise typer.Exit(1)
         return
 
     import httpx
@@ -84,15 +89,6 @@ def run(
         raise RuntimeError(state.message or f"the run ended in state {state.name}")
     typer.echo(f"\n{state.message}")
     _say_where_to_look(root)
-
-
-def _look_ahead(root: Path, only: list[str] | None, variants: list[str] | None) -> None:
-    from rlver.tasks.graph.dry_run import look_ahead
-
-    told = look_ahead(root, only, variants)
-    typer.echo("\n".join(told.lines))
-    if told.missing:
-        raise typer.Exit(1)
 
 
 def report(

@@ -1,4 +1,4 @@
-"""`rlver serve`: a chat server for any policy, and a vLLM server that speaks for the policy in rollouts."""
+"""What stays running until Ctrl-C: `rlver serve` (a chat server for any policy, a vLLM server for rollouts), `ui`, `env`, `serve-deployments`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ import typer
 from rlver.tasks.runtime import environment, options
 
 app = typer.Typer(
-    name="serve",
     cls=options.by_default("policy"),
     no_args_is_help=True,
     help="Let any OpenAI client chat with a policy: `rlver serve MODEL` is `rlver serve policy MODEL`. The other commands are of a vLLM "
     "server for rollouts: make its environment, start, stop, ask it.",
 )
+env = typer.Typer(no_args_is_help=True, help="Lend the simulated users to another trainer.")
+
+
+def register(root: typer.Typer) -> None:
+    root.command()(ui)
+    root.command("serve-deployments")(serve_deployments)
+    root.add_typer(app, name="serve")
+    root.add_typer(env, name="env")
 
 
 @app.command()
@@ -126,3 +133,59 @@ def status() -> None:
     )
     if paused:
         raise typer.Exit(1)
+
+
+def ui(
+    mlflow_port: Annotated[int, typer.Option(help="Port for MLflow; another free one is taken if it is in use.")] = 5080,
+    prefect_port: Annotated[int, typer.Option(help="Port for Prefect; another free one is taken if it is in use.")] = 4280,
+) -> None:
+    """Start the web pages of MLflow (numbers) and Prefect (runs) on this machine, and stop them on Ctrl-C."""
+    from rlver.tasks.commands import pages
+    from rlver.tasks.runtime import servers
+
+    root, where = environment.opened()
+    try:
+        with servers.user_interfaces(root, where, mlflow_port, prefect_port, typer.echo) as running:
+            for name, link in pages.deep_links(where, {server.name: server.url for server in running}):
+                typer.echo(f"  {name:<12} {link}")
+            typer.echo("Ctrl-C stops them.")
+            servers.wait(running)
+    except KeyboardInterrupt:
+        typer.echo("stopped")
+
+
+def serve_deployments() -> None:
+    """Serve the deployments of prefect.yaml: the nightly run, and the run that starts when new personas have landed."""
+    root, _ = environment.opened()
+    environment.require_prefect_server(root)
+
+    from rlver.flows import deployments
+
+    deployments.serve_deployments(root)
+
+
+@env.callback()
+def lend() -> None:
+    """Keeps `serve` a command of its own."""
+
+
+@env.command("serve")
+def serve_users(
+    personas: Annotated[Path | None, typer.Option(help="Persona file. Default: the project's training split.")] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens, on loopback.")] = 7700,
+    sessions: Annotated[int, typer.Option(min=1, help="Clients at once.")] = 64,
+    reward: Annotated[str, typer.Option(help="change: of the emotion at every turn; final: all at the end.")] = "change",
+    thinking: Annotated[bool, typer.Option("--thinking/--no-thinking", help="A message needs a thought in tags.")] = False,
+    web: Annotated[bool, typer.Option("--web/--no-web", help="OpenEnv's page at /web.")] = False,
+    variant: Annotated[str | None, typer.Option(help="Whose settings of the user.")] = None,
+) -> None:
+    """Serve the simulated users as an OpenEnv environment on this machine until Ctrl-C."""
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.commands.env import serve
+
+    root, _ = environment.opened()
+    try:
+        settings = load_settings(root / "params.yaml", variant)
+        serve(settings, personas, port, sessions, reward, thinking, web, typer.echo)
+    except KeyboardInterrupt:
+        typer.echo("stopped")

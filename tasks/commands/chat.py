@@ -87,10 +87,10 @@ def chat(
     terminal = terminal or _standard_terminal()
     seed = settings.seed if seed is None else seed
     if role == "supporter":
-        from rlver.tasks.runtime.assembly import user_connection
+        from rlver.tasks.runtime.assembly import simulator, user_connection
 
         someone, connection = _someone(persona, personas, settings), user_connection(settings)
-        asyncio.run(_support(someone, seed, settings, connection, terminal))
+        asyncio.run(support(someone, seed, simulator(settings, endpoint=connection), settings.simulator.rules, terminal, connection))
     elif role == "user":
         from rlver.tasks.runtime.policies import candidate
 
@@ -105,21 +105,17 @@ def chat(
         raise ValueError(f"unknown side {role!r}: choose user or supporter")
 
 
-async def _support(persona: Persona, seed: int, settings: Settings, connection: Connection | None, terminal: Terminal) -> None:
-    from rlver.tasks.runtime.assembly import simulator
-
-    async with connection or nullcontext():
-        await support(persona, seed, simulator(settings, endpoint=connection), settings.simulator.rules, terminal)
-
-
-async def support(persona: Persona, seed: int, simulator: Simulator, rules: EmotionRules, terminal: Terminal) -> int:
+async def support(
+    persona: Persona, seed: int, simulator: Simulator, rules: EmotionRules, terminal: Terminal, connection: Connection | None = None
+) -> int:
     """The person at the terminal replies, the simulated user feels; returns the last emotion. The need is told at the end."""
     traits = ", ".join(persona.traits)
     terminal.show(f"{persona.name or persona.persona_id} ({persona.persona_class}: {traits}) writes to you. {LEAVE[0]} ends the talk.")
     terminal.show(f"   {bar(rules.start)}")
     user = _Shown(simulator.session(persona, seed), rules.start, terminal)
     try:
-        dialogue = (await run_episode(Job("chat", persona, seed), user, simulator.tag, _typed(terminal), rules)).dialogue
+        async with connection or nullcontext():
+            dialogue = (await run_episode(Job("chat", persona, seed), user, simulator.tag, _typed(terminal), rules)).dialogue
     except _Left:
         ended = "you left"
     else:

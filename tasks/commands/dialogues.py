@@ -199,11 +199,6 @@ def _answered_before(stored: Path) -> AbstractContextManager[Any]:
     return stored_answers(stored, EndpointRun("verify"))
 
 
-def _names(kind: str) -> list[str]:
-    """The kinds that play in a user whose tag has this one: its appraiser and its speaker, or itself."""
-    return kind.removesuffix(WITHOUT_PERSONA).removesuffix(APPRAISER).split("+")
-
-
 def _is_of_users(kind: str) -> bool:
     """Whether a tag of this kind is of dialogues that were held with a simulated user, and so ended where its rules say."""
     names = kind.split("+")
@@ -212,9 +207,8 @@ def _is_of_users(kind: str) -> bool:
 
 def _asks_models(kind: str) -> bool:
     """Of a kind nobody knows here, no: it cannot be derived again anyway."""
-    return any(
-        registry.load(name).asks_models for name in _names(kind) for registry in (SIMULATORS, APPRAISERS, SPEAKERS) if registry.has(name)
-    )
+    names = kind.removesuffix(WITHOUT_PERSONA).removesuffix(APPRAISER).split("+")  # its appraiser and its speaker, or itself
+    return any(registry.load(name).asks_models for name in names for registry in (SIMULATORS, APPRAISERS, SPEAKERS) if registry.has(name))
 
 
 def import_sage(source: Path, out: Path, policy: str | None) -> str:

@@ -31,7 +31,12 @@ def serve(
     settings: Settings, personas: Path | None, port: int, sessions: int, reward: str, thinking: bool, web: bool, say: Callable[[str], None]
 ) -> None:
     """Serve OpenEnv on this machine's loopback. Raises ValueError where openenv is not installed."""
-    connection, chosen = _connection(settings), people(personas, settings)
+    connection = None
+    if settings.simulator.models:
+        from rlver.tasks.runtime.assembly import user_connection
+
+        connection = user_connection(settings)
+    chosen = people(personas, settings)
     served = _application(settings, chosen, connection, sessions, reward, thinking, web)
 
     async def run() -> None:
@@ -82,14 +87,6 @@ def _application(
     made.add_middleware(OwnPagesOnly, names=frozenset(LOOPBACK))
     made.add_exception_handler(ValueError, lambda _, error: JSONResponse({"detail": str(error)}, 400))  # over HTTP; a web socket has words
     return made
-
-
-def _connection(settings: Settings) -> Connection | None:
-    if not settings.simulator.models:
-        return None
-    from rlver.tasks.runtime.assembly import user_connection
-
-    return user_connection(settings)
 
 
 def people(file: Path | None, settings: Settings) -> list[Persona]:

@@ -33,9 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command()(licences)
 
 
-def licences(
-    every: Annotated[bool, typer.Option("--all", help="List the permissive ones too.")] = False,
-) -> None:
+def licences(every: Annotated[bool, typer.Option("--all", help="List the permissive ones too.")] = False) -> None:
     """List the licences of the locked packages that ask for more than a mention, and those that nobody knows."""
     found = of_locked(environment.project_root() / "constraints.txt")
     for one in found:

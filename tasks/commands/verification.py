@@ -23,7 +23,9 @@ def verify_folder(folder: Path) -> Iterator[tuple[str, bool]]:
 
     Raises Differs at the first difference, BadFile for a broken file or a folder without transcripts.
     """
-    files = _transcripts(folder)
+    files = [file for place in PLACES for file in sorted((folder / place).rglob("*.jsonl"))]
+    if not files:
+        raise BadFile(f"{folder}: no transcripts in {', '.join(PLACES)}; name the folder of a run, or a transcript file")
 
     @cache
     def people(needed: bool) -> Mapping[str, Persona]:
@@ -40,13 +42,6 @@ def verify_folder(folder: Path) -> Iterator[tuple[str, bool]]:
             yield verified(file, people, load_settings(params, _variant(file, folder)), folder / USER_ANSWERS), True
         except NotRederivable as error:
             yield f"NOT VERIFIED {error}", False
-
-
-def _transcripts(folder: Path) -> list[Path]:
-    files = [file for place in PLACES for file in sorted((folder / place).rglob("*.jsonl"))]
-    if not files:
-        raise BadFile(f"{folder}: no transcripts in {', '.join(PLACES)}; name the folder of a run, or a transcript file")
-    return files
 
 
 def _variant(file: Path, folder: Path) -> str | None:

@@ -150,7 +150,9 @@ def reproduce(
     limit_s = None if limit_h is None else limit_h * 3600
     try:
         with integrity.lock_kept(root, stage):
-            status = processes.run(command, root, environment.for_child(environment.within(run), jobs), listen, stop=stop, limit_s=limit_s)
+            status = processes.run(
+                command, root, environment.for_child({"MLFLOW_RUN_ID": run} if run else {}, jobs), listen, stop=stop, limit_s=limit_s
+            )
     except processes.TookTooLong:
         raise StageFailed(stage, f"stopped after {limit_h:g} hours, its limit; the next run goes on from there", temporary=False) from None
     if status:
@@ -286,9 +288,7 @@ def _reasons(entries: Iterable[Any]) -> list[str]:
             reasons.append(entry)
             continue
         for kind, items in entry.items():
-            reasons.extend(f"{kind.removeprefix('changed ')} {path}: {_state(state)}" for path, state in items.items())
+            for path, state in items.items():
+                said = ", ".join(f"{key} {value}" for key, value in state.items()) if isinstance(state, Mapping) else state
+                reasons.append(f"{kind.removeprefix('changed ')} {path}: {said}")
     return reasons
-
-
-def _state(state: Any) -> str:
-    return ", ".join(f"{key} {value}" for key, value in state.items()) if isinstance(state, Mapping) else str(state)

@@ -54,14 +54,10 @@ def talk(settings: Settings, dialogues: int, language: str) -> Talk:
     for part in simulator.parts:
         for model, one in part.kind.usage(simulator.wanted(part.name).parameters, language, simulator.max_turns).items():
             usage[model] = usage.get(model, Usage(0, 0, 0)).plus(one.times(dialogues))
-    return Talk(usage, _money(settings, usage))
-
-
-def _money(settings: Settings, usage: Mapping[str, Usage]) -> float | None:
     prices = settings.endpoint.prices
     if not usage.keys() <= prices.keys():
-        return None
-    return sum(prices[name].of(one.tokens_in, one.tokens_out) for name, one in usage.items())
+        return Talk(usage, None)
+    return Talk(usage, sum(prices[name].of(one.tokens_in, one.tokens_out) for name, one in usage.items()))
 
 
 def language_of(personas: Path, imported: str | None) -> str:
@@ -166,14 +162,10 @@ class PlannedStage:
     module: str
     options: Mapping[str, str]
 
-    @property
-    def variant(self) -> str | None:
-        return self.options.get("variant")
-
     def settings(self, root: Path) -> Settings:
         """Those it would run with. Raises SettingsError."""
         seed = self.options.get("seed")
-        return load_settings(root / "params.yaml", self.variant, seed=int(seed) if seed else None)
+        return load_settings(root / "params.yaml", self.options.get("variant"), seed=int(seed) if seed else None)
 
 
 def planned(step: dvc.Stage) -> PlannedStage:

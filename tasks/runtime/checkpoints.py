@@ -21,6 +21,7 @@ from transformers import TrainerCallback
 from transformers.trainer_pt_utils import safe_globals
 
 from rlver.components.domain.files import BadFile
+from rlver.tasks.runtime.processes import handling, interrupt
 
 LEAVE_S = 7.0  # what a step may still take after a signal, so that saving and ending fit into ten seconds
 STATE = "trainer_state.json"  # what transformers writes last
@@ -103,14 +104,11 @@ class StopsOnSignal(TrainerCallback):
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        handlers = {signal.SIGINT: self._ask, signal.SIGTERM: self._ask, signal.SIGALRM: _give_up}
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        with handling({signal.SIGINT: self._ask, signal.SIGTERM: self._ask, signal.SIGALRM: interrupt}):
+            try:
+                yield
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self.asked and state.global_step % self._updates_per_batch == 0:
@@ -122,7 +120,3 @@ class StopsOnSignal(TrainerCallback):
             raise KeyboardInterrupt
         self.asked = True
         signal.setitimer(signal.ITIMER_REAL, LEAVE_S)
-
-
-def _give_up(*_: object) -> None:
-    raise KeyboardInterrupt

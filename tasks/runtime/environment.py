@@ -85,9 +85,9 @@ def prepare(root: Path) -> Addresses:
     Call it before Prefect or MLflow is imported. A variable that is already set wins, then .env, then QUIET.
     """
     os.environ.update({**QUIET, **read_dotenv(root / ".env"), **os.environ})
-    os.environ.setdefault("PREFECT_HOME", str(root / ".prefect"))
-    os.environ.setdefault("MLFLOW_TRACKING_URI", default_tracking_uri(root))
     where = addresses(root)
+    os.environ.setdefault("PREFECT_HOME", str(where.prefect_home))
+    os.environ.setdefault("MLFLOW_TRACKING_URI", where.tracking_uri)
     _hold_keys(root, where)
     return where
 
@@ -105,7 +105,7 @@ def settle() -> None:
 
 def addresses(root: Path) -> Addresses:
     return Addresses(
-        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or default_tracking_uri(root),
+        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root.resolve() / 'mlflow.db'}",  # not MLflow's ./mlflow.db
         prefect_api_url=os.environ.get("PREFECT_API_URL") or None,
         prefect_home=Path(os.environ.get("PREFECT_HOME") or root / ".prefect"),
     )
@@ -136,11 +136,6 @@ def policy_server_key(root: Path, url: str) -> str | None:
     return own or find_key(root / VLLM, url)
 
 
-def default_tracking_uri(root: Path) -> str:
-    """An absolute address: MLflow's own default depends on the current directory."""
-    return f"sqlite:///{root.resolve() / 'mlflow.db'}"
-
-
 def for_child(extra: Mapping[str, str] | None = None, jobs: int = 1) -> dict[str, str]:
     """This process's environment for a child: its `python` is ours, output unbuffered, telemetry off, plus `extra`.
 
@@ -149,11 +144,6 @@ def for_child(extra: Mapping[str, str] | None = None, jobs: int = 1) -> dict[str
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     share = {"OMP_NUM_THREADS": str(max(1, cores() // jobs))} if jobs > 1 else {}
     return {**QUIET, **share, **os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **(extra or {})}
-
-
-def within(run: str | None) -> dict[str, str]:
-    """The variable by which MLflow, in a child process, goes on with this run."""
-    return {"MLFLOW_RUN_ID": run} if run else {}
 
 
 def experiment() -> str:
@@ -246,10 +236,6 @@ def replays(root: Path | None = None) -> bool:
     return _value(root or project_root(), "RLVER_REPLAY") == "1"
 
 
-def set_replay() -> None:
-    os.environ["RLVER_REPLAY"] = "1"
-
-
 def budget() -> float | None:
     """The budget of `--budget`, which replaces endpoint.budget of params.yaml; None: not given. Raises ValueError."""
     text = _value(project_root(), "RLVER_BUDGET")
@@ -264,8 +250,12 @@ def budget() -> float | None:
     return amount
 
 
-def set_budget(amount: float) -> None:
-    os.environ["RLVER_BUDGET"] = str(amount)
+def limit_endpoints(budget: float | None, replay: bool = False) -> None:
+    """What --budget and --replay say, for this process and its children."""
+    if budget is not None:
+        os.environ["RLVER_BUDGET"] = str(budget)
+    if replay:
+        os.environ["RLVER_REPLAY"] = "1"
 
 
 def run_name() -> str:

@@ -46,7 +46,7 @@ class RequestGuard:
     hosts: frozenset[str]
     most_bytes: int  # of a body
     headers: Mapping[str, str]
-    check_key: KeyCheck | None
+    check_key: KeyCheck
     refused: Callable[[NotLetIn], Response]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,8 +66,7 @@ class RequestGuard:
 
         try:
             _check_origin(scope["method"], headers, self.hosts)
-            if self.check_key is not None:
-                more_headers = self.check_key(scope, headers)
+            more_headers = self.check_key(scope, headers)
             body = await _whole_body(receive, self.most_bytes)
         except NotLetIn as refusal:
             await self.refused(refusal)(scope, receive, with_headers)

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from rlver.components.domain.files import STANDARD_OUTPUT, BadFile, target_of
-from rlver.tasks.runtime import environment
+from rlver.tasks.runtime.environment import limit_endpoints as limit_endpoints
 
 FILE = "FILE"
 FILE_OR_STREAM = "FILE|-"  # `-`: standard output, and what is said otherwise goes to standard error
@@ -43,14 +43,6 @@ Budget = Annotated[
     float | None, typer.Option("--budget", metavar="MONEY", min=0, help="Stop before the calls to a chat endpoint could cost more in all.")
 ]
 Replay = Annotated[bool, typer.Option("--replay", help="Take the answers of chat endpoints from those stored; ask nobody.")]
-
-
-def limit_endpoints(budget: float | None, replay: bool = False) -> None:
-    """What --budget and --replay say, for this process and its children."""
-    if budget is not None:
-        environment.set_budget(budget)
-    if replay:
-        environment.set_replay()
 
 
 @contextmanager

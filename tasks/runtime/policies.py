@@ -6,8 +6,7 @@ A chat endpoint gives text and no tokens: such a policy can be talked with and s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,16 +31,13 @@ class PolicyCandidate:
     location: str
     connection: Connection | None = None
 
-    @contextmanager
-    def open_conversation(self, settings: Settings, concurrency: int) -> Iterator[Conversation]:
+    def open_conversation(self, settings: Settings, concurrency: int) -> AbstractContextManager[Conversation]:
         """With its policy loaded, served or connected. Raises ValueError in one line."""
         from rlver.tasks.runtime.assembly import endpoint_conversation, open_conversation
 
         if self.connection is None:
-            with open_conversation(self.location, settings, self.name, concurrency) as talk:
-                yield talk
-        else:
-            yield endpoint_conversation(settings, self.connection, self.name, concurrency)
+            return open_conversation(self.location, settings, self.name, concurrency)
+        return nullcontext(endpoint_conversation(settings, self.connection, self.name, concurrency))
 
 
 def candidate(policy: str, settings: Settings, variant: str | None = None) -> PolicyCandidate:

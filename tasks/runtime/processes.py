@@ -13,10 +13,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rlver.components.domain.printable import printable
 
@@ -38,21 +38,27 @@ class TookTooLong(RuntimeError):
     """A child was ended because its time was up."""
 
 
+def interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
 @contextmanager
-def terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does: what was begun is ended in order, servers and children too."""
-
-    def leave(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+def handling(handlers: Mapping[signal.Signals, Callable[..., Any]]) -> Iterator[None]:
+    """Inside, these signals have these handlers; nothing is changed outside the main thread, whose they are."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, leave)
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def terminated_like_interrupted() -> AbstractContextManager[None]:
+    """SIGTERM does what Ctrl-C does: what was begun is ended in order, servers and children too."""
+    return handling({signal.SIGTERM: interrupt})
 
 
 class Stop:
@@ -66,25 +72,15 @@ class Stop:
         if max(self.asked, len(self.signals)) >= times:
             raise KeyboardInterrupt
 
-    @contextmanager
-    def noticing(self) -> Iterator[None]:
+    def noticing(self) -> AbstractContextManager[None]:
         """Note SIGINT and SIGTERM, whoever handles them: what a handler raises is lost where Python ignores it, as in a finaliser."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
         handled = {number: handler for number in (signal.SIGINT, signal.SIGTERM) if callable(handler := signal.getsignal(number))}
 
         def note(number: int, frame: FrameType | None) -> None:
             self.signals.append(number)
             handled[signal.Signals(number)](number, frame)
 
-        for number in handled:
-            signal.signal(number, note)
-        try:
-            yield
-        finally:
-            for number, handler in handled.items():
-                signal.signal(number, handler)
+        return handling(dict.fromkeys(handled, note))
 
 
 def run(

@@ -19,7 +19,46 @@ _WIDTH = 24
 _COSTS_EVERY_S = 2.0
 
 
-class DialogueProgress:
+class _Progress:
+    """How much of the work is done, and where that is shown."""
+
+    def __init__(self, total: int, stream: TextIO | None, clock: Callable[[], float]) -> None:
+        self.total, self.stream = total, sys.stderr if stream is None else stream
+        self._clock, self._began = clock, clock()
+        self._done = self._before = self._shown = 0  # of those done: by an earlier run; when the last line was written, in tenths
+
+    def say(self, line: str) -> None:
+        """A line of its own, if there is anything to say."""
+        if line:
+            self.stream.write(line + "\n")
+            self.stream.flush()
+
+    def close(self) -> None:
+        """The bar of a terminal stays as it is."""
+        if self.stream.isatty() and self._done:
+            self.stream.write("\n")
+            self.stream.flush()
+
+    def _show(self, line: str) -> None:
+        if self.stream.isatty():
+            draw(self.stream, f"\r\x1b[2K{printable(line[: shutil.get_terminal_size().columns - 1])}")
+            self.stream.flush()
+        elif (tenths := self._done * 10 // self.total) > self._shown:
+            self._shown = tenths
+            self.say(line)
+
+    def _bar(self) -> str:
+        filled = _WIDTH * self._done // max(1, self.total)
+        return f"{'█' * filled}{'░' * (_WIDTH - filled)} {self._done}/{self.total}"
+
+    def _time_left(self) -> str:
+        if self._done == self._before:
+            return "ETA –"
+        left_s = int((self._clock() - self._began) / (self._done - self._before) * (self.total - self._done))
+        return f"ETA {left_s // 60}:{left_s % 60:02d}"
+
+
+class DialogueProgress(_Progress):
     """Counts finished dialogues and shows the mean final emotion, the success rate and the time left."""
 
     def __init__(
@@ -29,11 +68,8 @@ class DialogueProgress:
         clock: Callable[[], float] = time.monotonic,
         costs: Callable[[], str] = lambda: "",
     ) -> None:
-        self.total = total
+        super().__init__(total, stream, clock)
         self._costs, self._said, self._said_at = costs, "", -math.inf
-        self.stream = sys.stderr if stream is None else stream
-        self._clock, self._began = clock, clock()
-        self._done = self._before = self._shown = 0
         self._finals: list[int] = []
 
     def add(self, dialogue: Dialogue, held_now: bool = True) -> None:
@@ -42,26 +78,11 @@ class DialogueProgress:
         self._before += not held_now
         if dialogue.emotion_final is not None:
             self._finals.append(dialogue.emotion_final)
-        if self.stream.isatty():
-            _redraw(self.stream, self.line())
-        elif held_now and (self._done * 10 // self.total > self._shown or self._done == self.total):
-            self._shown = self._done * 10 // self.total
-            self.stream.write(self.line() + "\n")
-            self.stream.flush()
+        if held_now or self.stream.isatty():
+            self._show(self.line())
 
     def line(self) -> str:
-        return f"{_bar(self._done, self.total)}  {self._measures()}  {self._time_left()}  {self._money()}".rstrip()
-
-    def close(self) -> None:
-        if self.stream.isatty() and self._done:
-            self.stream.write("\n")
-            self.stream.flush()
-
-    def say(self, line: str) -> None:
-        """A line of its own, if there is anything to say; call after `close`."""
-        if line:
-            self.stream.write(line + "\n")
-            self.stream.flush()
+        return f"{self._bar()}  {self._measures()}  {self._time_left()}  {self._money()}".rstrip()
 
     def _measures(self) -> str:
         if not self._finals:
@@ -75,27 +96,19 @@ class DialogueProgress:
             self._said, self._said_at = self._costs(), self._clock()
         return self._said
 
-    def _time_left(self) -> str:
-        return _time_left(self._clock() - self._began, self._done - self._before, self.total - self._done)
 
-
-class Steps:
+class Steps(_Progress):
     """Counts pieces of work of one kind, for example `dialogues judged`."""
 
     def __init__(self, total: int, what: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.total, self.what, self._done, self._shown = total, what, 0, 0
-        self._stream = sys.stderr if stream is None else stream
-        self._clock, self._began = clock, clock()
+        super().__init__(total, stream, clock)
+        self.what = what
 
     def step(self) -> None:
         self._done += 1
-        line = f"{_bar(self._done, self.total)} {self.what}  {_time_left(self._clock() - self._began, self._done, self.total - self._done)}"
-        if self._stream.isatty():
-            _redraw(self._stream, line + ("\n" if self._done == self.total else ""))
-        elif (tenths := self._done * 10 // self.total) > self._shown:
-            self._shown = tenths
-            self._stream.write(line + "\n")
-            self._stream.flush()
+        self._show(f"{self._bar()} {self.what}  {self._time_left()}")
+        if self._done == self.total:
+            self.close()
 
 
 def counted(items: Sequence[Item], what: str, stream: TextIO | None = None) -> Iterator[Item]:
@@ -107,21 +120,3 @@ def counted(items: Sequence[Item], what: str, stream: TextIO | None = None) -> I
     for item in items:
         yield item
         steps.step()
-
-
-def _bar(done: int, total: int) -> str:
-    filled = _WIDTH * done // max(1, total)
-    return f"{'█' * filled}{'░' * (_WIDTH - filled)} {done}/{total}"
-
-
-def _time_left(elapsed_s: float, done: int, left: int) -> str:
-    if not done:
-        return "ETA –"
-    left_s = int(elapsed_s / done * left)
-    return f"ETA {left_s // 60}:{left_s % 60:02d}"
-
-
-def _redraw(stream: TextIO, line: str) -> None:
-    end = "\n" if line.endswith("\n") else ""
-    draw(stream, f"\r\x1b[2K{printable(line.rstrip()[: shutil.get_terminal_size().columns - 1])}{end}")
-    stream.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -67,10 +67,9 @@ def costs_file(output: Path) -> Path:
     return COSTS / f"{output.relative_to(output.anchor)}.json"
 
 
-def write_costs(output: Path, by_role: Mapping[str, Counted | None]) -> None:
-    """Write the sums of every connection by the role of its models; without any, take away what an earlier run left."""
-    sums = {role: connection.summary() for role, connection in by_role.items() if connection is not None}
-    if sums:
-        write_json(costs_file(output), sums)
+def write_costs(output: Path, user: Counted | None) -> None:
+    """Write the sums of the connection to the user's models; without one, take away what an earlier run left."""
+    if user is not None:
+        write_json(costs_file(output), {"user": user.summary()})
     else:
         costs_file(output).unlink(missing_ok=True)

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 DialogueProgress(len(jobs), costs=talk.costs),
             )
         finally:
-            write_costs(arguments.out, {"user": talk.connection})
+            write_costs(arguments.out, talk.connection)
     print(summary(dialogues))
     return 0
 

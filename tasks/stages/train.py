@@ -236,7 +236,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     finally:
         if processes.rank() == 0:
-            write_costs(out, {"user": speaking.connection})
+            write_costs(out, speaking.connection)
     if (done := trainer.state.global_step) != (all_steps := parameters.steps * parameters.updates_per_batch):
         stopped = f"training stopped at step {done} of {all_steps}; run the same command again"
         raise KeyboardInterrupt if stops.asked and done < all_steps else RuntimeError(stopped)

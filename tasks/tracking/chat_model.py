@@ -41,11 +41,8 @@ class DialoguePolicy(mlflow.pyfunc.PythonModel):  # type: ignore[misc, name-defi
         messages = [{"role": str(message["role"]), "content": str(message["content"])} for message in request["messages"]]
         tokens, finished = self._sample(self._context_ids(messages), request)
         said = split_thought(self.tokenizer.decode(tokens), self.config["thinking"])
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": said.reply},
-            "finish_reason": "stop" if finished else "length",
-        }
+        message = {"role": "assistant", "content": said.reply}
+        choice = {"index": 0, "message": message, "finish_reason": "stop" if finished else "length"}
         return {"object": "chat.completion", "model": self.config["name"], "choices": [choice]}
 
     def _context_ids(self, messages: list[dict[str, str]]) -> list[int]:

@@ -144,12 +144,6 @@ def _write_model(found: Publication, folder: Path, name: str) -> None:
     (folder / "README.md").write_text(_model_card(found, name), encoding="utf-8")
 
 
-def _is_of_hub(found: Publication) -> bool:
-    """Whether the base is a model of the hub, which a card may link to."""
-    facts = found.facts
-    return not facts.own_base and found.settings.base.kind == "model" and ":" not in facts.base and facts.base != LOCAL_BASE
-
-
 def _write_dialogues(found: Publication, folder: Path, name: str) -> None:
     folder.mkdir(parents=True)
     shutil.copy(found.transcripts, folder / "dialogues.jsonl")
@@ -162,12 +156,13 @@ def _model_card(found: Publication, name: str) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
     facts = found.facts
+    is_of_hub = not facts.own_base and found.settings.base.kind == "model" and ":" not in facts.base and facts.base != LOCAL_BASE
     about = ModelCardData(
         model_name=name,
         language=found.language,
         license="apache-2.0" if facts.own_base else "other",
         license_name=None if facts.own_base else "as-the-base-model",
-        base_model=facts.base.partition("@")[0] if _is_of_hub(found) else None,
+        base_model=facts.base.partition("@")[0] if is_of_hub else None,
         library_name="transformers",
         pipeline_tag="text-generation",
         datasets=[f"{name}-dialogues"],
@@ -188,10 +183,7 @@ def _dataset_card(found: Publication, name: str) -> str:
 
     configs = [
         {"config_name": "dialogues", "default": True, "data_files": [{"split": "test", "path": "dialogues.jsonl"}]},
-        {
-            "config_name": "personas",
-            "data_files": [{"split": split, "path": f"personas_{split}.jsonl"} for split in found.personas],
-        },
+        {"config_name": "personas", "data_files": [{"split": split, "path": f"personas_{split}.jsonl"} for split in found.personas]},
     ]
     about = DatasetCardData(
         language=found.language, task_categories=["text-generation"], pretty_name=f"{name}: dialogues and personas", configs=configs

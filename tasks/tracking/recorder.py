@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -45,7 +46,6 @@ class MlflowRecorder:
         self.spool = Spool(root / "spool" / hashlib.sha256(uri.encode()).hexdigest()[:8])  # what one tracker has got another may not have
         self.runs: dict[str, str] = {}  # of what was sent: entry -> MLflow run
         self._pipeline: SpoolEntry | None = None
-        self._store: Store | None = None
         self.failed = False  # the pipeline run did not succeed
         self._kept = False
 
@@ -59,7 +59,9 @@ class MlflowRecorder:
 
     def begin(self, stage: str) -> SpoolEntry:
         """A stage starts to work."""
-        tags = self._common_tags()
+        now = records.revision(self.root)
+        git = {"mlflow.source.git.commit": now.commit, "git_dirty": str(now.dirty).lower()} if now else {}
+        tags = {**git, "mlflow.source.name": "rlver run", "dvc_lock": _lock_hash(self.root), **self.tags}
         if self._pipeline is None:
             name = f"{PIPELINE} {tags.get('mlflow.source.git.commit', '')[:8]}{'+' if tags.get('git_dirty') == 'true' else ''}"
             self._pipeline = self.spool.begin(name.strip(), None, tags)
@@ -112,7 +114,7 @@ class MlflowRecorder:
     def holder(self, record: StageRecord) -> str | None:
         """The newest run that holds exactly these outputs of this stage, or None; also where its models are not there as they are wanted."""
         with readable():
-            store, wanted = self._opened(), self._wanted(record).log_models
+            store, wanted = self._store, self._wanted(record).log_models
             if not all(known(store, model.md5, wanted) for model in record.models):
                 return None
             found = store.runs(f"tags.stage = '{record.name}'", f"tags.outputs = '{record.digest}'", "attributes.status = 'FINISHED'")
@@ -152,7 +154,7 @@ class MlflowRecorder:
             last = max((reading.at_ms for reading, _ in entry.readings()), default=entry.head.began_ms)
             entry.close("KILLED", ended_ms=last)
         end = entry.end
-        store = self._opened()
+        store = self._store
         if end and end.forget:
             if known := entry.sent[0]:
                 store.client.delete_run(known)
@@ -193,15 +195,9 @@ class MlflowRecorder:
         settings = records.settings_of(self.root, record.command_variant) if self._by_variant else None
         return settings.tracking if settings else self._options
 
-    def _opened(self) -> Store:
-        if self._store is None:
-            self._store = open_store(self.root, self.uri)
-        return self._store
-
-    def _common_tags(self) -> dict[str, str]:
-        now = records.revision(self.root)
-        git = {"mlflow.source.git.commit": now.commit, "git_dirty": str(now.dirty).lower()} if now else {}
-        return {**git, "mlflow.source.name": "rlver run", "dvc_lock": _lock_hash(self.root), **self.tags}
+    @cached_property
+    def _store(self) -> Store:
+        return open_store(self.root, self.uri)
 
 
 def log_pipeline(recorder: MlflowRecorder, stages: Iterable[StageRecord]) -> dict[str, str]:

@@ -205,7 +205,7 @@ def candidate(root: Path, variant: str) -> Candidate:
             f"the stage {REPORT} of dvc.yaml does not read transcripts/{variant}.jsonl, so its audit may be old: add it to its deps"
         )
     settings = load_settings(root / "params.yaml", variant)
-    evidence = _evidence(root, variant)
+    evidence = evidence_of(root, variant)
     facts = facts_of(root, variant, dvc.locked(root)[training[variant]], root / "metrics" / variant / "sentient.json", settings)
     revision = records.revision(root)
     tags = {"git_commit": revision.commit, "git_dirty": str(revision.dirty).lower()} if revision else {}
@@ -246,12 +246,8 @@ def _base_named(root: Path, settings: Settings) -> str:
     return LOCAL_BASE if is_local else named
 
 
-def base_evidence(root: Path) -> PromotionEvidence:
-    """The untrained policy: what must not be lost, and the champion's stand-in while there is none."""
-    return _evidence(root, BASE)
-
-
-def _evidence(root: Path, variant: str) -> PromotionEvidence:
+def evidence_of(root: Path, variant: str) -> PromotionEvidence:
+    """What lies in the folder. BASE is the untrained policy: what must not be lost, and the champion's stand-in while there is none."""
     metrics, audits = root / "metrics" / variant, _read_json(root / AUDITS) or {}  # as the report made them
     general, honesty = read_general(metrics / "general.json"), _read_json(metrics / "honesty.json")
     return PromotionEvidence(variant, load_transcripts(_transcripts(root, variant)), general, audits.get(variant), honesty)

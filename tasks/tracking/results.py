@@ -55,12 +55,8 @@ def _cells(values: Mapping[str, Any]) -> tuple[str, ...]:
         _number(values.get("success_rate"), ".0%"),
         _number(values.get("failure_rate"), ".0%"),
         _number(values.get("n"), ".0f"),
-        _sets(values.get("persona_splits")),
+        splits.said(sets) if isinstance(sets := values.get("persona_splits"), dict) else "–",
     )
-
-
-def _sets(value: Any) -> str:
-    return splits.said(value) if isinstance(value, dict) else "–"
 
 
 def _number(value: Any, form: str = ".1f") -> str:

@@ -10,7 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from mlflow.entities import Feedback, Trace
+from mlflow.genai.scorers import Scorer, scorer
 
 from rlver.components.domain.emotion import FAILURE, SUCCESS
 from rlver.components.domain.thinking import CLOSE, OPEN
@@ -24,18 +27,11 @@ from rlver.components.settings.settings import load_settings
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.tasks.tracking.traces import dialogue_of, in_order
 
-if TYPE_CHECKING:
-    from mlflow.entities import Feedback, Trace
-    from mlflow.genai.scorers import Scorer
-
 REPEATS = "repeats"
 
 
 def dialogue_scorers(params: Path, personas: Path | None = None, difficulty: str | None = None) -> list[Scorer]:
     """All scorers, with the user of `params` (difficulty, bounds of the emotion). Trace metadata `persona_id` finds a persona in `personas`."""
-    from mlflow.entities import Feedback
-    from mlflow.genai.scorers import scorer
-
     settings = load_settings(params, difficulty=difficulty)
     rules, appraiser = settings.simulator.rules, ScriptedAppraiser(settings.simulator.difficulty)
     people = {persona.persona_id: persona for persona in validate_file(personas)} if personas else {}

@@ -57,12 +57,12 @@ def agreement(url: str, key: str | None, folder: Path, scratch: Path) -> ServerA
     folder = folder.resolve()
     requests = [_request(number, tokenizer.vocab_size) for number in range(REQUESTS)]
     try:
-        greedy = asyncio.run(_said(VllmSampler(url, tokenizer.eos_token_id, 0.0, 1.0, REQUESTS, lambda: folder, key), requests))
+        greedy, _ = asyncio.run(_said(VllmSampler(url, tokenizer.eos_token_id, 0.0, 1.0, REQUESTS, lambda: folder, key), requests))
         same = sum(_greedy(model, request) == sample.token_ids for request, (sample, _) in zip(requests, greedy, strict=True))
         with _other_weights(model):
             second = write_weights(model, scratch.resolve())
             sampler = VllmSampler(url, tokenizer.eos_token_id, 1.0, 1.0, 2 * REQUESTS, lambda: folder, key)
-            said, done = asyncio.run(_said_meanwhile(sampler, requests, second))
+            said, done = asyncio.run(_said(sampler, requests, second))
             gaps_second = [_gaps(model, request, sample) for request, (sample, _) in zip(requests * 2, said, strict=True)]
         gaps_first = [_gaps(model, request, sample) for request, (sample, _) in zip(requests * 2, said, strict=True)]
     finally:
@@ -82,27 +82,20 @@ def _request(number: int, vocabulary: int) -> SampleRequest:
     return SampleRequest(f"agreement {number}", tuple(ids), number, max_tokens=4 + 4 * number)
 
 
-async def _said(sampler: VllmSampler, requests: Sequence[SampleRequest]) -> list[tuple[Sample, str]]:
-    """Each request's sample and the weights it names."""
-    await asyncio.to_thread(sampler.start)
-    try:
-        return list(await asyncio.gather(*(_one(sampler, request) for request in requests)))
-    finally:
-        await sampler.close()
-
-
-async def _said_meanwhile(
-    sampler: VllmSampler, requests: Sequence[SampleRequest], new_weights: Path
+async def _said(
+    sampler: VllmSampler, requests: Sequence[SampleRequest], new_weights: Path | None = None
 ) -> tuple[list[tuple[Sample, str]], int]:
-    """The same of all requests asked twice, the second time after `new_weights` came; and how many had been answered by then."""
+    """Each request's sample and the weights it names; with `new_weights` all are asked twice, the second time after these came. And how many
+    had been answered by then."""
     await asyncio.to_thread(sampler.start)
     try:
-        asked = [asyncio.create_task(_one(sampler, request)) for request in requests]
-        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)  # so the others are in the server's batch
-        done = sum(task.done() for task in asked)
-        taking = asyncio.create_task(asyncio.to_thread(PolicyServer(sampler.url, sampler.key).take, new_weights))
-        asked += [asyncio.create_task(_one(sampler, request)) for request in requests]
-        await taking
+        asked, done = [asyncio.create_task(_one(sampler, request)) for request in requests], 0
+        if new_weights is not None:
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)  # so the others are in the server's batch
+            done = sum(task.done() for task in asked)
+            taking = asyncio.create_task(asyncio.to_thread(PolicyServer(sampler.url, sampler.key).take, new_weights))
+            asked += [asyncio.create_task(_one(sampler, request)) for request in requests]
+            await taking
         return list(await asyncio.gather(*asked)), done
     finally:
         await sampler.close()

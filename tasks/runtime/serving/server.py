@@ -115,19 +115,8 @@ def available(root: Path, what: Serving) -> Iterator[str]:
 def started(root: Path, what: Serving, port: int) -> Iterator[servers.Server]:
     """The same for `rlver serve start`: at most one in a project, known to `stop` and `status` while it still loads its model too.
 
-    Raises ValueError, too, where there is one.
+    Nobody else writes or removes the record meanwhile. Raises ValueError where another server is there, or one of a dead owner.
     """
-    with _the_only_one(root):
-        try:
-            with serving(root, what, port, partial(_note, root, what.model)) as server:
-                yield server
-        finally:
-            (root / RECORD).unlink(missing_ok=True)
-
-
-@contextmanager
-def _the_only_one(root: Path) -> Iterator[None]:
-    """Nobody else writes or removes the record meanwhile. Raises ValueError where another server is there, or one of a dead owner."""
     with ExitStack() as held:
         try:
             held.enter_context(alone_with(root / RECORD))
@@ -136,7 +125,8 @@ def _the_only_one(root: Path) -> Iterator[None]:
             other = running(root) or {"url": "another `rlver serve start`", "model": "a policy"}  # that has no process yet
         if other:
             raise ValueError(f"{other['url']} serves {other['model']} already; stop it first: rlver serve stop")
-        yield
+        held.callback((root / RECORD).unlink, missing_ok=True)
+        yield held.enter_context(serving(root, what, port, partial(_note, root, what.model)))
 
 
 def _note(root: Path, model: str, server: servers.Server) -> None:

@@ -50,8 +50,8 @@ def test_every_stage_writes_into_its_own_folder_and_watches_its_own_overlay(plan
     assert all(path.startswith("pretrained/") for step in steps for path in step.writes)
     for step in steps:
         overlay = {path for path in step.reads if path.startswith("params/")}
-        assert overlay == {f"params/{planned(step).variant}.yaml"}, step.name
-        assert step.variant in (None, planned(step).variant)
+        assert overlay == {f"params/{planned(step).options.get('variant')}.yaml"}, step.name
+        assert step.variant in (None, planned(step).options.get("variant"))
 
 
 def test_those_compared_are_asked_and_heard_alike() -> None:

@@ -71,7 +71,7 @@ def test_addresses_and_keys_come_from_the_process_or_from_dotenv_and_the_process
 def test_without_an_address_the_variable_is_named_and_a_replay_needs_none(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(environment.NoServer, match=r"put RLVER_POLICY_URL=\S+ into .env \(and RLVER_POLICY_KEY, where it needs one\)"):
         environment.chat_server("policy")
-    environment.set_replay()
+    environment.limit_endpoints(None, replay=True)
     assert environment.replays() and environment.chat_server("policy").url
 
 
@@ -91,7 +91,7 @@ def test_a_budget_on_the_command_line_replaces_that_of_the_parameters(
     monkeypatch.setenv("RLVER_USER_URL", URL)
     numbers = settings(repository_root, budget=3.0)
     assert connections.to_user(numbers).parameters.budget == 3.0
-    environment.set_budget(0.0)
+    environment.limit_endpoints(0.0)
     assert connections.to_user(numbers).parameters.budget == 0.0, "no money is an amount too"
     for nonsense in ("much", "-1", "nan"):
         monkeypatch.setenv("RLVER_BUDGET", nonsense)
@@ -142,13 +142,13 @@ def test_several_openings_are_one_run_and_the_server_is_understood_once(
         talk(other, "c")
         assert first.summary()["calls"] == 3 and other.summary()["calls"] == 1, "runs that share a file are told apart"
         assert other.summary()["recorded_money_at_most"] == pytest.approx(3 * 120e-6)
-        write_costs(Path("transcripts/v.jsonl"), {"user": first, "policy": None})
+        write_costs(Path("transcripts/v.jsonl"), first)
 
     server = served(script, body)
     assert len(server.asked) == 4
     written = (project / costs_file(Path("transcripts/v.jsonl"))).read_text()
     assert '"calls": 3.0' in written and KEY not in written
-    write_costs(Path("transcripts/v.jsonl"), {"user": None})
+    write_costs(Path("transcripts/v.jsonl"), None)
     assert not (project / costs_file(Path("transcripts/v.jsonl"))).exists()
 
 
@@ -176,7 +176,7 @@ def test_what_is_in_flight_when_the_budget_ends_is_stored(project: Path, reposit
             asyncio.run(stop())
         numbers = connection.summary()
         assert numbers["answered"] == numbers["calls"] and numbers["money"] == numbers["money_at_most"], "nothing is left unknown"
-        environment.set_replay()
+        environment.limit_endpoints(None, replay=True)
         (kept,) = talk(connections.to_user(settings(repository_root)), "slow")
         assert isinstance(kept, ChatAnswer) and kept.cached
 
@@ -190,7 +190,7 @@ def test_a_replay_asks_nobody_and_says_what_is_missing(project: Path, repository
 
     served(lambda number, asked: good(asked), body)
     monkeypatch.setenv("RLVER_USER_URL", "")
-    environment.set_replay()
+    environment.limit_endpoints(None, replay=True)
     replay = connections.to_user(settings(repository_root, budget=0.0, prices={}))
     replay.check()
     known, unknown = talk(replay, "a", "b")

@@ -177,7 +177,7 @@ def test_what_was_sent_halfway_is_finished_by_the_next_and_nothing_is_there_twic
     class Dies(MlflowRecorder):
         def send(self) -> None:
             entry = self.spool.entries()[-1]
-            store = self._opened()
+            store = self._store
             run = self._run(store, entry)
             for record in read(finished):
                 if record.name == entry.head.name:

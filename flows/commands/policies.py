@@ -1,4 +1,4 @@
-"""`rlver promote`, `rlver rollback`: which policy is the champion. `rlver publish`: a policy for others."""
+"""`rlver promote`, `rollback`: which policy is the champion. `publish`: a policy for others. `mlflow …`: what MLflow gets apart from pipeline runs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import typer
 
 from rlver.tasks.runtime import environment
 
+mlflow = typer.Typer(no_args_is_help=True, help="Send runs that MLflow has missed; show transcripts as sessions of traces.")
+
 
 def register(app: typer.Typer) -> None:
     for command in (promote, rollback, publish):
         app.command()(command)
+    app.add_typer(mlflow, name="mlflow")
 
 
 def promote(
@@ -75,3 +78,30 @@ def publish(
             typer.echo(address)
     else:
         typer.echo(f"{folder} is ready; nothing was sent: --push --to OWNER/NAME would" + (f" send it to {to}" if to else ""))
+
+
+@mlflow.command()
+def sync() -> None:
+    """Send what waits in spool/, and log results on disk that no run holds yet."""
+    root, where = environment.opened()
+    from rlver.tasks.tracking import recorder
+
+    typer.echo(recorder.sync(root, where.tracking_uri))
+
+
+@mlflow.command()
+def trace(
+    transcripts: Annotated[list[Path], typer.Argument(help="Transcript files, also of imported dialogues.")],
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many dialogues of each file.")] = None,
+) -> None:
+    """Log dialogues as MLflow sessions: a trace a turn, with the appraisal of every reply."""
+    root, where = environment.opened()
+    from rlver.tasks.tracking.store import open_store, readable
+    from rlver.tasks.tracking.traces import log_file
+
+    with readable():
+        store = open_store(root, where.tracking_uri)
+    for path in transcripts:
+        with readable():
+            sessions = log_file(store, path, run=None, most=limit)
+        typer.echo(f"{path}: {len(sessions)} dialogues are sessions of the experiment's traces")
