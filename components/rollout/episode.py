@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import ContextFull, Policy, PolicyUnavailable, Simulator, SimulatorUnavailable, UserSession
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -161,10 +164,15 @@ async def run_episodes(
         on_finished(rollout)
         return rollout
 
+    return await together(one(job) for job in jobs)
+
+
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results in order. One error stops all, and comes as itself."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(job)) for job in jobs]
-    except ExceptionGroup as group_error:  # one cause stops all; callers expect it as itself
+            tasks = [group.create_task(one) for one in work]
+    except ExceptionGroup as group_error:
         raise _first(group_error) from group_error
     return [task.result() for task in tasks]
 
@@ -175,10 +183,15 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-def check_failed(dialogues: Sequence[Dialogue], max_failure_rate: float) -> None:
-    """Raise TooManyFailures when the share of failed dialogues is above `max_failure_rate` (0..1)."""
-    reasons = Counter(dialogue.error for dialogue in dialogues if dialogue.error)
+class _MayFail(Protocol):
+    @property
+    def error(self) -> str | None: ...
+
+
+def check_failed(done: Sequence[_MayFail], max_failure_rate: float, what: str = "dialogues failed") -> None:
+    """Raise TooManyFailures when the share of dialogues, or of other work, that failed is above `max_failure_rate` (0..1)."""
+    reasons = Counter(one.error for one in done if one.error)
     failed = sum(reasons.values())
-    if dialogues and failed > max_failure_rate * len(dialogues):
+    if done and failed > max_failure_rate * len(done):
         commonest = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
-        raise TooManyFailures(f"{failed} of {len(dialogues)} dialogues failed (allowed: {max_failure_rate:.0%}): {commonest}")
+        raise TooManyFailures(f"{failed} of {len(done)} {what} (allowed: {max_failure_rate:.0%}): {commonest}")

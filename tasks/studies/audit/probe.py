@@ -18,6 +18,7 @@ from rlver.components.scoring.sentient import EMOTIONS
 from rlver.components.scoring.statistics import cluster_bootstrap
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.assembly import Conversation, simulator, user_connection
+from rlver.tasks.runtime.brackets import json_ready
 from rlver.tasks.runtime.progress import counted
 from rlver.tasks.runtime.text_policy import TextPolicy, plain
 from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, DialogueSoFar
@@ -57,7 +58,6 @@ def probe_result(
         for name, scores in cheats.items()
     ]
     best_paid_first = sorted(checks, key=lambda check: -1.0 if check.value is None else check.value, reverse=True)
-    shown = [judged(name, estimated, limit, rule).as_json() for name, estimated in references.items()]
     return {
         "simulator": simulator,
         "personas": len(set[str]().union(*(scores.keys() for scores in cheats.values()))),
@@ -66,7 +66,7 @@ def probe_result(
         "rule": rule,
         "outcome": str(overall(checks)),
         "cheats": [check.as_json() for check in best_paid_first],
-        "references": [{key: one[key] for key in ("name", "value", "ci95")} for one in shown],
+        "references": json_ready([{"name": name, "value": one.value, "ci95": one.ci95} for name, one in references.items()]),
     }
 
 

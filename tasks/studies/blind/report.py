@@ -18,8 +18,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from rlver.components.domain.files import BadFile
-from rlver.components.scoring.statistics import Estimated, Interval, minimum_detectable_difference, pearson, wilson
-from rlver.tasks.studies.blind.agreement import Rated, RaterAgreement, agreement, by_persona, grouped, share
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, minimum_detectable_difference, pearson, wilson
+from rlver.tasks.studies.blind.agreement import Rated, RaterAgreement, agreement, by_persona, share
 from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, TalkVerdict
 
 WORTH: dict[Preference, float] = {"a": 0.0, "tie": 0.5, "b": 1.0}
@@ -86,7 +86,7 @@ def emotion_agreement(points: Sequence[PreferencePoint], samples: int, seed: int
         return None
     preferred = np.array([point.preferred for point in points])
     emotion = np.array([point.emotion for point in points])
-    rows = grouped([point.persona_id for point in points])
+    rows = by_cluster((point.persona_id, row) for row, point in enumerate(points))
     decided = {persona: kept for persona, members in rows.items() if (kept := [row for row in members if preferred[row]])}
 
     def correlated(x: np.ndarray, of: dict[str, list[int]], ranks: bool) -> Estimated | None:
@@ -239,9 +239,7 @@ def _compared(judged: Judged, samples: int, seed: int, emotions: Mapping[str, in
 
 def points(pairs: Mapping[str, StudyPair], choices: Sequence[Choice]) -> list[PreferencePoint]:
     """One per judged pair whose emotions are known on both sides."""
-    leaning: dict[str, list[float]] = defaultdict(list)
-    for choice in choices:
-        leaning[choice.pair_id].append((2 * WORTH[choice.preference] - 1) * choice.confidence)
+    leaning = by_cluster((choice.pair_id, (2 * WORTH[choice.preference] - 1) * choice.confidence) for choice in choices)
     found = []
     for pair_id, said in sorted(leaning.items()):
         pair = pairs[pair_id]
