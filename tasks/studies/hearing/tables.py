@@ -104,8 +104,8 @@ def _calibrations(rows: Sequence[labels.Labelled], listening: Listening) -> list
     parts = []
     for name, claims in (("acts", acts), ("qualities", qualities)):
         bins = calibration(claims)
-        rows = ((f"{one.low:.1f} to {one.high:.1f}", one.n, f"{one.mean:.2f}", shown(one.labelled)) for one in bins)
-        table = aligned(("probability", "claims", "mean", "labelled"), rows)
+        tenths = ((f"{one.low:.1f} to {one.high:.1f}", one.n, f"{one.mean:.2f}", shown(one.labelled)) for one in bins)
+        table = aligned(("probability", "claims", "mean", "labelled"), tenths)
         parts += [f"Calibration of {name}: expected error {expected_calibration_error(bins):.3f}", table]
     return parts
 
