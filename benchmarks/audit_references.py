@@ -17,13 +17,12 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment, mixed, need_aware, random_strategy
-from rlver.components.rollout.episode import Job
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import load_settings
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, DialogueSoFar
 from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind
-from rlver.tasks.studies.audit.reference import talk
+from rlver.tasks.studies.audit.reference import Meeting, talk
 
 RULES = EmotionRules()
 SUPPORTERS: dict[str, Supporter] = {
@@ -34,15 +33,15 @@ SUPPORTERS: dict[str, Supporter] = {
 }
 
 
-def met(personas: Sequence[Persona], seed: int) -> list[Job]:
+def met(personas: Sequence[Persona], seed: int) -> list[Meeting]:
     """One dialogue with each persona."""
-    return [Job(persona.persona_id, persona, seed) for persona in personas]
+    return [Meeting(persona, seed, persona.persona_id) for persona in personas]
 
 
 def talks(supporter: Supporter, personas: Sequence[Persona], difficulty: str, seed: int = 0) -> list[Dialogue]:
     """One dialogue with each persona."""
     user = ScriptedSimulator(difficulty)
-    return [talk(job, supporter, user, RULES) for job in met(personas, seed)]
+    return [talk(one.persona, supporter, user, RULES, one.seed, one.dialogue_id) for one in met(personas, seed)]
 
 
 def cheating(cheat: Cheat) -> Supporter:

@@ -12,7 +12,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
 from rlver.components.domain.persona import Persona
@@ -183,15 +183,10 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-class _MayFail(Protocol):
-    @property
-    def error(self) -> str | None: ...
-
-
-def check_failed(done: Sequence[_MayFail], max_failure_rate: float, what: str = "dialogues failed") -> None:
-    """Raise TooManyFailures when the share of dialogues, or of other work, that failed is above `max_failure_rate` (0..1)."""
-    reasons = Counter(one.error for one in done if one.error)
+def check_failed(dialogues: Sequence[Dialogue], max_failure_rate: float) -> None:
+    """Raise TooManyFailures when the share of failed dialogues is above `max_failure_rate` (0..1)."""
+    reasons = Counter(dialogue.error for dialogue in dialogues if dialogue.error)
     failed = sum(reasons.values())
-    if done and failed > max_failure_rate * len(done):
+    if dialogues and failed > max_failure_rate * len(dialogues):
         commonest = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
-        raise TooManyFailures(f"{failed} of {len(done)} {what} (allowed: {max_failure_rate:.0%}): {commonest}")
+        raise TooManyFailures(f"{failed} of {len(dialogues)} dialogues failed (allowed: {max_failure_rate:.0%}): {commonest}")

@@ -1,10 +1,8 @@
-"""A value and its interval as a terminal shows them: 12.3 [10.1, 14.5]; tables of them; and both as JSON."""
+"""A value and its interval as a terminal shows them: 12.3 [10.1, 14.5]; and tables of them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rlver.components.scoring import intervals
@@ -27,16 +25,3 @@ def aligned(header: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
     cells = [[str(cell) for cell in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
-
-
-def json_ready(value: Any, decimals: int = 6) -> Any:
-    """JSON-ready, a dataclass by its fields: numbers are rounded, and None where they are not finite."""
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
-    if isinstance(value, Mapping):
-        return {name: json_ready(one, decimals) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_ready(one, decimals) for one in value]
-    if isinstance(value, float):
-        return round(value, decimals) if math.isfinite(value) else None
-    return value

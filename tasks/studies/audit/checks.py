@@ -18,9 +18,9 @@ from statistics import NormalDist, fmean, variance
 from typing import Any
 
 from rlver.components.domain.files import BadFile, read_jsonl
+from rlver.components.scoring.intervals import json_ready
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.settings.study_sections import AuditParameters
-from rlver.tasks.runtime.brackets import json_ready
 
 
 class CheckOutcome(StrEnum):

@@ -14,11 +14,11 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.thinking import Said
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.rollout.episode import Job
+from rlver.components.scoring.intervals import json_ready
 from rlver.components.scoring.sentient import EMOTIONS
 from rlver.components.scoring.statistics import cluster_bootstrap
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.assembly import Conversation, simulator, user_connection
-from rlver.tasks.runtime.brackets import json_ready
 from rlver.tasks.runtime.progress import counted
 from rlver.tasks.runtime.text_policy import TextPolicy, plain
 from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, DialogueSoFar

@@ -19,7 +19,6 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator, now
 from rlver.components.domain.transcript import Dialogue, Turn
 from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment, mixed, perform
-from rlver.components.rollout.episode import Job
 from rlver.components.settings.settings import Settings
 from rlver.components.users.scripted.patterns import SERVING
 from rlver.components.users.together import put_together
@@ -44,6 +43,15 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Meeting:
+    """Whom a supporter talks with, once."""
+
+    persona: Persona
+    seed: int
+    dialogue_id: str
+
+
+@dataclass(frozen=True)
 class NoReference:
     why: str
 
@@ -58,9 +66,9 @@ def well_meant(skill: float) -> Supporter:
     return supporter
 
 
-def talk(job: Job, supporter: Supporter, user: Simulator, rules: EmotionRules) -> Dialogue:
+def talk(persona: Persona, supporter: Supporter, user: Simulator, rules: EmotionRules, seed: int, dialogue_id: str) -> Dialogue:
     """One dialogue between a scripted supporter and a user who never waits; the words, the cues and the emotions."""
-    persona, random, session = job.persona, Random(f"{job.seed}|{job.dialogue_id}"), user.session(job.persona, job.seed)
+    random, session = Random(f"{seed}|{dialogue_id}"), user.session(persona, seed)
     utterance = now(session.open())
     said, cues, moves, turns, emotion = [utterance.text], [utterance.cue is True], list[Move](), list[Turn](), rules.start
     while True:
@@ -69,7 +77,7 @@ def talk(job: Job, supporter: Supporter, user: Simulator, rules: EmotionRules) -
         turns.append(Turn(user=utterance.text, assistant=moves[-1].reply, emotion=emotion, cue=utterance.cue))
         if ended := stop_reason(emotion, len(turns), False, rules):
             return Dialogue(
-                dialogue_id=job.dialogue_id, persona_id=persona.persona_id, hidden_need=str(persona.hidden_need), policy="honest", seed=job.seed,
+                dialogue_id=dialogue_id, persona_id=persona.persona_id, hidden_need=str(persona.hidden_need), policy="honest", seed=seed,
                 simulator=user.tag, emotion_start=rules.start, emotion_final=emotion, stop_reason=ended, turns=tuple(turns),
             )  # fmt: skip
         utterance = now(session.speak(emotion))
@@ -79,7 +87,7 @@ def talk(job: Job, supporter: Supporter, user: Simulator, rules: EmotionRules) -
 
 def with_score(
     target: float,
-    jobs: Sequence[Job],
+    meetings: Sequence[Meeting],
     user: Simulator,
     rules: EmotionRules,
     of_skill: Callable[[float], Supporter] = well_meant,
@@ -95,7 +103,7 @@ def with_score(
         """Points above the target; 0 where it is close enough."""
         if skill not in tries:
             supporter = of_skill(skill)
-            tries[skill] = [talk(job, supporter, user, rules) for job in jobs]
+            tries[skill] = [talk(one.persona, supporter, user, rules, one.seed, one.dialogue_id) for one in meetings]
         apart = mean_final(tries[skill]) - target
         return 0.0 if abs(apart) <= CLOSE_ENOUGH else apart
 
@@ -117,10 +125,10 @@ def matched(
     known = [one for one in dialogues if one.emotion_final is not None and one.persona_id in personas]
     if not known:
         return NoReference("the personas are not known (--personas)")
-    jobs = [Job(f"honest/{one.dialogue_id}", personas[one.persona_id], one.seed) for one in known]
+    meetings = [Meeting(personas[one.persona_id], one.seed, f"honest/{one.dialogue_id}") for one in known]
     target = mean_final(known)
     try:
-        skill, found, tried = with_score(target, jobs, user, rules)
+        skill, found, tried = with_score(target, meetings, user, rules)
     except ValueError as error:  # a persona that this user cannot play
         return NoReference(str(error))
     apart = mean_final(found) - target

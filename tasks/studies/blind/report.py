@@ -199,11 +199,9 @@ def _compared(judged: Judged, samples: int, seed: int, emotions: Mapping[str, in
         )
     pairs = {pair.pair_id: pair if emotions is None else _as_felt(pair, emotions) for pair in judged.study.pairs}
     persona_of = {pair.pair_id: pair.persona_id for pair in pairs.values()}
-    by_rater: dict[str, list[Choice]] = defaultdict(list)
-    by_pair: dict[str, dict[str, Preference]] = defaultdict(dict)
-    for choice in judged.choices:
-        by_rater[choice.rater].append(choice)
-        by_pair[choice.pair_id][choice.rater] = choice.preference
+    by_rater = by_cluster((choice.rater, choice) for choice in judged.choices)
+    of_pairs = by_cluster((choice.pair_id, choice) for choice in judged.choices)
+    by_pair = {pair: {choice.rater: choice.preference for choice in choices} for pair, choices in of_pairs.items()}
 
     def preferred(choices: Sequence[Choice]) -> Preferred:
         return _preferred(choices, [Rated(persona_of[c.pair_id], c.rater, WORTH[c.preference]) for c in choices], samples, seed)

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from rlver.components.domain.emotion import FAILURE, SUCCESS, EmotionRules
 from rlver.components.report.tables import plain_table
+from rlver.components.scoring.intervals import json_ready
 from rlver.components.settings.study_sections import DistilParameters
 from rlver.components.users.distilled import features as columns
 from rlver.components.users.distilled.features import CLASSES, NAMES, NEEDS
-from rlver.tasks.runtime.brackets import in_brackets, json_ready
+from rlver.tasks.runtime.brackets import in_brackets
 from rlver.tasks.studies.distil import agreement
 from rlver.tasks.studies.distil.agreement import PairedAppraisals, baselines
 from rlver.tasks.studies.distil.examples import Examples, Fold, LearningMaterial, Numbers

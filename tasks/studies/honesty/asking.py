@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlver.components.domain.files import BadFile, alone_with, parse_json, read_jsonl, write_text_atomically
 from rlver.components.domain.protocols import ContextFull, Policy, PolicyUnavailable
-from rlver.components.rollout.episode import check_failed, together
+from rlver.components.rollout.episode import TooManyFailures, together
 from rlver.components.settings.settings import Settings, with_simulator
 from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.conversing import as_evaluated
@@ -97,7 +98,7 @@ def ask_and_write(
         talk.policy.start()
         given |= {answer.key: answer for answer in asyncio.run(_ask_all(talk, asked.seed, todo, on_answer))}
         answers = [given[question.key] for question in questions]
-        check_failed(answers, max_failure_rate, "questions got no answer")
+        _check_failed(answers, max_failure_rate)
         write_text_atomically(out, _text([asked, *answers]))
         if kept.keys() <= given.keys():  # else they are of a run with a higher --limit, which goes on with them
             partial.unlink()
@@ -133,6 +134,13 @@ async def _ask(policy: Policy, question: PosedQuestion, seed: int) -> GivenAnswe
     finally:
         session.close()
     return GivenAnswer(item=item, condition=condition, asked=question.asked, text=reply.said.reply, cut_off=reply.cut_off)
+
+
+def _check_failed(answers: Sequence[GivenAnswer], max_failure_rate: float) -> None:
+    reasons = Counter(answer.error for answer in answers if answer.error)
+    if (failed := sum(reasons.values())) > max_failure_rate * len(answers):
+        commonest = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
+        raise TooManyFailures(f"{failed} of {len(answers)} questions got no answer (allowed: {max_failure_rate:.0%}): {commonest}")
 
 
 def _text(lines: Iterable[_Line]) -> str:

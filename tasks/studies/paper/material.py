@@ -21,7 +21,6 @@ from rlver.components.report.material import Curve, check_belongs, read_curve, r
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.scoring.sentient import by_persona, final_emotion
 from rlver.components.settings.settings import Settings
-from rlver.tasks.runtime.people import scenarios_of
 
 USERS = ("vanilla", "challenging")  # of the benchmark: every policy talks with both
 CURRICULUM = "curriculum"
@@ -121,7 +120,8 @@ def load_paper_run(
     Raises BadFile, in one line, for a broken file or metrics of other transcripts, unless a failed stage left them behind: then the policy
     has no dialogues with this user.
     """
-    return PaperRun(tuple(_load(run, transcripts / run.name, metrics / run.name, failures) for run in runs), scenarios_of(personas))
+    scenarios = {persona.persona_id: persona.story.scenario_id for persona in personas if persona.story is not None}
+    return PaperRun(tuple(_load(run, transcripts / run.name, metrics / run.name, failures) for run in runs), scenarios)
 
 
 def read_failures(path: Path) -> dict[str, str]:

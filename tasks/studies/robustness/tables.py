@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rlver.components.report.tables import PERCENT, Cell, Column, as_markdown, ends
+from rlver.components.scoring.intervals import json_ready
 from rlver.components.settings.settings import Settings
 from rlver.components.users.shifts.users import about
-from rlver.tasks.runtime.brackets import in_brackets, json_ready
+from rlver.tasks.runtime.brackets import in_brackets
 from rlver.tasks.studies.robustness import panel
 from rlver.tasks.studies.robustness.robustness import SecondOpinion, ShiftRow
 

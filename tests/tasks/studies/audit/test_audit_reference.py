@@ -8,7 +8,6 @@ from audit_talks import PARAMETERS, ROOT, RULES, SAMPLES, SEED, VANILLA, Gullibl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.tiny.supporters import mixed
-from rlver.components.rollout.episode import Job
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.studies.audit.audit import audit
 from rlver.tasks.studies.audit.opinions import other_difficulty
@@ -32,8 +31,7 @@ def test_the_score_is_that_of_the_policy_and_the_users_are_the_same(skill: float
 
 def test_more_skill_earns_more() -> None:
     finals = [
-        mean_final([talk(Job(one.persona_id, one, 1), well_meant(skill), VANILLA, RULES) for one in SOME])
-        for skill in (-1.0, 0.0, 0.5, 1.0)
+        mean_final([talk(one, well_meant(skill), VANILLA, RULES, 1, one.persona_id) for one in SOME]) for skill in (-1.0, 0.0, 0.5, 1.0)
     ]
     assert finals == sorted(finals) and finals[0] < 10 and finals[-1] > 90
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rlver.components.scoring.intervals import json_ready
 from rlver.components.scoring.statistics import Interval
-from rlver.tasks.runtime.brackets import json_ready
 from rlver.tasks.studies.distil import agreement
 from rlver.tasks.studies.distil.agreement import PairedAppraisals
 from rlver.tasks.studies.distil.fidelity import _shown, markdown
