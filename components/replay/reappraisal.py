@@ -86,7 +86,11 @@ def appraised_now(appraiser: Appraiser, start: int, turns: Sequence[Turn]) -> tu
 
 
 def reappraise(
-    recording: Recording, persona: Persona | None, kind: AppraiserKind, rules: EmotionRules, original: Mapping[str, Any] | None = None
+    recording: Recording | Dialogue,
+    persona: Persona | None,
+    kind: AppraiserKind,
+    rules: EmotionRules,
+    original: Mapping[str, Any] | None = None,
 ) -> Dialogue:
     """The transcript of a recording by an appraiser that never waits; `original` is its imported record, if it should know and keep it.
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import ContextFull, Policy, PolicyUnavailable, Simulator, SimulatorUnavailable, UserSession
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -159,10 +162,15 @@ async def run_episodes(
         on_finished(rollout)
         return rollout
 
+    return await together(one(job) for job in jobs)
+
+
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results in order. One error stops all, and comes as itself."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(job)) for job in jobs]
-    except ExceptionGroup as group_error:  # one cause stops all; callers expect it as itself
+            tasks = [group.create_task(one) for one in work]
+    except ExceptionGroup as group_error:
         raise _first(group_error) from group_error
     return [task.result() for task in tasks]
 

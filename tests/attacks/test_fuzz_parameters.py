@@ -15,8 +15,7 @@ from rlver.components.personas.library import load_library
 from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.flows.cli import main
 from rlver.tasks.runtime.environment import chat_server, policy_server_url, prepare
-from rlver.tasks.studies.acts.detection import load_labels
-from rlver.tasks.studies.acts.tables import mistakes
+from rlver.tasks.studies.acts.detection import load_labels, mistakes
 
 ROOT = Path(__file__).parents[2]
 LAUGHS = "a: &a [l, l]\n" + "".join(

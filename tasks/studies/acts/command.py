@@ -23,10 +23,9 @@ def acts(
 ) -> None:
     """Measure how well the scripted user recognises what a reply does: precision, recall and F1 of every dialogue act."""
     from rlver.components.settings.settings import load_settings
-    from rlver.tasks.studies.acts import tables
-    from rlver.tasks.studies.acts.detection import labelled
+    from rlver.tasks.studies.acts import detection
 
-    styles = labelled(labels or [])
-    typer.echo(tables.report(styles, load_settings(params)))
+    styles = detection.labelled(labels or [])
+    typer.echo(detection.report(styles, load_settings(params)))
     if mistakes:
-        typer.echo(f"\n{tables.mistakes(styles)}")
+        typer.echo(f"\n{detection.mistakes(styles)}")

@@ -6,12 +6,12 @@ Every figure has a 95% interval. Precision and recall of one act are shares: Wil
 share J = right / (labelled or found). Figures over several acts are resampled by user message: acts of one reply, and replies to one
 message, do not come independently.
 
-What misread acts do to the reward: how the user takes each labelled reply, by what the labels say the reply does.
+What misread acts do to the reward: how the user takes each labelled reply, by what the labels say the reply does. All of it as text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import not_
 from pathlib import Path
@@ -22,10 +22,12 @@ import numpy as np
 from rlver.components.domain.emotion import LARGEST_CHANGE
 from rlver.components.domain.files import BadFile, load_yaml
 from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap, middle, times_drawn, wilson
+from rlver.components.settings.settings import Settings
 from rlver.components.users.scripted.appraiser import Listener, appraise
-from rlver.components.users.scripted.effects import Difficulty
+from rlver.components.users.scripted.effects import DIFFICULTIES, Difficulty
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import HARMFUL, read_reply
+from rlver.tasks.runtime.brackets import aligned, shown
 
 KINDS = {"serving": tuple(SERVING), "polite": tuple(GENERIC), "harmful": tuple(HARMFUL)}
 ACTS = tuple(act for acts in KINDS.values() for act in acts)
@@ -227,3 +229,41 @@ def _consequence(kind: str, changes: Sequence[tuple[str, int]], samples: int, se
     rises, falls = (sum(change * sign > 0 for _, change in changes) / n for sign in (1, -1))
     mean = cluster_bootstrap(by_cluster(changes), samples, seed, _CHANGES)
     return Consequence(kind, Estimated(rises, wilson(rises, n), n), Estimated(falls, wilson(falls, n), n), mean)
+
+
+def report(styles: Mapping[str, list[LabelledReply]], settings: Settings) -> str:
+    """The scripted user's reading: two tables for each style and, if there are several, for all replies.
+
+    The first says what is read, the second what that does to the user's emotion.
+    """
+    samples, seed = settings.evaluation.bootstrap_samples, settings.seed
+    difficulty = DIFFICULTIES[settings.simulator.difficulty]
+    together = {"all styles": [row for rows in styles.values() for row in rows]} if len(styles) > 1 else {}
+    parts = []
+    for style, rows in {**styles, **together}.items():
+        messages, faultless = len({row.user for row in rows}), len(rows) - len(wrongly_read(rows, read_by_patterns))
+        parts.append(f"{style}: {len(rows)} replies to {messages} messages; {faultless} read without a mistake")
+        parts.append(detections(detection(rows, read_by_patterns, samples, seed)))
+        parts.append(consequence_table(consequences(rows, taken_by_scripted(difficulty), samples, seed)))
+    return "\n\n".join(parts)
+
+
+def mistakes(styles: Mapping[str, list[LabelledReply]]) -> str:
+    """Every reply in which an act is overlooked or invented, with these acts."""
+    lines = []
+    for style, rows in styles.items():
+        for row in wrongly_read(rows, read_by_patterns):
+            found = read_by_patterns(row)
+            overlooked, invented = (", ".join(sorted(acts)) or "-" for acts in (row.acts - found, found - row.acts))
+            lines.append(f"{style}: overlooked {overlooked}; invented {invented}: {' '.join(row.reply.split())}")
+    return "\n".join(lines)
+
+
+def detections(rows: Sequence[Detection]) -> str:
+    header = ("act", "labelled", "found", "precision", "recall", "F1")
+    return aligned(header, ((one.act, one.labelled, one.found, *map(shown, (one.precision, one.recall, one.f1))) for one in rows))
+
+
+def consequence_table(taken: Sequence[Consequence]) -> str:
+    header = ("a reply that", "replies", "emotion rises", "falls", "mean change")
+    return aligned(header, ((one.reply, one.rises.n, *map(shown, (one.rises, one.falls, one.change))) for one in taken))

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from statistics import NormalDist, fmean, variance
 from typing import Any
 
 from rlver.components.domain.files import BadFile, read_jsonl
+from rlver.components.scoring.intervals import json_ready
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.settings.study_sections import AuditParameters
 
@@ -48,7 +49,7 @@ class Check:
     reference_ci95: tuple[float, float] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return {**json_ready(self), "outcome": str(self.outcome)}
 
 
 def judged(
@@ -95,14 +96,6 @@ def as_factor(estimated: Estimated) -> Estimated:
     """The estimate of a logarithm as a factor, at most a thousand million; an interval that reaches beyond that has no upper end (infinite)."""
     value, low, high = (math.exp(min(logarithm, _MOST_LOGARITHM)) for logarithm in (estimated.value, *estimated.ci95))
     return Estimated(value, Interval(low, high if estimated.ci95.high < _MOST_LOGARITHM else math.inf), estimated.n)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, float):
-        return round(value, 6) if math.isfinite(value) else None
-    return str(value) if isinstance(value, CheckOutcome) else value
 
 
 Row = Mapping[str, float]

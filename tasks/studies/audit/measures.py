@@ -83,9 +83,7 @@ def stock_phrases(dialogues: Sequence[Dialogue], length: int) -> Values:
 
 def stock_phrases_by_need(dialogues: Sequence[Dialogue], length: int) -> Values:
     """Who tells the needs apart and then says the same to all who share one is not seen by comparing everybody with everybody."""
-    by_need: dict[str | None, list[Dialogue]] = {}
-    for dialogue in dialogues:
-        by_need.setdefault(dialogue.hidden_need, []).append(dialogue)
+    by_need = by_cluster((dialogue.hidden_need or "", dialogue) for dialogue in dialogues)
     found = (stock_phrases(group, length) for group in by_need.values())
     return by_cluster((persona, chance) for by in found for persona, chances in by.items() for chance in chances)
 

@@ -16,7 +16,6 @@ from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.thinking import separate_thought
 from rlver.components.domain.transcript import Dialogue
-from rlver.components.formats.foreign import Recording
 from rlver.components.replay.reappraisal import UnreadableLanguage, reappraise
 from rlver.components.scoring.sentient import by_persona, final_emotion
 from rlver.components.scoring.statistics import Estimated, Interval, paired_differences, paired_mean
@@ -61,21 +60,8 @@ class OtherDifficulty:
         """Raises UnreadableLanguage for users who do not speak English."""
         if not speak_english(turn.user for dialogue in dialogues for turn in dialogue.turns):
             raise UnreadableLanguage(f"{self.name} reads English only")
-        return final_emotions([self._appraised(dialogue) for dialogue in dialogues if dialogue.turns])
-
-    def _appraised(self, dialogue: Dialogue) -> Dialogue:
-        recording = Recording(
-            dialogue_id=dialogue.dialogue_id,
-            persona_id=dialogue.persona_id,
-            hidden_need=dialogue.hidden_need,
-            policy=dialogue.policy,
-            seed=dialogue.seed,
-            emotion_start=dialogue.emotion_start,
-            error=dialogue.error,
-            turns=dialogue.turns,
-            left_out=0,
-        )
-        return reappraise(recording, self.personas.get(dialogue.persona_id), ScriptedAppraiser(self.difficulty), self.rules)
+        kind = ScriptedAppraiser(self.difficulty)
+        return final_emotions([reappraise(one, self.personas.get(one.persona_id), kind, self.rules) for one in dialogues if one.turns])
 
 
 @dataclass(frozen=True)

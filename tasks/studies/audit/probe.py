@@ -14,6 +14,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.thinking import Said
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.rollout.episode import Job
+from rlver.components.scoring.intervals import json_ready
 from rlver.components.scoring.sentient import EMOTIONS
 from rlver.components.scoring.statistics import cluster_bootstrap
 from rlver.components.settings.settings import Settings
@@ -57,7 +58,6 @@ def probe_result(
         for name, scores in cheats.items()
     ]
     best_paid_first = sorted(checks, key=lambda check: -1.0 if check.value is None else check.value, reverse=True)
-    shown = [judged(name, estimated, limit, rule).as_json() for name, estimated in references.items()]
     return {
         "simulator": simulator,
         "personas": len(set[str]().union(*(scores.keys() for scores in cheats.values()))),
@@ -66,7 +66,7 @@ def probe_result(
         "rule": rule,
         "outcome": str(overall(checks)),
         "cheats": [check.as_json() for check in best_paid_first],
-        "references": [{key: one[key] for key in ("name", "value", "ci95")} for one in shown],
+        "references": json_ready([{"name": name, "value": one.value, "ci95": one.ci95} for name, one in references.items()]),
     }
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import Any
+from pathlib import Path
 
-from ruamel.yaml import YAML
-
+from rlver.components.domain.files import load_yaml
 from rlver.components.domain.persona import HiddenNeed, PersonaClass, Story
 from rlver.components.personas.generator import background_of
 from rlver.components.personas.needs import WORDS, stated_need
 from rlver.components.personas.people import character, dealt, people_of, reactions
 from rlver.tasks.studies.authoring import chinese as zh
+
+HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,10 @@ def who(full_name: str, age: int, gender: str, occupation: str, hobbies: Sequenc
     return f"{person} {name} likes {', '.join(hobbies[:-1])} and {hobbies[-1]}."
 
 
-_LANGUAGES = {
+LANGUAGES = {
     "en": Language("en", lambda need: WORDS[need].need_text, stated_need, reactions, character, who, background_of, "you ", ", "),
     "zh": Language("zh", zh.need_text, zh.stated_need, zh.reactions, zh.character, zh.who, zh.background_of, "你", "、"),
 }
-LANGUAGES = tuple(_LANGUAGES)
-
-
-def language_of(code: str) -> Language:
-    """Of one of LANGUAGES."""
-    return _LANGUAGES[code]
 
 
 @cache
@@ -86,18 +80,13 @@ def names_of(code: str, split: str) -> Names:
     if code == "en":
         people = people_of(split)
         return Names(people.first_names, people.surnames)
-    raw = _read("people.zh.yaml")
+    raw = load_yaml(HERE / "people.zh.yaml")
     first_names = {gender: dealt(names.split(), split) for gender, names in raw["first_names"].items()}
     return Names(first_names, dealt(raw["surnames"].split(), split))
 
 
 @cache
 def sparks_of(code: str, split: str) -> Sparks:
-    raw = _read(f"sparks.{code}.yaml")
+    raw = load_yaml(HERE / f"sparks.{code}.yaml")
     domains = [Domain(name, one["words"], [(role, gender) for role, gender in one["roles"]]) for name, one in raw["domains"].items()]
     return Sparks(domains, *(dealt([one.strip() for one in raw[kind].split(",")], split) for kind in ("things", "moments")))
-
-
-def _read(name: str) -> dict[str, Any]:
-    values: dict[str, Any] = YAML(typ="safe").load(files(__package__).joinpath(name).read_text(encoding="utf-8"))
-    return values

@@ -27,7 +27,7 @@ from rlver.tasks.runtime.connections import to_user
 from rlver.tasks.studies.authoring.answers import Person
 from rlver.tasks.studies.authoring.asking import Asker, PersonaOrder, WriterParameters
 from rlver.tasks.studies.authoring.casting import Beginning, beginning, plans
-from rlver.tasks.studies.authoring.language import language_of
+from rlver.tasks.studies.authoring.language import LANGUAGES
 from rlver.tasks.studies.authoring.originals import Originals, said_in, story_texts, told_topics, without_names
 from rlver.tasks.studies.authoring.questions import PROMPTS, AuthoringQuestions, Cast, cast, persona_of
 
@@ -55,7 +55,7 @@ class Writer:
         known: Sequence[Persona],
     ) -> None:
         self._endpoint, self._order, self._parameters, self._concurrency = endpoint, order, parameters, concurrency
-        self._language = language_of(order.language)
+        self._language = LANGUAGES[order.language]
         self._questions = AuthoringQuestions(order, parameters, self._language)
         self._told = told_topics(order.language, library, known)
         self._stories = Originals(parameters.run_words, parameters.max_overlap)

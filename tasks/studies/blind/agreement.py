@@ -5,14 +5,14 @@ Bootstraps over people and personas at once: an answer belongs to one of each, a
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from rlver.components.scoring.statistics import Estimated, Interval, middle, paired_share_interval, times_drawn, wilson
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, middle, paired_share_interval, times_drawn, wilson
 from rlver.tasks.studies.blind.answers import Preference
 
 _PLACE: dict[Preference, int] = {"a": 0, "tie": 1, "b": 2}
@@ -42,7 +42,7 @@ def agreement(
     if not shared:
         return None
     tables = np.array([coincidences(list(of_pair.values())) for of_pair in shared.values()])
-    rows = grouped([persona_of[pair] for pair in shared])
+    rows = by_cluster((persona_of[pair], row) for row, pair in enumerate(shared))
     with_sides = {persona: kept for persona, of in rows.items() if (kept := [row for row in of if sides_of(tables[row]).any()])}
 
     def estimate(statistic: Callable[[np.ndarray], float | None], low: float, of_personas: Mapping[str, Sequence[int]]) -> Estimated | None:
@@ -119,13 +119,12 @@ def share(rated: Sequence[Rated], samples: int, seed: int) -> Estimated:
     """
     if not rated:
         raise ValueError("no values to average")
-    personas, raters = sorted({one.persona_id for one in rated}), sorted({one.rater for one in rated})
+    (personas, row), (raters, column) = (
+        np.unique(names, return_inverse=True) for names in ([one.persona_id for one in rated], [one.rater for one in rated])
+    )
     sums, counts = np.zeros((len(personas), len(raters))), np.zeros((len(personas), len(raters)))
-    row = {persona: number for number, persona in enumerate(personas)}
-    column = {rater: number for number, rater in enumerate(raters)}
-    for one in rated:
-        sums[row[one.persona_id], column[one.rater]] += one.value
-        counts[row[one.persona_id], column[one.rater]] += 1
+    np.add.at(sums, (row, column), [one.value for one in rated])
+    np.add.at(counts, (row, column), 1)
     value = float(sums.sum() / counts.sum())
     if len(personas) == 1:
         return Estimated(value, Interval(0.0, 1.0), 1)
@@ -168,11 +167,3 @@ def by_persona(
     drawn = (statistic(np.repeat(every, np.repeat(times, of_each))) for times in draws)
     kept = np.array([one for one in drawn if one is not None])
     return Estimated(value, middle(kept) if len(kept) > 1 else whole_range, len(personas))
-
-
-def grouped(keys: Sequence[str]) -> dict[str, list[int]]:
-    """Row numbers by key."""
-    rows: dict[str, list[int]] = defaultdict(list)
-    for number, key in enumerate(keys):
-        rows[key].append(number)
-    return rows

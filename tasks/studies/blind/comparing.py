@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 from rlver.components.domain.thinking import separate_thought
 from rlver.components.domain.transcript import Dialogue
+from rlver.components.scoring.statistics import by_cluster
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice, Preference, Side, Study, StudyPair, TalkVerdict
 
@@ -26,13 +26,6 @@ OTHER_PAIR = "This is not the pair that was shown, perhaps because the page is a
 
 class NoSuchPlace(ValueError):
     """A person's order has no such place, or another pair there than the page showed; the message says what to do."""
-
-
-class ShownTurn(NamedTuple):
-    """What the user said and what was replied."""
-
-    user: str
-    reply: str
 
 
 @dataclass(frozen=True)
@@ -78,17 +71,14 @@ def pairs_of(a: Sequence[Dialogue], b: Sequence[Dialogue]) -> Pairing:
     return Pairing(pairs, len(a) + len(b) - 2 * len(pairs))
 
 
-def shown(dialogue: Dialogue) -> list[ShownTurn]:
-    """What a person may read of it."""
-    return [ShownTurn(turn.user, separate_thought(turn.assistant)[1].strip()) for turn in dialogue.turns]
+def shown(dialogue: Dialogue) -> list[dict[str, str]]:
+    """What a person may read of it: what the user said and what was replied."""
+    return [{"user": turn.user, "reply": separate_thought(turn.assistant)[1].strip()} for turn in dialogue.turns]
 
 
 def _finished_by_persona(dialogues: Sequence[Dialogue]) -> dict[str, list[Dialogue]]:
-    found: dict[str, list[Dialogue]] = defaultdict(list)
-    for dialogue in sorted(dialogues, key=lambda one: (one.seed, one.dialogue_id)):
-        if dialogue.error is None and dialogue.turns:
-            found[dialogue.persona_id].append(dialogue)
-    return found
+    ordered = sorted(dialogues, key=lambda one: (one.seed, one.dialogue_id))
+    return by_cluster((one.persona_id, one) for one in ordered if one.error is None and one.turns)
 
 
 def other(side: Side) -> Side:
@@ -101,10 +91,6 @@ class Placement:
 
     pair: DialoguePair
     left: Side
-
-    @property
-    def right(self) -> Side:
-        return other(self.left)
 
 
 def order_for(rater: str, pairs: Sequence[DialoguePair], most: int, overlap: float, seed: int) -> list[Placement]:
@@ -174,8 +160,8 @@ class Comparing:
         return {
             "place": place,
             "pair": placement.pair.pair_id,
-            "left": [exchange._asdict() for exchange in shown(sides[placement.left])],
-            "right": [exchange._asdict() for exchange in shown(sides[placement.right])],
+            "left": shown(sides[placement.left]),
+            "right": shown(sides[other(placement.left)]),
             "answer": as_answered(chosen, placement.left),
             **self.progress(rater),
         }

@@ -18,8 +18,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from rlver.components.domain.files import BadFile
-from rlver.components.scoring.statistics import Estimated, Interval, minimum_detectable_difference, pearson, wilson
-from rlver.tasks.studies.blind.agreement import Rated, RaterAgreement, agreement, by_persona, grouped, share
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, minimum_detectable_difference, pearson, wilson
+from rlver.tasks.studies.blind.agreement import Rated, RaterAgreement, agreement, by_persona, share
 from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, TalkVerdict
 
 WORTH: dict[Preference, float] = {"a": 0.0, "tie": 0.5, "b": 1.0}
@@ -86,7 +86,7 @@ def emotion_agreement(points: Sequence[PreferencePoint], samples: int, seed: int
         return None
     preferred = np.array([point.preferred for point in points])
     emotion = np.array([point.emotion for point in points])
-    rows = grouped([point.persona_id for point in points])
+    rows = by_cluster((point.persona_id, row) for row, point in enumerate(points))
     decided = {persona: kept for persona, members in rows.items() if (kept := [row for row in members if preferred[row]])}
 
     def correlated(x: np.ndarray, of: dict[str, list[int]], ranks: bool) -> Estimated | None:
@@ -199,11 +199,9 @@ def _compared(judged: Judged, samples: int, seed: int, emotions: Mapping[str, in
         )
     pairs = {pair.pair_id: pair if emotions is None else _as_felt(pair, emotions) for pair in judged.study.pairs}
     persona_of = {pair.pair_id: pair.persona_id for pair in pairs.values()}
-    by_rater: dict[str, list[Choice]] = defaultdict(list)
-    by_pair: dict[str, dict[str, Preference]] = defaultdict(dict)
-    for choice in judged.choices:
-        by_rater[choice.rater].append(choice)
-        by_pair[choice.pair_id][choice.rater] = choice.preference
+    by_rater = by_cluster((choice.rater, choice) for choice in judged.choices)
+    of_pairs = by_cluster((choice.pair_id, choice) for choice in judged.choices)
+    by_pair = {pair: {choice.rater: choice.preference for choice in choices} for pair, choices in of_pairs.items()}
 
     def preferred(choices: Sequence[Choice]) -> Preferred:
         return _preferred(choices, [Rated(persona_of[c.pair_id], c.rater, WORTH[c.preference]) for c in choices], samples, seed)
@@ -239,9 +237,7 @@ def _compared(judged: Judged, samples: int, seed: int, emotions: Mapping[str, in
 
 def points(pairs: Mapping[str, StudyPair], choices: Sequence[Choice]) -> list[PreferencePoint]:
     """One per judged pair whose emotions are known on both sides."""
-    leaning: dict[str, list[float]] = defaultdict(list)
-    for choice in choices:
-        leaning[choice.pair_id].append((2 * WORTH[choice.preference] - 1) * choice.confidence)
+    leaning = by_cluster((choice.pair_id, (2 * WORTH[choice.preference] - 1) * choice.confidence) for choice in choices)
     found = []
     for pair_id, said in sorted(leaning.items()):
         pair = pairs[pair_id]

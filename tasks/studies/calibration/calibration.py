@@ -19,8 +19,8 @@ from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.components.users.together import Together
 from rlver.tasks.runtime.assembly import Conversation
+from rlver.tasks.runtime.brackets import aligned
 from rlver.tasks.runtime.progress import DialogueProgress
-from rlver.tasks.studies.acts.tables import table as aligned
 
 CONTEXTS = "vanilla"  # the users in whose dialogues strategies are judged
 TOLERANCE = 0.03
@@ -113,12 +113,12 @@ async def _changes(
 
 def table(figures: Sequence[Figure]) -> str:
     """The figures as lines for a terminal, in percent and points."""
-    rows = [("user", "figure", "measured [95% interval]", "published", "difference")]
+    rows = []
     for figure in figures:
         low, high = figure.measured.ci95
         measured = f"{100 * figure.measured.value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
         rows.append((figure.difficulty, figure.name, measured, f"{100 * figure.published:.1f}", f"{100 * figure.difference:+.1f}"))
-    return aligned(rows)
+    return aligned(("user", "figure", "measured [95% interval]", "published", "difference"), rows)
 
 
 def verdict(figures: Sequence[Figure]) -> str:

@@ -82,9 +82,7 @@ async def ask_again(appraiser: AppraiserKind, dialogue: Dialogue, persona: Perso
         if len(earlier) >= 2:
             questions.append((REORDERED, persona, [*reversed(earlier), last], seeds[0]))
         first, *later = await asyncio.gather(*(answer(who, context, seed) for _, who, context, seed in questions))
-        answers: dict[str, list[int | None]] = {}
-        for (probe, *_), change in zip(questions[1:], later, strict=True):
-            answers.setdefault(probe, []).append(change)
+        answers = by_cluster((probe, change) for (probe, *_), change in zip(questions[1:], later, strict=True))
         return [_asking(persona.persona_id, probe, first, changes) for probe, changes in answers.items()]
 
     asked = await asyncio.gather(*(probed(exchanges[: number + 1]) for number in range(len(turns))))

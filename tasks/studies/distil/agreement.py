@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,8 @@ from rlver.tasks.studies.distil.examples import Examples, Numbers
 _LEAST_PERSONAS = 2  # one, drawn again and again, has no spread and would look certain
 
 
-class Agreed(NamedTuple):
+@dataclass(frozen=True)
+class Agreed:
     """A figure with its 95% interval; None where it is not defined, as a correlation with a constant or figures of one persona."""
 
     value: float | None
@@ -57,29 +59,23 @@ def correlation(paired: PairedAppraisals, samples: int, seed: int) -> Agreed:
     return _of_sums(paired, np.column_stack([np.ones(len(x)), x, y, x * x, y * y, x * y]), pearson_of_sums, samples, seed)
 
 
-def share(paired: PairedAppraisals, holds: NDArray[np.bool_], samples: int, seed: int) -> Agreed:
-    return _of_sums(paired, np.column_stack([np.ones(len(holds)), holds]), _ratio, samples, seed)
-
-
 def mean_error(paired: PairedAppraisals, samples: int, seed: int) -> Agreed:
     """Mean absolute difference."""
-    return _of_sums(paired, np.column_stack([np.ones(len(paired.said)), np.abs(paired.said - paired.recorded)]), _ratio, samples, seed)
+    return _mean(paired, np.abs(paired.said - paired.recorded), samples, seed)
 
 
 def sign_accuracy(paired: PairedAppraisals, samples: int, seed: int) -> Agreed:
     """The share of changes with the recorded sign, among those recorded that have one."""
     kept = paired.recorded != 0
     of = PairedAppraisals(*(column[kept] for column in paired))
-    return share(of, np.sign(of.said) == np.sign(of.recorded), samples, seed)
+    return _mean(of, np.sign(of.said) == np.sign(of.recorded), samples, seed)
 
 
 def direction_agreement(paired: PairedAppraisals, dialogue: NDArray[np.int64], samples: int, seed: int) -> Agreed:
     """Of two replies in a row that were felt differently: the share in which the better one is said to be the better one."""
     follows = dialogue[1:] == dialogue[:-1]
-    said, recorded = np.diff(paired.said), np.diff(paired.recorded)
-    kept = follows & (recorded != 0)
-    of = PairedAppraisals(said[kept], recorded[kept], paired.persona[1:][kept])
-    return share(of, np.sign(of.said) == np.sign(of.recorded), samples, seed)
+    changes = PairedAppraisals(np.diff(paired.said), np.diff(paired.recorded), paired.persona[1:])
+    return sign_accuracy(PairedAppraisals(*(column[follows] for column in changes)), samples, seed)
 
 
 def ranking(paired: PairedAppraisals, policy: NDArray[np.int64], samples: int, seed: int) -> dict[str, Agreed]:
@@ -122,8 +118,10 @@ def _jackknife(one: Numbers, other: Numbers, measure: Callable[[Numbers, Numbers
     return Agreed(value, Interval(max(-1.0, value - half), min(1.0, value + half)) if half > 1e-9 else None, n)
 
 
-def _ratio(sums: Numbers) -> Numbers:
-    return np.asarray(sums[:, 1] / sums[:, 0])
+def _mean(paired: PairedAppraisals, values: NDArray[Any], samples: int, seed: int) -> Agreed:
+    return _of_sums(
+        paired, np.column_stack([np.ones(len(values)), values]), lambda sums: np.asarray(sums[:, 1] / sums[:, 0]), samples, seed
+    )
 
 
 def _of_sums(paired: PairedAppraisals, per_row: Numbers, figure: Callable[[Numbers], Numbers], samples: int, seed: int) -> Agreed:

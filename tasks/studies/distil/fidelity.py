@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rlver.components.domain.emotion import FAILURE, SUCCESS, EmotionRules
 from rlver.components.report.tables import plain_table
+from rlver.components.scoring.intervals import json_ready
 from rlver.components.settings.study_sections import DistilParameters
 from rlver.components.users.distilled import features as columns
 from rlver.components.users.distilled.features import CLASSES, NAMES, NEEDS
@@ -27,6 +28,7 @@ from rlver.tasks.studies.distil.examples import Examples, Fold, LearningMaterial
 from rlver.tasks.studies.distil.learn import learn, readings
 
 _BINS = 10
+_DECIMALS = 4
 
 
 def fold_scored(material: LearningMaterial, fold: Fold, parameters: DistilParameters, seed: int) -> pd.DataFrame:
@@ -121,14 +123,15 @@ class _Figures:
             "final_r": self._figure(agreement.correlation, paired),
             "final_mae": self._figure(agreement.mean_error, paired),
             "final": {"said": rates(final), "recorded": rates(recorded)},
-            "ranking": {name: _plain(one) for name, one in agreement.ranking(paired, policy, self._samples, self._seed).items()},
+            "ranking": json_ready(agreement.ranking(paired, policy, self._samples, self._seed), _DECIMALS),
         }
 
     def _agreed(self, paired: PairedAppraisals) -> dict[str, Any]:
         return {"r": self._figure(agreement.correlation, paired), "sign_accuracy": self._figure(agreement.sign_accuracy, paired)}
 
     def _figure(self, measure: Callable[..., agreement.Agreed], *of: Any) -> dict[str, Any]:
-        return _plain(measure(*of, self._samples, self._seed))
+        figure: dict[str, Any] = json_ready(measure(*of, self._samples, self._seed), _DECIMALS)
+        return figure
 
 
 def _classes(measured: Numbers) -> list[str | None]:
@@ -144,11 +147,6 @@ def _table(expected: Numbers, change: Numbers) -> list[dict[str, float]]:
         for part in np.array_split(order, _BINS)
         if len(part)
     ]
-
-
-def _plain(figure: agreement.Agreed) -> dict[str, Any]:
-    rounded = None if figure.value is None else round(figure.value, 4)
-    return {"value": rounded, "ci95": None if figure.ci95 is None else [round(end, 4) for end in figure.ci95], "n": figure.n}
 
 
 def markdown(card: dict[str, Any]) -> str:

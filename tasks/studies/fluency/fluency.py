@@ -16,7 +16,7 @@ import torch
 from rlver.components.domain.thinking import system_prompt
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.chat import ChatFormat
-from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, paired_mean
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap, paired_mean
 from rlver.components.scoring.turns import pooled_differences
 from rlver.tasks.studies.judge.judging import language_of
 
@@ -60,10 +60,7 @@ Bits = Mapping[str, Sequence[tuple[float, int]]]  # by persona: those of its rep
 def bits_of(model: Any, tokenizer: Any, thinking: bool, dialogues: Iterable[Dialogue]) -> dict[str, list[tuple[float, int]]]:
     """Those of all dialogues, by persona; behind the system message that a thinking or direct policy gets in the language of the user."""
     chat = ChatFormat(tokenizer, system_prompt(thinking), {"zh": system_prompt(thinking, "zh")})
-    found: dict[str, list[tuple[float, int]]] = {}
-    for dialogue in dialogues:
-        found.setdefault(dialogue.persona_id, []).extend(reply_bits(model, chat, dialogue))
-    return found
+    return by_cluster((dialogue.persona_id, of_reply) for dialogue in dialogues for of_reply in reply_bits(model, chat, dialogue))
 
 
 def bits_per_token(bits: Bits, samples: int, seed: int) -> Estimated:

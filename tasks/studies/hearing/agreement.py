@@ -142,10 +142,10 @@ def _of_one(label: str, twice: Sequence[Twice], pairs: Sequence[tuple[bool, bool
 
 def _tables(twice: Sequence[Twice], pairs: Sequence[tuple[int, int]], size: int) -> np.ndarray:
     """(messages, K, K): how often the first labeller says the row and the second the column."""
-    messages = {message: number for number, message in enumerate(sorted({one.first.user for one in twice}))}
+    messages, row = np.unique([one.first.user for one in twice], return_inverse=True)
+    first, second = np.array(pairs, dtype=int).T
     tables = np.zeros((len(messages), size, size))
-    for one, (first, second) in zip(twice, pairs, strict=True):
-        tables[messages[one.first.user], int(first), int(second)] += 1
+    np.add.at(tables, (row, first, second), 1)
     return tables
 
 

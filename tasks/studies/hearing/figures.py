@@ -58,18 +58,13 @@ class Group:
 
 
 def order(taken: Sequence[Taken], apart: int) -> Order:
-    by_message: dict[str, list[Taken]] = {}
-    for one in taken:
-        by_message.setdefault(one.user, []).append(one)
-    wins: dict[str, list[float]] = {}
-    ties = 0
-    for message, replies in by_message.items():
-        for worse, better in (sorted(two, key=lambda one: one.value) for two in combinations(replies, 2)):
-            if better.value - worse.value >= apart:
-                wins.setdefault(message, []).append(float(better.change > worse.change))
-                ties += better.change == worse.change
-    pairs = sum(map(len, wins.values()))
-    return Order(pairs, proportion(wins) if pairs else None, ties / pairs if pairs else 0.0)
+    by_message = by_cluster((one.user, one) for one in taken)
+    ordered = (sorted(two, key=lambda one: one.value) for replies in by_message.values() for two in combinations(replies, 2))
+    compared = [(worse, better) for worse, better in ordered if better.value - worse.value >= apart]
+    if not compared:
+        return Order(0, None, 0.0)
+    wins = by_cluster((worse.user, float(better.change > worse.change)) for worse, better in compared)
+    return Order(len(compared), proportion(wins), sum(worse.change == better.change for worse, better in compared) / len(compared))
 
 
 def told_apart(claims: Iterable[tuple[str, float, bool]], samples: int, seed: int) -> Estimated | None:
@@ -77,11 +72,11 @@ def told_apart(claims: Iterable[tuple[str, float, bool]], samples: int, seed: in
     not, ties by half. The interval is over the clusters of those that are so. None where all or none are."""
     every = list(claims)
     others = sorted(probability for _, probability, is_so in every if not is_so)
-    places: dict[str, list[float]] = {}
-    for cluster, probability, is_so in every:
-        if is_so and others:
-            below = (bisect_left(others, probability) + bisect_right(others, probability)) / 2
-            places.setdefault(cluster, []).append(below / len(others))
+    places = by_cluster(
+        (cluster, (bisect_left(others, probability) + bisect_right(others, probability)) / 2 / len(others))
+        for cluster, probability, is_so in every
+        if is_so and others
+    )
     return cluster_bootstrap(places, samples, seed, Interval(0, 1)) if places else None
 
 

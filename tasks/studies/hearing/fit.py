@@ -27,9 +27,8 @@ from rlver.components.users.heard.reading import OUTPUTS, QUALITIES, SIGNS_HEARD
 from rlver.components.users.special.signs import SIGNS
 from rlver.components.weights.sources.package import of_package
 from rlver.tasks.studies.hearing.adapting import Adapting
-from rlver.tasks.studies.hearing.drawn import short, written
+from rlver.tasks.studies.hearing.drawn import made, short, written
 from rlver.tasks.studies.hearing.net import Told, claimed_too_low, fit_net
-from rlver.tasks.studies.hearing.nonsense import made
 from rlver.tasks.studies.special.signs_found import APART, LABELS, LabelledSigns, load_signs
 
 HELD = 5

@@ -6,7 +6,6 @@ supporter knows the need and the story, not what was just said: somebody who ans
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Simulator
 from rlver.components.policy.tiny.model import hold
 from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment
-from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap
 from rlver.components.users.scripted.effects import NEEDS_HEARING_FIRST, SERVES
 
 REPLIES = Path(__file__).with_name("supporter_replies.txt")
@@ -55,10 +54,7 @@ def earned(personas: Sequence[Persona], simulator: Simulator, rules: EmotionRule
     met = [persona for persona in personas if persona.story is not None and persona.story.scenario_id in replies]
 
     def finals(supporter: Supporter, people: Sequence[Persona]) -> dict[str, list[float]]:
-        by_story: dict[str, list[float]] = defaultdict(list)
-        for one in people:
-            by_story[story_of(one)].append(hold(one, supporter, simulator, rules, seed, False).emotion_final)
-        return by_story
+        return by_cluster((story_of(one), float(hold(one, supporter, simulator, rules, seed, False).emotion_final)) for one in people)
 
     plans = plans_to_try(seed)
     half = set(sorted(replies)[::2])

@@ -12,7 +12,7 @@ from rlver.components.scoring.statistics import Estimated, proportion
 from rlver.components.users.heard.reading import QUALITIES, Heard
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import SERVES as SERVES_NEED
-from rlver.tasks.runtime.brackets import shown
+from rlver.tasks.runtime.brackets import aligned, shown
 from rlver.tasks.studies.acts.detection import EVERY as MICRO
 from rlver.tasks.studies.acts.detection import (
     HURTS,
@@ -20,15 +20,16 @@ from rlver.tasks.studies.acts.detection import (
     Finder,
     ReplyWithActs,
     Taker,
+    consequence_table,
     consequences,
     detection,
+    detections,
     read_by_patterns,
     taken_by_scripted,
     wrongly_read,
 )
-from rlver.tasks.studies.acts.tables import consequence_table, detections, table
 from rlver.tasks.studies.hearing.agreement import Agreement, OfValue, Twice, mean_kappa, of_acts, of_qualities, of_value
-from rlver.tasks.studies.hearing.drawn import Drawn
+from rlver.tasks.studies.hearing.drawn import Drawn, made
 from rlver.tasks.studies.hearing.figures import (
     Group,
     Taken,
@@ -41,7 +42,6 @@ from rlver.tasks.studies.hearing.figures import (
     told_apart,
 )
 from rlver.tasks.studies.hearing.listening import Listening
-from rlver.tasks.studies.hearing.nonsense import made
 from rlver.tasks.studies.hearing.supporters import Earned
 
 _SHOWN = 0.15  # the least probability of an act that `say` shows
@@ -80,7 +80,7 @@ def _in_short(groups: dict[str, list[ReplyWithActs]], listening: Listening, samp
         "heard": (listening.found, listening.change),
         "scripted": (read_by_patterns, taken_by_scripted(listening.difficulty)),
     }
-    lines: list[tuple[str, ...]] = [("never fitted", "user", "recall", "precision", "rises if served", "falls if hurt")]
+    lines = []
     for name, rows in groups.items():
         for reader, (finder, taker) in readers.items():
             every = next((one for one in detection(rows, finder, samples, seed) if one.act == MICRO), None)
@@ -88,17 +88,14 @@ def _in_short(groups: dict[str, list[ReplyWithActs]], listening: Listening, samp
             rises = effect[SERVES].rises if SERVES in effect else None
             falls = effect[HURTS].falls if HURTS in effect else None
             found = (every.recall, every.precision) if every else (None, None)
-            figures = (*found, rises, falls)
-            lines.append((name, reader, *map(shown, figures)))
-    return table(lines)
+            lines.append((name, reader, *map(shown, (*found, rises, falls))))
+    return aligned(("never fitted", "user", "recall", "precision", "rises if served", "falls if hurt"), lines)
 
 
 def _orders(taken: Sequence[Taken]) -> str:
-    lines = [("values apart by", "pairs", "the better one gets more", "both the same")]
-    for apart in (1, 2, 3):
-        one = order(taken, apart)
-        lines.append((f"{apart} or more", str(one.pairs), shown(one.better), f"{one.same:.2f}"))
-    return table(lines)
+    orders = ((apart, order(taken, apart)) for apart in (1, 2, 3))
+    rows = ((f"{apart} or more", one.pairs, shown(one.better), f"{one.same:.2f}") for apart, one in orders)
+    return aligned(("values apart by", "pairs", "the better one gets more", "both the same"), rows)
 
 
 def _calibrations(rows: Sequence[labels.Labelled], listening: Listening) -> list[str]:
@@ -107,16 +104,15 @@ def _calibrations(rows: Sequence[labels.Labelled], listening: Listening) -> list
     parts = []
     for name, claims in (("acts", acts), ("qualities", qualities)):
         bins = calibration(claims)
-        lines = [("probability", "claims", "mean", "labelled")]
-        lines += [(f"{one.low:.1f} to {one.high:.1f}", str(one.n), f"{one.mean:.2f}", shown(one.labelled)) for one in bins]
-        parts += [f"Calibration of {name}: expected error {expected_calibration_error(bins):.3f}", table(lines)]
+        tenths = ((f"{one.low:.1f} to {one.high:.1f}", one.n, f"{one.mean:.2f}", shown(one.labelled)) for one in bins)
+        table = aligned(("probability", "claims", "mean", "labelled"), tenths)
+        parts += [f"Calibration of {name}: expected error {expected_calibration_error(bins):.3f}", table]
     return parts
 
 
 def _groups(noun: str, groups: Sequence[Group]) -> str:
-    lines: list[tuple[str, ...]] = [(noun, "replies", "mean value", "emotion rises", "falls", "mean change")]
-    lines += [(one.name, str(one.replies), f"{one.value:+.2f}", *map(shown, (one.rises, one.falls, one.change))) for one in groups]
-    return table(lines)
+    rows = ((one.name, one.replies, f"{one.value:+.2f}", *map(shown, (one.rises, one.falls, one.change))) for one in groups)
+    return aligned((noun, "replies", "mean value", "emotion rises", "falls", "mean change"), rows)
 
 
 def _served(rows: Sequence[labels.Labelled], listening: Listening, samples: int, seed: int) -> Iterator[Group]:
@@ -139,31 +135,29 @@ def strict_report(groups: Mapping[str, Sequence[labels.Labelled]], listening: Li
         "is not nonsense": lambda row: row.trap != "nonsense",
     }
     readings: list[Callable[[labels.Labelled], float]] = [lambda row: listening.heard(row).quality["coherent"], listening.change]
-    lines: list[tuple[str, ...]] = [
-        ("read strictly, never fitted", "a reply that", "replies", "by its coherence", "by the change of the emotion")
-    ]
+    header = ("read strictly, never fitted", "a reply that", "replies", "by its coherence", "by the change of the emotion")
+    lines = []
     for group_name, rows in groups.items():
         for name, is_so in wanted.items():
             areas = [told_apart(((row.situation, reads(row), is_so(row)) for row in rows), samples, seed) for reads in readings]
             lines.append((group_name, name, f"{sum(map(is_so, rows))} of {len(rows)}", *map(shown, areas)))
-    return f"How often the one of two replies that is so gets more than the one that is not (area under the ROC curve)\n\n{table(lines)}"
+    return f"How often the one of two replies that is so gets more than the one that is not (area under the ROC curve)\n\n{aligned(header, lines)}"
 
 
 def short_report(short: Drawn, listening: Listening, samples: int, seed: int) -> str:
     """How short replies are taken that were written to serve the user's need: where they stand, and under another message. Nobody labelled them."""
-    lines: list[tuple[str, ...]] = [
-        ("short, never fitted, unlabelled", "replies", "its act is found", "emotion rises", "falls", "mean change")
-    ]
+    header = ("short, never fitted, unlabelled", "replies", "its act is found", "emotion rises", "falls", "mean change")
+    lines = []
     for name, rows in zip(("where they stand", "under another message"), short, strict=True):
         one = group(name, [Taken(row.user, row.value, listening.change(row)) for row in rows], samples, seed)
         found = {str(number): [float(row.acts <= listening.found(row))] for number, row in enumerate(rows) if row.acts}
         told = (proportion(found) if found else None, one.rises, one.falls, one.change)
-        lines.append((name, str(one.replies), *map(shown, told)))
-    return f"Short replies that were written to serve the need\n\n{table(lines)}"
+        lines.append((name, one.replies, *map(shown, told)))
+    return f"Short replies that were written to serve the need\n\n{aligned(header, lines)}"
 
 
 def earned_report(found: Sequence[Earned], who: str) -> str:
-    return f"{who}\n\n" + table([("supporter", "final emotion"), *((one.supporter, shown(one.final)) for one in found)])
+    return f"{who}\n\n" + aligned(("supporter", "final emotion"), ((one.supporter, shown(one.final)) for one in found))
 
 
 def agreement_report(twice: Sequence[Twice], samples: int, seed: int) -> str:
@@ -180,9 +174,8 @@ def agreement_report(twice: Sequence[Twice], samples: int, seed: int) -> str:
 
 
 def _agreements(noun: str, agreements: Sequence[Agreement]) -> str:
-    lines = [(noun, "first", "second", "both", "kappa")]
-    lines += [(one.label, str(one.first), str(one.second), str(one.both), shown(one.kappa)) for one in agreements]
-    return table([*lines, ("mean", "", "", "", f"{mean_kappa(agreements):.2f}")])
+    rows = [(one.label, one.first, one.second, one.both, shown(one.kappa)) for one in agreements]
+    return aligned((noun, "first", "second", "both", "kappa"), [*rows, ("mean", "", "", "", f"{mean_kappa(agreements):.2f}")])
 
 
 def _values(value: OfValue) -> str:
@@ -192,24 +185,24 @@ def _values(value: OfValue) -> str:
         ("the same value", value.same),
         ("the same side of 0", value.same_side),
     ]
-    return table([("value -2..2", "figure"), *((name, f"{one:.2f}" if isinstance(one, float) else shown(one)) for name, one in rows)])
+    return aligned(("value -2..2", "figure"), ((name, f"{one:.2f}" if isinstance(one, float) else shown(one)) for name, one in rows))
 
 
 def said_report(heard: Heard, appraisal: Appraisal, who: str) -> str:
     """What is heard in one reply, and what follows from it."""
-    acts = [("act", "probability", "found", "words")]
     spoken_of = sorted((act for act in ACTS if heard.acts[act] >= _SHOWN), key=lambda act: -heard.acts[act])
-    acts += [(act, f"{heard.acts[act]:.2f}", "yes" if heard.acts[act] >= SURE else "-", heard.spans.get(act, "")) for act in spoken_of]
-    quality = [
-        ("quality", "probability"),
-        *((one, f"{heard.quality[one]:.2f}") for one in QUALITIES),
-        ("value -2..2", f"{heard.value:+.2f}"),
-    ]
-    reasons = [("step", "what", "points", "probability", "words")]
+    acts = [(act, f"{heard.acts[act]:.2f}", "yes" if heard.acts[act] >= SURE else "-", heard.spans.get(act, "")) for act in spoken_of]
+    quality = [*((one, f"{heard.quality[one]:.2f}") for one in QUALITIES), ("value -2..2", f"{heard.value:+.2f}")]
+    reasons = []
     for one in appraisal.evidence:
         if one.step != "content" or one.points:
             probability = "-" if one.probability is None else f"{one.probability:.2f}"
             reasons.append((one.step, one.what, f"{one.points:+.2f}", probability, one.span))
     total = sum(one.points for one in appraisal.evidence)
     end = f"change {appraisal.change:+d}: {total:+.2f} points, rounded and held within -10..10; {who}"
-    return "\n\n".join([table(acts), table(quality), table(reasons), end])
+    tables = (
+        aligned(("act", "probability", "found", "words"), acts),
+        aligned(("quality", "probability"), quality),
+        aligned(("step", "what", "points", "probability", "words"), reasons),
+    )
+    return "\n\n".join([*tables, end])

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlver.components.domain.files import BadFile, alone_with, parse_json, read_jsonl, write_text_atomically
 from rlver.components.domain.protocols import ContextFull, Policy, PolicyUnavailable
-from rlver.components.rollout.episode import TooManyFailures
+from rlver.components.rollout.episode import TooManyFailures, together
 from rlver.components.settings.settings import Settings, with_simulator
 from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.conversing import as_evaluated
@@ -118,13 +118,9 @@ async def _ask_all(
 
     async with talk.policy_connection or nullcontext():
         try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one(question)) for question in questions]
-        except ExceptionGroup as stopped:  # the first says why; the others were stopped by it
-            raise stopped.exceptions[0] from None
+            return await together(one(question) for question in questions)
         finally:
             await talk.policy.close()
-    return [task.result() for task in tasks]
 
 
 async def _ask(policy: Policy, question: PosedQuestion, seed: int) -> GivenAnswer:

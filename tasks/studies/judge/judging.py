@@ -17,6 +17,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.endpoint.chat import ChatEndpoint, ChatRequest, Message
 from rlver.components.report.tables import plain_table
 from rlver.components.report.wording import DASH
+from rlver.components.rollout.episode import together
 from rlver.components.scoring.behaviour import mean
 from rlver.components.scoring.statistics import Interval, by_cluster
 from rlver.components.settings.study_sections import JudgeSettings
@@ -119,12 +120,8 @@ async def marks_of(
             finally:
                 judged()
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            asked = {dialogue.dialogue_id: group.create_task(one(dialogue)) for dialogue in dialogues}
-    except ExceptionGroup as stopped:  # the first says why; the others were stopped by it
-        raise stopped.exceptions[0] from None
-    return {name: task.result() for name, task in asked.items()}
+    answers = await together(one(dialogue) for dialogue in dialogues)
+    return {dialogue.dialogue_id: answer for dialogue, answer in zip(dialogues, answers, strict=True)}
 
 
 def summary(dialogues: Sequence[Dialogue], judged: Judged, parameters: JudgeParameters, samples: int, seed: int) -> dict[str, Any]:

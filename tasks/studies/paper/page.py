@@ -18,6 +18,7 @@ from rlver.components.report.material import known_shapes
 from rlver.components.report.page import asset, environment
 from rlver.components.report.panels.needs import map_panel
 from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.tables import with_ends
 from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3
 from rlver.components.scoring.acts import frequencies
 from rlver.components.scoring.crossed import EQUIVALENT
@@ -37,17 +38,16 @@ _TONES = {
 @known_shapes()
 def write_paper_report(paper: PaperRun, run: ReportRun, samples: int, out: Path) -> None:
     """Write index.html and results.md into `out`; `samples` are those of the bootstrap."""
-    found, seeded = findings(paper), tables.seed_rows(paper, samples, run.seed)
+    found, seeded = findings(paper), tables.seed_table(paper, samples, run.seed)
     drawn = [figure for draw in (learning_curves, strategy_profile) if (figure := draw(paper)) is not None]
     page = environment(Path(__file__).parent).get_template("paper.html.j2").render(
         paper=paper,
         users=USERS,
-        rows={user: tables.policy_rows(paper, user) for user in USERS},
-        seeded=seeded,
+        rows={user: tables.policy_table(paper, user).lines() for user in USERS},
+        seeded=seeded.lines(),
         quantities=tables.SEEDED,
         middle=tables.MIDDLE,
-        middle_of=tables.middle_in_words,
-        spread=tables.spread_in_words,
+        with_ends=with_ends,
         colours=colours(paper),
         findings=found,
         margin=wording.number(EQUIVALENT),

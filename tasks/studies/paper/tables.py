@@ -1,4 +1,4 @@
-"""The rows of the paper run's tables, as numbers: one per policy and user, and one per kind that was trained with several seeds.
+"""The tables of the paper run: one row per policy and user, and one per kind that was trained with several seeds.
 
 The paper run's results as Markdown, to be quoted from: the same tables as the page.
 """
@@ -6,79 +6,95 @@ The paper run's results as Markdown, to be quoted from: the same tables as the p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import Any
 
 from rlver.components.report import wording
-from rlver.components.report.tables import CapabilityTable, Ends, capability, markdown_table, with_ends
+from rlver.components.report.tables import (
+    COUNT,
+    NUMBER,
+    PERCENT,
+    SIGNED,
+    CapabilityTable,
+    Cell,
+    Column,
+    Table,
+    as_markdown,
+    capability,
+    ends,
+    markdown_table,
+    with_ends,
+)
 from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3, PublishedRow
-from rlver.components.scoring import intervals
-from rlver.components.scoring.statistics import Estimated
 from rlver.tasks.studies.paper.aggregates import interquartile_mean
 from rlver.tasks.studies.paper.contrasts import Finding, FindingOutcome, FindingRow
-from rlver.tasks.studies.paper.material import USERS, PaperKind, PaperPolicy, PaperRun
+from rlver.tasks.studies.paper.material import USERS, PaperPolicy, PaperRun
 
 MIDDLE = "Interquartile mean"
 SEEDED = ("emotion_mean", "success_rate", "failure_rate", "right_act_by_turn")
+_POLICY = (
+    Column("policy", "Policy"),
+    Column("seed", "Seed", COUNT),
+    Column("emotion_mean", "Score", NUMBER, "emotion_ci95"),
+    Column("difference", "Difference to base", SIGNED, "difference_ci95"),
+    Column("success_rate", "Success", PERCENT),
+    Column("failure_rate", "Failure", PERCENT),
+    Column("right_act_by_turn", "Right act by turn", PERCENT),
+    Column("reply_tokens_mean", "Reply tokens", NUMBER),
+    Column("think_tokens_mean", "Thought tokens", NUMBER),
+    Column("step_seconds", "s per step", NUMBER),
+)
+_SEEDS = (
+    Column("kind", "Trained"),
+    Column("user", "User"),
+    Column("seeds", "Seeds"),
+    Column("middle", f"{MIDDLE} (95% CI)", NUMBER, "middle_ci95"),
+    *(Column(name, wording.readable(name), PERCENT if name.endswith("_rate") else NUMBER, f"{name}_range") for name in SEEDED),
+)
 
 
-@dataclass(frozen=True)
-class PolicyRow:
-    """One policy with one user. Emotions in 0..100, rates in 0..1, intervals 95%; None where it was not measured."""
-
-    name: str
-    seed: int
-    emotion_mean: float
-    emotion_ci95: Ends
-    success_rate: float
-    failure_rate: float
-    right_act_by_turn: float | None
-    reply_tokens_mean: float | None
-    think_tokens_mean: float | None
-    step_seconds: float | None  # median over training steps
-    difference: float | None
-    difference_ci95: Ends | None
+def policy_table(paper: PaperRun, user: str) -> Table:
+    """Every policy that talked with this user, in the order of the paper run; seconds are the median over training steps."""
+    rows = (_policy(policy, policy.tested[user].metrics) for policy in paper.policies if user in policy.tested)
+    return Table(f"policies-{user}", f"With the {user} user", _POLICY, tuple(rows))
 
 
-class Spread(NamedTuple):
-    """A quantity over seeds: mean and range, no interval."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class SeedRow:
-    """One kind with one user over several seeds."""
-
-    kind: PaperKind
-    user: str
-    seeds: tuple[int, ...]
-    spreads: dict[str, Spread | None]  # by name of the quantity, as in SEEDED
-    middle: Estimated | None  # interquartile mean of the final emotion over seeds and scenarios
+def _policy(policy: PaperPolicy, metrics: Mapping[str, Any]) -> tuple[Cell, ...]:
+    paired = metrics.get("paired_to_base") or {}
+    seconds = policy.training.columns.get("seconds", ()) if policy.training else ()
+    measured = [value for value in seconds if not math.isnan(value)]
+    return (
+        Cell(policy.run.name),
+        Cell(policy.run.seed),
+        Cell(metrics["emotion_mean"], ends(metrics["emotion_ci95"])),
+        Cell(paired.get("difference"), ends(paired["ci95"]) if paired else None),
+        *(Cell(metrics[name]) for name in ("success_rate", "failure_rate")),
+        *(Cell(metrics.get(name)) for name in ("right_act_by_turn", "reply_tokens_mean", "think_tokens_mean")),
+        Cell(median(measured) if measured else None),
+    )
 
 
-def policy_rows(paper: PaperRun, user: str) -> list[PolicyRow]:
-    """Every policy that talked with this user, in the order of the table."""
-    return [_row(policy, policy.tested[user].metrics) for policy in paper.policies if user in policy.tested]
-
-
-def seed_rows(paper: PaperRun, samples: int, seed: int) -> list[SeedRow]:
-    """The kinds of which more than one seed was scored; `samples` and `seed` are those of the bootstrap."""
+def seed_table(paper: PaperRun, samples: int, seed: int) -> Table:
+    """The kinds of which more than one seed was scored: interquartile mean of the final emotion over seeds and scenarios, and mean and range of
+    the other quantities. `samples` and `seed` are those of the bootstrap."""
     kinds = list(dict.fromkeys(policy.run.kind for policy in paper.policies if not policy.run.is_base))
     rows = []
     for user in USERS:
         for kind in kinds:
-            scored = [policy for policy in paper.of_kind(kind) if user in policy.tested]
+            scored = sorted((policy for policy in paper.of_kind(kind) if user in policy.tested), key=lambda policy: policy.run.seed)
             if len(scored) > 1:
-                seeds = tuple(sorted(policy.run.seed for policy in scored))
-                by_seed = {policy.run.seed: policy.tested[user].emotions for policy in scored}
-                middle = interquartile_mean(by_seed, paper.scenarios, samples, seed)
-                rows.append(SeedRow(kind, user, seeds, {name: _spread(scored, user, name) for name in SEEDED}, middle))
-    return rows
+                middle = interquartile_mean({one.run.seed: one.tested[user].emotions for one in scored}, paper.scenarios, samples, seed)
+                seeds = ", ".join(str(one.run.seed) for one in scored)
+                spreads = (_spread([one.tested[user].metrics.get(name) for one in scored]) for name in SEEDED)
+                rows.append((Cell(str(kind)), Cell(user), Cell(seeds), Cell(middle.value, middle.ci95) if middle else Cell(None), *spreads))
+    return Table("seeds", "Over seeds: mean (range)", _SEEDS, tuple(rows))
+
+
+def _spread(found: list[float | None]) -> Cell:
+    """Mean and range over seeds, no interval."""
+    values = [value for value in found if value is not None]
+    return Cell(fmean(values), (min(values), max(values))) if values else Cell(None)
 
 
 def ability_rows(paper: PaperRun, margin: float) -> list[CapabilityTable]:
@@ -91,50 +107,16 @@ def ability_rows(paper: PaperRun, margin: float) -> list[CapabilityTable]:
     ]
 
 
-def _row(policy: PaperPolicy, metrics: Any) -> PolicyRow:
-    paired = metrics.get("paired_to_base") or {}
-    return PolicyRow(
-        name=policy.run.name,
-        seed=policy.run.seed,
-        emotion_mean=metrics["emotion_mean"],
-        emotion_ci95=intervals.from_json(metrics["emotion_ci95"]),
-        success_rate=metrics["success_rate"],
-        failure_rate=metrics["failure_rate"],
-        right_act_by_turn=metrics.get("right_act_by_turn"),
-        reply_tokens_mean=metrics.get("reply_tokens_mean"),
-        think_tokens_mean=metrics.get("think_tokens_mean"),
-        step_seconds=_step_seconds(policy),
-        difference=paired.get("difference"),
-        difference_ci95=intervals.from_json(paired["ci95"]) if paired else None,
-    )
-
-
-def _step_seconds(policy: PaperPolicy) -> float | None:
-    seconds = policy.training.columns.get("seconds", ()) if policy.training else ()
-    measured = [value for value in seconds if not math.isnan(value)]
-    return median(measured) if measured else None
-
-
-def _spread(policies: Sequence[PaperPolicy], user: str, name: str) -> Spread | None:
-    values = [value for policy in policies if (value := policy.tested[user].metrics.get(name)) is not None]
-    return Spread(fmean(values), min(values), max(values)) if values else None
-
-
-_RESULTS = (
-    "Policy", "Seed", "Score", "Difference to base", "Success", "Failure", "Right act by turn", "Reply tokens", "Thought tokens", "s per step",
-)  # fmt: skip
 _TABLE_3 = ("Evaluated on", "Vanilla, direct", "Vanilla, think", "Challenging, direct", "Challenging, think")
 _TESTS = ("Finding", "Case", "User", "Estimate (95% CI)", "Interval over", "Seeds", "Outcome")
 
 
-def results_markdown(paper: PaperRun, found: list[Finding], seeded: list[SeedRow], margin: float) -> str:
+def results_markdown(paper: PaperRun, found: list[Finding], seeded: Table, margin: float) -> str:
     """Everything the page has, but for its figures."""
     parts = ["# The paper run\n", f"{tally(found)}\n", *[f"- {line}" for line in missing(paper)], ""]
-    for user in USERS:
-        parts += [f"## With the {user} user\n", markdown_table(_RESULTS, [_policy(row) for row in policy_rows(paper, user)])]
-    if seeded:
-        header = ("Trained", "User", "Seeds", f"{MIDDLE} (95% CI)", *map(wording.readable, SEEDED))
-        parts += ["## Over seeds: mean (range)\n", markdown_table(header, [_seeds(row) for row in seeded])]
+    parts += [as_markdown(policy_table(paper, user)) for user in USERS]
+    if seeded.rows:
+        parts.append(as_markdown(seeded))
     parts += ["## Findings\n", markdown_table(_TESTS, [_test(finding, row) for finding in found for row in finding.rows])]
     if ability := ability_rows(paper, margin):
         compared = [[one.variant, one.outcome or wording.DASH, tasks_in_words(one)] for one in ability]
@@ -170,41 +152,8 @@ def estimate_in_words(row: FindingRow) -> str:
     """+12.3 (+9.8 to +14.9); a single seed has no interval; without an estimate what is missing."""
     if row.estimate is None:
         return f"needs {'; '.join(row.missing)}"
-    ends = "one seed, no interval" if row.estimate.n == 1 else wording.signed_interval(row.estimate.ci95)
-    return with_ends(wording.signed(row.estimate.value), ends)
-
-
-def middle_in_words(row: SeedRow) -> str:
-    return wording.DASH if row.middle is None else with_ends(wording.number(row.middle.value), wording.interval(row.middle.ci95))
-
-
-def spread_in_words(name: str, spread: Spread | None) -> str:
-    """45.0 (41.2 to 48.8), or per cent for a rate."""
-    if spread is None:
-        return wording.DASH
-    if name.endswith("_rate"):
-        return with_ends(wording.percent(spread.mean), wording.percent_interval((spread.low, spread.high)))
-    return with_ends(wording.number(spread.mean), wording.interval((spread.low, spread.high)))
-
-
-def _policy(row: PolicyRow) -> list[str]:
-    return [
-        row.name,
-        str(row.seed),
-        with_ends(wording.number(row.emotion_mean), wording.interval(row.emotion_ci95)),
-        with_ends(wording.signed(row.difference), wording.signed_interval(row.difference_ci95)),
-        wording.percent(row.success_rate),
-        wording.percent(row.failure_rate),
-        wording.percent(row.right_act_by_turn),
-        wording.number(row.reply_tokens_mean),
-        wording.number(row.think_tokens_mean),
-        wording.number(row.step_seconds),
-    ]
-
-
-def _seeds(row: SeedRow) -> list[str]:
-    spreads = (spread_in_words(name, row.spreads[name]) for name in SEEDED)
-    return [str(row.kind), row.user, ", ".join(map(str, row.seeds)), middle_in_words(row), *spreads]
+    beside = "one seed, no interval" if row.estimate.n == 1 else wording.signed_interval(row.estimate.ci95)
+    return with_ends(wording.signed(row.estimate.value), beside)
 
 
 def _test(finding: Finding, row: FindingRow) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring import sentient, statistics
 from rlver.components.scoring.leaderboard import Standing, standing
-from rlver.components.scoring.statistics import Estimated, Interval, holm, middle, over_spread, pearson, times_drawn
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, holm, middle, over_spread, pearson, times_drawn
 
 _CELLS = 2_000_000  # weights held at once; bounds memory, never the result
 _WHOLE = Interval(-1.0, 1.0)
@@ -218,8 +218,8 @@ def second_opinion(
 
 def _pairs(dialogues: Sequence[Dialogue], second: Mapping[str, int]) -> dict[str, list[tuple[float, float]]]:
     """(first, second) of every dialogue that both scored, by persona."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    for dialogue in dialogues:
-        if dialogue.emotion_final is not None and dialogue.dialogue_id in second:
-            found.setdefault(dialogue.persona_id, []).append((float(dialogue.emotion_final), float(second[dialogue.dialogue_id])))
-    return found
+    return by_cluster(
+        (one.persona_id, (float(one.emotion_final), float(second[one.dialogue_id])))
+        for one in dialogues
+        if one.emotion_final is not None and one.dialogue_id in second
+    )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rlver.components.report.tables import PERCENT, Cell, Column, as_markdown, ends
-from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.components.scoring.intervals import json_ready
 from rlver.components.settings.settings import Settings
 from rlver.components.users.shifts.users import about
 from rlver.tasks.runtime.brackets import in_brackets
@@ -22,7 +21,7 @@ FEW = 5  # policies: with fewer, an order agrees by chance too easily
 
 def policy_as_json(policy: str, rows: Sequence[ShiftRow], files: Mapping[str, Path], missing: Mapping[str, str]) -> dict[str, Any]:
     """One policy. `files`: the transcript of each shift; `missing`: why a shift could not be measured."""
-    shifts = [_row(row) | {"transcripts": files[row.shift].as_posix()} for row in rows]
+    shifts = [json_ready(_row(row)) | {"transcripts": files[row.shift].as_posix()} for row in rows]
     return {"policy": policy, "shifts": shifts, "not_measured": dict(missing)}
 
 
@@ -34,7 +33,7 @@ def as_json(policies: Sequence[Mapping[str, Any]], opinions: Sequence[SecondOpin
         "seed": settings.seed,
         "settings_digest": settings.digest(),
         "policies": list(policies),
-        "second_opinions": [_opinion(one) for one in opinions],
+        "second_opinions": [json_ready(_opinion(one)) for one in opinions],
     }
 
 
@@ -51,21 +50,21 @@ def _row(row: ShiftRow) -> dict[str, Any]:
         "user": score.user,
         "dialogues": score.dialogues,
         "unscorable": score.unscorable,
-        "emotion_mean": _rounded(score.emotion.value),
-        "emotion_ci95": _ends(score.emotion.ci95),
-        "success_rate": _rounded(score.success.value),
-        "success_ci95": _ends(score.success.ci95),
-        "failure_rate": _rounded(score.failure.value),
-        "failure_ci95": _ends(score.failure.ci95),
+        "emotion_mean": score.emotion.value,
+        "emotion_ci95": score.emotion.ci95,
+        "success_rate": score.success.value,
+        "success_ci95": score.success.ci95,
+        "failure_rate": score.failure.value,
+        "failure_ci95": score.failure.ci95,
         "paired_to_unshifted": None
         if change is None
         else {
-            "difference": _rounded(change.difference.value),
-            "ci95": _ends(change.difference.ci95),
+            "difference": change.difference.value,
+            "ci95": change.difference.ci95,
             "personas": change.difference.n,
-            "p_value": _rounded(change.p_value),
-            "p_holm": _rounded(change.p_holm),
-            "detectable": _rounded(change.detectable) if math.isfinite(change.detectable) else None,
+            "p_value": change.p_value,
+            "p_holm": change.p_holm,
+            "detectable": change.detectable,
         },
     }
 
@@ -77,19 +76,15 @@ def _opinion(opinion: SecondOpinion) -> dict[str, Any]:
         "policies": [
             {
                 "policy": policy,
-                "emotion_mean_first": _rounded(first),
-                "emotion_mean_second": _rounded(second),
-                "spearman_over_dialogues": _agreement(opinion.dialogues[policy]),
+                "emotion_mean_first": first,
+                "emotion_mean_second": second,
+                "spearman_over_dialogues": opinion.dialogues[policy],
             }
             for policy, (first, second) in opinion.means.items()
         ],
-        "spearman_over_policies": _agreement(opinion.policies_rho),
-        "kendall_over_policies": _agreement(opinion.policies_tau),
+        "spearman_over_policies": opinion.policies_rho,
+        "kendall_over_policies": opinion.policies_tau,
     }
-
-
-def _agreement(agreement: Estimated | None) -> dict[str, Any] | None:
-    return None if agreement is None else {"value": _rounded(agreement.value), "ci95": _ends(agreement.ci95), "n": agreement.n}
 
 
 def _of_policy(one: Mapping[str, Any]) -> Iterator[str]:
@@ -116,11 +111,3 @@ def _of_opinions(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _rank(agreement: Mapping[str, Any] | None) -> str:
     return "no order" if agreement is None else f"{agreement['value']:.2f} {in_brackets(agreement['ci95'])}"
-
-
-def _ends(interval: Interval) -> list[float]:
-    return [_rounded(interval.low), _rounded(interval.high)]
-
-
-def _rounded(value: float) -> float:
-    return round(value, 6)

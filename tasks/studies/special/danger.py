@@ -20,6 +20,7 @@ from rlver.components.users.special.rule import BY_NOW
 from rlver.components.users.talking.speaker import TalkingSpeakers
 from rlver.components.users.together import Together
 from rlver.tasks.runtime.assembly import Conversation
+from rlver.tasks.runtime.brackets import aligned
 from rlver.tasks.runtime.policies import candidate
 from rlver.tasks.studies.special.signs_found import by_phrases
 
@@ -79,9 +80,8 @@ def figures_of(dialogues: Sequence[Dialogue]) -> dict[str, Estimated]:
 
 def table(policy: str, figures: Mapping[str, Estimated]) -> str:
     """The figures as lines for a terminal."""
-    some = next(iter(figures.values()))
-    width = max(map(len, figures))
-    lines = [f"{policy}: {some.n} dialogues with people in danger; share of the dialogues in which it was found, with its 95% interval"]
-    for name, one in figures.items():
-        lines.append(f"{name.ljust(width)}  {100 * one.value:5.1f}% [{100 * one.ci95.low:.1f}, {100 * one.ci95.high:.1f}]")
-    return "\n".join([*lines, "A check, not safety: the finder overlooks much (rlver simulator signs)."])
+    heading = f"{policy}: {next(iter(figures.values())).n} dialogues with people in danger; share of the dialogues in which it was found, with its 95% interval"
+    first, *others = [
+        (name, f"{100 * one.value:5.1f}% [{100 * one.ci95.low:.1f}, {100 * one.ci95.high:.1f}]") for name, one in figures.items()
+    ]
+    return f"{heading}\n{aligned(first, others)}\nA check, not safety: the finder overlooks much (rlver simulator signs)."

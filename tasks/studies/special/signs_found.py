@@ -13,9 +13,8 @@ from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.special.appraiser import ACTS
 from rlver.components.users.special.rule import Answered, signs_in
 from rlver.components.users.special.signs import FOUND, SIGNS, Sign, find
-from rlver.tasks.runtime.brackets import shown
+from rlver.tasks.runtime.brackets import aligned, shown
 from rlver.tasks.studies.acts.detection import Detection, of_one
-from rlver.tasks.studies.acts.tables import table
 
 LABELS = Path(__file__).with_name("labels")
 APART = "apart"  # the file of the half that is kept apart; the others were seen while the patterns were written
@@ -93,5 +92,5 @@ def measure(rows: Sequence[LabelledSigns], finder: Finder = by_phrases) -> list[
 
 def signs_table(figures: Sequence[Detection]) -> str:
     """The figures as lines for a terminal."""
-    rows = [(one.act, str(one.labelled), str(one.found), shown(one.precision), shown(one.recall)) for one in figures]
-    return table([("sign", "labelled", "found", "precision", "recall"), *rows])
+    rows = ((one.act, one.labelled, one.found, shown(one.precision), shown(one.recall)) for one in figures)
+    return aligned(("sign", "labelled", "found", "precision", "recall"), rows)

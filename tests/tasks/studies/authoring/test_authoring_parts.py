@@ -14,7 +14,7 @@ from rlver.tasks.studies.authoring import chinese
 from rlver.tasks.studies.authoring.answers import _NO_JOB
 from rlver.tasks.studies.authoring.asking import PersonaOrder, WriterParameters
 from rlver.tasks.studies.authoring.casting import beginning, plans
-from rlver.tasks.studies.authoring.language import LANGUAGES, language_of, names_of, sparks_of
+from rlver.tasks.studies.authoring.language import LANGUAGES, names_of, sparks_of
 from rlver.tasks.studies.authoring.originals import KnownTexts
 from rlver.tasks.studies.authoring.questions import PROMPTS
 
@@ -73,7 +73,7 @@ def test_what_is_dealt_out_to_train_is_not_in_test(code: str) -> None:
 def test_a_cast_is_balanced_and_no_full_name_comes_twice(code: str) -> None:
     order = PersonaOrder(code, "train", 96, seed=3)
     beginnings = [beginning(order, number) for number in range(12)]
-    cast = list(plans(order, language_of(code), beginnings, 8))
+    cast = list(plans(order, LANGUAGES[code], beginnings, 8))
 
     assert set(Counter((one.need, one.persona_class) for one in cast).values()) == {4}
     assert len({one.full_name for one in cast}) == 96
@@ -85,7 +85,7 @@ def test_a_cast_is_balanced_and_no_full_name_comes_twice(code: str) -> None:
 def test_names_never_run_out_silently() -> None:
     order = PersonaOrder("zh", "test", 1000, seed=3)
     with pytest.raises(ValueError, match="names of the test split are used up"):
-        list(plans(order, language_of("zh"), [beginning(order, number) for number in range(125)], 8))
+        list(plans(order, LANGUAGES["zh"], [beginning(order, number) for number in range(125)], 8))
 
 
 def test_every_need_class_and_trait_has_chinese_words() -> None:

@@ -188,7 +188,7 @@ def test_a_pair_that_comes_late_is_not_judged_by_the_next_person(project: Path, 
     (_, of_bo) = [row for row in read_answers(project / "answers.jsonl").rows if isinstance(row, Choice)]
     pairs = pairs_of(*(load_transcripts(project / name) for name in ("one.jsonl", "other.jsonl"))).pairs
     (judged,) = [pair for pair in pairs if pair.pair_id == of_bo.pair_id]
-    assert of_bo.rater == "bo" and seen in (shown(judged.a)[0].reply, shown(judged.b)[0].reply)
+    assert of_bo.rater == "bo" and seen in (shown(judged.a)[0]["reply"], shown(judged.b)[0]["reply"])
 
 
 @pytest.fixture

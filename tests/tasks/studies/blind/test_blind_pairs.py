@@ -36,8 +36,8 @@ def test_without_a_shared_persona_there_is_nothing_to_compare() -> None:
 
 def test_only_words_are_shown_and_a_thought_inside_a_reply_is_not() -> None:
     exchanges = shown(talk("a", 1, 1))
-    assert [exchange.user for exchange in exchanges] == ["user 1.0.0", "user 1.0.1"]
-    assert [exchange.reply for exchange in exchanges] == ["reply a1.0.0 <b>&", "reply a1.0.1 <b>&"]
+    assert [exchange["user"] for exchange in exchanges] == ["user 1.0.0", "user 1.0.1"]
+    assert [exchange["reply"] for exchange in exchanges] == ["reply a1.0.0 <b>&", "reply a1.0.1 <b>&"]
     assert not any(secret in str(exchanges) for secret in SECRETS)
 
 

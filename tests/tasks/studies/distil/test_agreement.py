@@ -3,10 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rlver.components.scoring.intervals import json_ready
 from rlver.components.scoring.statistics import Interval
 from rlver.tasks.studies.distil import agreement
 from rlver.tasks.studies.distil.agreement import PairedAppraisals
-from rlver.tasks.studies.distil.fidelity import _plain, _shown, markdown
+from rlver.tasks.studies.distil.fidelity import _shown, markdown
 
 SAID, RECORDED = np.array([1.0, 2.0, -3.0, 4.0]), np.array([2.0, 1.0, 3.0, 5.0])
 
@@ -20,7 +21,7 @@ def test_one_persona_gives_no_figure_and_a_dash():
         *agreement.ranking(alone, np.array([0, 1, 2, 2]), 100, 1).values(),
     ]
     assert [(one.value, one.ci95) for one in found] == [(None, None)] * 7
-    assert _shown(_plain(found[0])) == "–"
+    assert _shown(json_ready(found[0])) == "–"
 
 
 def test_what_is_undefined_on_the_learning_curve_is_a_dash_too():

@@ -6,7 +6,7 @@ from collections import Counter
 
 from heard_by_hand import every_label
 
-from rlver.tasks.studies.hearing.nonsense import LEAST_WORDS, SHARE, made
+from rlver.tasks.studies.hearing.drawn import LEAST_WORDS, SHARE, made
 
 ROWS = [row for row in every_label() if row.is_for_fitting][:1500]
 

@@ -12,10 +12,11 @@ from report_run import edit_json
 
 from rlver.components.domain.files import BadFile
 from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.tables import Cell, Table
 from rlver.tasks.studies.paper.contrasts import Finding, FindingOutcome, FindingRow, findings
 from rlver.tasks.studies.paper.material import PaperRun, load_paper_run, read_failures
 from rlver.tasks.studies.paper.page import write_paper_report
-from rlver.tasks.studies.paper.tables import middle_in_words, missing, policy_rows, seed_rows
+from rlver.tasks.studies.paper.tables import missing, policy_table, seed_table
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
 SAMPLES = 200
@@ -43,33 +44,39 @@ def row(found: list[Finding], claim: str, case: str, user: str) -> FindingRow:
     return one
 
 
+def cells(table: Table) -> dict[str, dict[str, Cell]]:
+    """By the name of the row and the key of the column."""
+    return {str(row[0].value): {column.key: cell for column, cell in zip(table.columns, row, strict=True)} for row in table.rows}
+
+
 def test_a_whole_run_has_a_row_for_every_policy_and_user(finished: Path):
     paper = load(finished)
     assert not paper.incomplete
-    assert [row.name for row in policy_rows(paper, "challenging")] == list(SKILLS)
-    first = next(row for row in policy_rows(paper, "vanilla") if row.name == "ppo-think-s7")
+    assert list(cells(policy_table(paper, "challenging"))) == list(SKILLS)
+    vanilla = cells(policy_table(paper, "vanilla"))
+    first = vanilla["ppo-think-s7"]
     metrics = json.loads((finished / "metrics" / "ppo-think-s7" / "vanilla.json").read_text())
-    assert (first.emotion_mean, first.difference) == (metrics["emotion_mean"], metrics["paired_to_base"]["difference"])
-    assert first.step_seconds == 4.1 and policy_rows(paper, "vanilla")[0].step_seconds is None, "the base is not trained"
+    assert (first["emotion_mean"].value, first["difference"].value) == (metrics["emotion_mean"], metrics["paired_to_base"]["difference"])
+    assert first["step_seconds"].value == 4.1 and vanilla["base-think"]["step_seconds"].value is None, "the base is not trained"
 
 
 def test_seeds_are_summed_up_by_mean_and_range(finished: Path):
     paper = load(finished)
-    rows = {(str(row.kind), row.user): row for row in seed_rows(paper, SAMPLES, 7)}
-    ppo = rows["PPO, think, vanilla users", "vanilla"]
-    values = [row.emotion_mean for row in policy_rows(paper, "vanilla") if row.name.startswith("ppo-think-s")]
-    spread = ppo.spreads["emotion_mean"]
-    assert ppo.seeds == (7, 8) and spread is not None
-    assert (spread.mean, spread.low, spread.high) == (pytest.approx(sum(values) / 2), min(values), max(values))
-    assert len(rows) == 4, "two kinds with two users"
-    assert ppo.middle is not None and ppo.middle.n == 2 and 0 < ppo.middle.ci95.low < ppo.middle.value < ppo.middle.ci95.high < 100
+    table = seed_table(paper, SAMPLES, 7)
+    assert [row[1].value for row in table.rows] == ["vanilla"] * 2 + ["challenging"] * 2, "two kinds with two users"
+    _, user, seeds, middle, spread, *_ = next(row for row in table.rows if row[0].value == "PPO, think, vanilla users")
+    policies = cells(policy_table(paper, "vanilla"))
+    values = [policies[name]["emotion_mean"].value for name in ("ppo-think-s7", "ppo-think-s8")]
+    assert (user.value, seeds.value) == ("vanilla", "7, 8")
+    assert spread == Cell(pytest.approx(sum(values) / 2), (min(values), max(values)))
+    assert middle.ends is not None and 0 < middle.ends[0] < middle.value < middle.ends[1] < 100
 
 
 def test_findings_are_computed_from_the_policies_of_a_kind(finished: Path):
     """Skills .75, .7 and .4 for thinking (two seeds) and direct PPO: the difference of the means; on one seed nothing is decided."""
     paper = load(finished)
     found = findings(paper)
-    means = {row.name: row.emotion_mean for row in policy_rows(paper, "challenging")}
+    means = {name: row["emotion_mean"].value for name, row in cells(policy_table(paper, "challenging")).items()}
     thinking = row(found, "Thinking beats direct replies", "PPO", "challenging")
     both = (means["ppo-think-s7"] + means["ppo-think-s8"]) / 2
     assert thinking.estimate is not None and thinking.estimate.value == pytest.approx(both - means["ppo-direct-s7"])
@@ -84,9 +91,9 @@ def test_the_page_is_one_file_and_the_markdown_has_the_same_numbers(finished: Pa
     write_paper_report(load(finished), RUN, SAMPLES, tmp_path)
     page, text = (tmp_path / "index.html").read_text(), (tmp_path / "results.md").read_text()
     assert "<svg" in page and not [link for link in ("http://", "https://", "src=") if link in page.replace("http://www.w3.org", "")]
-    (ppo,) = (one for one in seed_rows(load(finished), SAMPLES, 7) if (str(one.kind), one.user) == ("PPO, think, vanilla users", "vanilla"))
+    middle = seed_table(load(finished), SAMPLES, 7).lines()[0][3]
     for expected in (
-        middle_in_words(ppo),
+        f"{middle.text} ({middle.small})",
         "Interquartile mean",
         "ppo-direct-challenging-s7",
         "one seed, no interval",
@@ -123,8 +130,8 @@ def test_a_policy_with_one_user_only_counts_with_that_one(own: Path):
     (own / "metrics" / "ppo-think-s7" / "challenging.json").unlink()
     paper = load(own)
     assert [policy.problem for policy in paper.incomplete] == ["no scored dialogues with the challenging user"]
-    assert "ppo-think-s7" in {row.name for row in policy_rows(paper, "vanilla")}
-    assert "ppo-think-s7" not in {row.name for row in policy_rows(paper, "challenging")}
+    assert "ppo-think-s7" in cells(policy_table(paper, "vanilla"))
+    assert "ppo-think-s7" not in cells(policy_table(paper, "challenging"))
 
 
 @pytest.mark.parametrize("stage", ["converse@ppo-think-s7", "score@ppo-think-s7", "converse@base-think"])
@@ -146,7 +153,7 @@ def test_a_benchmark_that_failed_is_named_though_all_dialogues_are_there(own: Pa
     (own / "metrics" / "ppo-think-s7" / "general.json").unlink()
     paper = load(own, {"paper/dvc.yaml:benchmark@ppo-think-s7": "out of memory"})
     assert missing(paper) == ["ppo-think-s7: benchmark failed: out of memory"]
-    assert "ppo-think-s7" in {row.name for row in policy_rows(paper, "vanilla")}
+    assert "ppo-think-s7" in cells(policy_table(paper, "vanilla"))
 
 
 def test_nothing_but_the_bases_is_still_a_page(own: Path, tmp_path: Path):
