@@ -118,7 +118,7 @@ def test_fitting_is_the_same_again_and_the_reader_reads_what_was_fitted(tmp_path
     fit(rows, tmp_path / "one", 1)
     one, again = (load_file(tmp_path / name) for name in ("one", "again"))
     assert one.keys() == again.keys() and all(torch.equal(one[name], again[name]) for name in one)
-    monkeypatch.setattr(adapting, "EPOCHS", 12)
+    monkeypatch.setattr(adapting, "EPOCHS", 8)
     monkeypatch.setattr(adapting, "RATE_NET", 3e-3)
     monkeypatch.setattr(net, "EPOCHS", 60)
     monkeypatch.setattr(adapting, "_WARM_UP", 2)
