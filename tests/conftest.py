@@ -24,7 +24,7 @@ def _has_room(folder: Path) -> bool:
 
 # MLflow, DVC and Prefect wait for the disk a dozen times for each thing they note: in memory that takes no time.
 if "TMPDIR" not in os.environ and _has_room(_MEMORY):
-    os.environ["TMPDIR"] = str(_MEMORY)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)  # the second for ourselves: pytest has asked before
 _HOME = tempfile.mkdtemp(prefix="rlver-tests-")
 for _name, _value in {
     "HF_HUB_OFFLINE": "1",
