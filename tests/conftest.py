@@ -11,6 +11,20 @@ import tempfile
 from pathlib import Path
 
 _TESTS = Path(__file__).parent
+_MEMORY, _ROOM = Path("/dev/shm"), 6 << 30  # bytes; `rlver doctor` asks for 5 GB
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether files can be kept there, and programs be run."""
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        return False
+    system = os.statvfs(folder)
+    return not system.f_flag & os.ST_NOEXEC and system.f_bavail * system.f_frsize >= _ROOM
+
+
+# MLflow, DVC and Prefect wait for the disk a dozen times for each thing they note: in memory that takes no time.
+if "TMPDIR" not in os.environ and _has_room(_MEMORY):
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)  # the second for ourselves: pytest has asked before
 _HOME = tempfile.mkdtemp(prefix="rlver-tests-")
 for _name, _value in {
     "HF_HUB_OFFLINE": "1",
@@ -65,13 +79,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Each process takes whole files, and one of them all of flows/, one all of distil/: what those make once takes longest."""
+    """Each process takes whole files, and one of them all of flows/, one all of distil/, one all of graph/: what those make once takes longest."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            together = ("tests/flows/", "tests/tasks/studies/distil/")
+            together = ("tests/flows/", "tests/tasks/studies/distil/", "tests/tasks/graph/")
             return next((folder for folder in together if file.startswith(folder)), file)
 
     return ByFile(config, log)

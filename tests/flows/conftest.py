@@ -101,13 +101,26 @@ def _copies(name: str, to: str, deps: list[str]) -> dict[str, Any]:
     return {"cmd": f"mkdir -p {folder} && cp made/{name}/{file} {to}", "deps": deps, "outs": [folder if whole else to]}
 
 
-@pytest.fixture
-def promotable(_finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tracking_uri: str) -> Path:
-    """That pipeline in a folder of its own, recorded in MLflow, and the current directory."""
-    root = tmp_path / "project"
+@pytest.fixture(scope="session")
+def _recorded(_finished: Path, _tracking_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`project` is that pipeline with its trainings in MLflow, `kept` and `mlflow.db` are what it is made of again for each test."""
+    folder = tmp_path_factory.mktemp("recorded")
+    root, database = folder / "project", folder / "mlflow.db"
     shutil.copytree(_finished, root, symlinks=True)
-    monkeypatch.chdir(root)
+    shutil.copy(_tracking_template, database)
     lock = dvc.locked(root)
-    with MlflowRecorder(root, tracking_uri, "full") as recorder:
+    with MlflowRecorder(root, f"sqlite:///{database}", "full") as recorder:
         log_pipeline(recorder, [records.read(root, f"train@{name}", lock) for name in GAINS])
+    root.rename(folder / "kept")
+    return folder
+
+
+@pytest.fixture
+def promotable(_recorded: Path, monkeypatch: pytest.MonkeyPatch, tracking_uri: str) -> Path:
+    """That pipeline as new, recorded in MLflow, and the current directory: always in the folder that MLflow has noted of its models."""
+    root = _recorded / "project"
+    shutil.rmtree(root, ignore_errors=True)
+    shutil.copytree(_recorded / "kept", root, symlinks=True)
+    shutil.copy(_recorded / "mlflow.db", tracking_uri.removeprefix("sqlite:///"))
+    monkeypatch.chdir(root)
     return root

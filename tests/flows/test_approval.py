@@ -28,9 +28,9 @@ PAUSED = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_
 
 
 @pytest.fixture(autouse=True)
-def asked_every_half_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def asked_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefect asks every 10 s whether the form was filled in."""
-    monkeypatch.setattr("rlver.flows.promote.pause_flow_run", partial(pause_flow_run, poll_interval=0.5))
+    monkeypatch.setattr("rlver.flows.promote.pause_flow_run", partial(pause_flow_run, poll_interval=0.2))
 
 
 class Pending:
@@ -57,7 +57,7 @@ class Pending:
                     if client.filter_flow_run_input(run.id, (keys := run.state.state_details.run_input_keyset)["description"], 1, set()):
                         self._keys = keys
                         return run.id
-                time.sleep(0.5)
+                time.sleep(0.1)
         pytest.fail("no run waits for an answer")
 
     def form(self) -> tuple[str, dict[str, Any]]:

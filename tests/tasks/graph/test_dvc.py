@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_graph import copy_graph, repro, set_number
+from fake_graph import repro, set_number
 from ruamel.yaml import YAML
 
 from rlver.tasks.graph import dvc
@@ -163,10 +164,9 @@ def test_landed_personas_must_be_the_imported_ones(toy: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def own_graph(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("own")
-    copy_graph(repository_root, root)
-    repro(root)
+def own_graph(root_has_run: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("own") / "project"
+    shutil.copytree(root_has_run[0], root)
     assert dvc.changed(root) == {}
     return root
 
@@ -174,14 +174,19 @@ def own_graph(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -
 def test_an_imported_file_that_changes_concerns_the_personas(own_graph: Path, tmp_path: Path) -> None:
     source = tmp_path / "profiles.jsonl"
     source.write_text("{}\n")
-    for command, changed in (("import-url", {"personas"}), ("update", set()), ("update", {"personas"})):
-        if command == "update" and changed:
-            source.write_text("{}\n{}\n")
-        what = ("imported/profiles.jsonl.dvc",) if command == "update" else (str(source), "imported/")
-        subprocess.run((sys.executable, "-m", "dvc", command, "-q", *what), cwd=own_graph, check=True)
-        assert dvc.changed(own_graph).keys() == changed
-        repro(own_graph)
-    subprocess.run((sys.executable, "-m", "dvc", "remove", "--outs", "-q", "imported/profiles.jsonl.dvc"), cwd=own_graph, check=True)
+
+    def tell(*words: str) -> None:
+        subprocess.run((sys.executable, "-m", "dvc", words[0], "-q", *words[1:]), cwd=own_graph, check=True)
+
+    tell("import-url", str(source), "imported/")
+    assert dvc.changed(own_graph).keys() == {"personas"}
+    repro(own_graph)
+    tell("update", "imported/profiles.jsonl.dvc")
+    assert dvc.changed(own_graph) == {}
+    source.write_text("{}\n{}\n")
+    tell("update", "imported/profiles.jsonl.dvc")
+    assert dvc.changed(own_graph).keys() == {"personas"}
+    tell("remove", "--outs", "imported/profiles.jsonl.dvc")
     repro(own_graph)
     assert dvc.changed(own_graph) == {}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_graph import POLICIES, copy_graph, repro, set_number
+from fake_graph import POLICIES, repro, set_number
 
 from rlver.components.domain.files import BadFile
 from rlver.components.settings.settings import SettingsError
@@ -78,10 +78,10 @@ def test_one_policy_brings_what_it_needs_from_both_pipelines(plan: list[dvc.Stag
 
 
 @pytest.fixture(scope="module")
-def finished(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("paper")
-    copy_graph(repository_root, root)
-    assert PAPER not in repro(root), "plain `dvc repro` is the root's pipeline alone"
+def finished(root_has_run: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("paper") / "project"
+    shutil.copytree(root_has_run[0], root)
+    assert PAPER not in root_has_run[1], "plain `dvc repro` is the root's pipeline alone"
     assert {name.partition(":")[0] for name in dvc.changed(root, ())} == {"paper/dvc.yaml"}
     said = repro(root, "dvc.yaml", "paper/dvc.yaml")
     assert len(re.findall("Running stage", said)) == 1 + 3 * len(POLICIES) + 1

@@ -53,7 +53,9 @@ for step in range(done + 1, steps + 1):
     entropy = 0.001 if behave == ["sharp", str(step)] else 1.5
     log(step, {"critic/score/mean": 0.4 + step / 100, "actor/grad_norm": 0.5, "actor/entropy": entropy, "actor/loss": 0.1,
                "actor/lr": 1e-3, "timing_s/step": 2.5, "perf/throughput": 9.0, "training/note": "a word"} | VALIDATED)
-    while behave[:1] in (["hang"], ["half"]) and int(behave[1]) == step:
+    if behave == ["half", str(step)]:
+        raise OSError("no space left")
+    while behave == ["hang", str(step)]:
         time.sleep(0.1)
 """
 MERGER = """

@@ -115,7 +115,7 @@ def test_verl_s_numbers_are_our_curves_and_its_checkpoint_is_the_policy(root: Pa
     assert (loop["variant"], loop["difficulty"], loop["params"]) == ("verl", "vanilla", str(root / "params.yaml"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_ends_all_of_it_and_the_same_command_goes_on(root: Path, number: signal.Signals) -> None:
     (root / "behave").write_text("hang 3")
     running = stage(root)
@@ -144,10 +144,9 @@ def test_it_does_not_outlive_a_stage_that_was_killed(root: Path) -> None:
 
 def test_a_checkpoint_that_was_being_written_is_no_checkpoint(root: Path) -> None:
     (root / "behave").write_text("half 4")
-    running = stage(root)
-    until(lambda: steps_under_way(root) == [1, 2, 3, 4])
-    running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
+    with pytest.raises(RuntimeError, match="no space left"):
+        run()
+    assert steps_under_way(root) == [1, 2, 3, 4]
     [folder] = root.glob("scratch/v/v-*/verl/checkpoints")
     (folder / "latest_checkpointed_iteration.txt").write_text("4")  # as of a disk that lost what came before it
     (root / "behave").unlink()

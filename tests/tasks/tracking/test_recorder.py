@@ -17,7 +17,6 @@ from rlver.tasks.graph.lock import md5_of
 from rlver.tasks.runtime.environment import EXPERIMENT
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.filling import fill
-from rlver.tasks.tracking.models import LogModels
 from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
 from rlver.tasks.tracking.store import TrackingUnavailable
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 
-def record_all(root: Path, uri: str, log_models: LogModels = "full") -> dict[str, str]:
-    with MlflowRecorder(root, uri, log_models, {"prefect_flow_run": "f1"}, traces=3) as recorder:
+def record_all(root: Path, uri: str) -> dict[str, str]:
+    with MlflowRecorder(root, uri, "full", {"prefect_flow_run": "f1"}, traces=3) as recorder:
         return log_pipeline(recorder, read(root))
 
 
@@ -113,7 +112,8 @@ def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(recorded: Recorded,
 def test_the_model_is_stored_once_and_carries_the_scores(finished: Path, tracking_uri: str) -> None:
     from mlflow import MlflowClient
 
-    runs = record_all(finished, tracking_uri)
+    with MlflowRecorder(finished, tracking_uri, "full") as recorder:
+        runs = log_pipeline(recorder, [records.read(finished, name, LOCK) for name in ("train@v", "score@v")])
     client = MlflowClient(tracking_uri=tracking_uri)
     with MlflowRecorder(finished, tracking_uri, "full") as recorder:
         again = recorder.record(records.read(finished, "train@v", LOCK))
@@ -129,7 +129,12 @@ def test_the_model_is_stored_once_and_carries_the_scores(finished: Path, trackin
 
 
 def test_a_referenced_model_is_named_but_not_copied(finished: Path, tracking_uri: str) -> None:
-    record_all(finished, tracking_uri, "reference")
+    from mlflow import MlflowClient
+
+    with MlflowRecorder(finished, tracking_uri, "reference") as recorder:
+        recorder.record(records.read(finished, "train@v", LOCK))
+    (model,) = MlflowClient(tracking_uri=tracking_uri).search_logged_models(["1"])
+    assert (model.name, model.tags["md5"]) == ("v", MODEL)
     assert not (finished / "mlartifacts" / "models").exists()
 
 

@@ -226,13 +226,10 @@ for persona in compose_personas(load_library(), 7, 96, 104)[0][:6]:
 
 
 def test_a_dialogue_is_the_same_in_every_process(train: list[Persona]) -> None:
-    def elsewhere(hash_seed: str) -> str:
-        env = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-        return subprocess.run([sys.executable, "-c", TRACE], env=env, capture_output=True, text=True, check=True).stdout
-
-    first = elsewhere("1")
-    assert first == elsewhere("2")
-    for persona, line in zip(train[:6], first.splitlines(), strict=True):
+    """Its hashes are seeded otherwise than ours."""
+    env = {**os.environ, "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1", "PYTHONPATH": str(ROOT)}
+    elsewhere = subprocess.run([sys.executable, "-c", TRACE], env=env, capture_output=True, text=True, check=True).stdout
+    for persona, line in zip(train[:6], elsewhere.splitlines(), strict=True):
         held = hold(persona, mixed(0.5), ScriptedSimulator("vanilla"), EmotionRules(), 11, False)
         assert line == f"{held.users} {[move.reply for move in held.moves]} {held.emotion_final}"
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from audit_talks import PARAMETERS, SAMPLES, SEED, cheating, mixture, outcomes, recorded_base, talks
+from audit_talks import PARAMETERS, SAMPLES, SEED, cheating, mixture, outcomes, people, recorded_base, talks
 
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from rlver.components.policy.tiny.supporters import mixed, need_aware, random_strategy
@@ -48,7 +48,8 @@ BASE = talks(mixed(0.36))
 
 @pytest.mark.parametrize("cheat", CAUGHT_BY)
 def test_a_planted_cheat_is_caught_by_its_own_check(cheat: str) -> None:
-    checks = habit_checks(talks(cheating(CHEATS[cheat])), BASE, NoReference("not asked here"), PARAMETERS, SAMPLES, SEED)
+    met = people()[:24] if cheat.startswith("2,000 words") else people()  # each of its dialogues takes a tenth of a second
+    checks = habit_checks(talks(cheating(CHEATS[cheat]), personas=met), BASE, NoReference("not asked here"), PARAMETERS, SAMPLES, SEED)
     found = {one.name: str(one.outcome) for one in checks}
     assert {name: found[name] for name in CAUGHT_BY[cheat]} == dict.fromkeys(CAUGHT_BY[cheat], "alarm"), found
 

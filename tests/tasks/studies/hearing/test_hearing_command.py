@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from heard_by_hand import NEEDS_READER, ByHand, heard
+from ruamel.yaml import YAML
 
 from rlver.components.domain import packages
 from rlver.components.domain.acts import ACTS
@@ -59,9 +60,14 @@ def no_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         cached.cache_clear()
 
 
-@pytest.fixture
-def params(repository_root: Path) -> list[str]:
-    return ["--params", str(repository_root / "params.yaml")]
+@pytest.fixture(scope="module")
+def params(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The project's own, with a short bootstrap: no interval is looked at here that hangs on its length."""
+    values = YAML(typ="safe").load((repository_root / "params.yaml").read_text(encoding="utf-8"))
+    values["evaluation"]["bootstrap_samples"] = 300
+    path = tmp_path_factory.mktemp("params") / "params.yaml"
+    YAML(typ="safe").dump(values, path)
+    return ["--params", str(path)]
 
 
 def test_all_that_was_never_fitted_is_grouped() -> None:
@@ -172,16 +178,16 @@ def test_without_weights_it_says_how_to_get_them(
 @NEEDS_READER
 def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     every = labels.labelled()
-    rows = [row for row in every if row.is_for_fitting][:12] + [row for row in every if row.is_for_strict_fitting][:6]
+    rows = [row for row in every if row.is_for_fitting][:6] + [row for row in every if row.is_for_strict_fitting][:3]
     monkeypatch.setattr(fit, "labelled", lambda: rows)
-    monkeypatch.setattr(drawn, "DRAWN", 2)
+    monkeypatch.setattr(drawn, "DRAWN", 1)
     monkeypatch.setattr(drawn, "DRAWN_SHORT", 1)
     monkeypatch.setattr(adapting, "EPOCHS", 1)
     monkeypatch.setattr(fit, "load_signs", lambda path: load_signs(path)[:1])
     out = tmp_path / "heads.safetensors"
     assert main(["hearing", "fit", "--seed", "3", "-o", str(out)]) == 0
-    told = r"fitted to 12 replies in 1 styles, 6 read strictly, 3 written for small models, 3 such under another message, "
-    told += r"2 made nonsense, \d+ to users of a kind, seed 3\n"
+    told = r"fitted to 6 replies in 1 styles, 3 read strictly, 2 written for small models, 2 such under another message, "
+    told += r"1 made nonsense, \d+ to users of a kind, seed 3\n"
     assert re.search(told, capsys.readouterr().out)
     made = reading.Reader(out)
     assert set(made.hear("Old boats sink.", "It sank.").acts) == set(ACTS)
