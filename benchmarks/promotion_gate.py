@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.interval_coverage import by_chance
-from rlver.components.ability.kept import AllowedLoss, ability_kept, all_kept
-from rlver.components.ability.noninferiority import LossOutcome, compare_general
+from rlver.components.ability.kept import AllowedLoss, ability_kept
+from rlver.components.ability.noninferiority import LossOutcome, compare_general, overall
 from rlver.components.policy.tiny.small_world import relations
 from rlver.components.settings.settings import load_settings
 
@@ -101,7 +101,7 @@ def _task(relations: list[np.ndarray], side: int, metric: str, chance: float | N
 
 
 def promoted(base: General, tuned: General, allowed: AllowedLoss) -> bool:
-    return all_kept(ability_kept(base, tuned, allowed, SAMPLES, seed=7)) == LossOutcome.PASS
+    return overall(task.outcome for task in ability_kept(base, tuned, allowed, SAMPLES, seed=7)) == LossOutcome.PASS
 
 
 def promoted_before(base: General, tuned: General) -> bool:

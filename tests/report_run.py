@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlver.components.domain.files import write_json, write_jsonl, write_text_atomically
 from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
@@ -173,9 +171,3 @@ def load(root: Path) -> Material:
 
 def edit_json(path: Path, **changes: object) -> None:
     write_json(path, {**json.loads(path.read_text(encoding="utf-8")), **changes})
-
-
-def unpack(packed: str) -> dict[str, Any]:
-    """What was packed into the page, as its script reads it."""
-    value: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
-    return value

@@ -195,6 +195,12 @@ def _packed(value: Any) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
 
 
+def unpack(packed: str) -> dict[str, Any]:
+    """What was packed, as the page's script reads it."""
+    value: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
+    return value
+
+
 def _encoded(value: Any, texts: dict[str, int]) -> Any:
     """A view as the list of its fields: a text as its number in the order of first use, None as null, nested views as lists; emotions stay
     as they are."""

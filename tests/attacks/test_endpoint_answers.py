@@ -20,7 +20,7 @@ from rlver.components.rollout.transcripts import load_transcripts
 from rlver.flows.cli import main
 from rlver.tasks.commands.chat import Terminal
 from rlver.tasks.studies.authoring.answers import Unusable, read_person
-from rlver.tasks.studies.authoring.language import language_of
+from rlver.tasks.studies.authoring.language import LANGUAGES
 
 HALF, REPLACED = "\ud83d", "\ufffd"
 
@@ -114,7 +114,7 @@ def test_names_of_models_are_texts_that_can_be_shown(name: str) -> None:
 
 def test_an_answer_of_a_writer_with_deep_lists_is_malformed_not_a_crash() -> None:
     with pytest.raises(Unusable, match="nested too deep"):
-        read_person('{"habits": %s}' % ("[" * 900 + "]" * 900), "Ann", language_of("en"))
+        read_person('{"habits": %s}' % ("[" * 900 + "]" * 900), "Ann", LANGUAGES["en"])
 
 
 # Halves of characters.

@@ -23,7 +23,7 @@ from rlver.components.users.llm.prompts import quoted, said
 from rlver.tasks.studies.authoring.answers import read_person, read_scenario
 from rlver.tasks.studies.authoring.asking import PersonaOrder, Unusable
 from rlver.tasks.studies.authoring.casting import beginning
-from rlver.tasks.studies.authoring.language import language_of
+from rlver.tasks.studies.authoring.language import LANGUAGES
 from rlver.tasks.studies.judge.judging import read_marks
 
 APPRAISAL = {"content": "They ask what happened.", "target": "It misses me.", "activity": "Hm.", "feeling": "Still sad.", "change": -2}
@@ -114,8 +114,8 @@ def test_answers_of_a_judge(times: int) -> None:
 @pytest.mark.parametrize(
     ("parse", "document"),
     [
-        (lambda text: read_person(text, "Anna", language_of("en")), PERSON),
-        (lambda text: read_scenario(text, beginning(PersonaOrder("en", "train", 8, seed=3), 0), language_of("en")), SCENARIO),
+        (lambda text: read_person(text, "Anna", LANGUAGES["en"]), PERSON),
+        (lambda text: read_scenario(text, beginning(PersonaOrder("en", "train", 8, seed=3), 0), LANGUAGES["en"]), SCENARIO),
     ],
     ids=["person", "scenario"],
 )

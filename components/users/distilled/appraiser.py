@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rlver.components.domain.protocols import About, Exchange, UnfamiliarUser
+from rlver.components.domain.protocols import About, Exchange, UnfamiliarUser, exchanges_of, now
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
 from rlver.components.users.distilled import features as columns
 from rlver.components.users.distilled.features import Known, Moment, known_from, measures, moments_of
@@ -156,6 +156,12 @@ class Follower:
         last = exchanges[-1]
         evidence = tuple(_evidence(self.model, self.known.need, judgement, read(last.user), read(last.reply)))
         return _in_words(judgement, evidence)
+
+
+def appraisals(model: Distilled, known: Known, turns: Sequence[Turn]) -> list[Appraisal]:
+    """The appraisal of every reply of a recorded dialogue. Raises UnfamiliarUser."""
+    follower, exchanges = Follower(model, known), exchanges_of(turns)
+    return [now(follower.appraise(exchanges[: number + 1], 0)) for number in range(len(exchanges))]
 
 
 def _evidence(model: Distilled, need: str | None, judgement: Judgement, user: Text, reply: Text) -> Iterator[Evidence]:

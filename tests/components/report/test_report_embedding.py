@@ -7,9 +7,9 @@ import re
 from dataclasses import asdict
 from typing import Any
 
-from report_run import make_dialogues, unpack
+from report_run import make_dialogues
 
-from rlver.components.report.dialogues import DialogueView, Embedded, dialogue_view, embed
+from rlver.components.report.dialogues import DialogueView, Embedded, dialogue_view, embed, unpack
 
 
 def make_views(personas: int, variants: tuple[str, ...] = ("base", "tuned")) -> list[DialogueView]:

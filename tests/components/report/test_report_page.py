@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_run import load, make_dialogues, make_failed, unpack, write_run, write_transcripts
+from report_run import load, make_dialogues, make_failed, write_run, write_transcripts
 
 from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
+from rlver.components.report.dialogues import unpack
 from rlver.components.report.page import page, write_report
 from rlver.components.report.panels.panel import ReportRun
 from rlver.tasks.stages import report as stage

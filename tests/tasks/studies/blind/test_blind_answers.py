@@ -14,7 +14,7 @@ from blind_study import comparing
 from rlver.components.domain.files import BadFile
 from rlver.tasks.studies.blind.answer_file import AnswerFile, NotSaved
 from rlver.tasks.studies.blind.answers import Choice, PersonSaid, Study, read_answers
-from rlver.tasks.studies.blind.comparing import NoSuchPlace
+from rlver.tasks.studies.blind.comparing import NoSuchPlace, other
 from rlver.tasks.studies.blind.report import judged
 
 
@@ -36,7 +36,7 @@ def test_what_stood_on_a_side_is_what_is_preferred(answers: AnswerFile, choice: 
     study = comparing(answers)
     for place, placement in enumerate(study.order("ann")):
         study.choose("ann", place, f"{place:032x}", choice, 1, "", None)
-        expected = {"left": placement.left, "right": placement.right, "tie": "tie"}[choice]
+        expected = {"left": placement.left, "right": other(placement.left), "tie": "tie"}[choice]
         assert choices(answers.path)[place].preference == expected
         left = study.view("ann", place)["left"][0]["reply"]
         assert left.startswith(f"reply {placement.left}")

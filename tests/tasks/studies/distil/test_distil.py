@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from distillation_settings import appraisals
 
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import UnfamiliarUser
 from rlver.components.domain.transcript import Dialogue, Turn
 from rlver.components.settings.settings import load_settings
+from rlver.components.users.distilled.appraiser import appraisals
 from rlver.components.users.distilled.features import Known, known_from, known_of
 from rlver.components.users.distilled.folder import ARRAYS, read_folder
 from rlver.tasks.studies.distil import recordings as recordings_of

@@ -6,10 +6,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from distillation_settings import appraisals
 
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue, Turn
+from rlver.components.users.distilled.appraiser import appraisals
 from rlver.components.users.distilled.features import known_of
 from rlver.components.users.distilled.folder import read_folder
 
