@@ -1,8 +1,8 @@
 """Does a pretrained model help the distilled appraiser? `python -m benchmarks.distilled_encoder RECORDINGS... --states FILE`.
 
-Qwen2.5-Coder-0.5B-Instruct reads each reply after the message it answers. Its states in two middle layers, averaged over the reply and over the message, take the place of
-the n-grams in the study's ridge regression and trees, or stand beside them. Folds and figures are the study's. FILE keeps the states. What is read
-in `--minutes` is a balanced part of the recordings; the figures are of the dialogues that were read whole.
+Qwen2.5-Coder-0.5B-Instruct reads each reply after the message it answers. Its mean states in two middle layers take the place of the n-grams in the
+study's ridge regression and trees, or stand beside them. Folds and figures are the study's. FILE keeps the states. What is read in `--minutes` is a
+balanced part of the recordings; the figures are of the dialogues that were read whole.
 """
 
 from __future__ import annotations
