@@ -142,7 +142,7 @@ def whole(trained: Path) -> Path:
     values = YAML(typ="safe").load((trained / "params.yaml").read_text(encoding="utf-8"))
     values["benchmark"] |= {"tasks": ["rlver_tiny_choice"], "limit": 8}
     values["evaluation"]["bootstrap_samples"] = 100
-    values["warmup"] |= {"rounds": 1, "labelled": False, "batch_tokens": 20_000}
+    values["warmup"] |= {"dialogues": [["first_plain"]], "at_most": 40, "batch_tokens": 20_000}
     YAML(typ="safe").dump(values, trained / "params.yaml")
     make_paper_run(trained)
     places = {"converse": "transcripts", "score": "metrics/base", "benchmark": "metrics/base"}

@@ -40,7 +40,7 @@ STAGES = (
 def make_whole_project(root: Path) -> None:
     """A DVC project in `root` in which nothing has run. Stages import the code that was copied."""
     root.mkdir(parents=True, exist_ok=True)
-    for folder in ("components", "tasks"):
+    for folder in ("components", "tasks", "imported"):
         shutil.copytree(REPOSITORY / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("dvc.yaml", ".dvcignore", ".gitignore"):
         shutil.copy(REPOSITORY / file, root)
