@@ -6,7 +6,6 @@ Each test mounts a small disk of its own in a namespace that is gone afterwards;
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 from paper_run import write_paper_run
 from ruamel.yaml import YAML
 from small_project import REPOSITORY, make_project, weights
+from whole_project import DATED
 
 from rlver.components.training.curves import CurveFile
 
@@ -112,7 +112,6 @@ def test_a_training_on_a_full_disk_goes_on_when_there_is_room(size: str, until: 
         assert [row["step"] for row in rows] == [row["step"] for row in expected]
 
 
-DATED = re.compile(r"\d{4}-\d\d-\d\dT[\d.-]+")  # in the names of lm-eval's own files, which hold the time too
 AGAIN = {
     "base": "base --personas train.jsonl --out disk/base --metrics disk/base.json",
     "converse": "converse --variant base --personas test.jsonl --model models/base --out disk/base.jsonl",

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -101,6 +102,9 @@ def running(root: Path, stage: str) -> subprocess.Popen[bytes]:
     return process
 
 
+DATED, DATE = re.compile(r"\d{4}-\d\d-\d\dT[\d.-]+"), "DATE"  # lm-eval's own files have the time in their names, and inside
+
+
 class Undisturbed(NamedTuple):
     root: Path
     steps: dict[str, dvc.Stage]
@@ -110,7 +114,7 @@ class Undisturbed(NamedTuple):
 
 def outputs(root: Path, step: dvc.Stage) -> dict[str, Any]:
     """What the stage made, by path: values for what holds times or trained weights, bytes for all the rest."""
-    found = files(root, step)
+    found = {name: None if DATE in name else content for name, content in files(root, step).items()}
     if step.group == "base":
         found = {name: content for name, content in found.items() if not name.endswith(".safetensors")}
     if step.group in ("train", "base"):
@@ -121,9 +125,9 @@ def outputs(root: Path, step: dvc.Stage) -> dict[str, Any]:
 
 
 def files(root: Path, step: dvc.Stage) -> dict[str, bytes]:
-    """What lies where the stage writes, hidden files too."""
+    """What lies where the stage writes, hidden files too; in the names of lm-eval's own files DATE stands for the time."""
     paths = [path for place in step.writes for path in ([root / place] if (root / place).is_file() else (root / place).rglob("*"))]
-    return {str(path.relative_to(root)): path.read_bytes() for path in paths if path.is_file()}
+    return {DATED.sub(DATE, str(path.relative_to(root))): path.read_bytes() for path in paths if path.is_file()}
 
 
 def remove_outputs(root: Path, step: dvc.Stage) -> None:
@@ -134,8 +138,8 @@ def remove_outputs(root: Path, step: dvc.Stage) -> None:
 
 
 def without_times(name: str, content: bytes) -> Any:
-    """Curves as rows of numbers without the seconds; safetensors are compared as weights, all else byte by byte."""
-    if name.endswith(".safetensors"):
+    """Curves as rows of numbers without the seconds; safetensors are compared as weights, dated files by name, all else byte by byte."""
+    if name.endswith(".safetensors") or DATE in name:
         return None
     if Path(name).stem not in ("train", "evaluation"):
         return content
