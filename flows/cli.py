@@ -80,6 +80,7 @@ def _run(arguments: list[str]) -> int:
         with processes.terminated_like_interrupted(), counted(f"rlver {_command(arguments)}"):
             status = app(arguments, prog_name="rlver", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
+        processes.interrupt_is_handled()
         status = INTERRUPTED
     except typer.Exit as ended:
         status = ended.exit_code

@@ -42,6 +42,15 @@ def interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def interrupt_is_handled() -> None:
+    """Let the exit status be what main returns, after a KeyboardInterrupt that was caught.
+
+    CPython notes one that leaves the text given to `exec` or `eval` (a library's dataclass is made so) and ends `python -m` by SIGINT, even
+    if it was caught further out. It forgets the note when it evaluates another text.
+    """
+    eval("None")
+
+
 @contextmanager
 def handling(handlers: Mapping[signal.Signals, Callable[..., Any]]) -> Iterator[None]:
     """Inside, these signals have these handlers; nothing is changed outside the main thread, whose they are."""

@@ -36,6 +36,7 @@ def _run(main: Callable[[], int]) -> int:
         with processes.terminated_like_interrupted(), counted(f"stage {Path(sys.argv[0]).stem}"):
             return main()
     except KeyboardInterrupt:
+        processes.interrupt_is_handled()
         print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
         return 130
     except Exception as error:

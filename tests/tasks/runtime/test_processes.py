@@ -106,3 +106,15 @@ def test_a_signal_whose_exception_is_lost_in_a_finaliser_is_noticed() -> None:
             stop.raise_if_asked()
         stop.raise_if_asked(times=2)
     assert stop.signals == [signal.SIGTERM]
+
+
+def test_an_interrupt_within_evaluated_text_leaves_the_status_to_main(tmp_path: Path) -> None:
+    """As one in the middle of an import, where a dataclass is made: without `interrupt_is_handled`, `python -m` ends by SIGINT (-2)."""
+    (tmp_path / "interrupted_main.py").write_text(
+        "import sys\nfrom rlver.tasks.runtime.stage import run_stage\nsys.exit(run_stage(lambda: exec('raise KeyboardInterrupt')))\n"
+    )
+    (tmp_path / "params.yaml").write_text("{}\n")
+    ended = subprocess.run(
+        (sys.executable, "-m", "interrupted_main"), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 130 and ended.stderr.startswith("interrupted: "), ended.stderr
