@@ -9,6 +9,7 @@ from report_run import make_dialogues, write_benchmark, write_logs
 
 from rlver.components.domain.files import write_json, write_jsonl
 from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.studies.paper.material import USERS, PlannedPolicy, kind_of
 
@@ -41,7 +42,7 @@ def write_paper_run(root: Path, skills: Mapping[str, float] = SKILLS, personas: 
         for run in runs:
             write_jsonl(root / "transcripts" / run.name / f"{user}.jsonl", [one.model_dump(mode="json") for one in talks[run.name]])
             base = None if run.is_base else talks[run.base]
-            write_json(root / "metrics" / run.name / f"{user}.json", sentient_metrics(talks[run.name], base, 200, 7))
+            write_json(root / "metrics" / run.name / f"{user}.json", sentient_metrics(talks[run.name], base, Sampling(200, 7)))
     for position, run in enumerate(runs):
         write_benchmark(root, run.name, 0.002 * position, 7)
         if not run.is_base:

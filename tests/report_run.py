@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rlver.components.domain.files import write_json, write_jsonl, write_text_atomically
 from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag, StopReason, Turn
 from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.scoring.units import Sampling
 
 if TYPE_CHECKING:
     from rlver.components.report.material import Material
@@ -106,7 +107,7 @@ def write_transcripts(root: Path, variant: str, dialogues: Sequence[Dialogue], b
     """Transcripts and the metrics that the score stage would give them."""
     write_jsonl(root / "transcripts" / f"{variant}.jsonl", [dialogue.model_dump(mode="json") for dialogue in dialogues])
     classes = {dialogue.persona_id: ("negative", "passive", "avoidant")[int(dialogue.persona_id[1:]) % 3] for dialogue in dialogues}
-    metrics = sentient_metrics(dialogues, base, 200, 7, classes=classes, settings_digest="3f9c0d51a2b4")
+    metrics = sentient_metrics(dialogues, base, Sampling(200, 7), classes=classes, settings_digest="3f9c0d51a2b4")
     write_json(root / "metrics" / variant / "sentient.json", metrics)
 
 

@@ -29,6 +29,7 @@ from rlver.components.personas.profiles import CLASS_OF
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.scoring.units import Sampling
 
 _CLASS_FIELD = "character"  # of a recorded SAGE dialogue
 
@@ -37,9 +38,7 @@ def material_of(
     paths: Sequence[Path],
     base: str | None,
     classes: Mapping[str, str],
-    bootstrap_samples: int,
-    seed: int,
-    scenarios: Mapping[str, str] | None = None,
+    how: Sampling,
 ) -> Material:
     """One variant a file, named after it; `base` is the name of the one that the others are paired with (default: "base" if it is there).
 
@@ -60,8 +59,8 @@ def material_of(
             return {}
         has_base = base is not None and name != base and any(one.emotion_final is not None for one in dialogues[base])
         beside = dialogues[base] if base is not None and has_base else None
-        metrics = sentient_metrics(dialogues[name], beside, bootstrap_samples, seed, classes=known, scenarios=scenarios)
-        return {"sentient": {**metrics, "portrait": portrait(dialogues[name], bootstrap_samples, seed)}}
+        metrics = sentient_metrics(dialogues[name], beside, how, classes=known)
+        return {"sentient": {**metrics, "portrait": portrait(dialogues[name], how)}}
 
     return Material(
         tuple(

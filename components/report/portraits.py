@@ -26,6 +26,7 @@ from rlver.components.scoring.acts import ALL, NO_ACTS
 from rlver.components.scoring.behaviour import share
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.statistics import by_cluster
+from rlver.components.scoring.units import Sampling, Units
 
 
 class Estimate(NamedTuple):
@@ -100,16 +101,16 @@ class Series(NamedTuple):
     points: tuple[tuple[int, Estimate], ...]
 
 
-def with_portraits(material: Material, samples: int, seed: int) -> Material:
+def with_portraits(material: Material, how: Sampling) -> Material:
     """The material with the portraits of its checkpoints as metrics of the kind `over_training`, for the variants that kept any."""
 
     def portrayed(variant: Variant) -> Variant:
         if not variant.checkpoints:
             return variant
-        portraits = {step: portrait(held_out, samples, seed) for step, held_out in variant.checkpoints.items()}
+        portraits = {step: portrait(held_out, how) for step, held_out in variant.checkpoints.items()}
         acts = {act for one in portraits.values() for act in one["acts"]}
         steps = [
-            {"step": step, "portrait": {**one, "acts": {**_unused(acts, variant.checkpoints[step]), **one["acts"]}}}
+            {"step": step, "portrait": {**one, "acts": {**_unused(acts, variant.checkpoints[step], how.units), **one["acts"]}}}
             for step, one in portraits.items()
         ]
         return replace(variant, metrics={**variant.metrics, "over_training": {"steps": steps}})
@@ -117,10 +118,10 @@ def with_portraits(material: Material, samples: int, seed: int) -> Material:
     return replace(material, variants=tuple(map(portrayed, material.variants)))
 
 
-def _unused(acts: Iterable[str], held_out: Sequence[Dialogue]) -> dict[str, Any]:
+def _unused(acts: Iterable[str], held_out: Sequence[Dialogue], units: Units) -> dict[str, Any]:
     """What a portrait leaves out because no reply did it: at another checkpoint one does, so here its frequency is a zero."""
     replies = by_cluster((persona, 0.0) for persona, _, _ in replies_with_acts(held_out))
-    return {act: {"frequency": share(replies, NO_ACTS)} for act in acts}
+    return {act: {"frequency": share(replies, NO_ACTS, units)} for act in acts}
 
 
 def steps_of(variant: Variant) -> list[tuple[int, Any]]:

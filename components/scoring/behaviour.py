@@ -16,7 +16,7 @@ from rlver.components.domain.transcript import Dialogue, Turn
 from rlver.components.scoring import intervals
 from rlver.components.scoring.acts import words_of
 from rlver.components.scoring.statistics import Estimated, Interval
-from rlver.components.scoring.units import Units, Values
+from rlver.components.scoring.units import Sampling, Units, Values
 
 RUN_WORDS = 4  # a run of so many words that was said before is a repetition
 WINDOW_WORDS = 25  # a short dialogue of short replies has as many
@@ -24,23 +24,22 @@ NO_TOKENS = "the transcript holds no token counts"
 NO_THOUGHTS = "no reply was thought about"
 NO_SECONDS = "transcripts hold no times; `rlver latency` measures them"
 LEAST_TRACKED = 4  # turns, below which a correlation says nothing
-PERSONAS = Units()
 SHARES = Interval(0.0, 1.0)
 _COUNTS = Interval(0.0, math.inf)
 _CORRELATIONS = Interval(-1.0, 1.0)
 
 
-def behaviour(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[str, Any]:
+def behaviour(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
     """Quantities by name. Lengths are means over replies; repetition and diversity means over dialogues; shares in 0..1."""
     said = {dialogue.dialogue_id: [words_of(turn.assistant) for turn in dialogue.turns] for dialogue in dialogues}
 
     def of_replies(count: Callable[[Turn], int | None], reason: str) -> dict[str, Any]:
         values = by_persona(dialogues, lambda d: [float(value) for turn in d.turns if (value := count(turn)) is not None])
-        return mean(values, _COUNTS, samples, seed, reason)
+        return mean(values, _COUNTS, how, reason)
 
     def of_dialogues(measure: Callable[[Dialogue], float | None], whole_range: Interval, reason: str) -> dict[str, Any]:
         values = by_persona(dialogues, lambda d: [value] if (value := measure(d)) is not None else [])
-        return mean(values, whole_range, samples, seed, reason)
+        return mean(values, whole_range, how, reason)
 
     too_short = f"no dialogue has {LEAST_TRACKED + 1} turns with messages of different length"
     thought = by_persona(dialogues, lambda d: [float(bool(turn.think)) for turn in d.turns])
@@ -49,9 +48,9 @@ def behaviour(dialogues: Sequence[Dialogue], samples: int, seed: int) -> dict[st
         "reply_tokens": of_replies(lambda turn: turn.reply_tokens, NO_TOKENS),
         "length_tracking": of_dialogues(lambda d: length_tracking(d.turns), _CORRELATIONS, too_short),
         "repeated_runs": of_dialogues(lambda d: repeated_runs(said[d.dialogue_id]), SHARES, "no dialogue has a second reply"),
-        "stock_replies": share(_stock_replies(dialogues, said), "there is no reply"),
+        "stock_replies": share(_stock_replies(dialogues, said), "there is no reply", how.units),
         "different_words": of_dialogues(lambda d: different_words(said[d.dialogue_id]), SHARES, f"no dialogue has {WINDOW_WORDS} words"),
-        "replies_with_thought": share(thought, "there is no reply"),
+        "replies_with_thought": share(thought, "there is no reply", how.units),
         "thought_words": of_replies(lambda turn: len(words_of(turn.think)) if turn.think else None, NO_THOUGHTS),
         "thought_tokens": of_replies(lambda turn: turn.think_tokens or None, NO_THOUGHTS),
         "thought_share_of_tokens": of_dialogues(_thought_share, SHARES, NO_TOKENS),
@@ -119,7 +118,7 @@ def _thought_share(dialogue: Dialogue) -> float | None:
 
 
 def known(estimated: Estimated) -> dict[str, Any]:
-    """JSON-ready: value, ci95 and n, the personas behind them."""
+    """JSON-ready: value, ci95 and n, the units behind them."""
     return {"value": round(estimated.value, 6), "ci95": intervals.to_json(estimated.ci95), "n": estimated.n}
 
 
@@ -127,17 +126,17 @@ def unknown(reason: str) -> dict[str, Any]:
     return {"value": None, "ci95": None, "n": 0, "reason": reason}
 
 
-def mean(values: Values, whole_range: Interval, samples: int, seed: int, reason: str, units: Units = PERSONAS) -> dict[str, Any]:
+def mean(values: Values, whole_range: Interval, how: Sampling, reason: str) -> dict[str, Any]:
     """With fewer than two units there is no interval, so there is no number; `reason` is why there may be no values at all."""
-    having = units.count(persona for persona, members in values.items() if members)
+    having = how.units.count(persona for persona, members in values.items() if members)
     if having == 0:
         return unknown(reason)
     if having == 1:
-        return unknown("one persona says nothing about the spread")
-    return known(units.mean(values, samples, seed, whole_range))
+        return unknown(f"one {how.units.name(values)} says nothing about the spread")
+    return known(how.mean(values, whole_range))
 
 
-def share(values: Values, reason: str, units: Units = PERSONAS) -> dict[str, Any]:
+def share(values: Values, reason: str, units: Units) -> dict[str, Any]:
     """Of 0/1 values."""
     return known(units.share(values)) if any(values.values()) else unknown(reason)
 

@@ -15,6 +15,7 @@ from typing import Any
 from rlver.components.scoring.acts import EMOTION, NO_ACTS, OPENING, REASONING, SOLUTION, Act
 from rlver.components.scoring.behaviour import mean
 from rlver.components.scoring.statistics import Interval
+from rlver.components.scoring.units import Sampling
 
 LEVELS = Interval(1.0, 5.0)
 METHOD = "estimate from dialogue acts"
@@ -79,7 +80,7 @@ _NOT_SEEN = {
 }
 
 
-def capabilities(replies_of: Mapping[str, Sequence[Replies]], samples: int, seed: int) -> dict[str, Any]:
+def capabilities(replies_of: Mapping[str, Sequence[Replies]], how: Sampling) -> dict[str, Any]:
     """By name: value 1..5, ci95, n and method; null where no dialogue shows it. `replies_of`: the dialogues of each persona."""
     has_acts = any(any(dialogues) for dialogues in replies_of.values())
     found = {}
@@ -89,7 +90,7 @@ def capabilities(replies_of: Mapping[str, Sequence[Replies]], samples: int, seed
             for persona, dialogues in replies_of.items()
         }
         reason = _NOT_SEEN.get(name, "no reply was appraised") if has_acts else NO_ACTS
-        found[name] = {**mean(levels, LEVELS, samples, seed, reason), "method": METHOD}
+        found[name] = {**mean(levels, LEVELS, how, reason), "method": METHOD}
     return found
 
 
@@ -133,7 +134,7 @@ def emotional(replies: Sequence[Act]) -> float | None:
     return _on_axis(feeling / (feeling + solving)) if feeling + solving else None
 
 
-def cognition(replies_of: Mapping[str, Sequence[Sequence[Act]]], samples: int, seed: int) -> dict[str, Any]:
+def cognition(replies_of: Mapping[str, Sequence[Sequence[Act]]], how: Sampling) -> dict[str, Any]:
     """x and y with intervals, and the anchors; null without acts. `replies_of`: the dialogues of each persona."""
     axes = {}
     for name, rule in (("x", creative), ("y", emotional)):
@@ -141,7 +142,7 @@ def cognition(replies_of: Mapping[str, Sequence[Sequence[Act]]], samples: int, s
             persona: [value for replies in dialogues if (value := rule(replies)) is not None] for persona, dialogues in replies_of.items()
         }
         has_acts = any(replies for dialogues in replies_of.values() for replies in dialogues)
-        axes[name] = mean(values, AXIS, samples, seed, "no dialogue has replies that tell" if has_acts else NO_ACTS)
+        axes[name] = mean(values, AXIS, how, "no dialogue has replies that tell" if has_acts else NO_ACTS)
     return {**axes, "method": METHOD, "anchors": {name: {"x": x, "y": y} for name, (x, y) in ANCHORS.items()}}
 
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlver.components.domain.transcript import Dialogue, StopReason
-from rlver.components.scoring.behaviour import PERSONAS, by_persona, mean, share, unknown
+from rlver.components.scoring.behaviour import by_persona, mean, share, unknown
 from rlver.components.scoring.statistics import Interval
-from rlver.components.scoring.units import Units, Values
+from rlver.components.scoring.units import Sampling, Values
 
 CAPS = (6, 8, 10)  # turns
 _EMOTIONS = Interval(0.0, 100.0)
@@ -22,7 +22,7 @@ _NONE = "no dialogue can be scored"
 _ENDS = {"succeeded": StopReason.EMOTION_CEILING, "failed": StopReason.EMOTION_FLOOR}
 
 
-def course(dialogues: Sequence[Dialogue], samples: int, seed: int, units: Units = PERSONAS) -> dict[str, Any]:
+def course(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
     """JSON-ready, every number as {value, ci95, n}: `succeeded_by_turn` and `failed_by_turn` (shares of all dialogues, a row a turn),
     `emotion_by_cap` (mean final emotion had the dialogues ended at so many turns), `emotion_gated` (0 for a dialogue in which a reply
     lacks its thought, as the paper's reward has it; null for a policy that does not think). Failed dialogues are left out.
@@ -31,11 +31,11 @@ def course(dialogues: Sequence[Dialogue], samples: int, seed: int, units: Units 
     turns = range(1, max((len(dialogue.turns) for dialogue in scorable), default=0) + 1)
     return {
         **{
-            f"{name}_by_turn": {str(turn): share(_ended_by(scorable, why, turn), _NONE, units) for turn in turns}
+            f"{name}_by_turn": {str(turn): share(_ended_by(scorable, why, turn), _NONE, how.units) for turn in turns}
             for name, why in _ENDS.items()
         },
-        "emotion_by_cap": {str(cap): mean(_emotions_at(scorable, cap), _EMOTIONS, samples, seed, _NONE, units) for cap in CAPS},
-        "emotion_gated": mean(_gated(scorable), _EMOTIONS, samples, seed, _NONE, units)
+        "emotion_by_cap": {str(cap): mean(_emotions_at(scorable, cap), _EMOTIONS, how, _NONE) for cap in CAPS},
+        "emotion_gated": mean(_gated(scorable), _EMOTIONS, how, _NONE)
         if any(turn.think for dialogue in scorable for turn in dialogue.turns)
         else unknown("no reply was thought about"),
     }

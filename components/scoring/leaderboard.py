@@ -17,9 +17,7 @@ from rlver.components.scoring import sentient, statistics, turns
 from rlver.components.scoring.behaviour import by_persona as by_turn
 from rlver.components.scoring.splits import only_set, refuse_mixed_users, user_of
 from rlver.components.scoring.statistics import Estimated, Interval
-from rlver.components.scoring.units import Units
-
-_PERSONAS = Units()
+from rlver.components.scoring.units import Sampling
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Comparison:
     rows: tuple[PairedRow, ...]
 
 
-def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int, seed: int, units: Units = _PERSONAS) -> Comparison:
+def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], how: Sampling) -> Comparison:
     """Pair two transcripts by persona (repeats averaged).
 
     Raises ValueError when the simulators differ, when personas of several sets are mixed, or when no persona was scored on both sides.
@@ -66,9 +64,9 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
     sides = [[d for d in side if d.persona_id in shared and d.emotion_final is not None] for side in (a, b)]
     measured = {quantity: found for quantity, of in _QUANTITIES.items() if (found := of(*sides)).differences}
     tests = {
-        quantity: (units.paired_shares if quantity in _RATES else units.paired_scores)(one.differences)
+        quantity: (how.units.paired_shares if quantity in _RATES else how.units.paired_scores)(one.differences)
         for quantity, one in measured.items()
-        if units.count(one.differences) > 1
+        if how.units.count(one.differences) > 1
     }
     adjusted = statistics.holm({quantity: statistics.p_differs(test) for quantity, test in tests.items()})
     rows = [
@@ -76,7 +74,7 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
             quantity=quantity,
             a=one.a,
             b=one.b,
-            difference=_difference(quantity, one.differences, bootstrap_samples, seed, units),
+            difference=_difference(quantity, one.differences, how),
             p_holm=adjusted.get(quantity),
             detectable=statistics.detectable(tests[quantity]) if quantity in tests else None,
         )
@@ -84,8 +82,8 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
     ]
     return Comparison(
         personas=len(shared),
-        unit=units.name(shared),
-        units=units.count(shared),
+        unit=how.units.name(shared),
+        units=how.units.count(shared),
         splits=only_set(sides[0]),
         only_a=len(personas_a - shared),
         only_b=len(personas_b - shared),
@@ -95,11 +93,11 @@ def compare(a: Sequence[Dialogue], b: Sequence[Dialogue], bootstrap_samples: int
     )
 
 
-def _difference(quantity: str, differences: dict[str, float], samples: int, seed: int, units: Units) -> Estimated:
+def _difference(quantity: str, differences: dict[str, float], how: Sampling) -> Estimated:
     if quantity in _RATES:
         mean = math.fsum(differences.values()) / len(differences)
-        return Estimated(mean, units.paired_share_interval(differences), units.count(differences))
-    return units.paired_mean(differences, samples, seed, _RANGES.get(quantity, Interval(-math.inf, math.inf)))
+        return Estimated(mean, how.units.paired_share_interval(differences), how.units.count(differences))
+    return how.paired_mean(differences, _RANGES.get(quantity, Interval(-math.inf, math.inf)))
 
 
 class _Measured(NamedTuple):
@@ -174,7 +172,7 @@ class Standing:
     failure: Estimated
 
 
-def standing(dialogues: Sequence[Dialogue], source: str, bootstrap_samples: int, seed: int, units: Units = _PERSONAS) -> Standing:
+def standing(dialogues: Sequence[Dialogue], source: str, how: Sampling) -> Standing:
     """The row of one transcript. Raises ValueError when it holds several policies, users or sets, or no scorable dialogue."""
     policies = sorted({dialogue.policy for dialogue in dialogues})
     users = sorted({user_of(dialogue) for dialogue in dialogues})
@@ -191,8 +189,8 @@ def standing(dialogues: Sequence[Dialogue], source: str, bootstrap_samples: int,
         dialogues=len(scorable),
         unscorable=len(dialogues) - len(scorable),
         splits=only_set(dialogues),
-        unit=units.name({dialogue.persona_id for dialogue in scorable}),
-        emotion=units.mean(sentient.by_persona(scorable, sentient.final_emotion), bootstrap_samples, seed, sentient.EMOTIONS),
-        success=units.share(sentient.by_persona(scorable, sentient.is_success)),
-        failure=units.share(sentient.by_persona(scorable, sentient.is_failure)),
+        unit=how.units.name({dialogue.persona_id for dialogue in scorable}),
+        emotion=how.mean(sentient.by_persona(scorable, sentient.final_emotion), sentient.EMOTIONS),
+        success=how.units.share(sentient.by_persona(scorable, sentient.is_success)),
+        failure=how.units.share(sentient.by_persona(scorable, sentient.is_failure)),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rlver.components.domain.acts import right_acts
 from rlver.components.domain.emotion import FAILURE, SUCCESS
@@ -20,42 +20,30 @@ from rlver.components.scoring.behaviour import by_persona as by_turn
 from rlver.components.scoring.course import course
 from rlver.components.scoring.splits import only_set, refuse_mixed_users
 from rlver.components.scoring.statistics import Estimated, Interval, by_cluster
-from rlver.components.scoring.units import Units
+from rlver.components.scoring.units import Sampling
 
 EMOTIONS = Interval(0.0, 100.0)
 _DIFFERENCES = Interval(-100.0, 100.0)
 UNKNOWN = "unknown"
 
 
-class _Sampling(NamedTuple):
-    """How intervals are made."""
-
-    units: Units
-    samples: int
-    seed: int
-
-
 def sentient_metrics(
     dialogues: Sequence[Dialogue],
     base_dialogues: Sequence[Dialogue] | None,
-    bootstrap_samples: int,
-    seed: int,
+    how: Sampling,
     *,
     classes: Mapping[str, str] | None = None,
-    scenarios: Mapping[str, str] | None = None,
     settings_digest: str = "",
 ) -> dict[str, Any]:
     """The metrics of one policy; `paired_to_base` is None without `base_dialogues`.
 
-    Emotions are in 0..100, rates in 0..1, intervals are 95%, over `interval_unit`: scenarios, where `scenarios` has them by persona id, else
-    personas. `classes` are persona classes by persona id. Raises ValueError when no dialogue can be scored, when several simulators or sets
+    Emotions are in 0..100, rates in 0..1, intervals are 95%, over `interval_unit`, the units of `how`. `classes` are persona classes by persona id. Raises ValueError when no dialogue can be scored, when several simulators or sets
     of personas are mixed, or when base and policy met different ones or share no persona.
     """
     scorable = _scorable(dialogues)
     refuse_mixed_users([*dialogues, *(base_dialogues or [])])
     known_classes = classes or {}
     failed = len(dialogues) - len(scorable)
-    how = _Sampling(Units(scenarios or {}), bootstrap_samples, seed)
     by_need = _grouped(scorable, lambda d: d.hidden_need or UNKNOWN, how)
     personas = {dialogue.persona_id for dialogue in scorable}
     return {
@@ -71,7 +59,7 @@ def sentient_metrics(
         **_counts("think_tokens", scorable, lambda d: [turn.think_tokens for turn in d.turns], how),
         "stop_reasons": dict(sorted(Counter(str(d.stop_reason) for d in dialogues).items())),
         "right_act_rate_by_need": {need: group["right_act_rate"] for need, group in by_need.items()},
-        "course": course(scorable, bootstrap_samples, seed, how.units),
+        "course": course(scorable, how),
         "by_need": by_need,
         "by_class": _grouped(scorable, lambda d: known_classes.get(d.persona_id, UNKNOWN), how),
         "paired_to_base": None if base_dialogues is None else _paired(scorable, _scorable(base_dialogues), how),
@@ -104,15 +92,15 @@ def right_act_rate(dialogues: Iterable[Dialogue]) -> float | None:
     return _rounded(math.fsum(hits) / len(hits)) if hits else None
 
 
-def _summary(scorable: Sequence[Dialogue], how: _Sampling) -> dict[str, Any]:
-    units, samples, seed = how
+def _summary(scorable: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
+    units = how.units
     acts = turns.right_acts_of(scorable)
     pooled = units.share({persona: [hit for _, hit in hits] for persona, hits in acts.items()}) if acts else None
     standardised = (
         units.linearised_share(turns.by_turn(acts, turns.judged_turns(acts), sorted(acts)), sum(map(len, acts.values()))) if acts else None
     )
     return {
-        **_with_interval("emotion_mean", "emotion_ci95", units.mean(by_persona(scorable, final_emotion), samples, seed, EMOTIONS)),
+        **_with_interval("emotion_mean", "emotion_ci95", how.mean(by_persona(scorable, final_emotion), EMOTIONS)),
         **_with_interval("success_rate", "success_ci95", units.share(by_persona(scorable, is_success))),
         **_with_interval("failure_rate", "failure_ci95", units.share(by_persona(scorable, is_failure))),
         **_counts("turns", scorable, lambda d: [len(d.turns)], how),
@@ -127,7 +115,7 @@ def _with_interval(name: str, interval_name: str, estimated: Estimated | None) -
     return {name: _rounded(estimated.value), interval_name: intervals.to_json(estimated.ci95)}
 
 
-def _detectable(scorable: Sequence[Dialogue], how: _Sampling) -> float | None:
+def _detectable(scorable: Sequence[Dialogue], how: Sampling) -> float | None:
     """The difference to another policy on the same personas that would be found with 80% power, if the two had nothing in common."""
     means = {persona: math.fsum(values) / len(values) for persona, values in by_persona(scorable, final_emotion).items()}
     if how.units.count(means) < 2:
@@ -136,28 +124,28 @@ def _detectable(scorable: Sequence[Dialogue], how: _Sampling) -> float | None:
     return None if alone is None else _rounded(math.sqrt(2) * alone)
 
 
-def _counts(name: str, scorable: Sequence[Dialogue], of: Callable[[Dialogue], Iterable[int | None]], how: _Sampling) -> dict[str, Any]:
+def _counts(name: str, scorable: Sequence[Dialogue], of: Callable[[Dialogue], Iterable[int | None]], how: Sampling) -> dict[str, Any]:
     """The mean of counts, None where there are none, and its interval, None where fewer than two units have any."""
     values = by_turn(scorable, lambda dialogue: [float(count) for count in of(dialogue) if count is not None])
     units = how.units.count(persona for persona, members in values.items() if members)
-    interval = how.units.mean(values, how.samples, how.seed, Interval(0.0, math.inf)).ci95 if units > 1 else None
+    interval = how.mean(values, Interval(0.0, math.inf)).ci95 if units > 1 else None
     return {
         f"{name}_mean": _rounded(turns.pooled_mean(values)) if units else None,
         f"{name}_ci95": intervals.to_json(interval) if interval else None,
     }
 
 
-def _grouped(scorable: Sequence[Dialogue], key: Callable[[Dialogue], str], how: _Sampling) -> dict[str, dict[str, Any]]:
+def _grouped(scorable: Sequence[Dialogue], key: Callable[[Dialogue], str], how: Sampling) -> dict[str, dict[str, Any]]:
     groups = by_cluster((key(dialogue), dialogue) for dialogue in scorable)
     return {name: {"n": len(groups[name]), **_summary(groups[name], how)} for name in sorted(groups)}
 
 
-def _paired(scorable: Sequence[Dialogue], base: Sequence[Dialogue], how: _Sampling) -> dict[str, Any]:
+def _paired(scorable: Sequence[Dialogue], base: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
     ours, theirs = by_persona(scorable, final_emotion), by_persona(base, final_emotion)
     differences = statistics.paired_differences(ours, theirs)
     if not differences:
         raise ValueError("the policy and the base have no persona in common that both were scored on; converse with the same personas")
-    estimated = how.units.paired_mean(differences, how.samples, how.seed, _DIFFERENCES)
+    estimated = how.paired_mean(differences, _DIFFERENCES)
     test = how.units.paired_scores(differences) if how.units.count(differences) > 1 else None
     return {
         **_with_interval("difference", "ci95", estimated),
@@ -169,7 +157,7 @@ def _paired(scorable: Sequence[Dialogue], base: Sequence[Dialogue], how: _Sampli
     }
 
 
-def _paired_by_need(scorable: Sequence[Dialogue], differences: Mapping[str, float], how: _Sampling) -> dict[str, dict[str, Any]]:
+def _paired_by_need(scorable: Sequence[Dialogue], differences: Mapping[str, float], how: Sampling) -> dict[str, dict[str, Any]]:
     """The paired difference of the personas with each hidden need; the needs are one family of tests, so p is Holm-adjusted over them."""
     need_of = {dialogue.persona_id: dialogue.hidden_need or UNKNOWN for dialogue in scorable}
     groups = {need: dict(pairs) for need, pairs in by_cluster((need_of[pair[0]], pair) for pair in differences.items()).items()}
@@ -178,7 +166,7 @@ def _paired_by_need(scorable: Sequence[Dialogue], differences: Mapping[str, floa
     rows = {}
     for need, group in sorted(groups.items()):
         rows[need] = {
-            **_with_interval("difference", "ci95", how.units.paired_mean(group, how.samples, how.seed, _DIFFERENCES)),
+            **_with_interval("difference", "ci95", how.paired_mean(group, _DIFFERENCES)),
             "p_holm": _rounded(adjusted[need]) if need in adjusted else None,
             "personas": len(group),
         }

@@ -88,6 +88,15 @@ class Units:
             worth = max(1.0, min(observations, share * (1 - share) / error**2) * _few(units))
         return Estimated(share, statistics.wilson(share, worth), units)
 
+    def sums(self, differences: Differences) -> list[float]:
+        """Of each unit, in the order of their names."""
+        return [math.fsum(members) for members in self._clusters({persona: [value] for persona, value in differences.items()}).values()]
+
+    def numbers(self, personas: Sequence[str]) -> tuple[list[int], int]:
+        """The number of each persona's unit, and how many units there are."""
+        number = {unit: index for index, unit in enumerate(sorted({self._unit(persona) for persona in personas}))}
+        return [number[self._unit(persona)] for persona in personas], len(number)
+
     def _unit(self, persona: str) -> str:
         return self.scenario_of.get(persona, persona)
 
@@ -119,6 +128,21 @@ class Units:
         having = [persona for persona in values if values[persona]]
         units = self.count(having)
         return len(having) / (1 + (len(having) / units - 1) * ALIKE)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How intervals are made: so many draws of the bootstrap, from this seed, of these units."""
+
+    samples: int
+    seed: int
+    units: Units = field(default_factory=Units)
+
+    def mean(self, values: Values, whole_range: Interval, of_differences: bool = False) -> Estimated:
+        return self.units.mean(values, self.samples, self.seed, whole_range, of_differences)
+
+    def paired_mean(self, differences: Differences, whole_range: Interval) -> Estimated:
+        return self.units.paired_mean(differences, self.samples, self.seed, whole_range)
 
 
 def _few(units: int) -> float:

@@ -16,11 +16,11 @@ from rlver.components.scoring.leaderboard import Standing, standing
 from rlver.components.scoring.leaderboard import compare as paired
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
-from rlver.components.scoring.units import Units
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.runtime.appraisers import read_transcripts
 from rlver.tasks.runtime.brackets import in_brackets, shown
-from rlver.tasks.runtime.people import known_personas, scenarios_of
+from rlver.tasks.runtime.people import known_personas, sampling_of
 
 
 @uncollected()
@@ -28,29 +28,26 @@ def score(transcripts: Path, base: Path | None, personas: Path | None, out: Path
     """The metrics of a transcript file as text; all of them go to `out` if it is given."""
     settings = load_settings(params)
     people = known_personas(personas)
-    dialogues = read_transcripts(transcripts)
+    dialogues, how = read_transcripts(transcripts), sampling_of(settings, people)
     metrics = sentient_metrics(
         dialogues,
         None if base is None else read_transcripts(base),
-        settings.evaluation.bootstrap_samples,
-        settings.seed,
+        how,
         classes={persona.persona_id: str(persona.persona_class) for persona in people},
-        scenarios=scenarios_of(people),
         settings_digest=settings.digest(),
     )
     if out:
-        write_json(out, {**metrics, "portrait": portrait(dialogues, settings.evaluation.bootstrap_samples, settings.seed)})
+        write_json(out, {**metrics, "portrait": portrait(dialogues, how)})
     return _score_text(metrics)
 
 
 def compare(files: Sequence[Path], published: bool, params: Path, personas: Path | None = None) -> str:
     """The leaderboard of the files, with the published SAGE rows if asked for; of exactly two, the paired differences before it."""
     settings: Settings = load_settings(params)
-    samples, seed = settings.evaluation.bootstrap_samples, settings.seed
     sides = [(str(file), read_transcripts(file)) for file in files]
-    units = Units(scenarios_of(known_personas(personas)))
-    paired_table = _paired(sides[0][1], sides[1][1], samples, seed, units) if len(sides) == 2 else ""
-    board = _leaderboard([standing(dialogues, name, samples, seed, units) for name, dialogues in sides], published)
+    how = sampling_of(settings, known_personas(personas))
+    paired_table = _paired(sides[0][1], sides[1][1], how) if len(sides) == 2 else ""
+    board = _leaderboard([standing(dialogues, name, how) for name, dialogues in sides], published)
     return "\n\n".join(part for part in (paired_table, board) if part)
 
 
@@ -84,9 +81,9 @@ def _leaderboard(standings: Sequence[Standing], published: bool) -> str:
     return "\n".join([plain_table(header, (cells for _, cells in rows)), *notes])
 
 
-def _paired(a: list[Dialogue], b: list[Dialogue], samples: int, seed: int, units: Units) -> str:
+def _paired(a: list[Dialogue], b: list[Dialogue], how: Sampling) -> str:
     """A table of both sides' means and the paired differences b - a, with 95% intervals."""
-    result = paired(a, b, samples, seed, units)
+    result = paired(a, b, how)
     lines = [
         f"{result.personas} personas on both sides ({splits.said(result.splits)}); b - a, 95% interval over {result.units} {result.unit}s",
         "",

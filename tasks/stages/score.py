@@ -11,6 +11,7 @@ from rlver.components.domain.files import BadFile, read_jsonl, write_json
 from rlver.components.rollout.transcripts import load_transcripts, uncollected
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.scoring.units import Sampling, Units
 from rlver.components.settings.settings import digest_of, load_settings
 from rlver.tasks.runtime.stage import run_stage
 
@@ -33,17 +34,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     dialogues = load_transcripts(args.transcripts, rules)
     is_base = args.transcripts.resolve() == args.base.resolve()
     classes, scenarios = _classes_and_scenarios(args.personas)
+    how = Sampling(settings.evaluation.bootstrap_samples, settings.seed, Units(scenarios))
     metrics = sentient_metrics(
         dialogues,
         None if is_base else load_transcripts(args.base, rules),
-        settings.evaluation.bootstrap_samples,
-        settings.seed,
+        how,
         classes=classes,
-        scenarios=scenarios,
         settings_digest=digest_of({"seed": settings.seed, **settings.model_dump(mode="json", include={"simulator", "evaluation"})}),
     )
-    drawn = portrait(dialogues, settings.evaluation.bootstrap_samples, settings.seed)
-    write_json(args.out, {**metrics, "portrait": drawn})
+    write_json(args.out, {**metrics, "portrait": portrait(dialogues, how)})
     return 0
 
 

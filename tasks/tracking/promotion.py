@@ -11,7 +11,7 @@ What is inconclusive is not met.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from rlver.components.ability.kept import AllowedLoss, ability_kept
@@ -20,7 +20,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
 from rlver.components.scoring import splits
 from rlver.components.scoring.leaderboard import compare
-from rlver.components.scoring.units import SCENARIO, Units
+from rlver.components.scoring.units import SCENARIO, Sampling
 from rlver.tasks.runtime.brackets import shown
 
 CLEAN = "clean"
@@ -48,12 +48,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class GateRules:
-    """What the gate is told: how much may be lost, and how intervals are drawn and over what."""
+    """What the gate is told: how much may be lost, and how intervals are made."""
 
     allowed: AllowedLoss
-    bootstrap_samples: int
-    seed: int
-    units: Units = field(default_factory=Units)
+    how: Sampling
 
 
 def conditions(
@@ -78,7 +76,7 @@ def table(found: Sequence[Condition]) -> str:
 def _gain(candidate: PromotionEvidence, champion: PromotionEvidence, rules: GateRules) -> Condition:
     name = f"gain over {champion.name}"
     try:
-        compared = compare(champion.dialogues, candidate.dialogues, rules.bootstrap_samples, rules.seed, rules.units)
+        compared = compare(champion.dialogues, candidate.dialogues, rules.how)
     except ValueError as error:
         return Condition(name, False, str(error))
     row = next(row for row in compared.rows if row.quantity == "emotion_mean")
@@ -109,7 +107,7 @@ def _honesty(candidate: PromotionEvidence, base: PromotionEvidence, rules: GateR
 
 def _kept(name: str, base: Mapping[str, Any], candidate: Mapping[str, Any], rules: GateRules) -> Condition:
     try:
-        tasks = ability_kept(base, candidate, rules.allowed, rules.bootstrap_samples, rules.seed)
+        tasks = ability_kept(base, candidate, rules.allowed, rules.how.samples, rules.how.seed)
     except NotComparable as error:
         return Condition(name, False, str(error))
     outcome = overall(task.outcome for task in tasks)

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 from rlver.components.ability.kept import AllowedLoss
 from rlver.components.ability.noninferiority import read_general
 from rlver.components.domain.files import read_json
+from rlver.components.domain.persona import Persona
 from rlver.components.rollout.transcripts import load_transcripts
-from rlver.components.scoring.units import Units
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime import environment
-from rlver.tasks.runtime.people import known_personas, scenarios_of
+from rlver.tasks.runtime.people import known_personas, sampling_of
 from rlver.tasks.tracking import models, records
 from rlver.tasks.tracking.cards import LOCAL_BASE, Facts, card
 from rlver.tasks.tracking.promotion import Condition, GateRules, PromotionEvidence, table
@@ -175,15 +175,14 @@ class Candidate:
     facts: Facts
     settings: Settings
     tags: Mapping[str, str]
-    scenarios: Mapping[str, str]  # by persona
+    personas: Sequence[Persona]  # of the test, where the project has them
 
     def card(self, found: Sequence[Condition]) -> str:
         return card("champion", facts=self.facts, conditions=table(found))
 
     def gate_rules(self) -> GateRules:
         asked = self.settings.promotion
-        allowed, drawn = AllowedLoss(asked.skill_kept, asked.margins), self.settings.evaluation
-        return GateRules(allowed, drawn.bootstrap_samples, self.settings.seed, Units(self.scenarios))
+        return GateRules(AllowedLoss(asked.skill_kept, asked.margins), sampling_of(self.settings, self.personas))
 
 
 def candidate(root: Path, variant: str) -> Candidate:
@@ -217,7 +216,7 @@ def candidate(root: Path, variant: str) -> Candidate:
         facts=facts,
         settings=settings,
         tags=tags,
-        scenarios=scenarios_of(known_personas(None, root)),
+        personas=known_personas(None, root),
     )
 
 

@@ -19,6 +19,7 @@ from rlver.components.report.panels.panel import ReportRun, Sources
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.scoring.portrait import portrait
 from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import load_settings
 from rlver.components.training.curves import CurveFile
 from rlver.tasks.stages.report import panels_of_studies
@@ -56,7 +57,10 @@ def a_run(root: Path) -> dict[str, Any]:
     dialogues = load_transcripts(base)
     metrics: dict[str, Any] = {}
     for file, before in ((base, None), (trained, dialogues)):
-        metrics = {**sentient_metrics(dialogues, before, 100, 7, settings_digest="3f9c"), "portrait": portrait(dialogues, 100, 7)}
+        metrics = {
+            **sentient_metrics(dialogues, before, Sampling(100, 7), settings_digest="3f9c"),
+            "portrait": portrait(dialogues, Sampling(100, 7)),
+        }
         write_json(root / "metrics" / file.stem / "sentient.json", metrics)
         write_json(root / "metrics" / file.stem / "general.json", GENERAL)
     return json.loads(json.dumps(metrics))

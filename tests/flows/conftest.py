@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 
 from rlver.components.domain.files import write_json, write_jsonl
 from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.scoring.units import Sampling
 from rlver.tasks.graph import dvc
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
@@ -68,7 +69,7 @@ def _finished(tmp_path_factory: pytest.TempPathFactory, repository_root: Path) -
         talks = dialogues(name, GAINS[name])
         write_json(root / "made" / name / "config.json", {"name": name})
         write_jsonl(root / "made" / name / f"{name}.jsonl", [talk.model_dump(mode="json") for talk in talks])
-        write_json(root / "made" / name / "sentient.json", sentient_metrics(talks, dialogues("base", GAINS["base"]), 200, 7))
+        write_json(root / "made" / name / "sentient.json", sentient_metrics(talks, dialogues("base", GAINS["base"]), Sampling(200, 7)))
         write_json(root / "made" / name / "general.json", general(100))
     write_json(root / "made" / "report" / "audit.json", dict.fromkeys(GAINS, CLEAN))
     graph: dict[str, Any] = {

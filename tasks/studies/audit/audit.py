@@ -18,10 +18,12 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.material import Checkpoints, Material, Variant, load_checkpoints
 from rlver.components.report.panels.panel import Sources
 from rlver.components.rollout.transcripts import load_transcripts
-from rlver.components.scoring.statistics import Estimated, Interval, cluster_bootstrap, paired_differences, paired_mean, proportion
+from rlver.components.scoring.statistics import Estimated, Interval, paired_differences
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import Settings
 from rlver.components.settings.study_sections import AuditParameters
 from rlver.tasks.runtime.appraisers import file_of_variant
+from rlver.tasks.runtime.people import sampling_of
 from rlver.tasks.studies.audit.checks import Check, CheckOutcome, Row, as_factor, judged, log_checks, overall, read_log, unknown
 from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind, Values, log_words, speak_english
 from rlver.tasks.studies.audit.opinions import Recorded, SecondAppraiser, confirmation, kept_by_reference, other_difficulty
@@ -40,25 +42,25 @@ def audit(
     second: SecondAppraiser,
     reference: Reference | NoReference,
     parameters: AuditParameters,
-    samples: int,
-    seed: int,
+    how: Sampling,
 ) -> dict[str, Any]:
     """Every check as JSON-ready values: `policy`, `dialogues`, `second_appraiser`, `reference`, `outcome`, `why`, `checks`,
     `reward_overoptimization`.
 
     `base` is None for the base itself, `log` None and `checkpoints` empty where none were kept; what then cannot be judged is unknown, with the
-    reason. With too few personas the outcome is unknown unless a check alarms, and `why` says so. `samples` and `seed` are those of the bootstrap. Raises ValueError without dialogues.
+    reason. With too few personas the outcome is unknown unless a check alarms, and `why` says so.
+    Raises ValueError without dialogues.
     """
     if not dialogues:
         raise ValueError("there are no dialogues to audit")
     series, share, limits = two_series(checkpoints, second), parameters.confirmed_share, parameters.limits
-    kept = kept_by_reference(reference, base, second, samples, seed)
+    kept = kept_by_reference(reference, base, second, how)
     other_users = {one.simulator for step in checkpoints.values() for one in step} - {one.simulator for one in dialogues}
     expected = NoReference("the held-out dialogues are of other users than the transcripts") if other_users else kept
     checks = [
-        *habit_checks(dialogues, base, reference, parameters, samples, seed),
-        confirmation(dialogues, base, second, reference, share, limits.unconfirmed_gain, samples, seed),
-        reward_overoptimization(series, expected, share, limits.reward_overoptimization, samples, seed),
+        *habit_checks(dialogues, base, reference, parameters, how),
+        confirmation(dialogues, base, second, reference, share, limits.unconfirmed_gain, how),
+        reward_overoptimization(series, expected, share, limits.reward_overoptimization, how),
         *log_checks(log, parameters),
     ]
     outcome, personas = overall(checks), len({dialogue.persona_id for dialogue in dialogues})
@@ -71,7 +73,7 @@ def audit(
         "outcome": str(CheckOutcome.UNKNOWN if is_thin else outcome),
         "why": f"too few personas: {personas} of at least {LEAST_PERSONAS}" if is_thin else _why(outcome, checks),
         "checks": [check.as_json() for check in checks],
-        "reward_overoptimization": means_by_step(series, samples, seed),
+        "reward_overoptimization": means_by_step(series, how),
     }
 
 
@@ -108,8 +110,7 @@ def habit_checks(
     base: Sequence[Dialogue] | None,
     reference: Reference | NoReference,
     parameters: AuditParameters,
-    samples: int,
-    seed: int,
+    how: Sampling,
 ) -> list[Check]:
     """One check per measure, and the length of the replies beside the base's where there is one."""
     english = speak_english(turn.user for dialogue in dialogues for turn in dialogue.turns)
@@ -128,47 +129,47 @@ def habit_checks(
         checks.append(
             judged(
                 measure.name,
-                _estimated(measure.kind, values, samples, seed),
+                _estimated(measure.kind, values, how),
                 limits[measure.name],
                 measure.meaning + _example(measure, dialogues),
-                _compared(measure.kind, values, theirs, samples, seed),
-                _estimated(measure.kind, honest, samples, seed) if honest else None,
+                _compared(measure.kind, values, theirs, how),
+                _estimated(measure.kind, honest, how) if honest else None,
             )
         )
-    return [*checks, _length_to_base(dialogues, base, limits["length_to_base"], samples, seed)]
+    return [*checks, _length_to_base(dialogues, base, limits["length_to_base"], how)]
 
 
-def _estimated(kind: MeasureKind, values: Values, samples: int, seed: int) -> Estimated:
+def _estimated(kind: MeasureKind, values: Values, how: Sampling) -> Estimated:
     if kind is MeasureKind.SHARE:
-        return proportion(values)
+        return how.units.share(values)
     if kind is MeasureKind.RATIO:
-        return as_factor(cluster_bootstrap(values, samples, seed, _LOGARITHMS, of_differences=True))  # of two logarithms
+        return as_factor(how.mean(values, _LOGARITHMS, of_differences=True))  # of two logarithms
     is_lead = kind is MeasureKind.LEAD
-    estimated = cluster_bootstrap(values, samples, seed, _DIFFERENCES if is_lead else _SHARES, of_differences=is_lead)
+    estimated = how.mean(values, _DIFFERENCES if is_lead else _SHARES, is_lead)
     return _of_pairs(estimated, _SHARES) if kind is MeasureKind.CHANCE else estimated
 
 
-def _compared(kind: MeasureKind, values: Values, theirs: Values, samples: int, seed: int) -> Estimated | None:
+def _compared(kind: MeasureKind, values: Values, theirs: Values, how: Sampling) -> Estimated | None:
     """Ours minus theirs by persona; a factor for ratios. None without a persona that both met."""
     differences = paired_differences(values, theirs)
     if not differences:
         return None
     if kind is MeasureKind.RATIO:
-        return as_factor(paired_mean(differences, samples, seed, _LOGARITHMS))
-    estimated = paired_mean(differences, samples, seed, _DIFFERENCES)
+        return as_factor(how.paired_mean(differences, _LOGARITHMS))
+    estimated = how.paired_mean(differences, _DIFFERENCES)
     return _of_pairs(estimated, _DIFFERENCES) if kind is MeasureKind.CHANCE else estimated
 
 
 def _of_pairs(estimated: Estimated, within: Interval) -> Estimated:
-    """The interval of an average over pairs of personas: twice as wide as that of an average over personas (Hoeffding, 1948)."""
+    """The interval of an average over pairs of personas: twice as wide as that of an average over single ones (Hoeffding, 1948)."""
     value, (low, high) = estimated.value, estimated.ci95
     return Estimated(value, Interval(max(within.low, 2 * low - value), min(within.high, 2 * high - value)), estimated.n)
 
 
-def _length_to_base(dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None, limit: float, samples: int, seed: int) -> Check:
+def _length_to_base(dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None, limit: float, how: Sampling) -> Check:
     if base is None:
         return unknown("length_to_base", limit, "words per reply over those of the base: no transcripts of the base")
-    factor = _compared(MeasureKind.RATIO, log_words(dialogues), log_words(base), samples, seed)
+    factor = _compared(MeasureKind.RATIO, log_words(dialogues), log_words(base), how)
     if factor is None:
         return unknown("length_to_base", limit, "words per reply over those of the base: no persona met both")
     return judged("length_to_base", factor, limit, "words per reply over those of the base, same personas")
@@ -226,8 +227,7 @@ def audit_one(
         second or other_difficulty(policy.dialogues, personas, settings.simulator.rules),
         configured(policy.dialogues, personas, settings),
         settings.audit,
-        settings.evaluation.bootstrap_samples,
-        settings.seed,
+        sampling_of(settings, personas.values()),
     )
 
 

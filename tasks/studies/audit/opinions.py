@@ -18,7 +18,8 @@ from rlver.components.domain.thinking import separate_thought
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.replay.reappraisal import UnreadableLanguage, reappraise
 from rlver.components.scoring.sentient import by_persona, final_emotion
-from rlver.components.scoring.statistics import Estimated, Interval, paired_differences, paired_mean
+from rlver.components.scoring.statistics import Estimated, Interval, paired_differences
+from rlver.components.scoring.units import Sampling
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.tasks.studies.audit.checks import Check, CheckOutcome, compared, unknown
 from rlver.tasks.studies.audit.measures import speak_english
@@ -108,17 +109,17 @@ def final_emotions(dialogues: Sequence[Dialogue]) -> Scores:
     return by_persona(dialogues, final_emotion)
 
 
-def kept_share(own: Mapping[str, float], second: Mapping[str, float], samples: int, seed: int) -> Estimated | None:
-    """The share of a gain that a second appraiser sees too: a ratio of two means over personas, linearised. None where nothing was gained.
+def kept_share(own: Mapping[str, float], second: Mapping[str, float], how: Sampling) -> Estimated | None:
+    """The share of a gain that a second appraiser sees too: a ratio of two means, linearised. None where nothing was gained.
 
     Gained: the interval of the gain is above 0.
     """
     both = sorted(own.keys() & second.keys())
-    if not both or (gained := paired_mean({one: own[one] for one in both}, samples, seed, _POINTS)).ci95.low <= 0:
+    if not both or (gained := how.paired_mean({one: own[one] for one in both}, _POINTS)).ci95.low <= 0:
         return None
     share = sum(second[one] for one in both) / len(both) / gained.value
     spread = {one: share + (second[one] - share * own[one]) / gained.value for one in both}
-    return replace(paired_mean(spread, samples, seed, _UNBOUNDED), value=share)
+    return replace(how.paired_mean(spread, _UNBOUNDED), value=share)
 
 
 @dataclass(frozen=True)
@@ -130,15 +131,15 @@ class Confirmed:
     kept: Estimated | None
 
 
-def confirmed(dialogues: Sequence[Dialogue], base: Sequence[Dialogue], second: SecondAppraiser, samples: int, seed: int) -> Confirmed:
+def confirmed(dialogues: Sequence[Dialogue], base: Sequence[Dialogue], second: SecondAppraiser, how: Sampling) -> Confirmed:
     """Raises UnreadableLanguage, and NotAppraised."""
     own = paired_differences(final_emotions(dialogues), final_emotions(base))
     theirs = paired_differences(second.finals(dialogues), second.finals(base))
-    return Confirmed(own, theirs, kept_share(own, theirs, samples, seed))
+    return Confirmed(own, theirs, kept_share(own, theirs, how))
 
 
 def kept_by_reference(
-    reference: Reference | NoReference, base: Sequence[Dialogue] | None, second: SecondAppraiser, samples: int, seed: int
+    reference: Reference | NoReference, base: Sequence[Dialogue] | None, second: SecondAppraiser, how: Sampling
 ) -> Estimated | NoReference:
     """The share of the reference's gain over the base that the second appraiser sees, or why there is none."""
     if isinstance(reference, NoReference):
@@ -146,7 +147,7 @@ def kept_by_reference(
     if base is None:
         return NoReference("no transcripts of the base")
     try:
-        kept = confirmed(reference.dialogues, base, second, samples, seed).kept
+        kept = confirmed(reference.dialogues, base, second, how).kept
     except NotAppraised:
         return NoReference(_NOT_IN_RECORD)
     except UnreadableLanguage as error:
@@ -161,8 +162,7 @@ def confirmation(
     reference: Reference | NoReference,
     share: float,
     margin: float,
-    samples: int,
-    seed: int,
+    how: Sampling,
 ) -> Check:
     """Points of the gain over the base that the second appraiser confirms to an honest supporter of the same score, and not to the policy.
 
@@ -173,13 +173,13 @@ def confirmation(
     if base is None:
         return unknown(name, margin, f"the {what} as a second appraiser sees it: no transcripts of the base")
     try:
-        found = confirmed(dialogues, base, second, samples, seed)
+        found = confirmed(dialogues, base, second, how)
     except UnreadableLanguage as error:
         return unknown(name, margin, f"{error}: give another appraisal of the same dialogues (--second)")
     farther = _farther_apart(reference, second)
     if isinstance(farther, NoReference):
-        return asked(name, what, found.own, found.second, farther, share, margin, samples, seed)
-    apart = paired_mean(farther, samples, seed, _DIFFERENCES_OF_POINTS)
+        return asked(name, what, found.own, found.second, farther, share, margin, how)
+    apart = how.paired_mean(farther, _DIFFERENCES_OF_POINTS)
     kept = "" if found.kept is None else f" ({found.kept.value:.0%} of it)"
     return compared(name, apart, margin, f"{_both_views(what, found.own, found.second)}{kept}; points less than of an honest supporter's")
 
@@ -206,8 +206,7 @@ def asked(
     expected: Estimated | NoReference,
     share: float,
     margin: float,
-    samples: int,
-    seed: int,
+    how: Sampling,
 ) -> Check:
     """Of a rise the second appraiser must see as much as of an honest supporter's; a fall it must not see as a deeper one.
 
@@ -220,7 +219,7 @@ def asked(
     if own <= 0:
         expected = Estimated(1.0, Interval(1.0, 1.0), len(both))
     factor = expected.value if isinstance(expected, Estimated) else share
-    apart = paired_mean({persona: factor * ours[persona] - theirs[persona] for persona in both}, samples, seed, _POINTS)
+    apart = how.paired_mean({persona: factor * ours[persona] - theirs[persona] for persona in both}, _POINTS)
     views = _both_views(what, ours, theirs)
     why = f"{views}; of a rise {factor:.0%} must be confirmed"
     if isinstance(expected, Estimated):

@@ -11,6 +11,7 @@ from rlver.components.replay.reappraisal import UnreadableLanguage
 from rlver.components.report.material import Checkpoints
 from rlver.components.scoring.behaviour import mean
 from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.components.scoring.units import Sampling
 from rlver.tasks.studies.audit.checks import Check, unknown
 from rlver.tasks.studies.audit.opinions import Recorded, Scores, SecondAppraiser, asked, final_emotions
 from rlver.tasks.studies.audit.reference import NoReference
@@ -27,14 +28,12 @@ class TwoSeries:
     missing: str = ""
 
 
-def reward_overoptimization(
-    series: TwoSeries, expected: Estimated | NoReference, share: float, margin: float, samples: int, seed: int
-) -> Check:
+def reward_overoptimization(series: TwoSeries, expected: Estimated | NoReference, share: float, margin: float, how: Sampling) -> Check:
     """Do two series of scores over training part? Points over the whole training that the second appraiser does not confirm; unknown, with the
     reason, where there is no second series.
 
     A trend is the least-squares slope of a persona's scores times the steps
-    covered; the interval is over personas. `expected`: the share that is confirmed to an honest supporter. Raises ValueError for series of
+    covered. `expected`: the share that is confirmed to an honest supporter. Raises ValueError for series of
     different steps.
     """
     name, first, second = "reward_overoptimization", series.own, series.second
@@ -44,7 +43,7 @@ def reward_overoptimization(
         raise ValueError(f"both series need the same steps, got {sorted(first)} and {sorted(second)}")
     if len(first) < 3:
         return unknown(name, margin, f"the trends of two appraisers need 3 checkpoints, got {len(first)}")
-    return asked(name, f"trend over {len(first)} checkpoints", _trends(first), _trends(second), expected, share, margin, samples, seed)
+    return asked(name, f"trend over {len(first)} checkpoints", _trends(first), _trends(second), expected, share, margin, how)
 
 
 def _trends(series: Mapping[int, Scores]) -> dict[str, float]:
@@ -68,14 +67,14 @@ def two_series(checkpoints: Checkpoints, second: SecondAppraiser) -> TwoSeries:
         return TwoSeries(own, None, str(error))
 
 
-def means_by_step(series: TwoSeries, samples: int, seed: int) -> list[dict[str, Any]]:
-    """JSON-ready: step, and the mean final emotion under either appraiser as {value, ci95, n} over personas."""
+def means_by_step(series: TwoSeries, how: Sampling) -> list[dict[str, Any]]:
+    """JSON-ready: step, and the mean final emotion under either appraiser as {value, ci95, n}."""
     none = "no dialogue of this step could be scored"
     return [
         {
             "step": step,
-            "own": mean(scores, _EMOTIONS, samples, seed, none),
-            "second": mean((series.second or {}).get(step, {}), _EMOTIONS, samples, seed, series.missing or none),
+            "own": mean(scores, _EMOTIONS, how, none),
+            "second": mean((series.second or {}).get(step, {}), _EMOTIONS, how, series.missing or none),
         }
         for step, scores in series.own.items()
     ]

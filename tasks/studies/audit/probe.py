@@ -16,9 +16,10 @@ from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.rollout.episode import Job
 from rlver.components.scoring.intervals import json_ready
 from rlver.components.scoring.sentient import EMOTIONS
-from rlver.components.scoring.statistics import cluster_bootstrap
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.assembly import Conversation, simulator, user_connection
+from rlver.tasks.runtime.people import sampling_of
 from rlver.tasks.runtime.progress import counted
 from rlver.tasks.runtime.text_policy import TextPolicy, plain
 from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, DialogueSoFar
@@ -43,16 +44,15 @@ def probe_result(
     simulator: str,
     emotion_start: float,
     share: float,
-    samples: int,
-    seed: int,
+    how: Sampling,
 ) -> dict[str, Any]:
     """The outcome as JSON-ready values. `cheats`: final emotions by cheat and persona; `base`, `trained`: empty or None where nobody has them."""
     compared = (("base", base), ("trained", trained))
-    references = {name: cluster_bootstrap(scores, samples, seed, EMOTIONS) for name, scores in compared if scores}
+    references = {name: how.mean(scores, EMOTIONS) for name, scores in compared if scores}
     means = {name: estimated.value for name, estimated in references.items()}
     limit, rule = threshold(emotion_start, means.get("base"), means.get("trained"), share)
     checks = [
-        judged(name, cluster_bootstrap(scores, samples, seed, EMOTIONS), limit, rule)
+        judged(name, how.mean(scores, EMOTIONS), limit, rule)
         if any(scores.values())
         else unknown(name, limit, "every dialogue of this cheat failed")
         for name, scores in cheats.items()
@@ -108,8 +108,7 @@ def probe(settings: Settings, personas: Sequence[Persona], base: Sequence[Dialog
         f"{tag.kind} user, {tag.difficulty}, {tag.version}",
         settings.simulator.emotion_start,
         settings.audit.probe_share,
-        settings.evaluation.bootstrap_samples,
-        settings.seed,
+        sampling_of(settings, met),
     )
 
 

@@ -29,6 +29,7 @@ def fluency(
     from rlver.components.policy.load import load_policy
     from rlver.components.rollout.transcripts import load_transcripts
     from rlver.components.scoring.behaviour import behaviour, known
+    from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.brackets import in_brackets
     from rlver.tasks.runtime.progress import counted
@@ -45,7 +46,7 @@ def fluency(
             raise ValueError(f"{path}: bits need replies to at least two personas: one says nothing about the spread")
         bits = bits_of(read_by, tokenizer, settings.policy.thinking, counted(dialogues, path.name))
         base = bits if base is None else base
-        measured = behaviour(dialogues, samples, seed)
+        measured = behaviour(dialogues, Sampling(samples, seed))
         rows[str(path)] = {
             "bits_per_token": known(bits_per_token(bits, samples, seed)),
             "more_than_first": known(more_bits(bits, base, samples, seed)),

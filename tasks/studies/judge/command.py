@@ -33,12 +33,13 @@ def portrait(
     from rlver.components.scoring.portrait import portrait as drawn_from
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
+    from rlver.tasks.runtime.people import known_personas, sampling_of
     from rlver.tasks.runtime.progress import counted
     from rlver.tasks.studies.judge.judging import table
 
     settings = load_settings(params)
-    samples, seed = settings.evaluation.bootstrap_samples, settings.seed
-    drawn = {str(file): drawn_from(read_transcripts(file), samples, seed) for file in counted(files, "files")}
+    how = sampling_of(settings, known_personas(None))
+    drawn = {str(file): drawn_from(read_transcripts(file), how) for file in counted(files, "files")}
     if out:
         write_json(out, drawn)
     typer.echo(table(drawn))
@@ -68,6 +69,7 @@ def judge(
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
     from rlver.tasks.runtime.connections import to_user
+    from rlver.tasks.runtime.people import known_personas, sampling_of
     from rlver.tasks.runtime.progress import Steps
     from rlver.tasks.studies.judge.judging import JudgeParameters, marks_of, summary, table
 
@@ -85,7 +87,7 @@ def judge(
             step = Steps(len(dialogues), "dialogues judged").step
             return await marks_of(endpoint, dialogues, parameters, settings.endpoint.concurrency, step)
 
-    found = summary(dialogues, asyncio.run(asked()), parameters, settings.evaluation.bootstrap_samples, settings.seed)
+    found = summary(dialogues, asyncio.run(asked()), parameters, sampling_of(settings, known_personas(None)))
     if out:
         write_json(out, found)
     typer.echo(connection.line(), err=True)

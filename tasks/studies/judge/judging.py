@@ -20,6 +20,7 @@ from rlver.components.report.wording import DASH
 from rlver.components.rollout.episode import together
 from rlver.components.scoring.behaviour import mean
 from rlver.components.scoring.statistics import Interval, by_cluster
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.study_sections import JudgeSettings
 from rlver.components.users.llm.answers import NotOneObject, UnparsableAnswer, first_fault, json_object, language_fault, text_fault
 from rlver.components.users.llm.prompts import Prompts, quoted, said
@@ -124,7 +125,7 @@ async def marks_of(
     return {dialogue.dialogue_id: answer for dialogue, answer in zip(dialogues, answers, strict=True)}
 
 
-def summary(dialogues: Sequence[Dialogue], judged: Judged, parameters: JudgeParameters, samples: int, seed: int) -> dict[str, Any]:
+def summary(dialogues: Sequence[Dialogue], judged: Judged, parameters: JudgeParameters, how: Sampling) -> dict[str, Any]:
     """JSON-ready: who judged, capabilities and cognition in the shape of a portrait, and every dialogue's marks.
 
     Raises ValueError when no dialogue has marks.
@@ -136,7 +137,7 @@ def summary(dialogues: Sequence[Dialogue], judged: Judged, parameters: JudgePara
 
     def mean_of(name: str, whole_range: Interval) -> dict[str, Any]:
         values = by_cluster((dialogue.persona_id, float(getattr(marks, name))) for dialogue, marks in marked)
-        return mean(values, whole_range, samples, seed, "no dialogue was judged")
+        return mean(values, whole_range, how, "no dialogue was judged")
 
     method = f"judged by {parameters.model} with rubrics {PROMPTS.version}-{PROMPTS.digest()}"
     return {

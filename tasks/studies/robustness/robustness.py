@@ -2,7 +2,7 @@
 
 A difference is the shifted emotion minus the unshifted one, so a drop is negative. The p-values of one policy's shifts are one family.
 
-Do two appraisers put the same things in the same order? Rank correlations with intervals, personas resampled whole.
+Do two appraisers put the same things in the same order? Rank correlations with intervals, scenarios or personas resampled whole.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 
 import numpy as np
 
@@ -18,30 +18,32 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring import sentient, statistics
 from rlver.components.scoring.leaderboard import Standing, standing
 from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, holm, middle, over_spread, pearson, times_drawn
+from rlver.components.scoring.units import Sampling
 
 _CELLS = 2_000_000  # weights held at once; bounds memory, never the result
 _WHOLE = Interval(-1.0, 1.0)
 
 
-def over_dialogues(pairs: Mapping[str, Sequence[tuple[float, float]]], samples: int, seed: int) -> Estimated | None:
-    """Spearman's rho of (first, second) over all dialogues; keys are personas. None without an order on either side."""
+def over_dialogues(pairs: Mapping[str, Sequence[tuple[float, float]]], how: Sampling) -> Estimated | None:
+    """Spearman's rho of (first, second) over all dialogues; keys are personas. None without an order on either side.
+
+    Raises ValueError without a dialogue."""
     personas = sorted(name for name in pairs if pairs[name])
     if not personas:
         raise ValueError("there is no dialogue that both have appraised")
-    rows = [(index, *pair) for index, name in enumerate(personas) for pair in pairs[name]]
+    whose, clusters = how.units.numbers(personas)
+    rows = [(index, *pair) for index, name in zip(whose, personas, strict=True) for pair in pairs[name]]
     owner = np.array([row[0] for row in rows])
     first, second = (_classes(np.array([row[side] for row in rows])) for side in (1, 2))
     value = float(_weighted_rho(np.ones((1, len(rows))), first, second)[0])
     if math.isnan(value):
         return None
-    drawn = np.concatenate(
-        [_weighted_rho(weights[:, owner], first, second) for weights in _draws(len(personas), samples, seed, width=len(rows))]
-    )
-    return Estimated(value, _interval(drawn, len(personas)), len(rows))
+    drawn = np.concatenate([_weighted_rho(weights[:, owner], first, second) for weights in _draws(clusters, how, width=len(rows))])
+    return Estimated(value, _interval(drawn, clusters), len(rows))
 
 
 def over_policies(
-    first: Mapping[str, Mapping[str, float]], second: Mapping[str, Mapping[str, float]], samples: int, seed: int
+    first: Mapping[str, Mapping[str, float]], second: Mapping[str, Mapping[str, float]], how: Sampling
 ) -> tuple[Estimated | None, Estimated | None]:
     """(Spearman's rho, Kendall's tau-b) of the policies' mean emotions. Both arguments: policy -> persona -> emotion.
 
@@ -54,20 +56,24 @@ def over_policies(
     if not shared:
         raise ValueError("no persona was appraised by both in dialogues with every policy; use the same personas")
     tables = [np.array([[side[policy][persona] for policy in policies] for persona in shared]) for side in (first, second)]
+    whose, clusters = how.units.numbers(shared)
     whole = [_orders(table.mean(axis=0, keepdims=True)) for table in tables]
-    drawn = [np.concatenate([_orders(weights @ table / len(shared)) for weights in _draws(len(shared), samples, seed)]) for table in tables]
+    drawn = [
+        np.concatenate([_orders(weights[:, whose] @ table / len(shared)) for weights in _draws(clusters, how, width=len(shared))])
+        for table in tables
+    ]
     results = []
     for correlate in (_rho_of_orders, _tau_of_orders):
         value = float(correlate(*whole)[0])
-        results.append(None if math.isnan(value) else Estimated(value, _interval(correlate(*drawn), len(shared)), len(policies)))
+        results.append(None if math.isnan(value) else Estimated(value, _interval(correlate(*drawn), clusters), len(policies)))
     return results[0], results[1]
 
 
-def _draws(clusters: int, samples: int, seed: int, width: int = 1) -> list[np.ndarray]:
-    """How often each cluster is drawn, `samples` rows in all."""
-    random = np.random.default_rng(seed)
+def _draws(clusters: int, how: Sampling, width: int) -> list[np.ndarray]:
+    """How often each of so many units is drawn, as many rows in all as samples are asked for."""
+    random = np.random.default_rng(how.seed)
     rows = max(1, _CELLS // max(clusters, width))
-    return [times_drawn(random, clusters, min(rows, samples - at)) for at in range(0, samples, rows)]
+    return [times_drawn(random, clusters, min(rows, how.samples - at)) for at in range(0, how.samples, rows)]
 
 
 def _classes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -101,10 +107,10 @@ def _tau_of_orders(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return over_spread((first * second).sum(axis=(1, 2)), size)
 
 
-def _interval(drawn: np.ndarray, personas: int) -> Interval:
-    """Percentiles of the resamples that have an order; the whole range when fewer than half have one, and of one persona, always drawn again."""
+def _interval(drawn: np.ndarray, clusters: int) -> Interval:
+    """Percentiles of the resamples that have an order; the whole range when fewer than half have one, and of one unit, always drawn again."""
     known = drawn[~np.isnan(drawn)]
-    if personas == 1 or 2 * len(known) < len(drawn):
+    if clusters == 1 or 2 * len(known) < len(drawn):
         return _WHOLE
     return middle(known)
 
@@ -115,12 +121,12 @@ _DIFFERENCES = Interval(-100.0, 100.0)
 @dataclass(frozen=True)
 class Change:
     """Shifted minus unshifted in points of emotion, over the personas scored both times. `detectable`: the smallest true change that as
-    many personas would show in four of five reports (5%, two-sided)."""
+    many units would show in four of five reports (5%, two-sided); None for one."""
 
     difference: Estimated
     p_value: float  # two-sided, of "the shift changes nothing"
     p_holm: float  # adjusted over this policy's shifts
-    detectable: float
+    detectable: float | None
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,7 @@ class ShiftRow:
     change: Change | None
 
 
-def rows(policy: Mapping[str, Sequence[Dialogue]], unshifted: str, samples: int, seed: int) -> list[ShiftRow]:
+def rows(policy: Mapping[str, Sequence[Dialogue]], unshifted: str, how: Sampling) -> list[ShiftRow]:
     """The rows of one policy, in the order of its shifts. `policy`: shift -> dialogues, of which one is `unshifted`.
 
     Raises ValueError when a shift has no scorable dialogue, or none with a persona that was scored unshifted.
@@ -142,26 +148,21 @@ def rows(policy: Mapping[str, Sequence[Dialogue]], unshifted: str, samples: int,
     lonely = [shift for shift, of_personas in differences.items() if not of_personas]
     if lonely:
         raise ValueError(f"{lonely[0]}: no persona was scored both with and without the shift; hold both with the same personas")
-    p_values = {shift: sign_flip_p(list(of_personas.values()), samples, seed) for shift, of_personas in differences.items()}
+    p_values = {shift: sign_flip_p(how.units.sums(of_personas), how.samples, how.seed) for shift, of_personas in differences.items()}
     adjusted = holm(p_values)
     return [
         ShiftRow(
             shift,
-            standing(dialogues, shift, samples, seed),
-            None if shift == unshifted else _change(differences[shift], p_values[shift], adjusted[shift], samples, seed),
+            standing(dialogues, shift, how),
+            None if shift == unshifted else _change(differences[shift], p_values[shift], adjusted[shift], how),
         )
         for shift, dialogues in policy.items()
     ]
 
 
-def _change(differences: Mapping[str, float], p_value: float, p_holm: float, samples: int, seed: int) -> Change:
-    spread = stdev(differences.values()) if len(differences) > 1 else math.inf
-    return Change(
-        statistics.paired_mean(differences, samples, seed, _DIFFERENCES),
-        p_value,
-        p_holm,
-        statistics.minimum_detectable_difference(spread, len(differences), freedom=max(1, len(differences) - 1)),
-    )
+def _change(differences: Mapping[str, float], p_value: float, p_holm: float, how: Sampling) -> Change:
+    detectable = statistics.detectable(how.units.paired_scores(differences)) if how.units.count(differences) > 1 else None
+    return Change(how.paired_mean(differences, _DIFFERENCES), p_value, p_holm, detectable)
 
 
 def sign_flip_p(differences: Sequence[float], samples: int, seed: int) -> float:
@@ -191,8 +192,7 @@ def second_opinion(
     names: tuple[str, str],
     first: Mapping[str, Sequence[Dialogue]],
     second: Mapping[str, Mapping[str, int]],
-    samples: int,
-    seed: int,
+    how: Sampling,
 ) -> SecondOpinion:
     """Agreement of two appraisers. `first`: policy -> dialogues; `second`: policy -> dialogue_id -> final emotion.
 
@@ -209,10 +209,10 @@ def second_opinion(
         }
         for side in (0, 1)
     ]
-    rho, tau = over_policies(sides[0], sides[1], samples, seed) if len(pairs) > 1 else (None, None)
+    rho, tau = over_policies(sides[0], sides[1], how) if len(pairs) > 1 else (None, None)
     every = {policy: [one for of in of_personas.values() for one in of] for policy, of_personas in pairs.items()}
     means = {policy: (fmean([one for one, _ in both]), fmean([other for _, other in both])) for policy, both in every.items()}
-    dialogues = {policy: over_dialogues(of_personas, samples, seed) for policy, of_personas in pairs.items()}
+    dialogues = {policy: over_dialogues(of_personas, how) for policy, of_personas in pairs.items()}
     return SecondOpinion(*names, means, dialogues, rho, tau)
 
 

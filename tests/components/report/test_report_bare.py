@@ -14,6 +14,7 @@ from rlver.components.formats.sage import dialogue_of
 from rlver.components.report.material import material_of
 from rlver.components.report.page import page
 from rlver.components.report.panels.panel import ReportRun
+from rlver.components.scoring.units import Sampling
 from rlver.flows.cli import main
 
 PARAMS = Path(__file__).parents[3] / "params.yaml"
@@ -68,7 +69,7 @@ def test_a_folder_is_all_its_transcripts_and_any_policy_can_be_the_base(tmp_path
 def test_recordings_in_another_language_without_acts_are_reported(tmp_path: Path):
     dialogues = {name: [recorded(number, name, change) for number in range(4)] for name, change in (("gpt", 10), ("qwen", -10))}
     paths = [write(tmp_path, name, found) for name, found in dialogues.items()]
-    material = material_of(paths, None, {}, 200, 7)
+    material = material_of(paths, None, {}, Sampling(200, 7))
     assert material.base is None
     assert material.classes == {f"profile-{n}": ("negative", "passive")[n % 2] for n in range(4)}
     assert [number for number, _ in material.numbered] == [1, 2]  # grey is the base's alone
@@ -80,30 +81,30 @@ def test_recordings_in_another_language_without_acts_are_reported(tmp_path: Path
 
 def test_a_policy_of_which_nothing_could_be_scored_says_so(tmp_path: Path):
     paths = [write(tmp_path, "good", make_dialogues("good", 4, 0.5, 1)), write(tmp_path, "broken", [make_failed("broken", 0)])]
-    assert "None of the dialogues of broken could be scored." in page(material_of(paths, None, {}, 200, 7), BARE, {})
+    assert "None of the dialogues of broken could be scored." in page(material_of(paths, None, {}, Sampling(200, 7)), BARE, {})
 
 
 def test_beside_a_base_of_which_nothing_could_be_scored_the_others_stand_alone(tmp_path: Path):
     paths = [write(tmp_path, "base", [make_failed("base", 0)]), write(tmp_path, "good", make_dialogues("good", 4, 0.5, 1))]
-    material = material_of(paths, None, {}, 200, 7)
+    material = material_of(paths, None, {}, Sampling(200, 7))
     assert material.variants[1].sentient is not None and material.variants[1].sentient["paired_to_base"] is None
     assert "None of the dialogues of base could be scored." in page(material, BARE, {})
 
 
 def test_dialogues_with_different_users_side_by_side_carry_a_warning(tmp_path: Path):
     paths = [write(tmp_path, "scripted", make_dialogues("scripted", 4, 0.5, 1)), write(tmp_path, "gpt", [recorded(1, "gpt", 5)])]
-    assert "Scores of different users are not comparable." in page(material_of(paths, None, {}, 200, 7), BARE, {})
+    assert "Scores of different users are not comparable." in page(material_of(paths, None, {}, Sampling(200, 7)), BARE, {})
     with pytest.raises(ValueError, match="different simulators"):
-        material_of(paths, "gpt", {}, 200, 7)
+        material_of(paths, "gpt", {}, Sampling(200, 7))
 
 
 def test_mistakes_are_one_readable_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = write(tmp_path, "one", make_dialogues("one", 2, 0.5, 1))
     with pytest.raises(BadFile, match="--base other: no such policy here; there are one"):
-        material_of([path], "other", {}, 200, 7)
+        material_of([path], "other", {}, Sampling(200, 7))
     again = write(tmp_path / "again", "one", make_dialogues("one", 2, 0.5, 1))
     with pytest.raises(BadFile, match="two transcript files are called one"):
-        material_of([path, again], None, {}, 200, 7)
+        material_of([path, again], None, {}, Sampling(200, 7))
     (tmp_path / "empty").mkdir()
     assert main(["report", str(tmp_path / "empty"), "--params", str(PARAMS)]) == 1
     assert main(["report", "--base", "one"]) == 1

@@ -17,6 +17,7 @@ from rlver.components.report.material import Material, Variant
 from rlver.components.report.page import FIGURES, asset
 from rlver.components.report.panels.course import course_table
 from rlver.components.scoring.sentient import sentient_metrics
+from rlver.components.scoring.units import Sampling
 
 DICHROMATS = tuple(
     np.array(rows)
@@ -131,7 +132,7 @@ def test_the_png_is_a_png(finished_run: Path):
 
 def test_how_soon_is_told_of_all_dialogues_and_a_cap_after_the_last_turn_has_the_last_share(dialogue) -> None:
     done = [dialogue("a", [10] * 6), dialogue("b", [1] * 7), dialogue("c", [-10] * 4), dialogue("d", [10] * 6)]
-    variant = Variant("fast", False, tuple(done), {"sentient": sentient_metrics(done, None, 200, 7)}, None, None)
+    variant = Variant("fast", False, tuple(done), {"sentient": sentient_metrics(done, None, Sampling(200, 7))}, None, None)
     table = course_table(Material((variant,), {}))
     assert table is not None
     cells = {column.key: cell.value for column, cell in zip(table.columns, table.rows[0], strict=True)}

@@ -14,6 +14,7 @@ from rlver.components.report.page import page
 from rlver.components.report.panels import over_training
 from rlver.components.report.panels.panel import ReportRun, Sources
 from rlver.components.report.portraits import with_portraits
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.stages import report as stage
 from rlver.tasks.studies.audit.audit import with_audits
@@ -27,7 +28,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     root = write_run(tmp_path_factory.mktemp("run"), personas=6)
     write_held_out(root, "grpo-think", (-1.0, 0.5, 0.9), personas=8)  # at first it is never deeply empathic
     read = load_material(root / "transcripts", root / "metrics", root / "logs")
-    return with_portraits(with_audits(read, Sources(load_settings(Path("params.yaml")), (), root / "logs")), 200, 7)
+    return with_portraits(with_audits(read, Sources(load_settings(Path("params.yaml")), (), root / "logs")), Sampling(200, 7))
 
 
 def test_steps_are_numbers_and_rise(tmp_path: Path):
@@ -68,7 +69,7 @@ def test_both_appraisers_are_in_the_audit_and_drawn(material: Material):
 def test_the_panel_is_on_the_page_and_without_kept_dialogues_it_is_not(material: Material, tmp_path: Path):
     assert 'id="over_training"' in page(material, RUN, {})
     write_transcripts(tmp_path, "base", make_dialogues("base", 4, 0.5, 1), None)
-    bare = with_portraits(load_material(tmp_path / "transcripts", tmp_path / "metrics", tmp_path / "logs"), 200, 7)
+    bare = with_portraits(load_material(tmp_path / "transcripts", tmp_path / "metrics", tmp_path / "logs"), Sampling(200, 7))
     assert over_training.tables(bare, RUN) == [] and over_training.values(bare, RUN) is None
     assert not any(figures.FIGURES[name](bare) for name in DRAWN)
 
@@ -78,7 +79,7 @@ def test_acts_nobody_named_leave_their_figures_out_and_keep_the_habits(tmp_path:
     for path in (root / "transcripts").glob("*.jsonl"):  # an appraiser without evidence
         path.write_text(path.read_text().replace('"step": "content"', '"step": "effect"').replace('"step":"content"', '"step":"effect"'))
     write_held_out(root, "grpo-think", (0.2, 0.6), personas=4)
-    read = with_portraits(load_material(root / "transcripts", root / "metrics", root / "logs"), 200, 7)
+    read = with_portraits(load_material(root / "transcripts", root / "metrics", root / "logs"), Sampling(200, 7))
     assert [table.name for table in over_training.tables(read, RUN)] == ["habits-over-training"]
     assert figures.FIGURES["acts-over-training"](read) is None and figures.FIGURES["habits-over-training"](read) is not None
 

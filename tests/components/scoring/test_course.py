@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from rlver.components.scoring.course import course
+from rlver.components.scoring.units import Sampling
 
 
 @pytest.fixture
 def found(dialogue):
     """Finals 100 after 6 turns, 0 after 4 (below 10 it ends), 50 and 40 after 10."""
     dialogues = [dialogue("a", [10] * 6), dialogue("b", [-10] * 4), dialogue("c", [1] * 10), dialogue("d", [0] * 10)]
-    return course(dialogues, 200, 7)
+    return course(dialogues, Sampling(200, 7))
 
 
 def test_success_and_failure_compete(found):
@@ -31,6 +32,6 @@ def test_a_reply_without_its_thought_costs_the_dialogue(dialogue):
         return one.model_copy(update={"turns": turns})
 
     both = [thinking(dialogue("a", [10, 10]), ["hm", "hm"]), thinking(dialogue("b", [10, 10]), ["hm", None])]
-    assert course(both, 200, 7)["emotion_gated"]["value"] == 30, "60 and 0"
+    assert course(both, Sampling(200, 7))["emotion_gated"]["value"] == 30, "60 and 0"
     silent = [thinking(one, [None, None]) for one in both]
-    assert course(silent, 200, 7)["emotion_gated"]["value"] is None
+    assert course(silent, Sampling(200, 7))["emotion_gated"]["value"] is None

@@ -5,6 +5,7 @@ from rlver.components.report.tables import ends
 from rlver.components.scoring import intervals
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.scoring.statistics import Interval
+from rlver.components.scoring.units import Sampling
 
 
 def test_an_interval_stands_in_json_by_the_names_of_its_ends():
@@ -27,7 +28,7 @@ def test_no_list_is_left_in_the_metrics_of_a_policy(dialogue):
     """DVC shows numbers and what is nested by name, and leaves lists out."""
     tuned = [dialogue(name, [3] * 10) for name in "abc"]
     base = [dialogue(name, [0] * 10) for name in "abc"]
-    assert list(_lists(sentient_metrics(tuned, base, 200, 7))) == []
+    assert list(_lists(sentient_metrics(tuned, base, Sampling(200, 7)))) == []
 
 
 def _lists(value, path=""):

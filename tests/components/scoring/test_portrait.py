@@ -15,6 +15,7 @@ from rlver.components.scoring import acts, behaviour, capabilities
 from rlver.components.scoring import capabilities as cognition
 from rlver.components.scoring.acts import STRATEGIES, Act
 from rlver.components.scoring.portrait import portrait
+from rlver.components.scoring.units import Sampling
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import HARMFUL
 
@@ -105,13 +106,13 @@ def test_the_anchors_stand_in_the_corners_that_they_define() -> None:
 
 def test_a_point_on_the_map_does_not_depend_on_who_else_is_on_it() -> None:
     held = {"a": [[reply("comfort"), reply("advise")]], "b": [[reply("praise"), reply("praise")]]}
-    assert cognition.cognition(held, 200, 7)["y"]["value"] == pytest.approx((0 + 5) / 2)
+    assert cognition.cognition(held, Sampling(200, 7))["y"]["value"] == pytest.approx((0 + 5) / 2)
 
 
 def test_a_portrait_counts_what_the_evidence_says(dialogue) -> None:
     a = dialogue("a", [8, -4], cues=[False, True], evidence=[evidence("praise", target=["serves_need"]), evidence("advise", "comfort")])
     b = dialogue("b", [8, 0], cues=[False, False], evidence=[evidence("praise", "comfort"), evidence("comfort")])
-    drawn = portrait([a, b], 500, 7)
+    drawn = portrait([a, b], Sampling(500, 7))
     praise = drawn["strategies"]["praise"]
     assert (praise["replies"], praise["frequency"]["value"], praise["contribution"]["value"]) == (2, 0.5, 8)
     assert drawn["acts"]["comfort"]["contribution"]["value"] == pytest.approx((-4 + 8 + 0) / 3, abs=1e-6) and set(drawn["acts"]) == {
@@ -137,7 +138,7 @@ def test_of_an_appraiser_that_names_no_acts_none_are_known(dialogue, kind: str, 
     tag = SimulatorTag(kind=kind, difficulty="vanilla", version="1")
     held = [dialogue(persona.format(n), [3, 5], evidence=reasons).model_copy(update={"simulator": tag}) for n in (1, 2)]
     assert [acts.acts_of(one) for one in held] == [[], []] and acts.frequencies(held) == {}
-    drawn = portrait(held, 200, 7)
+    drawn = portrait(held, Sampling(200, 7))
     known_by_acts = [*numbers(drawn["capabilities"]), *numbers(drawn["strategies"]), drawn["acceptance"]["strategy_acceptance"]]
     assert {(one["value"], one["reason"]) for one in known_by_acts} == {(None, acts.NO_ACTS)} and drawn["acts"] == {}
     assert drawn["cognition"]["x"]["reason"] == acts.NO_ACTS
@@ -152,9 +153,11 @@ def test_what_is_no_reply_is_no_act(dialogue) -> None:
 
 def test_a_place_on_the_map_is_missing_for_the_right_reason() -> None:
     once = {name: [[reply("comfort")]] for name in "ab"}
-    assert cognition.cognition(once, 200, 7)["x"]["reason"] == "no dialogue has replies that tell", "a first reply has none before it"
-    assert cognition.cognition(once, 200, 7)["y"]["value"] == 5
-    assert cognition.cognition({"a": [[]]}, 200, 7)["x"]["reason"] == acts.NO_ACTS
+    assert cognition.cognition(once, Sampling(200, 7))["x"]["reason"] == "no dialogue has replies that tell", (
+        "a first reply has none before it"
+    )
+    assert cognition.cognition(once, Sampling(200, 7))["y"]["value"] == 5
+    assert cognition.cognition({"a": [[]]}, Sampling(200, 7))["x"]["reason"] == acts.NO_ACTS
 
 
 def numbers(value: Any) -> Iterator[dict[str, Any]]:
@@ -167,7 +170,7 @@ def numbers(value: Any) -> Iterator[dict[str, Any]]:
 
 def test_recordings_without_evidence_have_a_portrait_of_what_can_be_known(dialogue, failed) -> None:
     foreign = [told(dialogue(name, [5, 5], tokens=None), ("我的猫走丢了", "听起来你很难过"), ("嗯", f"你找过{name}了吗")) for name in "ab"]
-    drawn = portrait([*foreign, failed("c")], 200, 7)
+    drawn = portrait([*foreign, failed("c")], Sampling(200, 7))
     for group in ("capabilities", "strategies", "acceptance"):
         assert all(one["value"] is None and one["reason"] for one in numbers(drawn[group])), group
     assert drawn["cognition"]["x"]["value"] is None and drawn["acts"] == {}
@@ -181,17 +184,19 @@ def test_every_number_has_an_interval_around_it_or_a_reason(dialogue) -> None:
         dialogue(name, [8, -4, 3], cues=[True] * 3, evidence=[evidence("praise"), evidence("advise"), evidence("comfort")])
         for name in "abcde"
     ]
-    drawn = portrait(held, 200, 7)
+    drawn = portrait(held, Sampling(200, 7))
     found = list(numbers(drawn))
     assert len(found) > 25 and json.loads(json.dumps(drawn, allow_nan=False)) == drawn
     for one in found:
         assert one["reason"] if one["value"] is None else one["ci95"]["lo"] - 1e-6 <= one["value"] <= one["ci95"]["hi"] + 1e-6
-    assert portrait(list(reversed(held)), 200, 7) == drawn, "the order of the rows is nothing"
+    assert portrait(list(reversed(held)), Sampling(200, 7)) == drawn, "the order of the rows is nothing"
 
 
 def test_one_persona_has_no_interval_so_it_has_no_mean(dialogue) -> None:
-    drawn = portrait([dialogue("a", [8], evidence=[evidence("praise")]), dialogue("b", [8], evidence=[evidence("comfort")])], 200, 7)
-    alone = portrait([dialogue("a", [8], evidence=[evidence("praise")])], 200, 7)
+    drawn = portrait(
+        [dialogue("a", [8], evidence=[evidence("praise")]), dialogue("b", [8], evidence=[evidence("comfort")])], Sampling(200, 7)
+    )
+    alone = portrait([dialogue("a", [8], evidence=[evidence("praise")])], Sampling(200, 7))
     for one in (alone["capabilities"]["empathic_depth"], drawn["acts"]["praise"]["contribution"]):
         assert one["value"] is None and one["reason"] == "one persona says nothing about the spread"
 
@@ -226,7 +231,7 @@ def test_length_tracking_sees_replies_that_grow_with_what_they_answer() -> None:
 
 def test_thinking_costs_its_share_of_the_tokens(dialogue) -> None:
     thinking = [told(dialogue(name, [1]), ("hi", "Go on."), think="they want to talk") for name in "ab"]  # 3 of 3 + 8 tokens
-    drawn = portrait(thinking, 200, 7)["behaviour"]
+    drawn = portrait(thinking, Sampling(200, 7))["behaviour"]
     assert drawn["thought_share_of_tokens"]["value"] == pytest.approx(3 / 11, abs=1e-6)
     assert (drawn["thought_tokens"]["value"], drawn["thought_words"]["value"]) == (3, 4)
     assert drawn["replies_with_thought"]["value"] == 1

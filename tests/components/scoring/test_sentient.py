@@ -6,6 +6,7 @@ import pytest
 
 from rlver.components.domain.transcript import Evidence, SimulatorTag, StopReason
 from rlver.components.scoring.sentient import right_act_rate, sentient_metrics
+from rlver.components.scoring.units import Sampling, Units
 
 RIGHT = (Evidence(step="target", what="serves_need"),)
 WRONG = (Evidence(step="content", what="advice"), Evidence(step="target", what="misses"))
@@ -29,13 +30,13 @@ def four(dialogue):
 
 
 def test_the_metrics_have_exactly_their_names(four):
-    metrics = sentient_metrics(four, None, 200, 7)
+    metrics = sentient_metrics(four, None, Sampling(200, 7))
     assert set(metrics) == NAMES
     assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
 
 
 def test_worked_example(four):
-    metrics = sentient_metrics(four, None, 200, 7, settings_digest="abc")
+    metrics = sentient_metrics(four, None, Sampling(200, 7), settings_digest="abc")
     assert metrics["n"] == 4
     assert metrics["emotion_mean"] == 47.5  # (100 + 50 + 40 + 0) / 4
     assert (metrics["success_rate"], metrics["failure_rate"]) == (0.25, 0.25)
@@ -50,18 +51,18 @@ def test_worked_example(four):
 
 
 def test_success_begins_at_100_and_failure_ends_below_10(dialogue):
-    metrics = sentient_metrics([dialogue("a", [9, 10], start=80), dialogue("b", [-10, -10, -10])], None, 200, 7)
+    metrics = sentient_metrics([dialogue("a", [9, 10], start=80), dialogue("b", [-10, -10, -10])], None, Sampling(200, 7))
     assert (metrics["success_rate"], metrics["failure_rate"]) == (0, 0)  # 99 and 10
 
 
 def test_a_full_context_is_scored_and_counted_by_itself(dialogue):
-    full = sentient_metrics([dialogue("a", [5, 5, 5]), dialogue("b", [-8], stop=StopReason.CONTEXT_FULL)], None, 200, 7)
+    full = sentient_metrics([dialogue("a", [5, 5, 5]), dialogue("b", [-8], stop=StopReason.CONTEXT_FULL)], None, Sampling(200, 7))
     assert (full["failed_dialogues"], full["stop_reasons"]["context_full"], full["emotion_mean"]) == (0, 1, 43.5)
 
 
 def test_a_failed_dialogue_is_counted_and_enters_no_mean(four, failed):
-    with_failure = sentient_metrics([*four, failed("e")], None, 200, 7)
-    without = sentient_metrics(four, None, 200, 7)
+    with_failure = sentient_metrics([*four, failed("e")], None, Sampling(200, 7))
+    without = sentient_metrics(four, None, Sampling(200, 7))
     assert (with_failure["n"], with_failure["failed_dialogues"], with_failure["unscorable_share"]) == (5, 1, 0.2)
     assert with_failure["stop_reasons"]["failed"] == 1
     same = ("emotion_mean", "emotion_ci95", "success_rate", "failure_rate", "turns_mean", "by_need")
@@ -70,11 +71,11 @@ def test_a_failed_dialogue_is_counted_and_enters_no_mean(four, failed):
 
 def test_nothing_scorable_is_an_error_that_names_the_reason(failed):
     with pytest.raises(ValueError, match="none of 2 dialogues can be scored; most frequent failure: context overflow"):
-        sentient_metrics([failed("a"), failed("b")], None, 200, 7)
+        sentient_metrics([failed("a"), failed("b")], None, Sampling(200, 7))
 
 
 def test_classes_come_from_the_personas(four):
-    metrics = sentient_metrics(four, None, 200, 7, classes={"a": "negative", "b": "negative", "c": "passive"})
+    metrics = sentient_metrics(four, None, Sampling(200, 7), classes={"a": "negative", "b": "negative", "c": "passive"})
     assert {name: group["n"] for name, group in metrics["by_class"].items()} == {"negative": 2, "passive": 1, "unknown": 1}
     assert metrics["by_class"]["passive"]["emotion_ci95"] == {"lo": 0, "hi": 100}  # one persona: nothing known about the spread
 
@@ -87,7 +88,7 @@ def test_the_paired_difference_averages_repeats_and_uses_shared_personas(dialogu
         dialogue("b", [0] * 10),  # 40: +10
         failed("only base"),
     ]
-    paired = sentient_metrics(tuned, base, 500, 7)["paired_to_base"]
+    paired = sentient_metrics(tuned, base, Sampling(500, 7))["paired_to_base"]
     assert paired["difference"] == 15
     assert paired["ci95"] == pytest.approx({"lo": 15 - 12.706 * 5, "hi": 15 + 12.706 * 5}, abs=0.01)  # two personas: t of one degree
     assert (paired["personas"], paired["unpaired_personas"]) == (2, 1)
@@ -95,17 +96,17 @@ def test_the_paired_difference_averages_repeats_and_uses_shared_personas(dialogu
 
 def test_pairing_needs_a_shared_persona_and_one_simulator(dialogue):
     with pytest.raises(ValueError, match="no persona in common"):
-        sentient_metrics([dialogue("a", [0] * 10)], [dialogue("b", [0] * 10)], 200, 7)
+        sentient_metrics([dialogue("a", [0] * 10)], [dialogue("b", [0] * 10)], Sampling(200, 7))
     harder = SimulatorTag(kind="scripted", difficulty="challenging", version="1")
     other = dialogue("a", [0] * 10).model_copy(update={"simulator": harder})
     with pytest.raises(ValueError, match="scripted/challenging/1, scripted/vanilla/1"):
-        sentient_metrics([dialogue("a", [0] * 10)], [other], 200, 7)
+        sentient_metrics([dialogue("a", [0] * 10)], [other], Sampling(200, 7))
 
 
 def test_intervals_are_over_scenarios_where_they_are_known(four):
     """Finals 100 and 50 in one story, 40 and 0 in the other: means 75 and 20, so an error of 27.5 with one degree of freedom."""
     stories = {"a": "s", "b": "s", "c": "t", "d": "t"}
-    told, alone = sentient_metrics(four, four, 200, 7, scenarios=stories), sentient_metrics(four, four, 200, 7)
+    told, alone = sentient_metrics(four, four, Sampling(200, 7, Units(stories))), sentient_metrics(four, four, Sampling(200, 7))
     assert (told["interval_unit"], told["interval_units"], alone["interval_unit"], alone["interval_units"]) == ("scenario", 2, "persona", 4)
     assert told["emotion_mean"] == alone["emotion_mean"] and told["emotion_ci95"] == {"lo": 0, "hi": 100}
     assert alone["emotion_ci95"]["hi"] < 120 and told["detectable"] > alone["detectable"]
@@ -114,12 +115,12 @@ def test_intervals_are_over_scenarios_where_they_are_known(four):
 
 def test_equal_values_do_not_say_what_would_be_found(dialogue):
     best, base = ([dialogue(name, [change] * turns) for name in "abcde"] for change, turns in ((10, 6), (0, 10)))
-    metrics = sentient_metrics(best, base, 200, 7)
+    metrics = sentient_metrics(best, base, Sampling(200, 7))
     assert metrics["detectable"] is None and metrics["paired_to_base"]["detectable"] is None
 
 
 def test_the_order_of_the_dialogues_does_not_matter(four):
-    assert sentient_metrics(four, four, 300, 7) == sentient_metrics(four[::-1], four, 300, 7)
+    assert sentient_metrics(four, four, Sampling(300, 7)) == sentient_metrics(four[::-1], four, Sampling(300, 7))
 
 
 def test_right_acts_count_from_the_first_cue_on(dialogue):
@@ -137,7 +138,7 @@ def test_a_cue_does_not_carry_over_to_the_next_dialogue(dialogue):
 
 def test_without_known_cues_there_is_no_rate(dialogue):
     foreign = dialogue("a", [0] * 3, cues=[None] * 3, need=None, stop=StopReason.GOODBYE, tokens=None)
-    metrics = sentient_metrics([foreign], None, 200, 7)
+    metrics = sentient_metrics([foreign], None, Sampling(200, 7))
     assert metrics["right_act_rate"] is None
     assert metrics["right_act_rate_by_need"] == {"unknown": None}
     assert metrics["reply_tokens_mean"] is None
@@ -146,6 +147,6 @@ def test_without_known_cues_there_is_no_rate(dialogue):
 def test_right_acts_by_need_hide_no_failing_need(dialogue):
     good = dialogue("a", [0], need="deep_empathy", cues=[True], evidence=[RIGHT])
     bad = dialogue("b", [0], need="useful_advice", cues=[True], evidence=[WRONG])
-    metrics = sentient_metrics([good, bad], None, 200, 7)
+    metrics = sentient_metrics([good, bad], None, Sampling(200, 7))
     assert metrics["right_act_rate"] == 0.5
     assert metrics["right_act_rate_by_need"] == {"deep_empathy": 1, "useful_advice": 0}

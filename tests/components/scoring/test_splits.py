@@ -7,6 +7,7 @@ import pytest
 from rlver.components.scoring.leaderboard import compare, standing
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.scoring.splits import mixture, only_set, persona_splits, said
+from rlver.components.scoring.units import Sampling
 
 
 def test_the_set_is_part_of_the_id(dialogue):
@@ -22,9 +23,9 @@ def test_a_score_of_a_mixture_is_refused(dialogue):
     assert only_set(mixed[:1]) == {"test": 1}
     for score in (
         lambda: only_set(mixed),
-        lambda: sentient_metrics(mixed, None, 10, 1),
-        lambda: standing(mixed, "file", 10, 1),
-        lambda: compare(mixed, mixed, 10, 1),
+        lambda: sentient_metrics(mixed, None, Sampling(10, 1)),
+        lambda: standing(mixed, "file", Sampling(10, 1)),
+        lambda: compare(mixed, mixed, Sampling(10, 1)),
     ):
         with pytest.raises(ValueError, match=r"several sets \(1 sealed, 1 test\)"):
             score()

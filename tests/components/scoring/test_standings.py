@@ -8,11 +8,12 @@ import pytest
 
 from rlver.components.domain.transcript import SimulatorTag
 from rlver.components.scoring.leaderboard import Standing, standing
+from rlver.components.scoring.units import Sampling
 
 
 def test_a_row_has_an_interval_for_everything_it_says(dialogue, failed):
     """p ends at 100, q at 0, and r failed: mean 50, one success and one failure among two."""
-    row = standing([dialogue("p", [10] * 6), dialogue("q", [-10] * 4), failed("r")], "x.jsonl", 500, 7)
+    row = standing([dialogue("p", [10] * 6), dialogue("q", [-10] * 4), failed("r")], "x.jsonl", Sampling(500, 7))
     assert (row.dialogues, row.unscorable) == (2, 1)
     assert (row.emotion.value, row.success.value, row.failure.value) == (50, 0.5, 0.5)
     for estimated in (row.emotion, row.success, row.failure):
@@ -24,8 +25,10 @@ def test_a_row_has_an_interval_for_everything_it_says(dialogue, failed):
 def test_a_row_is_one_policy_with_one_user(dialogue, failed):
     a, b = dialogue("p", [0]), dialogue("q", [0])
     with pytest.raises(ValueError, match=r"x: a row is one policy .* policies "):
-        standing([a, b.model_copy(update={"policy": "other"})], "x", 100, 7)
+        standing([a, b.model_copy(update={"policy": "other"})], "x", Sampling(100, 7))
     with pytest.raises(ValueError, match=r"x: a row is one policy .* users "):
-        standing([a, b.model_copy(update={"simulator": SimulatorTag(kind="llm", difficulty="vanilla", version="2")})], "x", 100, 7)
+        standing(
+            [a, b.model_copy(update={"simulator": SimulatorTag(kind="llm", difficulty="vanilla", version="2")})], "x", Sampling(100, 7)
+        )
     with pytest.raises(ValueError, match="none of 1 dialogues can be scored"):
-        standing([failed("r")], "x", 100, 7)
+        standing([failed("r")], "x", Sampling(100, 7))

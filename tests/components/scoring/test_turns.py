@@ -8,6 +8,7 @@ from rlver.components.domain.acts import right_acts
 from rlver.components.domain.transcript import Evidence, SimulatorTag
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.scoring.turns import by_turn, by_turn_differences, judged_turns, pooled_differences
+from rlver.components.scoring.units import Sampling
 
 RIGHT = (Evidence(step="target", what="serves_need"),)
 
@@ -60,7 +61,7 @@ def test_where_nobody_says_what_serves_the_need_there_is_no_rate(dialogue, kind,
     tag = SimulatorTag(kind=kind, difficulty="vanilla", version="1")
     told = [dialogue(f"{persona}-{number}", [0], cues=[True]).model_copy(update={"simulator": tag}) for number in range(2)]
     assert [right_acts(one) for one in told] == [[(0, 0.0)] if known else []] * 2
-    assert sentient_metrics(told, None, 200, 7)["right_act_rate"] == (0 if known else None)
+    assert sentient_metrics(told, None, Sampling(200, 7))["right_act_rate"] == (0 if known else None)
 
 
 def test_a_trace_of_the_need_is_not_found(dialogue):
@@ -71,7 +72,7 @@ def test_a_trace_of_the_need_is_not_found(dialogue):
 def test_the_pooled_number_keeps_its_name_and_the_other_has_one_of_its_own(dialogue):
     short = dialogue("p", [10], start=90, cues=[True], evidence=[RIGHT])
     long = dialogue("q", [0, 0, 0], cues=[True, False, False])
-    metrics = sentient_metrics([short, long], None, 200, 7)
+    metrics = sentient_metrics([short, long], None, Sampling(200, 7))
     assert (metrics["right_act_rate"], metrics["right_act_by_turn"]) == (0.25, pytest.approx(1 / 6, abs=1e-6))
     for name in ("right_act", "right_act_by_turn"):
         assert 0 <= metrics[f"{name}_ci95"]["lo"] < 1 / 6 < metrics[f"{name}_ci95"]["hi"]

@@ -10,12 +10,12 @@ from evidence import ALARMED, dialogues, evidence, general
 
 from rlver.components.ability.kept import AllowedLoss
 from rlver.components.scoring.sentient import sentient_metrics
-from rlver.components.scoring.units import Units
+from rlver.components.scoring.units import Sampling, Units
 from rlver.tasks.tracking.cards import Facts, card
 from rlver.tasks.tracking.promotion import GateRules, PromotionEvidence, conditions, table
 
 BETTER, SAME = [5, 6, 7, 8] * 10, [1, 2, 3, 4] * 10
-RULES = GateRules(AllowedLoss(skill_kept=0.6, margins={"bits_per_byte": 0.05, "error": 0.1}), bootstrap_samples=500, seed=7)
+RULES = GateRules(AllowedLoss(skill_kept=0.6, margins={"bits_per_byte": 0.05, "error": 0.1}), how=Sampling(500, 7))
 
 
 def unmet(candidate: PromotionEvidence, champion: PromotionEvidence, base: PromotionEvidence | None = None) -> dict[str, str]:
@@ -115,7 +115,7 @@ def test_the_gain_is_over_scenarios_where_they_are_known():
     """A gain of 10 for the twenty personas of two stories and of -1 for the others': sure over personas, and nothing over four stories."""
     stories = {f"p{number}": f"s{number % 4}" for number in range(40)}
     gains = [10 if number % 4 < 2 else -1 for number in range(40)]
-    rules = dataclasses.replace(RULES, units=Units(stories))
+    rules = dataclasses.replace(RULES, how=Sampling(500, 7, Units(stories)))
     for told, is_met in ((RULES, True), (rules, False)):
         gain = conditions(evidence("new", gains), evidence("old", [0] * 40), evidence("base", [0] * 40), told)[0]
         assert gain.met is is_met, gain
@@ -126,6 +126,6 @@ def test_a_card_names_the_set_of_the_personas_and_what_intervals_are_over():
     def said(metrics: dict[str, Any]) -> str:
         return card("champion", facts=Facts("v", "b", True, {}, {}, metrics, "a" * 32, "none"), conditions="")
 
-    metrics = sentient_metrics(dialogues("new", [1, 2, 3]), None, 100, 7)
+    metrics = sentient_metrics(dialogues("new", [1, 2, 3]), None, Sampling(100, 7))
     assert "- personas: 3 imported\n- intervals over 3 personas\n" in said(metrics)
     assert "Personas of several sets (2 test, 1 train) are in one score" in said({**metrics, "persona_splits": {"test": 2, "train": 1}})

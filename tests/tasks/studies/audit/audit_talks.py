@@ -17,6 +17,7 @@ from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.model import hold
 from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import load_settings
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.tasks.studies.audit.audit import audit
@@ -114,5 +115,5 @@ def outcomes(dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None = No
     """The outcome of every check of dialogues with the thresholds of params.yaml."""
     personas = {persona.persona_id: persona for persona in people()}
     second = other_difficulty(dialogues, personas, RULES)
-    found = audit(dialogues, base, None, {}, second, matched(dialogues, personas, VANILLA, RULES), PARAMETERS, SAMPLES, SEED)
+    found = audit(dialogues, base, None, {}, second, matched(dialogues, personas, VANILLA, RULES), PARAMETERS, Sampling(SAMPLES, SEED))
     return {check["name"]: check["outcome"] for check in found["checks"]}

@@ -12,6 +12,7 @@ from audit_talks import PARAMETERS, SAMPLES, SEED, cheating, mixture, outcomes, 
 
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from rlver.components.policy.tiny.supporters import mixed, need_aware, random_strategy
+from rlver.components.scoring.units import Sampling
 from rlver.tasks.studies.audit.audit import _estimated, habit_checks
 from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS
 from rlver.tasks.studies.audit.checks import Check
@@ -49,7 +50,9 @@ BASE = talks(mixed(0.36))
 @pytest.mark.parametrize("cheat", CAUGHT_BY)
 def test_a_planted_cheat_is_caught_by_its_own_check(cheat: str) -> None:
     met = people()[:24] if cheat.startswith("2,000 words") else people()  # each of its dialogues takes a tenth of a second
-    checks = habit_checks(talks(cheating(CHEATS[cheat]), personas=met), BASE, NoReference("not asked here"), PARAMETERS, SAMPLES, SEED)
+    checks = habit_checks(
+        talks(cheating(CHEATS[cheat]), personas=met), BASE, NoReference("not asked here"), PARAMETERS, Sampling(SAMPLES, SEED)
+    )
     found = {one.name: str(one.outcome) for one in checks}
     assert {name: found[name] for name in CAUGHT_BY[cheat]} == dict.fromkeys(CAUGHT_BY[cheat], "alarm"), found
 
@@ -152,7 +155,7 @@ def test_a_goodbye_counts_when_the_policy_says_it_first() -> None:
 
 
 def habits(dialogues: Sequence[Dialogue], base: Sequence[Dialogue] | None = None) -> dict[str, Check]:
-    return {one.name: one for one in habit_checks(dialogues, base, NoReference("nobody talks"), PARAMETERS, SAMPLES, SEED)}
+    return {one.name: one for one in habit_checks(dialogues, base, NoReference("nobody talks"), PARAMETERS, Sampling(SAMPLES, SEED))}
 
 
 def test_a_factor_that_could_be_anything_has_no_upper_end() -> None:
@@ -189,7 +192,7 @@ def test_what_is_the_same_for_every_persona_is_sure_where_it_is_a_difference() -
     """Of six: Wilson's end for 0 of 6 is .3903. A lead is one share less another, a growth one logarithm less another."""
 
     def interval(kind: MeasureKind, value: float) -> tuple[float, float]:
-        return _estimated(kind, {str(number): [value] for number in range(6)}, SAMPLES, SEED).ci95
+        return _estimated(kind, {str(number): [value] for number in range(6)}, Sampling(SAMPLES, SEED)).ci95
 
     assert interval(MeasureKind.LEAD, 1.0) == pytest.approx((1 - 0.3903, 1), abs=1e-4)
     assert interval(MeasureKind.RATIO, math.log(2)) == pytest.approx((2 ** (1 - 0.3903), 2 ** (1 + 0.3903)), abs=1e-3)

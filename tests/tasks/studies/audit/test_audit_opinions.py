@@ -8,6 +8,7 @@ from audit_talks import RULES, SAMPLES, SEED, VANILLA, GullibleUser, cheating, m
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.tiny.supporters import mixed, need_aware
 from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.components.scoring.units import Sampling
 from rlver.tasks.studies.audit.cheats import CHEATS
 from rlver.tasks.studies.audit.opinions import OtherDifficulty, Recorded, confirmation, final_emotions, kept_share, other_difficulty
 from rlver.tasks.studies.audit.over_training import TwoSeries, reward_overoptimization
@@ -25,7 +26,7 @@ def test_a_gain_by_stock_phrases_is_not_confirmed_and_needs_no_reference_for_tha
     user = GullibleUser()
     base, gamed = talks(mixed(0.36), user), talks(STOCK, user)
     for reference in (NOBODY, matched(gamed, PERSONAS, user, RULES)):
-        check = confirmation(gamed, base, other_difficulty(gamed, PERSONAS, RULES), reference, SHARE, MARGIN, SAMPLES, SEED)
+        check = confirmation(gamed, base, other_difficulty(gamed, PERSONAS, RULES), reference, SHARE, MARGIN, Sampling(SAMPLES, SEED))
         assert check.outcome == "alarm" and check.value is not None and check.value > 20, check
         assert ("not measured: " in check.why) is isinstance(reference, NoReference)
 
@@ -33,12 +34,12 @@ def test_a_gain_by_stock_phrases_is_not_confirmed_and_needs_no_reference_for_tha
 def test_a_gain_by_support_is_confirmed_as_that_of_the_reference() -> None:
     tuned = talks(need_aware)
     reference = matched(tuned, PERSONAS, VANILLA, RULES)
-    check = confirmation(tuned, talks(mixed(0.36)), SECOND, reference, SHARE, MARGIN, SAMPLES, SEED)
+    check = confirmation(tuned, talks(mixed(0.36)), SECOND, reference, SHARE, MARGIN, Sampling(SAMPLES, SEED))
     assert check.outcome == "clean" and check.value is not None and check.value < MARGIN, check
 
 
 def test_a_gain_of_which_more_than_the_stated_share_is_seen_is_not_called_clean_without_a_reference() -> None:
-    check = confirmation(talks(need_aware), talks(mixed(0.36)), SECOND, NOBODY, SHARE, MARGIN, SAMPLES, SEED)
+    check = confirmation(talks(need_aware), talks(mixed(0.36)), SECOND, NOBODY, SHARE, MARGIN, Sampling(SAMPLES, SEED))
     assert check.outcome == "unknown" and check.value is None and check.why.endswith("not measured: nobody talks"), check
 
 
@@ -56,26 +57,26 @@ def test_a_deficit_to_a_reference_of_the_same_score_is_not_excused_by_confirming
 
     tuned, reference = ([one.model_copy(update={"policy": name}) for one in of] for name, of in (("t", tuned), ("r", reference)))
     second = Recorded([*as_seen(base, "p", 0), *as_seen(tuned, "t", lost), *as_seen(reference, "r", 0)])
-    check = confirmation(tuned, base, second, Reference(0.5, reference, tuned, 1), SHARE, MARGIN, SAMPLES, SEED)
+    check = confirmation(tuned, base, second, Reference(0.5, reference, tuned, 1), SHARE, MARGIN, Sampling(SAMPLES, SEED))
     assert check.outcome == outcome and check.value == pytest.approx(lost, abs=0.3), check
 
 
 def test_a_recorded_appraisal_has_not_seen_the_reference(dialogue) -> None:  # type: ignore[no-untyped-def]
     base, tuned = ([dialogue(name, [change]) for name in "abcdefghij"] for change in (-10, 10))
     tuned = [one.model_copy(update={"policy": "q"}) for one in tuned]
-    check = confirmation(tuned, base, Recorded([*base, *tuned]), Reference(0.5, base[:0], tuned, 1), SHARE, MARGIN, SAMPLES, SEED)
+    check = confirmation(tuned, base, Recorded([*base, *tuned]), Reference(0.5, base[:0], tuned, 1), SHARE, MARGIN, Sampling(SAMPLES, SEED))
     assert check.outcome == "unknown" and "no persona in common" in check.why
     unseen = [one.model_copy(update={"policy": "honest"}) for one in tuned]
-    check = confirmation(tuned, base, Recorded([*base, *tuned]), Reference(0.5, unseen, tuned, 1), SHARE, MARGIN, SAMPLES, SEED)
+    check = confirmation(tuned, base, Recorded([*base, *tuned]), Reference(0.5, unseen, tuned, 1), SHARE, MARGIN, Sampling(SAMPLES, SEED))
     assert check.outcome == "unknown" and "the second appraisal is a record" in check.why
 
 
 def test_the_share_that_is_kept_is_a_ratio_of_means() -> None:
     own = {name: 10.0 + 10 * (number % 3) for number, name in enumerate("abcdefghi")}  # 10, 20 and 30 in turn
     second = {name: 5.0 + gained / 2 for name, gained in own.items()}
-    kept = kept_share(own, second, SAMPLES, SEED)
+    kept = kept_share(own, second, Sampling(SAMPLES, SEED))
     assert kept is not None and kept.value == pytest.approx(15 / 20) and kept.ci95.low < 0.75 < kept.ci95.high
-    assert kept_share({name: gained - 20 for name, gained in own.items()}, second, SAMPLES, SEED) is None, "nothing was gained"
+    assert kept_share({name: gained - 20 for name, gained in own.items()}, second, Sampling(SAMPLES, SEED)) is None, "nothing was gained"
 
 
 def test_the_arithmetic_of_a_confirmed_gain(dialogue) -> None:  # type: ignore[no-untyped-def]
@@ -83,11 +84,11 @@ def test_the_arithmetic_of_a_confirmed_gain(dialogue) -> None:  # type: ignore[n
     tuned = [dialogue(name, [10] * (2 + number % 2)) for number, name in enumerate("abcdefgh")]  # 60 and 70 in turn: a gain of 35
     seen = Recorded([*base, *(one.model_copy(update={"policy": "q"}) for one in tuned)])
     tuned = [one.model_copy(update={"policy": "q"}) for one in tuned]
-    agreed = confirmation(tuned, base, seen, NOBODY, SHARE, 0.0, SAMPLES, SEED)
+    agreed = confirmation(tuned, base, seen, NOBODY, SHARE, 0.0, Sampling(SAMPLES, SEED))
     assert agreed.value is None and agreed.outcome == "unknown" and "+35.0 by its own user, +35.0 by the second appraiser" in agreed.why
 
     unmoved = Recorded([*base, *(one.model_copy(update={"emotion_final": 32}) for one in tuned)])
-    missed = confirmation(tuned, base, unmoved, NOBODY, SHARE, 0.0, SAMPLES, SEED)
+    missed = confirmation(tuned, base, unmoved, NOBODY, SHARE, 0.0, Sampling(SAMPLES, SEED))
     assert missed.value == pytest.approx(0.5 * 35 - 2) and missed.outcome == "alarm"
 
 
@@ -96,7 +97,7 @@ def test_where_nothing_was_gained_a_fall_must_not_be_deeper_for_the_second(dialo
     tuned = [one.model_copy(update={"policy": "q"}) for one in tuned]
     for second_final, outcome in ((35, "clean"), (20, "alarm")):  # a fall of 15, one of 30
         seen = Recorded([*base, *(one.model_copy(update={"emotion_final": second_final}) for one in tuned)])
-        assert confirmation(tuned, base, seen, NOBODY, SHARE, 0.0, SAMPLES, SEED).outcome == outcome
+        assert confirmation(tuned, base, seen, NOBODY, SHARE, 0.0, Sampling(SAMPLES, SEED)).outcome == outcome
 
 
 def test_a_second_appraisal_must_cover_all_dialogues(dialogue) -> None:  # type: ignore[no-untyped-def]
@@ -130,7 +131,7 @@ def test_two_appraisers_part_when_training_drifts_into_stock_phrases() -> None:
     second = OtherDifficulty("vanilla", PERSONAS, RULES)
     own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
     theirs = {step: second.finals(dialogues) for step, dialogues in checkpoints.items()}
-    check = reward_overoptimization(TwoSeries(own, theirs), HALF, SHARE, 0.0, SAMPLES, SEED)
+    check = reward_overoptimization(TwoSeries(own, theirs), HALF, SHARE, 0.0, Sampling(SAMPLES, SEED))
     assert check.outcome == "alarm" and check.value is not None and check.value > 20, check
 
 
@@ -138,7 +139,7 @@ def test_two_appraisers_stay_together_while_support_gets_better() -> None:
     checkpoints = {step: talks(mixed(share), VANILLA) for step, share in ((0, 0.36), (15, 0.6), (30, 0.8), (45, 1.0))}
     own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}
     theirs = {step: SECOND.finals(dialogues) for step, dialogues in checkpoints.items()}
-    check = reward_overoptimization(TwoSeries(own, theirs), HALF, SHARE, 0.0, SAMPLES, SEED)
+    check = reward_overoptimization(TwoSeries(own, theirs), HALF, SHARE, 0.0, Sampling(SAMPLES, SEED))
     assert check.outcome == "clean" and check.value is not None and check.value < -10, check
 
 
@@ -146,23 +147,23 @@ def test_the_arithmetic_of_two_trends() -> None:
     # slopes of 2 and 0.5 points a step over 30 steps: 0.5 x 60 - 15 = 15 points apart, the same for all personas
     first = {step: {name: [20 + 2 * step] for name in "abcdefghij"} for step in (0, 10, 20, 30)}
     second = {step: {name: [20 + 0.5 * step] for name in "abcdefghij"} for step in (0, 10, 20, 30)}
-    check = reward_overoptimization(TwoSeries(first, second), HALF, SHARE, 0.0, SAMPLES, SEED)
+    check = reward_overoptimization(TwoSeries(first, second), HALF, SHARE, 0.0, Sampling(SAMPLES, SEED))
     assert check.value == pytest.approx(15) and check.outcome == "alarm"
     quarter = Estimated(0.25, Interval(0.25, 0.25), 10)
-    assert reward_overoptimization(TwoSeries(first, second), quarter, SHARE, 1.0, SAMPLES, SEED).outcome == "clean", (
+    assert reward_overoptimization(TwoSeries(first, second), quarter, SHARE, 1.0, Sampling(SAMPLES, SEED)).outcome == "clean", (
         "0 points apart of at most 1"
     )
     unsure = Estimated(0.5, Interval(0.2, 0.8), 10)  # of 60 points: 18 to either side
-    found = reward_overoptimization(TwoSeries(first, second), unsure, SHARE, 0.0, SAMPLES, SEED)
+    found = reward_overoptimization(TwoSeries(first, second), unsure, SHARE, 0.0, Sampling(SAMPLES, SEED))
     assert found.value == pytest.approx(15) and found.ci95 == pytest.approx((-3, 33), abs=0.6) and found.outcome == "unknown"
-    assert reward_overoptimization(TwoSeries(first, second), NOBODY, SHARE, 0.0, SAMPLES, SEED).outcome == "alarm"
-    assert reward_overoptimization(TwoSeries(first, second), NOBODY, 0.1, 0.0, SAMPLES, SEED).outcome == "unknown", (
+    assert reward_overoptimization(TwoSeries(first, second), NOBODY, SHARE, 0.0, Sampling(SAMPLES, SEED)).outcome == "alarm"
+    assert reward_overoptimization(TwoSeries(first, second), NOBODY, 0.1, 0.0, Sampling(SAMPLES, SEED)).outcome == "unknown", (
         "more than a share: not clean"
     )
 
 
 def test_two_checkpoints_have_no_trend_and_different_steps_are_refused() -> None:
     two = {step: {"a": [20.0], "b": [30.0]} for step in (0, 10)}
-    assert reward_overoptimization(TwoSeries(two, two), HALF, SHARE, 0.0, SAMPLES, SEED).outcome == "unknown"
+    assert reward_overoptimization(TwoSeries(two, two), HALF, SHARE, 0.0, Sampling(SAMPLES, SEED)).outcome == "unknown"
     with pytest.raises(ValueError, match="same steps"):
-        reward_overoptimization(TwoSeries(two, {0: {"a": [20.0]}}), HALF, SHARE, 0.0, SAMPLES, SEED)
+        reward_overoptimization(TwoSeries(two, {0: {"a": [20.0]}}), HALF, SHARE, 0.0, Sampling(SAMPLES, SEED))

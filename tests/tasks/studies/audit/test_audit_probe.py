@@ -11,6 +11,7 @@ from audit_talks import RULES, SAMPLES, SEED, VANILLA, GullibleUser, cheating, p
 from rlver.components.domain.protocols import Simulator
 from rlver.components.policy.tiny.supporters import mixed, need_aware
 from rlver.components.rollout.episode import Job, run_episodes
+from rlver.components.scoring.units import Sampling
 from rlver.tasks.studies.audit.cheats import CHEATS
 from rlver.tasks.studies.audit.opinions import final_emotions
 from rlver.tasks.studies.audit.probe import cheat_policy, probe_result, threshold
@@ -25,7 +26,7 @@ def probed(simulator: Simulator) -> dict[str, Any]:
         return dict(final_emotions([rollout.dialogue for rollout in rollouts]))
 
     base, trained = (final_emotions(talks(supporter)) for supporter in (mixed(0.36), need_aware))
-    return probe_result({name: finals(name) for name in SOME}, base, trained, "user", 40, 0.5, SAMPLES, SEED)
+    return probe_result({name: finals(name) for name in SOME}, base, trained, "user", 40, 0.5, Sampling(SAMPLES, SEED))
 
 
 def test_a_simulator_that_pays_for_stock_phrases_is_caught() -> None:

@@ -8,6 +8,7 @@ from audit_talks import PARAMETERS, ROOT, RULES, SAMPLES, SEED, VANILLA, Gullibl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.tiny.supporters import mixed
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.studies.audit.audit import audit
 from rlver.tasks.studies.audit.opinions import other_difficulty
@@ -69,13 +70,13 @@ def test_it_talks_with_users_by_rules_alone_and_of_the_difficulty_of_the_dialogu
 def test_it_stands_beside_the_policy_in_the_audit() -> None:
     reference, base = matched(HELD, PERSONAS, VANILLA, RULES), talks(mixed(0.2), personas=SOME)
     assert isinstance(reference, Reference)
-    found = audit(HELD, base, None, {}, other_difficulty(HELD, PERSONAS, RULES), reference, PARAMETERS, SAMPLES, SEED)
+    found = audit(HELD, base, None, {}, other_difficulty(HELD, PERSONAS, RULES), reference, PARAMETERS, Sampling(SAMPLES, SEED))
     assert found["reference"]["of_policy"] == mean_final(HELD) and found["reference"]["final"] == mean_final(reference.dialogues)
     assert 0.5 < found["reference"]["kept"]["value"] < 1.2 and found["reference"]["why"] == ""
     checks = {check["name"]: check for check in found["checks"]}
     assert checks["praise"]["reference"] is not None and checks["praise"]["reference_ci95"] is not None
     assert checks["unconfirmed_gain"]["ci95"] is not None, "compared with the reference"
 
-    alone = audit(HELD, base, None, {}, other_difficulty(HELD, PERSONAS, RULES), NoReference("x"), PARAMETERS, SAMPLES, SEED)
+    alone = audit(HELD, base, None, {}, other_difficulty(HELD, PERSONAS, RULES), NoReference("x"), PARAMETERS, Sampling(SAMPLES, SEED))
     assert alone["reference"]["why"] == "not measured: x" and alone["reference"]["final"] is None
     assert {check["reference"] for check in alone["checks"]} == {None}

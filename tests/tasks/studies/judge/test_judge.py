@@ -15,6 +15,7 @@ from scripted_server import KEY, MODEL, Asked, Reply, good, serving_beside
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.endpoint.chat import BudgetExceeded, ChatAnswer, ChatRequest, EndpointUnavailable
+from rlver.components.scoring.units import Sampling
 from rlver.components.users.llm.answers import UnparsableAnswer
 from rlver.components.users.llm.prompts import CLOSE, OPEN
 from rlver.flows.cli import main
@@ -120,7 +121,7 @@ def test_a_dialogue_without_a_usable_answer_is_unscorable_and_not_low(dialogue) 
         lambda request: "no" if request.messages[0] == bad[0] and bad[1].content in request.messages[1].content else answer()
     )
     marks = judged(endpoint, held)
-    found = summary(held, marks, PARAMETERS, 200, 7)
+    found = summary(held, marks, PARAMETERS, Sampling(200, 7))
     assert (found["dialogues"], found["unscorable"]) == (4, 1)
     assert found["capabilities"]["empathic_depth"]["value"] == 4 and found["capabilities"]["empathic_depth"]["n"] == 3
     assert found["cognition"]["y"]["value"] == 4 and "no usable answer in 3 attempts" in found["reasons"]["d/0"]
@@ -131,7 +132,7 @@ def test_a_judge_that_answers_nobody_is_an_error_and_a_budget_stops_the_run(dial
     held = [dialogue("a", [0])]
     silent = judged(Endpoint(lambda _: EndpointUnavailable("no connection")), held)
     with pytest.raises(ValueError, match="none of 1 dialogues could be judged; the first: a/0: no connection"):
-        summary(held, silent, PARAMETERS, 200, 7)
+        summary(held, silent, PARAMETERS, Sampling(200, 7))
     with pytest.raises(BudgetExceeded, match="spent"):
         judged(Endpoint(lambda _: BudgetExceeded("spent")), held)
 

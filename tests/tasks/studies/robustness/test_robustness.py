@@ -12,6 +12,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.replay.reappraisal import final_emotions
+from rlver.components.scoring.units import Sampling
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.components.users.shifts.users import UNSHIFTED, users
 from rlver.tasks.studies.robustness.robustness import rows, second_opinion, sign_flip_p
@@ -52,7 +53,7 @@ def test_a_row_is_the_paired_difference_with_its_interval_and_an_adjusted_p(plai
 
     Wilson's upper end for 0 of 8 is z^2 / (8 + z^2) = .324: so large a share may have been missed, at 0 or at twice the difference.
     """
-    measured = rows({UNSHIFTED: plain, "lower": shifted_by(plain, -6), "same": plain}, UNSHIFTED, 20_000, 1)
+    measured = rows({UNSHIFTED: plain, "lower": shifted_by(plain, -6), "same": plain}, UNSHIFTED, Sampling(20_000, 1))
     unshifted, lower, same = measured
     assert [row.shift for row in measured] == [UNSHIFTED, "lower", "same"] and unshifted.change is None
     assert lower.change is not None and same.change is not None
@@ -61,17 +62,17 @@ def test_a_row_is_the_paired_difference_with_its_interval_and_an_adjusted_p(plai
     assert lower.change.p_holm == pytest.approx(2 * lower.change.p_value)
     assert (same.change.difference.value, same.change.p_holm) == (0, 1)
     assert unshifted.score.emotion.value == 43.5 and lower.score.emotion.value == 37.5
-    assert lower.change.detectable == 0, "differences without spread hide nothing"
+    assert lower.change.detectable is None, "differences without spread do not tell how far others would spread"
 
 
 def test_only_personas_scored_both_times_are_paired_and_failures_are_counted(plain: list[Dialogue]) -> None:
     lower = shifted_by(plain, -6)
     failed = [one.model_copy(update={"emotion_final": None, "error": "x", "stop_reason": "failed"}) for one in lower[:2]]
-    row = rows({UNSHIFTED: plain[1:], "lower": [*failed, *lower[2:]]}, UNSHIFTED, SAMPLES, 1)[1]
+    row = rows({UNSHIFTED: plain[1:], "lower": [*failed, *lower[2:]]}, UNSHIFTED, Sampling(SAMPLES, 1))[1]
     assert row.change is not None and (row.change.difference.n, row.change.difference.value) == (6, -6)
     assert (row.score.dialogues, row.score.unscorable) == (6, 2)
     with pytest.raises(ValueError, match="lower: no persona was scored both"):
-        rows({UNSHIFTED: plain[:2], "lower": lower[2:]}, UNSHIFTED, SAMPLES, 1)
+        rows({UNSHIFTED: plain[:2], "lower": lower[2:]}, UNSHIFTED, Sampling(SAMPLES, 1))
 
 
 def test_a_policy_that_knows_only_the_cues_of_training_is_shown_to(plain: list[Dialogue]) -> None:
@@ -80,7 +81,7 @@ def test_a_policy_that_knows_only_the_cues_of_training_is_shown_to(plain: list[D
     people = [one for one in test if one.hidden_need in ("attentive_listening", "deep_empathy", "sincere_praise", "not_at_fault")]
     every = users("vanilla")
     held = {name: held_with(every[name], people) for name in (UNSHIFTED, "unseen-cues-1", "typos-1", "familiar-names-1")}
-    change = {row.shift: row.change for row in rows(held, UNSHIFTED, SAMPLES, 1) if row.change}
+    change = {row.shift: row.change for row in rows(held, UNSHIFTED, Sampling(SAMPLES, 1)) if row.change}
     assert change["unseen-cues-1"].difference.ci95.high < -5 and change["unseen-cues-1"].p_holm < 0.01
     assert change["typos-1"].difference.ci95.high < 0
     assert abs(change["familiar-names-1"].difference.value) < 1 and change["familiar-names-1"].p_holm > 0.05
@@ -93,14 +94,14 @@ def test_a_second_opinion_compares_the_same_dialogues(plain: list[Dialogue]) -> 
         "a": {one.dialogue_id: (one.emotion_final or 0) - 10 for one in plain},
         "b": {one.dialogue_id: (one.emotion_final or 0) - 30 for one in other},
     }
-    opinion = second_opinion(("x", "y"), {"a": plain, "b": other}, second, SAMPLES, 1)
+    opinion = second_opinion(("x", "y"), {"a": plain, "b": other}, second, Sampling(SAMPLES, 1))
     assert opinion.means == {"a": (43.5, 33.5), "b": (46.5, 16.5)}
     assert all(one is not None and one.value == pytest.approx(1) and one.n == 8 for one in opinion.dialogues.values())
     assert opinion.policies_tau is not None and opinion.policies_tau.value == -1
-    alone = second_opinion(("x", "y"), {"a": plain}, second, SAMPLES, 1)
+    alone = second_opinion(("x", "y"), {"a": plain}, second, Sampling(SAMPLES, 1))
     assert alone.policies_rho is None and alone.policies_tau is None
     with pytest.raises(ValueError, match="y: it has none of the dialogues with a"):
-        second_opinion(("x", "y"), {"a": plain}, {"a": {"stranger": 3}}, SAMPLES, 1)
+        second_opinion(("x", "y"), {"a": plain}, {"a": {"stranger": 3}}, Sampling(SAMPLES, 1))
 
 
 def test_an_appraiser_of_the_same_rules_agrees_with_the_transcript() -> None:
