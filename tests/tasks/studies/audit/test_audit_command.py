@@ -87,7 +87,7 @@ def test_a_clean_policy_is_exit_status_0(project: Path, capsys: pytest.CaptureFi
 
 def test_few_personas_are_not_clean_but_may_alarm(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(Path("few.jsonl"), talks(mixed(1.0))[:9])
-    write(Path("ten.jsonl"), talks(mixed(1.0))[10:20])
+    write(Path("ten.jsonl"), talks(mixed(1.0))[50:60])
     write(Path("gamed.jsonl"), talks(STOCK)[:9])
     assert main(["audit", "few.jsonl", "ten.jsonl", "gamed.jsonl"]) == 1
     text = capsys.readouterr().out
