@@ -27,9 +27,9 @@ from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.supporters import Move, Supporter, SupportMoment, mixed, need_aware, perform
 from rlver.components.scoring.statistics import wilson
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.users.scripted.simulator import ScriptedSimulator
-from rlver.tasks.runtime.people import sampling_of
 from rlver.tasks.studies.audit.audit import audit
 from rlver.tasks.studies.audit.cheats import CHEATS, Cheat
 from rlver.tasks.studies.audit.opinions import other_difficulty
@@ -91,7 +91,16 @@ class Met:
 def audited(policy: str, share: float, dialogues: Sequence[Dialogue], those: Met, settings: Settings) -> Row:
     known = {one.persona_id: one for one in those.personas}
     second, reference = other_difficulty(dialogues, known, RULES), matched(dialogues, known, USER, RULES)
-    found = audit(dialogues, those.base, None, {}, second, reference, settings.audit, sampling_of(settings, those.personas))
+    found = audit(
+        dialogues,
+        those.base,
+        None,
+        {},
+        second,
+        reference,
+        settings.audit,
+        Sampling.over(those.personas, settings.evaluation.bootstrap_samples, settings.seed),
+    )
     return Row(policy, share, mean_final(dialogues), [check["name"] for check in found["checks"] if check["outcome"] == "alarm"])
 
 

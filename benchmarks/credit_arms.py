@@ -32,9 +32,10 @@ from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.scoring.crossed import Side, crossed, verdicts
 from rlver.components.scoring.sentient import by_persona, final_emotion
 from rlver.components.scoring.statistics import Estimated, Interval
+from rlver.components.scoring.units import Units
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.fingerprints import check_identity, training_identity
-from rlver.tasks.runtime.people import known_personas, scenarios_of
+from rlver.tasks.runtime.people import known_personas
 
 ROOT = Path(__file__).resolve().parents[1]
 PPO = {"algorithm": "ppo", "personas_per_step": 64, "group_size": 1}
@@ -173,7 +174,7 @@ def report(folder: Path, arms: Sequence[str], seeds: Sequence[int]) -> None:
     """A row for each arm; differences are to the first."""
     first = arms[0] if arms else "-"
     print(f"credit | seeds {' '.join(map(str, seeds))} | mean over seeds | difference to {first} | verdict | explained variance")
-    scenarios = scenarios_of(known_personas(folder / "data" / "test.jsonl"))
+    scenarios = Units.of(known_personas(folder / "data" / "test.jsonl")).scenario_of
     found = {arm: {seed: emotions(folder, arm, seed) for seed in seeds} for arm in arms}
     differences = {arm: crossed([Side(1, found[arm]), Side(-1, found[first])], scenarios) for arm in arms[1:]}
     judged = verdicts(differences)

@@ -17,6 +17,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from rlver.components.domain.persona import Persona
 from rlver.components.scoring import statistics
 from rlver.components.scoring.statistics import Estimated, Interval, Paired, quantile
 
@@ -32,6 +33,11 @@ class Units:
     """What intervals are over. `scenario_of` is by persona; a persona that it lacks is a scenario of its own."""
 
     scenario_of: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(personas: Iterable[Persona]) -> Units:
+        """The scenarios of these personas; imported ones have none."""
+        return Units({persona.persona_id: persona.story.scenario_id for persona in personas if persona.story is not None})
 
     def name(self, personas: Iterable[str]) -> str:
         """`scenario` if any of these personas has one, else `persona`."""
@@ -137,6 +143,10 @@ class Sampling:
     samples: int
     seed: int
     units: Units = field(default_factory=Units)
+
+    @staticmethod
+    def over(personas: Iterable[Persona], samples: int, seed: int) -> Sampling:
+        return Sampling(samples, seed, Units.of(personas))
 
     def mean(self, values: Values, whole_range: Interval, of_differences: bool = False) -> Estimated:
         return self.units.mean(values, self.samples, self.seed, whole_range, of_differences)

@@ -10,8 +10,9 @@ from rlver.components.report.material import material_of
 from rlver.components.report.page import write_report
 from rlver.components.report.panels.appraiser import with_card
 from rlver.components.report.panels.panel import ReportRun, Sources
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import load_settings
-from rlver.tasks.runtime.people import known_personas, sampling_of
+from rlver.tasks.runtime.people import known_personas
 from rlver.tasks.stages.report import main as report_stage
 from rlver.tasks.stages.report import panels_of_studies
 from rlver.tasks.studies.robustness.panel import load_robustness
@@ -23,7 +24,7 @@ def report(transcripts: Sequence[Path], base: str | None, personas: Path | None,
     settings = load_settings(params)
     people = known_personas(personas)
     classes = {persona.persona_id: str(persona.persona_class) for persona in people}
-    material = material_of(_files(transcripts), base, classes, sampling_of(settings, people))
+    material = material_of(_files(transcripts), base, classes, Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed))
     panels = panels_of_studies()
     for panel in panels:
         material = panel.gather(material, Sources(settings, people, files={} if robustness is None else {"robustness": robustness}))

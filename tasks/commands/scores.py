@@ -20,7 +20,7 @@ from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.runtime.appraisers import read_transcripts
 from rlver.tasks.runtime.brackets import in_brackets, shown
-from rlver.tasks.runtime.people import known_personas, sampling_of
+from rlver.tasks.runtime.people import known_personas
 
 
 @uncollected()
@@ -28,7 +28,7 @@ def score(transcripts: Path, base: Path | None, personas: Path | None, out: Path
     """The metrics of a transcript file as text; all of them go to `out` if it is given."""
     settings = load_settings(params)
     people = known_personas(personas)
-    dialogues, how = read_transcripts(transcripts), sampling_of(settings, people)
+    dialogues, how = read_transcripts(transcripts), Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed)
     metrics = sentient_metrics(
         dialogues,
         None if base is None else read_transcripts(base),
@@ -45,7 +45,7 @@ def compare(files: Sequence[Path], published: bool, params: Path, personas: Path
     """The leaderboard of the files, with the published SAGE rows if asked for; of exactly two, the paired differences before it."""
     settings: Settings = load_settings(params)
     sides = [(str(file), read_transcripts(file)) for file in files]
-    how = sampling_of(settings, known_personas(personas))
+    how = Sampling.over(known_personas(personas), settings.evaluation.bootstrap_samples, settings.seed)
     paired_table = _paired(sides[0][1], sides[1][1], how) if len(sides) == 2 else ""
     board = _leaderboard([standing(dialogues, name, how) for name, dialogues in sides], published)
     return "\n\n".join(part for part in (paired_table, board) if part)

@@ -1,27 +1,15 @@
-"""Whom a command means: the personas of a file, else the project's own, else of the library; and the scenario of each."""
+"""Whom a command means: the personas of a file, else the project's own, else of the library."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from rlver.components.domain.persona import Persona
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.personas.schema import validate_file
-from rlver.components.scoring.units import Sampling, Units
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.options import TEST_PERSONAS
-
-
-def scenarios_of(personas: Iterable[Persona]) -> dict[str, str]:
-    """Scenario id by persona id, what intervals are over (components/scoring/units.py); imported personas have none."""
-    return {persona.persona_id: persona.story.scenario_id for persona in personas if persona.story is not None}
-
-
-def sampling_of(settings: Settings, personas: Iterable[Persona] = ()) -> Sampling:
-    """How the settings have intervals made: over scenarios, where these personas have them, else over personas."""
-    return Sampling(settings.evaluation.bootstrap_samples, settings.seed, Units(scenarios_of(personas)))
 
 
 def known_personas(path: Path | None, root: Path = Path()) -> list[Persona]:

@@ -15,9 +15,9 @@ from rlver.components.report.page import write_report
 from rlver.components.report.panels.appraiser import with_card
 from rlver.components.report.panels.panel import Panel, ReportRun, Sources
 from rlver.components.report.portraits import with_portraits
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import load_settings
-from rlver.tasks.runtime.people import sampling_of
 from rlver.tasks.runtime.stage import run_stage
 
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     panels = panels_of_studies()
     for panel in panels:
         material = panel.gather(material, Sources(settings, personas, args.logs, files))
-    material = with_portraits(material, sampling_of(settings, personas))
+    material = with_portraits(material, Sampling.over(personas, settings.evaluation.bootstrap_samples, settings.seed))
     material = with_card(material, settings.simulator.appraiser)
     write_report(material, ReportRun(settings.seed, settings.benchmark.margin, model), args.out, panels)
     write_json(args.out / "audit.json", {variant.name: variant.metrics["audit"] for variant in material.variants})

@@ -21,12 +21,13 @@ from rlver.components.ability.noninferiority import read_general
 from rlver.components.domain.files import read_json
 from rlver.components.domain.persona import Persona
 from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.graph import dvc
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.runtime import environment
-from rlver.tasks.runtime.people import known_personas, sampling_of
+from rlver.tasks.runtime.people import known_personas
 from rlver.tasks.tracking import models, records
 from rlver.tasks.tracking.cards import LOCAL_BASE, Facts, card
 from rlver.tasks.tracking.promotion import Condition, GateRules, PromotionEvidence, table
@@ -182,7 +183,10 @@ class Candidate:
 
     def gate_rules(self) -> GateRules:
         asked = self.settings.promotion
-        return GateRules(AllowedLoss(asked.skill_kept, asked.margins), sampling_of(self.settings, self.personas))
+        return GateRules(
+            AllowedLoss(asked.skill_kept, asked.margins),
+            Sampling.over(self.personas, self.settings.evaluation.bootstrap_samples, self.settings.seed),
+        )
 
 
 def candidate(root: Path, variant: str) -> Candidate:

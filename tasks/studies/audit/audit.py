@@ -23,7 +23,6 @@ from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import Settings
 from rlver.components.settings.study_sections import AuditParameters
 from rlver.tasks.runtime.appraisers import file_of_variant
-from rlver.tasks.runtime.people import sampling_of
 from rlver.tasks.studies.audit.checks import Check, CheckOutcome, Row, as_factor, judged, log_checks, overall, read_log, unknown
 from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind, Values, log_words, speak_english
 from rlver.tasks.studies.audit.opinions import Recorded, SecondAppraiser, confirmation, kept_by_reference, other_difficulty
@@ -227,7 +226,7 @@ def audit_one(
         second or other_difficulty(policy.dialogues, personas, settings.simulator.rules),
         configured(policy.dialogues, personas, settings),
         settings.audit,
-        sampling_of(settings, personas.values()),
+        Sampling.over(personas.values(), settings.evaluation.bootstrap_samples, settings.seed),
     )
 
 

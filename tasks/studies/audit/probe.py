@@ -19,7 +19,6 @@ from rlver.components.scoring.sentient import EMOTIONS
 from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.assembly import Conversation, simulator, user_connection
-from rlver.tasks.runtime.people import sampling_of
 from rlver.tasks.runtime.progress import counted
 from rlver.tasks.runtime.text_policy import TextPolicy, plain
 from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, DialogueSoFar
@@ -108,7 +107,7 @@ def probe(settings: Settings, personas: Sequence[Persona], base: Sequence[Dialog
         f"{tag.kind} user, {tag.difficulty}, {tag.version}",
         settings.simulator.emotion_start,
         settings.audit.probe_share,
-        sampling_of(settings, met),
+        Sampling.over(met, settings.evaluation.bootstrap_samples, settings.seed),
     )
 
 

@@ -31,14 +31,15 @@ def portrait(
     """Estimate capabilities, cognition, strategies, acceptance and behaviour from transcripts alone, side by side, with 95% intervals."""
     from rlver.components.domain.files import write_json
     from rlver.components.scoring.portrait import portrait as drawn_from
+    from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
-    from rlver.tasks.runtime.people import known_personas, sampling_of
+    from rlver.tasks.runtime.people import known_personas
     from rlver.tasks.runtime.progress import counted
     from rlver.tasks.studies.judge.judging import table
 
     settings = load_settings(params)
-    how = sampling_of(settings, known_personas(None))
+    how = Sampling.over(known_personas(None), settings.evaluation.bootstrap_samples, settings.seed)
     drawn = {str(file): drawn_from(read_transcripts(file), how) for file in counted(files, "files")}
     if out:
         write_json(out, drawn)
@@ -66,10 +67,11 @@ def judge(
     import asyncio
 
     from rlver.components.domain.files import write_json
+    from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
     from rlver.tasks.runtime.connections import to_user
-    from rlver.tasks.runtime.people import known_personas, sampling_of
+    from rlver.tasks.runtime.people import known_personas
     from rlver.tasks.runtime.progress import Steps
     from rlver.tasks.studies.judge.judging import JudgeParameters, marks_of, summary, table
 
@@ -87,7 +89,12 @@ def judge(
             step = Steps(len(dialogues), "dialogues judged").step
             return await marks_of(endpoint, dialogues, parameters, settings.endpoint.concurrency, step)
 
-    found = summary(dialogues, asyncio.run(asked()), parameters, sampling_of(settings, known_personas(None)))
+    found = summary(
+        dialogues,
+        asyncio.run(asked()),
+        parameters,
+        Sampling.over(known_personas(None), settings.evaluation.bootstrap_samples, settings.seed),
+    )
     if out:
         write_json(out, found)
     typer.echo(connection.line(), err=True)

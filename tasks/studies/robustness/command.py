@@ -56,9 +56,9 @@ def robustness(
     from rlver.components.personas.schema import validate_file
     from rlver.components.rollout.episode import TooManyFailures
     from rlver.components.rollout.transcripts import load_transcripts
+    from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings, with_simulator
     from rlver.components.users.shifts.users import UNSHIFTED
-    from rlver.tasks.runtime.people import sampling_of
     from rlver.tasks.studies.robustness.dialogues import (
         SCRIPTED,
         Plan,
@@ -91,7 +91,7 @@ def robustness(
         if UNSHIFTED not in dialogues:
             raise TooManyFailures(f"{who.name}: {missing[UNSHIFTED]}")
         unshifted[who.name] = dialogues[UNSHIFTED]
-        found = rows(dialogues, UNSHIFTED, sampling_of(common, people))
+        found = rows(dialogues, UNSHIFTED, Sampling.over(people, common.evaluation.bootstrap_samples, common.seed))
         measured.append(policy_as_json(who.name, found, files, missing))
     agreed = [opinion_of(named, unshifted, people, common) for named in second]
     told = as_json(measured, agreed, common, len(people))

@@ -17,6 +17,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.replay.reappraisal import final_emotions
 from rlver.components.rollout.episode import Job, TooManyFailures
 from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import Settings, digest_of, load_settings, with_simulator
 from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.scripted.simulator import VERSION, ScriptedSimulator
@@ -24,7 +25,6 @@ from rlver.components.users.shifts.users import SHIFTS, UNSHIFTED, users
 from rlver.tasks.runtime.appraisers import appraiser_of, is_appraiser
 from rlver.tasks.runtime.assembly import simulator
 from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
-from rlver.tasks.runtime.people import sampling_of
 from rlver.tasks.runtime.policies import PolicyCandidate, candidate
 from rlver.tasks.runtime.progress import DialogueProgress
 from rlver.tasks.studies.robustness.robustness import SecondOpinion, second_opinion
@@ -124,7 +124,7 @@ def opinion_of(named: str, held: Mapping[str, Sequence[Dialogue]], people: Seque
     tag = next(one.simulator for dialogues in held.values() for one in dialogues)
     first = f"{tag.kind}:{tag.difficulty}"
     name, emotions = _asked(named, held, people, settings) if is_appraiser(named) else (named, _recorded(Path(named), held))
-    return second_opinion((first, name), held, emotions, sampling_of(settings, people))
+    return second_opinion((first, name), held, emotions, Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed))
 
 
 def _asked(
