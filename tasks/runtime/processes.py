@@ -12,6 +12,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -46,9 +47,9 @@ def interrupt_is_handled() -> None:
     """Let the exit status be what main returns, after a KeyboardInterrupt that was caught.
 
     CPython notes one that leaves the text given to `exec` or `eval` (a library's dataclass is made so) and ends `python -m` by SIGINT, even
-    if it was caught further out. It forgets the note when it evaluates another text.
+    if it was caught further out. It forgets the note when it evaluates another text, as it does to make a namedtuple.
     """
-    eval("None")
+    namedtuple("Evaluated", ())
 
 
 @contextmanager
