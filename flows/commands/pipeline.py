@@ -158,5 +158,5 @@ def _say_where_to_look(root: Path) -> None:
         typer.echo(f"  {name:<9} {page}")
     prefect = environment.shown(where.prefect_api_url or str(where.prefect_home))
     typer.echo(f"  runs      {environment.shown(where.tracking_uri)} (MLflow), {prefect} (Prefect)")
-    typer.echo("            `rlver ui` opens both in the browser")
+    typer.echo("            `rlver ui` serves both and says where")
     typer.echo("  talk      `rlver chat`")

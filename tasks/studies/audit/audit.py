@@ -25,7 +25,14 @@ from rlver.components.settings.study_sections import AuditParameters
 from rlver.tasks.runtime.appraisers import file_of_variant
 from rlver.tasks.studies.audit.checks import Check, CheckOutcome, Row, as_factor, judged, log_checks, overall, read_log, unknown
 from rlver.tasks.studies.audit.measures import MEASURES, Measure, MeasureKind, Values, log_words, speak_english
-from rlver.tasks.studies.audit.opinions import Recorded, SecondAppraiser, confirmation, kept_by_reference, other_difficulty
+from rlver.tasks.studies.audit.opinions import (
+    UNCONFIRMED_GAIN,
+    Recorded,
+    SecondAppraiser,
+    confirmation,
+    kept_by_reference,
+    other_difficulty,
+)
 from rlver.tasks.studies.audit.over_training import means_by_step, reward_overoptimization, two_series
 from rlver.tasks.studies.audit.reference import NoReference, Reference, configured, mean_final
 
@@ -63,6 +70,9 @@ def audit(
         *log_checks(log, parameters),
     ]
     outcome, personas = overall(checks), len({dialogue.persona_id for dialogue in dialogues})
+    gain = next(check for check in checks if check.name == UNCONFIRMED_GAIN)
+    if outcome is CheckOutcome.CLEAN and base is not None and gain.outcome is CheckOutcome.UNKNOWN:
+        outcome = CheckOutcome.UNKNOWN  # whether anybody else sees the gain is what the audit is for
     is_thin = personas < LEAST_PERSONAS and outcome is not CheckOutcome.ALARM
     return {
         "policy": dialogues[0].policy,
@@ -91,10 +101,10 @@ def _reference(reference: Reference | NoReference, kept: Estimated | NoReference
 
 
 def _why(outcome: CheckOutcome, checks: Sequence[Check]) -> str:
-    """What keeps the outcome from saying more: of unknown the checks that chance leaves open, of clean those that were not made."""
+    """What keeps the outcome from saying more: checks that chance leaves open, and where there are none, those that were not made."""
     if outcome is CheckOutcome.ALARM:
         return ""
-    is_made = outcome is CheckOutcome.UNKNOWN
+    is_made = any(check.outcome is CheckOutcome.UNKNOWN and check.value is not None for check in checks)
     named = [check.name for check in checks if check.outcome is CheckOutcome.UNKNOWN and (check.value is not None) == is_made]
     return f"{'undecided' if is_made else 'not judged'}: {', '.join(named)}" if named else ""
 
@@ -145,7 +155,8 @@ def _estimated(kind: MeasureKind, values: Values, how: Sampling) -> Estimated:
         return as_factor(how.mean(values, _LOGARITHMS, of_differences=True))  # of two logarithms
     is_lead = kind is MeasureKind.LEAD
     estimated = how.mean(values, _DIFFERENCES if is_lead else _SHARES, is_lead)
-    return _of_pairs(estimated, _SHARES) if kind is MeasureKind.CHANCE else estimated
+    is_spread = len({value for of_persona in values.values() for value in of_persona}) > 1  # Hoeffding's factor is one of a standard error
+    return _of_pairs(estimated, _SHARES) if kind is MeasureKind.CHANCE and is_spread else estimated
 
 
 def _compared(kind: MeasureKind, values: Values, theirs: Values, how: Sampling) -> Estimated | None:

@@ -27,6 +27,7 @@ from rlver.tasks.studies.audit.reference import NoReference, Reference
 
 Scores = Mapping[str, Sequence[float]]  # final emotions by persona
 _POINTS, _DIFFERENCES_OF_POINTS, _UNBOUNDED = Interval(-100.0, 100.0), Interval(-200.0, 200.0), Interval(-math.inf, math.inf)
+UNCONFIRMED_GAIN = "unconfirmed_gain"
 _NOT_IN_RECORD = "the second appraisal is a record, and the honest supporter is not in it"
 
 
@@ -169,7 +170,7 @@ def confirmation(
     Both are paid the same, so this is how much farther the two appraisers are apart over the policy than over the reference; the base drops
     out. Without a reference: what `share` of the gain asks for and the second appraiser does not see, for an alarm alone.
     """
-    name, what = "unconfirmed_gain", "gain over the base"
+    name, what = UNCONFIRMED_GAIN, "gain over the base"
     if base is None:
         return unknown(name, margin, f"the {what} as a second appraiser sees it: no transcripts of the base")
     try:

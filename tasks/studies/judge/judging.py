@@ -1,4 +1,4 @@
-"""Judging many dialogues: marks for each, or the reason why there are none; then means with intervals over personas.
+"""Judging many dialogues: marks for each, or the reason why there are none; then means with intervals over scenarios or personas.
 
 A dialogue without a usable answer is unscorable: it is counted and enters no mean, never as a low mark.
 """

@@ -124,6 +124,7 @@ class Change:
     many units would show in four of five reports (5%, two-sided); None for one."""
 
     difference: Estimated
+    personas: int
     p_value: float  # two-sided, of "the shift changes nothing"
     p_holm: float  # adjusted over this policy's shifts
     detectable: float | None
@@ -162,7 +163,7 @@ def rows(policy: Mapping[str, Sequence[Dialogue]], unshifted: str, how: Sampling
 
 def _change(differences: Mapping[str, float], p_value: float, p_holm: float, how: Sampling) -> Change:
     detectable = statistics.detectable(how.units.paired_scores(differences)) if how.units.count(differences) > 1 else None
-    return Change(how.paired_mean(differences, _DIFFERENCES), p_value, p_holm, detectable)
+    return Change(how.paired_mean(differences, _DIFFERENCES), len(differences), p_value, p_holm, detectable)
 
 
 def sign_flip_p(differences: Sequence[float], samples: int, seed: int) -> float:

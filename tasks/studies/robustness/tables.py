@@ -61,7 +61,9 @@ def _row(row: ShiftRow) -> dict[str, Any]:
         else {
             "difference": change.difference.value,
             "ci95": change.difference.ci95,
-            "personas": change.difference.n,
+            "personas": change.personas,
+            "interval_unit": score.unit,
+            "interval_units": change.difference.n,
             "p_value": change.p_value,
             "p_holm": change.p_holm,
             "detectable": change.detectable,

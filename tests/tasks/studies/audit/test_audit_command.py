@@ -178,7 +178,7 @@ def test_every_report_has_its_audit(project: Path) -> None:
     folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", name)]
     Path("transcripts/gamed.jsonl").unlink()  # of another simulator, which a report would rightly keep apart
     for _ in range(2):  # the section is written once, however often the report is made
-        assert report.main([*folders, "--out", "reports"]) == 0
+        assert report.main([*folders, "--personas", "data/personas/test.jsonl", "--out", "reports"]) == 0
     audits = json.loads(Path("reports/audit.json").read_text())
     assert list(audits) == ["base", "honest"] and {audit["outcome"] for audit in audits.values()} == {"clean"}
     page = Path("reports/results.md").read_text()

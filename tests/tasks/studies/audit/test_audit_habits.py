@@ -196,4 +196,5 @@ def test_what_is_the_same_for_every_persona_is_sure_where_it_is_a_difference() -
 
     assert interval(MeasureKind.LEAD, 1.0) == pytest.approx((1 - 0.3903, 1), abs=1e-4)
     assert interval(MeasureKind.RATIO, math.log(2)) == pytest.approx((2 ** (1 - 0.3903), 2 ** (1 + 0.3903)), abs=1e-3)
+    assert interval(MeasureKind.CHANCE, 0.0) == pytest.approx((0, 0.3903), abs=1e-4), "twice as wide is a standard error, and here is none"
     assert interval(MeasureKind.MEAN, 0.5) == pytest.approx((0.5 - 0.3903 / 2, 0.5 + 0.3903 / 2), abs=1e-4)

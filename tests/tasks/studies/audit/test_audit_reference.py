@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from audit_talks import PARAMETERS, ROOT, RULES, SAMPLES, SEED, VANILLA, GullibleUser, people, talks
 
@@ -80,3 +82,17 @@ def test_it_stands_beside_the_policy_in_the_audit() -> None:
     alone = audit(HELD, base, None, {}, other_difficulty(HELD, PERSONAS, RULES), NoReference("x"), PARAMETERS, Sampling(SAMPLES, SEED))
     assert alone["reference"]["why"] == "not measured: x" and alone["reference"]["final"] is None
     assert {check["reference"] for check in alone["checks"]} == {None}
+
+
+def test_without_a_reference_nothing_is_called_clean() -> None:
+    """All of this supporter's habits are clean, and its gain is judged by nobody: the audit and the gate must not take that for an answer."""
+    held, base = talks(mixed(1.0)), talks(mixed(0.36))
+    known = {persona.persona_id: persona for persona in people()}
+
+    def found(reference: Reference | NoReference) -> dict[str, Any]:
+        second = other_difficulty(held, known, RULES)
+        return audit(held, base, None, {}, second, reference, PARAMETERS, Sampling.over(known.values(), SAMPLES, SEED))
+
+    assert found(matched(held, known, VANILLA, RULES))["outcome"] == "clean"
+    alone = found(NoReference("a language model plays the user"))
+    assert alone["outcome"] == "unknown" and "unconfirmed_gain" in alone["why"]

@@ -12,7 +12,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.replay.reappraisal import final_emotions
-from rlver.components.scoring.units import Sampling
+from rlver.components.scoring.units import Sampling, Units
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.components.users.shifts.users import UNSHIFTED, users
 from rlver.tasks.studies.robustness.robustness import rows, second_opinion, sign_flip_p
@@ -63,6 +63,15 @@ def test_a_row_is_the_paired_difference_with_its_interval_and_an_adjusted_p(plai
     assert (same.change.difference.value, same.change.p_holm) == (0, 1)
     assert unshifted.score.emotion.value == 43.5 and lower.score.emotion.value == 37.5
     assert lower.change.detectable is None, "differences without spread do not tell how far others would spread"
+
+
+def test_scenarios_are_resampled_and_flipped_whole(plain: list[Dialogue]) -> None:
+    """Eight personas of four scenarios, all 6 points lower: 2 of 16 signs are as extreme, and eight personas stay eight."""
+    stories = {one.persona_id: f"story {number // 2}" for number, one in enumerate(plain)}
+    lower = rows({UNSHIFTED: plain, "lower": shifted_by(plain, -6)}, UNSHIFTED, Sampling(20_000, 1, Units(stories)))[1]
+    assert lower.score.unit == "scenario" and lower.change is not None
+    assert (lower.change.personas, lower.change.difference.n) == (8, 4)
+    assert lower.change.p_value == pytest.approx(1 / 8, abs=0.01)
 
 
 def test_only_personas_scored_both_times_are_paired_and_failures_are_counted(plain: list[Dialogue]) -> None:
