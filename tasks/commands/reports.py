@@ -12,6 +12,7 @@ from rlver.components.report.panels.appraiser import with_card
 from rlver.components.report.panels.panel import ReportRun, Sources
 from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import load_settings
+from rlver.tasks.runtime.options import TEST_PERSONAS, TRAIN_PERSONAS
 from rlver.tasks.runtime.people import known_personas
 from rlver.tasks.stages.report import main as report_stage
 from rlver.tasks.stages.report import panels_of_studies
@@ -46,7 +47,8 @@ def report_with_robustness(root: Path, robustness: Path, out: Path, say: Callabl
         raise ValueError(f"-o {out}: this folder is the pipeline's; name another one for the report with --robustness")
     dvc.reproduce(root, "report", say)
     folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", str(root / name))]
-    files = ["--personas", str(root / "data" / "personas" / "test.jsonl"), "--params", str(root / "params.yaml")]
+    people = ["--personas", str(root / TEST_PERSONAS), "--train-personas", str(root / TRAIN_PERSONAS)]
+    files = [*people, "--params", str(root / "params.yaml")]
     report_stage([*folders, *files, "--robustness", str(robustness), "--out", str(out)])
     return out / "index.html"
 

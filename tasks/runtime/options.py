@@ -32,6 +32,7 @@ def out(help: str, kind: str = FILE) -> Any:
 
 PARAMS = Path("params.yaml")
 TEST_PERSONAS = Path("data/personas/test.jsonl")
+TRAIN_PERSONAS = Path("data/personas/train.jsonl")  # the held-out personas of a training are among them
 
 Params = Annotated[Path, typer.Option("--params", help="The parameter file.")]
 ParamsAndOverlays = Annotated[Path, typer.Option("--params", help="The parameter file; overlays are beside it in params/.")]

@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--metrics", type=Path, required=True, help="folder of <variant>/<kind>.json: sentient, general and more")
     parser.add_argument("--logs", type=Path, required=True, help="folder of <variant>/train.csv, evaluation.csv and held_out/")
     parser.add_argument("--personas", type=Path, help="the personas file, to filter dialogues by class")
+    parser.add_argument("--train-personas", type=Path, help="the file that the held-out personas of the training are from")
     parser.add_argument("--robustness", type=Path, help="what `rlver robustness` wrote about these variants")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
@@ -38,13 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = load_settings(args.params, args.variant)
     model = settings.base.model if settings.base.kind != TINY else None
     personas = validate_file(args.personas) if args.personas else []
+    people = [*personas, *(validate_file(args.train_personas) if args.train_personas else [])]
     classes = {persona.persona_id: str(persona.persona_class) for persona in personas}
     material = load_material(args.transcripts, args.metrics, args.logs, classes, args.base)
     files = {"robustness": args.robustness} if args.robustness else {}
     panels = panels_of_studies()
     for panel in panels:
-        material = panel.gather(material, Sources(settings, personas, args.logs, files))
-    material = with_portraits(material, Sampling.over(personas, settings.evaluation.bootstrap_samples, settings.seed))
+        material = panel.gather(material, Sources(settings, people, args.logs, files))
+    material = with_portraits(material, Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed))
     material = with_card(material, settings.simulator.appraiser)
     write_report(material, ReportRun(settings.seed, settings.benchmark.margin, model), args.out, panels)
     write_json(args.out / "audit.json", {variant.name: variant.metrics["audit"] for variant in material.variants})

@@ -42,7 +42,7 @@ class Sources:
     """What a study's panel may read, or compute from, before the page is made."""
 
     settings: Settings
-    personas: Sequence[Persona]
+    personas: Sequence[Persona]  # of the test, and those of the training that the held-out ones are among
     logs: Path | None = None  # the folder of <variant>/train.jsonl
     files: Mapping[str, Path] = field(default_factory=dict)  # what a study wrote about several variants, by the name of its panel
 

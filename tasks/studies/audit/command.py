@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlver.tasks.runtime import options
-from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, Params
+from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, TRAIN_PERSONAS, Params
 
 if TYPE_CHECKING:
     from rlver.components.domain.transcript import Dialogue
@@ -68,7 +68,8 @@ def audit(
     probed_with = validate_file(probe_personas) if probe else []
     named = [Audited.of(one, log) for one in policies]
     compared = list(Audited.of(base, None).dialogues) if base else _own_base(named, TRANSCRIPTS / f"{BASE}.jsonl")
-    people = {persona.persona_id: persona for persona in known_personas(personas)}
+    held_out_of = validate_file(TRAIN_PERSONAS) if TRAIN_PERSONAS.is_file() else []
+    people = {persona.persona_id: persona for persona in (*held_out_of, *known_personas(personas))}
     opinion = Recorded(load_transcripts(second)) if second else None
     audits = {  # the base itself is compared with nothing
         one.name: audit_one(one, None if list(one.dialogues) == compared else compared, settings, people, opinion)
