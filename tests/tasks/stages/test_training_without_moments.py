@@ -12,6 +12,7 @@ from small_project import make_project, start_training, train_arguments, weights
 
 from rlver.components.settings.settings import Settings, digest_of, load_settings
 from rlver.components.training.curves import CurveFile
+from rlver.tasks.runtime.checkpoints import is_whole
 from rlver.tasks.runtime.fingerprints import training_identity
 from rlver.tasks.stages import base, train
 
@@ -40,7 +41,7 @@ def killed(root: Path, name: str, variant: str) -> None:
     """The training `name`, killed once its first checkpoint is whole."""
     process = start_training(root, {**os.environ, "HF_HUB_OFFLINE": "1"}, name, variant)
     end = time.monotonic() + 200
-    while not list(root.glob(f"scratch/{name}/*/checkpoints/checkpoint-2/trainer_state.json")):
+    while not any(is_whole(one, variant == "v") for one in root.glob(f"scratch/{name}/*/checkpoints/checkpoint-2")):
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
