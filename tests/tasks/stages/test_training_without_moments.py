@@ -12,7 +12,7 @@ from small_project import make_project, start_training, train_arguments, weights
 
 from rlver.components.settings.settings import Settings, digest_of, load_settings
 from rlver.components.training.curves import CurveFile
-from rlver.tasks.runtime.checkpoints import is_whole
+from rlver.tasks.runtime.checkpoints import latest_intact_checkpoint
 from rlver.tasks.runtime.fingerprints import training_identity
 from rlver.tasks.stages import base, train
 
@@ -38,10 +38,10 @@ def in_project(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def killed(root: Path, name: str, variant: str) -> None:
-    """The training `name`, killed once its first checkpoint is whole."""
+    """The training `name`, killed once a checkpoint is whole as the run itself sees it: `trainer_state.json`, written last, is read to its end."""
     process = start_training(root, {**os.environ, "HF_HUB_OFFLINE": "1"}, name, variant)
     end = time.monotonic() + 200
-    while not any(is_whole(one, variant == "v") for one in root.glob(f"scratch/{name}/*/checkpoints/checkpoint-2")):
+    while not any(latest_intact_checkpoint(one, variant == "v")[0] for one in root.glob(f"scratch/{name}/*/checkpoints")):
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
