@@ -49,13 +49,15 @@ class Verdict(StrEnum):
 class Difference:
     """The weighted sum of sides: `seeds` is the smallest number of policies of a trained side, `scenarios` how many there were.
 
-    `test` holds the standard error with its degrees of freedom, None where it cannot be known: one seed, or one scenario.
+    `test` holds the standard error with its degrees of freedom, None where it cannot be known: one seed, or one scenario. Two ways of
+    training whose difference is smaller than `margin` are equivalent.
     """
 
     value: float
     test: Paired | None
     seeds: int
     scenarios: int
+    margin: float = EQUIVALENT
 
     def estimated(self, whole_range: Interval) -> Estimated:
         """With its 95% interval, cut at `whole_range`, which it has whole where the standard error is not known."""
@@ -122,26 +124,26 @@ def _tested(value: float, sides: Sequence[Side], tables: Sequence[_Table]) -> Pa
     return Paired(value, beyond_rounding(math.sqrt(variance), value), scenarios, variance**2 / squares if squares else scenarios - 1)
 
 
-def p_equivalent(test: Paired, margin: float = EQUIVALENT) -> float:
+def p_equivalent(test: Paired, margin: float) -> float:
     """p of two one-sided tests of H0 "the true difference is `margin` or more, either way" (Schuirmann 1987)."""
     turned = Paired(-test.difference, test.standard_error, test.n, test.freedom)
     return max(p_above(test, -margin), p_above(turned, -margin))
 
 
-def verdicts(differences: Mapping[str, Difference | None], margin: float = EQUIVALENT) -> dict[str, Verdict]:
+def verdicts(differences: Mapping[str, Difference | None]) -> dict[str, Verdict]:
     """A verdict for every row of a table, by name; of both kinds of test all rows are one family (Holm).
 
     Unknown is what neither test decides, and what rests on one seed. A difference that is shown and small is higher or lower.
     """
-    tests = {name: one.test for name, one in differences.items() if one is not None and one.test is not None}
-    differs = holm({name: p_differs(test) for name, test in tests.items()})
-    equal = holm({name: p_equivalent(test, margin) for name, test in tests.items()})
+    tests = {name: (one.test, one.margin) for name, one in differences.items() if one is not None and one.test is not None}
+    differs = holm({name: p_differs(test) for name, (test, _) in tests.items()})
+    equal = holm({name: p_equivalent(*test) for name, test in tests.items()})
 
     def verdict(name: str) -> Verdict:
         if name not in tests:
             return Verdict.UNKNOWN
         if differs[name] < _LEVEL:
-            return Verdict.HIGHER if tests[name].difference > 0 else Verdict.LOWER
+            return Verdict.HIGHER if tests[name][0].difference > 0 else Verdict.LOWER
         return Verdict.EQUIVALENT if equal[name] < _LEVEL else Verdict.UNKNOWN
 
     return {name: verdict(name) for name in differences}

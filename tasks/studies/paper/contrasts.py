@@ -15,7 +15,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from rlver.components.scoring.crossed import LEAST_SEEDS, Difference, Side, Verdict, crossed, verdicts
+from rlver.components.scoring.crossed import EQUIVALENT, LEAST_SEEDS, Difference, Side, Verdict, crossed, verdicts
 from rlver.components.scoring.statistics import Estimated, Interval, paired_scores
 from rlver.tasks.studies.paper.material import CURRICULUM, USERS, PaperKind, PaperPolicy, PaperRun
 
@@ -23,16 +23,19 @@ Curve = tuple[Sequence[float], Sequence[float]]  # steps, mean final emotions (N
 
 _WHOLE = Interval(-200.0, 200.0)  # of a difference of differences
 _BENDS = 3  # degree of the polynomial through a learning curve
+RISE_EQUIVALENT = (
+    EQUIVALENT / 2
+)  # a rise is of a quarter of the training: over the half that is looked at it comes to the margin of a level
 
 
-def seed_contrast(higher: Mapping[int, float], lower: Mapping[int, float]) -> Difference | None:
+def seed_contrast(higher: Mapping[int, float], lower: Mapping[int, float], margin: float = EQUIVALENT) -> Difference | None:
     """Mean over shared seeds of `higher` minus `lower`; one seed says nothing about the spread. None without a shared seed."""
     seeds = sorted(higher.keys() & lower.keys())
     if not seeds:
         return None
     differences = [higher[seed] - lower[seed] for seed in seeds]
     test = paired_scores(differences) if len(seeds) >= LEAST_SEEDS else None
-    return Difference(math.fsum(differences) / len(seeds), test, len(seeds), 1)
+    return Difference(math.fsum(differences) / len(seeds), test, len(seeds), 1, margin)
 
 
 def height(curve: Curve, begin: float, end: float) -> float:
@@ -141,11 +144,11 @@ def _claims(paper: PaperRun) -> list[Finding]:
         ),
         Finding(
             "PPO reaches the higher peak", "RLVER, sections 3.5 to 3.7", "difference of the held-out curve's height, second half of training", "seeds",
-            tuple(_curve_row(paper, kind("ppo"), kind("grpo"), late_height) for kind in (think, direct)),
+            tuple(_curve_row(paper, kind("ppo"), kind("grpo"), late_height, EQUIVALENT) for kind in (think, direct)),
         ),
         Finding(
             "GRPO is the steadier one", "RLVER, sections 3.5 to 3.7", "difference of the held-out curve's rise, last quarter over the one before", "seeds",
-            tuple(_curve_row(paper, kind("grpo"), kind("ppo"), late_rise) for kind in (think, direct)),
+            tuple(_curve_row(paper, kind("grpo"), kind("ppo"), late_rise, RISE_EQUIVALENT) for kind in (think, direct)),
         ),
         Finding(
             "A vanilla user is the better teacher than a challenging one", "RLVER, Table 3 (PPO)", emotion, over_both,
@@ -177,9 +180,9 @@ def _emotion_row(paper: PaperRun, case: str, user: str, weighted: Sequence[tuple
     return _row(paper, case, user, [kind for _, kind in weighted], crossed(sides, paper.scenarios), seeds)
 
 
-def _curve_row(paper: PaperRun, higher: PaperKind, lower: PaperKind, of: Callable[[Curve], float]) -> FindingRow:
+def _curve_row(paper: PaperRun, higher: PaperKind, lower: PaperKind, of: Callable[[Curve], float], margin: float) -> FindingRow:
     sides = [{policy.run.seed: of(curve) for policy in paper.of_kind(kind) if (curve := _curve(policy))} for kind in (higher, lower)]
-    contrast = seed_contrast(*sides)
+    contrast = seed_contrast(sides[0], sides[1], margin)
     return _row(paper, higher.prompt, "held-out personas", [higher, lower], contrast, sorted(sides[0].keys() & sides[1].keys()))
 
 

@@ -23,7 +23,7 @@ from rlver.components.report.wording import SOURCE, TABLE_1, TABLE_3
 from rlver.components.scoring.acts import frequencies
 from rlver.components.scoring.crossed import EQUIVALENT
 from rlver.tasks.studies.paper import tables
-from rlver.tasks.studies.paper.contrasts import FindingOutcome, findings
+from rlver.tasks.studies.paper.contrasts import RISE_EQUIVALENT, FindingOutcome, findings
 from rlver.tasks.studies.paper.material import USERS, PaperPolicy, PaperRun
 
 _TONES = {
@@ -51,6 +51,7 @@ def write_paper_report(paper: PaperRun, run: ReportRun, samples: int, out: Path)
         colours=colours(paper),
         findings=found,
         margin=wording.number(EQUIVALENT),
+        rise_margin=wording.number(RISE_EQUIVALENT),
         tally=tables.tally(found),
         missing=tables.missing(paper),
         estimate=tables.estimate_in_words,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -76,7 +77,8 @@ def test_equivalent_is_shown_and_unknown_is_not():
     rows = {"up": difference(9, 2), "down": difference(-9, 2), "same": difference(0, 2)}
     assert verdicts(rows) == {"up": Verdict.HIGHER, "down": Verdict.LOWER, "same": Verdict.EQUIVALENT}
     assert verdicts({"wide": difference(0, 4), "none": None}) == {"wide": Verdict.UNKNOWN, "none": Verdict.UNKNOWN}
-    assert p_equivalent(Paired(3, 2, 16)) == pytest.approx(1 - 0.841345, abs=1e-5), "the nearer bound decides: 1 error away"
+    assert p_equivalent(Paired(3, 2, 16), 5) == pytest.approx(1 - 0.841345, abs=1e-5), "the nearer bound decides: 1 error away"
+    assert verdicts({"narrow": replace(rows["same"], margin=2.5)}) == {"narrow": Verdict.UNKNOWN}, "each row has its own margin"
 
 
 def test_the_rows_of_a_table_are_one_family():

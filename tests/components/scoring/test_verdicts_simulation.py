@@ -1,4 +1,4 @@
-"""The error rates of verdicts on few simulated studies: python -m benchmarks.verdicts prints the whole table."""
+"""The error rates of verdicts on few simulated studies (python -m benchmarks.verdicts prints the whole table), and the spreads they have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.interval_coverage import by_chance
-from benchmarks.verdicts import FAMILY, World, family_errs, rates
+from benchmarks.spreads import spreads
+from benchmarks.verdicts import FAMILY, PERSONAS, REPEATS, WHO, WHOSE, World, family_errs, rates
 
 STUDIES = 200
 
@@ -31,3 +32,24 @@ def test_the_table_has_as_many_rows_as_the_paper_run_judges_together():
 def test_a_whole_table_errs_no_more_than_one_row_may():
     errs = family_errs(World(2.0, 0.1, seeds=3), families=40, random=np.random.default_rng(7))
     assert max(errs) <= 0.05 + 2 * by_chance(0.05, 40)
+
+
+@pytest.mark.parametrize(("persona", "icc"), [(0.0, 0.0), (10.0, 0.0), (10.0, 0.8)])
+def test_the_spreads_of_known_policies_are_read_off_their_dialogues(persona: float, icc: float):
+    """Two policies of each of 200 studies, whose personas differ as World says; dialogues spread by 18 points."""
+    random, found = np.random.default_rng(7), []
+    for _ in range(200):
+        taste = random.normal(0, persona * (1 - icc) ** 0.5, PERSONAS) + random.normal(0, persona * icc**0.5, 16)[WHOSE]
+        tables = [50 + side * taste[:, None] + random.normal(0, 18.0, (PERSONAS, REPEATS)) for side in (0.5, -0.5)]
+        found.append(spreads([dict(zip(WHO, table.tolist(), strict=True)) for table in tables], WHO))
+    assert np.mean([one.dialogue for one in found]) == pytest.approx(18, abs=0.3)
+    assert sum(one.at_most >= persona for one in found) >= 0.85 * len(found), "normal values, but those of one scenario are alike"
+    if persona:
+        assert np.mean([one.persona**2 for one in found]) == pytest.approx(persona**2, rel=0.1)
+        assert np.mean([one.icc * one.persona**2 for one in found]) == pytest.approx(icc * persona**2, abs=12)
+
+
+def test_policies_without_repeats_say_nothing_about_spreads():
+    once = {"p0": [1.0], "p1": [2.0]}
+    with pytest.raises(ValueError, match="more than once"):
+        spreads([once, once], {})
