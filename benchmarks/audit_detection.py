@@ -67,12 +67,13 @@ HONEST: dict[str, Callable[[float], Supporter]] = {  # by skill in 0..1: what it
 
 @dataclass(frozen=True)
 class Row:
-    """One audit. `share`: of turns in which it cheats; 0 for an honest supporter. `alarms`: the checks that alarm."""
+    """One audit. `share`: of turns in which it cheats; 0 for an honest supporter. `alarms`: the checks that alarm; `outcome`: of all checks."""
 
     policy: str
     share: float
     final: float
     alarms: list[str]
+    outcome: str
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ def audited(policy: str, share: float, dialogues: Sequence[Dialogue], those: Met
         settings.audit,
         Sampling.over(those.personas, settings.evaluation.bootstrap_samples, settings.seed),
     )
-    return Row(policy, share, mean_final(dialogues), [check["name"] for check in found["checks"] if check["outcome"] == "alarm"])
+    alarms = [check["name"] for check in found["checks"] if check["outcome"] == "alarm"]
+    return Row(policy, share, mean_final(dialogues), alarms, found["outcome"])
 
 
 def cheat_row(name: str, cheat: Cheat, share: float, those: Met, settings: Settings) -> Row:
@@ -118,11 +120,12 @@ def honest_row(number: int, score: float, size: int, settings: Settings) -> Row:
 
 
 def line(title: str, rows: Sequence[Row]) -> str:
-    """How many are in alarm, with Wilson's interval, and by which checks most often."""
+    """How many are in alarm, with Wilson's interval, how many are called clean, and which checks alarm most often."""
     count, named = sum(bool(row.alarms) for row in rows), Counter(name for row in rows for name in row.alarms)
+    clean = sum(row.outcome == "clean" for row in rows)
     low, high = wilson(count / len(rows), len(rows))
     final = sum(row.final for row in rows) / len(rows)
-    return f"{title}: final {final:.1f}, {count} of {len(rows)} in alarm, {count / len(rows):.1%} [{low:.1%}, {high:.1%}] {dict(named.most_common(6))}"
+    return f"{title}: final {final:.1f}, {count} of {len(rows)} in alarm, {count / len(rows):.1%} [{low:.1%}, {high:.1%}], {clean} clean {dict(named.most_common(6))}"
 
 
 def at_most(count: int, number: int) -> float:
@@ -153,7 +156,7 @@ def main() -> int:
 
     def kept(row: Row, rows: list[Row]) -> None:
         rows.append(row)
-        print(f"{row.policy[:40]:42} {row.share:4.0%} {row.final:5.1f} {', '.join(row.alarms) or '-'}", flush=True)
+        print(f"{row.policy[:40]:42} {row.share:4.0%} {row.final:5.1f} {row.outcome:7} {', '.join(row.alarms) or '-'}", flush=True)
         if options.out:
             options.out.write_text(json.dumps([asdict(one) for one in cheats + honest], indent=1), encoding="utf-8")
 

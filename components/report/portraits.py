@@ -14,7 +14,7 @@ How policies changed in training: the portrait of every checkpoint, from the hel
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,11 +22,9 @@ from rlver.components.domain.acts import names_need
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.material import Material, Variant
 from rlver.components.report.tables import Cell, Ends, ends
-from rlver.components.scoring.acts import ALL, NO_ACTS
-from rlver.components.scoring.behaviour import share
+from rlver.components.scoring.acts import ALL
 from rlver.components.scoring.portrait import portrait
-from rlver.components.scoring.statistics import by_cluster
-from rlver.components.scoring.units import Sampling, Units
+from rlver.components.scoring.units import Sampling
 
 
 class Estimate(NamedTuple):
@@ -107,21 +105,10 @@ def with_portraits(material: Material, how: Sampling) -> Material:
     def portrayed(variant: Variant) -> Variant:
         if not variant.checkpoints:
             return variant
-        portraits = {step: portrait(held_out, how) for step, held_out in variant.checkpoints.items()}
-        acts = {act for one in portraits.values() for act in one["acts"]}
-        steps = [
-            {"step": step, "portrait": {**one, "acts": {**_unused(acts, variant.checkpoints[step], how.units), **one["acts"]}}}
-            for step, one in portraits.items()
-        ]
+        steps = [{"step": step, "portrait": portrait(held_out, how)} for step, held_out in variant.checkpoints.items()]
         return replace(variant, metrics={**variant.metrics, "over_training": {"steps": steps}})
 
     return replace(material, variants=tuple(map(portrayed, material.variants)))
-
-
-def _unused(acts: Iterable[str], held_out: Sequence[Dialogue], units: Units) -> dict[str, Any]:
-    """What a portrait leaves out because no reply did it: at another checkpoint one does, so here its frequency is a zero."""
-    replies = by_cluster((persona, 0.0) for persona, _, _ in replies_with_acts(held_out))
-    return {act: {"frequency": share(replies, NO_ACTS, units)} for act in acts}
 
 
 def steps_of(variant: Variant) -> list[tuple[int, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.rollout.transcripts import uncollected
-from rlver.components.scoring.acts import NO_ACTS, STRATEGIES, Act, acts_of
+from rlver.components.scoring.acts import ALL, NO_ACTS, STRATEGIES, Act, acts_of
 from rlver.components.scoring.behaviour import behaviour, by_persona, known, mean, share, unknown
 from rlver.components.scoring.capabilities import capabilities, cognition
 from rlver.components.scoring.statistics import Interval, by_cluster
@@ -36,7 +36,7 @@ def _portrait(scorable: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
         "capabilities": capabilities(replies_of, how),
         "cognition": cognition(replies_of, how),
         "strategies": {name: _used(by_strategy.get(name, {}), replies, how) for name in STRATEGIES},
-        "acts": {name: _used(by_act[name], replies, how) for name in sorted(by_act)},
+        "acts": {name: _used(by_act.get(name, {}), replies, how) for name in sorted(ALL)} if by_act else {},
         "acceptance": {"strategy_acceptance": _acceptance(replies_of, how.units), "need_expression": _expression(scorable, how.units)},
         "behaviour": behaviour(scorable, how),
     }

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 from rlver.components.report.material import Material
 from rlver.components.report.panels.panel import Panel, ReportRun
-from rlver.components.report.portraits import replies_with_acts, shown_acts
+from rlver.components.report.portraits import cell, portrait_of, quantity, replies_with_acts, shown_acts
 from rlver.components.report.tables import PERCENT, Cell, Column, Table
 from rlver.components.report.wording import percent, readable
-from rlver.components.scoring.statistics import by_cluster, proportion
 
 
 class Flow(NamedTuple):
@@ -38,18 +37,16 @@ def _over_turns(act: str, replies: Sequence[tuple[str, int, set[str]]], turns: i
 
 
 def tables(material: Material, _: ReportRun) -> Sequence[Table]:
-    """The share of replies with each act, of all acts that are shown."""
+    """The share of replies with each act, of all acts that are shown, as the portraits have it."""
     acts = shown_acts(material)
-    rows = [(variant.name, replies) for variant in material.variants if (replies := replies_with_acts(variant.dialogues))]
     columns = (Column("policy", "Policy"), *(Column(act, readable(act), PERCENT, act) for act in acts))
-    lines = tuple((Cell(name), *(_share(replies, act) for act in acts)) for name, replies in rows)
+    lines = tuple(
+        (Cell(variant.name), *(cell(quantity(portrait_of(variant), ("acts", act, "frequency"))) for act in acts))
+        for variant in material.variants
+        if acts and replies_with_acts(variant.dialogues)
+    )
     note = "Share of appraised replies with the act; a reply may perform several. Wilson's interval, for the effective number of replies."
     return [Table("acts", "Dialogue acts", columns, lines, note)] if lines else []
-
-
-def _share(replies: Sequence[tuple[str, int, set[str]]], act: str) -> Cell:
-    share = proportion(by_cluster((persona, float(act in acts)) for persona, _, acts in replies))
-    return Cell(share.value, (share.ci95.low, share.ci95.high))
 
 
 def values(material: Material, run: ReportRun) -> Mapping[str, Any] | None:

@@ -12,7 +12,8 @@ from rlver.components.domain.protocols import About, AppraiserKind, Simulator, S
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.rollout.episode import Job, check_failed
 from rlver.components.scoring.acts import STRATEGIES
-from rlver.components.scoring.statistics import Estimated, by_cluster, proportion
+from rlver.components.scoring.statistics import Estimated, by_cluster
+from rlver.components.scoring.units import Units
 from rlver.components.settings.settings import Settings
 from rlver.components.users.scripted.effects import HARM
 from rlver.components.users.scripted.reading import read_reply
@@ -70,16 +71,16 @@ def held_with_each_user(talk: Conversation, people: Sequence[Persona], count: in
 def figures_of(talk: Conversation, held: Sequence[Dialogue], people: Sequence[Persona], settings: Settings) -> list[Figure]:
     """The figures of both users. LLM users mark no cues, so of them the need expression is left out."""
     contexts = [dialogue for dialogue in held if dialogue.simulator.difficulty == CONTEXTS and dialogue.error is None]
-    by_id = {persona.persona_id: persona for persona in people}
+    by_id, units = {persona.persona_id: persona for persona in people}, Units.of(people)
     figures = []
     for difficulty, published in PUBLISHED.items():
         if talk.connection:
-            accepted = acceptance(asyncio.run(_changes(talk, contexts, by_id, difficulty, settings)))
+            accepted = acceptance(asyncio.run(_changes(talk, contexts, by_id, difficulty, settings)), units)
         else:
             accepted = strategy_acceptance(contexts, by_id, _appraiser(talk.user(settings, difficulty), difficulty))
         figures.append(Figure(difficulty, "strategy acceptance", accepted, published.acceptance))
         if not talk.connection:
-            expressed = need_expression(dialogue for dialogue in held if dialogue.simulator.difficulty == difficulty)
+            expressed = need_expression([dialogue for dialogue in held if dialogue.simulator.difficulty == difficulty], units)
             figures.append(Figure(difficulty, "need expression", expressed, published.expression))
     return figures
 
@@ -151,7 +152,7 @@ def _appraiser(user: Simulator, difficulty: str) -> AppraiserKind:
 
 
 def strategy_acceptance(dialogues: Iterable[Dialogue], personas: Mapping[str, Persona], kind: AppraiserKind) -> Estimated:
-    """Share of the dominated replies that an appraiser who never waits takes kindly; the interval is clustered by persona.
+    """Share of the dominated replies that an appraiser who never waits takes kindly; the interval is over scenarios where personas have them.
 
     Raises ValueError when no reply is dominated by one strategy.
     """
@@ -161,7 +162,7 @@ def strategy_acceptance(dialogues: Iterable[Dialogue], personas: Mapping[str, Pe
         appraiser = kind.appraiser(about, dialogue.seed)
         appraisals = [now(appraiser.appraise(exchanges_of(dialogue.turns[: n + 1]), 0)) for n in dominated_turns(dialogue)]
         changes += [(dialogue.persona_id, appraisal.change) for appraisal in appraisals]
-    return acceptance(changes)
+    return acceptance(changes, Units.of(personas.values()))
 
 
 def dominated_turns(dialogue: Dialogue) -> list[int]:
@@ -169,20 +170,20 @@ def dominated_turns(dialogue: Dialogue) -> list[int]:
     return [number for number, turn in enumerate(dialogue.turns) if dominating_strategy(turn.assistant)]
 
 
-def acceptance(changes: Iterable[tuple[str, int]]) -> Estimated:
+def acceptance(changes: Iterable[tuple[str, int]], units: Units) -> Estimated:
     """Share of (persona_id, change) in which the emotion rises. Raises ValueError when there are none."""
     accepted = by_cluster((persona_id, float(change > 0)) for persona_id, change in changes)
     if not accepted:
         raise ValueError("no reply is dominated by one strategy, so there is no acceptance to measure")
-    return proportion(accepted)
+    return units.share(accepted)
 
 
-def need_expression(dialogues: Iterable[Dialogue]) -> Estimated:
-    """Share of the messages after the opener that carry a cue to the need; the interval is clustered by persona.
+def need_expression(dialogues: Iterable[Dialogue], units: Units) -> Estimated:
+    """Share of the messages after the opener that carry a cue to the need; the interval is over `units`.
 
     Raises ValueError when nobody said anything after the opener.
     """
     cues = by_cluster((dialogue.persona_id, float(turn.cue is True)) for dialogue in dialogues for turn in dialogue.turns[1:])
     if not cues:
         raise ValueError("every dialogue ended after its first reply, so there is no expression to measure")
-    return proportion(cues)
+    return units.share(cues)

@@ -39,6 +39,7 @@ def consistency(
     from rlver.components.domain.files import write_json
     from rlver.components.personas.schema import validate_file
     from rlver.components.rollout.transcripts import load_transcripts
+    from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import appraiser_of
     from rlver.tasks.runtime.progress import counted
@@ -59,7 +60,8 @@ def consistency(
         shown = counted(dialogues, "dialogues")
         return [asking for one in shown for asking in await ask_again(who, one, known[one.persona_id], times)]
 
-    rows = consistency_of(asked.run(all_askings), settings.evaluation.bootstrap_samples, settings.seed)
+    how = Sampling.over(known.values(), settings.evaluation.bootstrap_samples, settings.seed)
+    rows = consistency_of(asked.run(all_askings), how)
     name = asked.appraiser.name
     if out:
         write_json(out, {"appraiser": name, "times": times, "dialogues": len(dialogues), "probes": [as_json(row) for row in rows]})

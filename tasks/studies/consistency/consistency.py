@@ -18,7 +18,8 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import About, AppraiserKind, Exchange, SimulatorUnavailable, exchanges_of
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
-from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap, proportion
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster
+from rlver.components.scoring.units import Sampling
 from rlver.tasks.runtime.brackets import shown
 
 AGAIN, REORDERED, PARAPHRASED = "asked again", "context reordered", "persona paraphrased"
@@ -94,15 +95,15 @@ def _asking(persona_id: str, probe: str, first: int | None, later: Sequence[int 
     return Asking(persona_id, probe, known, unanswered=len(later) - max(0, len(known) - 1))
 
 
-def consistency_of(askings: Sequence[Asking], samples: int, seed: int) -> list[Consistency]:
-    """One row per probe that was asked, intervals by persona bootstrap (shares: Wilson's). Raises ValueError without answers."""
+def consistency_of(askings: Sequence[Asking], how: Sampling) -> list[Consistency]:
+    """One row per probe that was asked, with intervals over the units of `how` (shares: Wilson's). Raises ValueError without answers."""
     probes = [probe for probe in (AGAIN, REORDERED, PARAPHRASED) if any(one.probe == probe and len(one.changes) > 1 for one in askings)]
     if not probes:
         raise ValueError(f"no reply was appraised twice; {sum(one.unanswered for one in askings)} questions were left unanswered")
-    return [_row(probe, [one for one in askings if one.probe == probe], samples, seed) for probe in probes]
+    return [_row(probe, [one for one in askings if one.probe == probe], how) for probe in probes]
 
 
-def _row(probe: str, askings: Sequence[Asking], samples: int, seed: int) -> Consistency:
+def _row(probe: str, askings: Sequence[Asking], how: Sampling) -> Consistency:
     compared = [one for one in askings if len(one.changes) > 1]
     variances = by_cluster((one.persona_id, float(sample_variance(one.changes))) for one in compared)
 
@@ -115,10 +116,10 @@ def _row(probe: str, askings: Sequence[Asking], samples: int, seed: int) -> Cons
         replies=len(compared),
         answers=sum(len(one.changes) - 1 for one in compared),
         unanswered=sum(one.unanswered for one in askings),
-        variance=cluster_bootstrap(variances, samples, seed, _VARIANCES),
-        mean_difference=cluster_bootstrap(to_first(lambda first, later: abs(later - first)), samples, seed, _CHANGES),
-        same_direction=proportion(to_first(lambda first, later: _sign(later) == _sign(first))),
-        identical=proportion(to_first(lambda first, later: later == first)),
+        variance=how.mean(variances, _VARIANCES),
+        mean_difference=how.mean(to_first(lambda first, later: abs(later - first)), _CHANGES),
+        same_direction=how.units.share(to_first(lambda first, later: _sign(later) == _sign(first))),
+        identical=how.units.share(to_first(lambda first, later: later == first)),
     )
 
 

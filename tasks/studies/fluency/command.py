@@ -32,11 +32,12 @@ def fluency(
     from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.brackets import in_brackets
+    from rlver.tasks.runtime.people import known_personas
     from rlver.tasks.runtime.progress import counted
     from rlver.tasks.studies.fluency.fluency import bits_of, bits_per_token, more_bits
 
     settings = load_settings(params, variant)
-    samples, seed = settings.evaluation.bootstrap_samples, settings.seed
+    how = Sampling.over(known_personas(None), settings.evaluation.bootstrap_samples, settings.seed)
     read_by, tokenizer = load_policy(model)
     rows: dict[str, dict[str, Any]] = {}
     base = None
@@ -46,10 +47,10 @@ def fluency(
             raise ValueError(f"{path}: bits need replies to at least two personas: one says nothing about the spread")
         bits = bits_of(read_by, tokenizer, settings.policy.thinking, counted(dialogues, path.name))
         base = bits if base is None else base
-        measured = behaviour(dialogues, Sampling(samples, seed))
+        measured = behaviour(dialogues, how)
         rows[str(path)] = {
-            "bits_per_token": known(bits_per_token(bits, samples, seed)),
-            "more_than_first": known(more_bits(bits, base, samples, seed)),
+            "bits_per_token": known(bits_per_token(bits, how)),
+            "more_than_first": known(more_bits(bits, base, how)),
             **{name: measured[name] for name in ("repeated_runs", "stock_replies", "different_words")},
         }
     if out:

@@ -16,8 +16,9 @@ import torch
 from rlver.components.domain.thinking import system_prompt
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.chat import ChatFormat
-from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap, paired_mean
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster
 from rlver.components.scoring.turns import pooled_differences
+from rlver.components.scoring.units import Sampling
 from rlver.tasks.studies.judge.judging import language_of
 
 _BITS, _CHANGES = Interval(0.0, math.inf), Interval(-math.inf, math.inf)
@@ -63,12 +64,12 @@ def bits_of(model: Any, tokenizer: Any, thinking: bool, dialogues: Iterable[Dial
     return by_cluster((dialogue.persona_id, of_reply) for dialogue in dialogues for of_reply in reply_bits(model, chat, dialogue))
 
 
-def bits_per_token(bits: Bits, samples: int, seed: int) -> Estimated:
-    """Mean over replies, intervals over personas. Raises ValueError where nothing was said."""
-    return cluster_bootstrap(_means(bits), samples, seed, _BITS)
+def bits_per_token(bits: Bits, how: Sampling) -> Estimated:
+    """Mean over replies. Raises ValueError where nothing was said."""
+    return how.mean(_means(bits), _BITS)
 
 
-def more_bits(bits: Bits, base: Bits, samples: int, seed: int) -> Estimated:
+def more_bits(bits: Bits, base: Bits, how: Sampling) -> Estimated:
     """How many more than the replies of `base` to the same personas have. Raises ValueError where they share fewer than two."""
     shared = {name for name in bits.keys() & base.keys() if bits[name] and base[name]}
     if len(shared) < 2:
@@ -76,7 +77,7 @@ def more_bits(bits: Bits, base: Bits, samples: int, seed: int) -> Estimated:
             f"replies to {len(shared)} of the same personas: a comparison needs two or more, one says nothing about the spread"
         )
     mine, theirs = ({name: values for name, values in _means(all_of).items() if name in shared} for all_of in (bits, base))
-    return paired_mean(pooled_differences(mine, theirs), samples, seed, _CHANGES)
+    return how.paired_mean(pooled_differences(mine, theirs), _CHANGES)
 
 
 def _means(bits: Bits) -> dict[str, list[float]]:

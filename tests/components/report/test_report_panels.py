@@ -11,13 +11,14 @@ from report_run import load, make_dialogues, write_run, write_transcripts
 
 from rlver.components.domain.transcript import Evidence, SimulatorTag, StopReason
 from rlver.components.report import panels
-from rlver.components.report.material import Material
+from rlver.components.report.material import Material, material_of
 from rlver.components.report.page import page
 from rlver.components.report.panels import portrait, strategies
 from rlver.components.report.panels.listing import PANELS
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.panels.portrait import SIDE, Box, MapPlace, named, places
 from rlver.components.report.portraits import estimate, replies_with_acts
+from rlver.components.scoring.units import Sampling, Units
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
 PORTRAIT = {
@@ -143,3 +144,18 @@ def test_acts_are_counted_by_turn(finished_run: Path):
     named = sum(any(e.what == "platitude" for e in one.evidence) for one in first if one is not None)
     assert shares["Platitude"][0] == named / 20
     assert len(shares["Platitude"]) == 10
+
+
+def test_shares_of_acts_are_those_of_the_portraits(tmp_path: Path):
+    """So their intervals are over scenarios, where the score is told them."""
+    write_transcripts(tmp_path, "base", make_dialogues("base", 8, 0.5, 1), None)
+    units = Units({dialogue.persona_id: f"s{number // 4}" for number, dialogue in enumerate(make_dialogues("base", 8, 0.5, 1))})
+    over = {
+        name: material_of([tmp_path / "transcripts" / "base.jsonl"], None, {}, Sampling(200, 7, of))
+        for name, of in (("p", Units()), ("s", units))
+    }
+    (by_persona,), (by_scenario,) = (strategies.tables(one, RUN) for one in over.values())
+    drawn = over["s"].variants[0].metrics["sentient"]["portrait"]["acts"]
+    for column, cell, other in zip(by_scenario.columns[1:], by_scenario.rows[0][1:], by_persona.rows[0][1:], strict=True):
+        assert cell.value == drawn[column.key]["frequency"]["value"] == other.value
+    assert [cell.ends for cell in by_scenario.rows[0][1:]] != [cell.ends for cell in by_persona.rows[0][1:]]

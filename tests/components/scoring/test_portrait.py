@@ -115,11 +115,13 @@ def test_a_portrait_counts_what_the_evidence_says(dialogue) -> None:
     drawn = portrait([a, b], Sampling(500, 7))
     praise = drawn["strategies"]["praise"]
     assert (praise["replies"], praise["frequency"]["value"], praise["contribution"]["value"]) == (2, 0.5, 8)
-    assert drawn["acts"]["comfort"]["contribution"]["value"] == pytest.approx((-4 + 8 + 0) / 3, abs=1e-6) and set(drawn["acts"]) == {
+    assert drawn["acts"]["comfort"]["contribution"]["value"] == pytest.approx((-4 + 8 + 0) / 3, abs=1e-6)
+    assert set(drawn["acts"]) == acts.ALL and {act for act, one in drawn["acts"].items() if one["replies"]} == {
         "praise",
         "advise",
         "comfort",
     }
+    assert drawn["acts"]["lecture"]["frequency"]["value"] == 0 < drawn["acts"]["lecture"]["frequency"]["ci95"]["hi"]
     assert drawn["acceptance"]["strategy_acceptance"]["value"] == pytest.approx(2 / 3, abs=1e-6)  # comfort is no strategy
     assert drawn["acceptance"]["need_expression"]["value"] == 0.5
     assert drawn["strategies"]["emotional venting"]["contribution"] == {"value": None, "ci95": None, "n": 0, "reason": "no reply does it"}

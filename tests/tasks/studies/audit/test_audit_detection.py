@@ -14,12 +14,18 @@ SETTINGS = known.model_copy(update={"evaluation": known.evaluation.model_copy(up
 
 
 def rows(share: float, *found: bool) -> list[Row]:
-    return [Row("p", share, 40.0, ["praise"] if one else []) for one in found]
+    return [Row("p", share, 40.0, ["praise"] if one else [], "alarm" if one else "clean") for one in found]
 
 
 def test_a_cheat_in_all_turns_is_found_and_its_row_says_by_what() -> None:
     row = cheat_row("flattery", CHEATS["flattery"], 1.0, Met.of(3, 16), SETTINGS)
-    assert row.policy == "flattery" and row.share == 1.0 and row.final < 20 and {"praise", "praise_only"} <= set(row.alarms)
+    assert (
+        row.policy == "flattery"
+        and row.share == 1.0
+        and row.final < 20
+        and {"praise", "praise_only"} <= set(row.alarms)
+        and row.outcome == "alarm"
+    )
 
 
 @pytest.mark.parametrize("number", range(len(HONEST)))
@@ -30,7 +36,7 @@ def test_an_honest_supporter_of_each_kind_gets_the_score_that_is_asked_for(numbe
 
 def test_a_line_counts_the_rows_in_alarm_with_wilsons_interval() -> None:
     assert line("all", rows(0.25, *[True] * 8, False, False)).startswith(
-        "all: final 40.0, 8 of 10 in alarm, 80.0% [49.0%, 94.3%] {'praise': 8}"
+        "all: final 40.0, 8 of 10 in alarm, 80.0% [49.0%, 94.3%], 2 clean {'praise': 8}"
     )
 
 

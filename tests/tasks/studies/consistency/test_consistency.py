@@ -14,6 +14,7 @@ from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import About, AppraiserKind, Exchange, SimulatorUnavailable
 from rlver.components.domain.transcript import Appraisal, Dialogue, SimulatorTag, Turn
 from rlver.components.endpoint.chat import ChatRequest
+from rlver.components.scoring.units import Sampling
 from rlver.components.users.llm.prompts import persona_text
 from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
@@ -29,7 +30,7 @@ from rlver.tasks.studies.consistency.consistency import (
 )
 
 PERSONAS = {persona.persona_id: persona for persona in people()[1]}
-SAMPLES = 300
+HOW = Sampling(300, 1)
 
 
 def asked(appraiser: AppraiserKind, dialogues: Sequence[Dialogue], times: int) -> list[Asking]:
@@ -37,7 +38,7 @@ def asked(appraiser: AppraiserKind, dialogues: Sequence[Dialogue], times: int) -
 
 
 def measured(appraiser: AppraiserKind, dialogues: Sequence[Dialogue], times: int) -> dict[str, Consistency]:
-    return {row.probe: row for row in consistency_of(asked(appraiser, dialogues, times), SAMPLES, 1)}
+    return {row.probe: row for row in consistency_of(asked(appraiser, dialogues, times), HOW)}
 
 
 @pytest.mark.parametrize("difficulty", ["vanilla", "challenging"])
@@ -90,10 +91,10 @@ class MoodyAppraiser:
 
 def test_variance_direction_and_sameness_are_counted_by_hand() -> None:
     """Answers 4, 2, -3 to one reply: variance 13, differences 2 and 7, one of two in the same direction, none identical."""
-    row = consistency_of([Asking("p", AGAIN, (4, 2, -3), 0)], SAMPLES, 1)[0]
+    row = consistency_of([Asking("p", AGAIN, (4, 2, -3), 0)], HOW)[0]
     assert row.variance.value == pytest.approx(13) and row.mean_difference.value == 4.5
     assert (row.same_direction.value, row.identical.value, row.answers) == (0.5, 0, 2) and not row.is_exact
-    both = consistency_of([Asking("p", AGAIN, (4, 2, -3), 0), Asking("q", AGAIN, (0, 0, 0), 1)], SAMPLES, 1)[0]
+    both = consistency_of([Asking("p", AGAIN, (4, 2, -3), 0), Asking("q", AGAIN, (0, 0, 0), 1)], HOW)[0]
     assert both.variance.value == pytest.approx(6.5) and both.identical.value == 0.5 and both.unanswered == 1
 
 
@@ -119,7 +120,7 @@ def test_what_was_not_answered_is_counted_and_enters_no_figure() -> None:
     lost, _ = asked(Moody([None, 4, 4, 2]), [one_turn], 3)
     assert (lost.changes, lost.unanswered) == ((), 2)
     with pytest.raises(ValueError, match="no reply was appraised twice; 3 questions were left unanswered"):
-        consistency_of(asked(Moody([None, 4, 4, 2]), [one_turn], 3), SAMPLES, 1)
+        consistency_of(asked(Moody([None, 4, 4, 2]), [one_turn], 3), HOW)
 
 
 def test_once_is_no_repeat() -> None:

@@ -17,8 +17,11 @@ from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.thinking import system_prompt
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.load import save_policy
+from rlver.components.scoring.units import Sampling
 from rlver.flows.cli import main
 from rlver.tasks.studies.fluency.fluency import bits_of, bits_per_token, more_bits, reply_bits
+
+HOW = Sampling(200, 1)
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +79,10 @@ def test_a_dialogue_is_read_behind_the_system_message_of_its_language() -> None:
 def test_replies_weigh_alike_whatever_their_length_and_are_compared_by_persona() -> None:
     base = {"a": [(20.0, 10)], "b": [(90.0, 30), (4.0, 4)], "c": [(1.0, 1)]}
     tuned = {"a": [(30.0, 10)], "b": [(120.0, 30), (8.0, 4)]}
-    assert bits_per_token(base, 200, 1).value == pytest.approx((2 + 3 + 1 + 1) / 4)
-    assert more_bits(tuned, base, 200, 1).value == pytest.approx((3 + 4 + 2) / 3 - (2 + 3 + 1) / 3)
+    assert bits_per_token(base, HOW).value == pytest.approx((2 + 3 + 1 + 1) / 4)
+    assert more_bits(tuned, base, HOW).value == pytest.approx((3 + 4 + 2) / 3 - (2 + 3 + 1) / 3)
     with pytest.raises(ValueError, match="1 of the same personas"):
-        more_bits({"a": [(30.0, 10)], "b": []}, base, 200, 1)
+        more_bits({"a": [(30.0, 10)], "b": []}, base, HOW)
 
 
 def test_the_command_compares_files_with_the_first(tmp_path: Path, repository_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
