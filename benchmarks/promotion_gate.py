@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +134,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policies", type=int, default=400, help="of each row and loss")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--skill-kept", type=float, help="share of the skill above chance that must be left (default: that of params.yaml)")
     args = parser.parse_args()
     allowed = allowed_loss()
+    if args.skill_kept is not None:
+        allowed = replace(allowed, skill_kept=args.skill_kept)
     margin, bits = (1 - allowed.skill_kept) * (RIGHT - CHANCE), allowed.margins["bits_per_byte"]
     kept = True
     print(f"Promoted, of {args.policies} policies that lost so much; in brackets: by the rule before.\n")
-    losses = ("lost: nothing", f"{margin * 100:.0f} points, the margin", f"{LOST * 100:.0f} points", f"{bits:g} bits, the margin")
+    losses = ("lost: nothing", f"{margin * 100:.1f} points, the margin", f"{LOST * 100:.0f} points", f"{bits:g} bits, the margin")
     print(f"| items | design effect | {' | '.join(losses)} |")
     print("|---|---|---|---|---|---|")
     for world in WORLDS:
