@@ -9,13 +9,10 @@ from typing import Annotated
 import typer
 
 from rlver.tasks.runtime import options
-from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, Difficulty, Personas, Variant
+from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, Difficulty, OfDialogues, Personas, Variant
 from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 
 Out = Annotated[Path, options.out("The transcript file to write (JSONL).", options.FILE_OR_STREAM)]
-OfDialogues = Annotated[
-    Path | None, typer.Option("--personas", help="The personas file, for classes and scenarios. [data/personas/test.jsonl, if it is there]")
-]
 
 
 class Seat(StrEnum):

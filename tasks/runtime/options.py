@@ -38,6 +38,9 @@ Params = Annotated[Path, typer.Option("--params", help="The parameter file.")]
 ParamsAndOverlays = Annotated[Path, typer.Option("--params", help="The parameter file; overlays are beside it in params/.")]
 Variant = Annotated[str | None, typer.Option("--variant", help="Overlay params/<variant>.yaml.")]
 Personas = Annotated[Path, typer.Option("--personas", help="The personas file (JSONL).")]
+OfDialogues = Annotated[
+    Path | None, typer.Option("--personas", help="The personas file, for classes and scenarios. [data/personas/test.jsonl, if it is there]")
+]
 Difficulty = Annotated[str | None, typer.Option("--difficulty", help="How demanding the users are: vanilla or challenging.")]
 FiguresOut = Annotated[Path | None, out("Also write all figures to this JSON file.", FILE_OR_STREAM)]
 Budget = Annotated[

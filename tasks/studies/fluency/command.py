@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlver.tasks.runtime.options import PARAMS, FiguresOut, Variant
+from rlver.tasks.runtime.options import PARAMS, FiguresOut, OfDialogues, Variant
 from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 
 
@@ -20,6 +20,7 @@ def fluency(
     model: Annotated[
         str, typer.Option("--model", help="The model that reads them, before any training: a folder, a package or a hub name.")
     ],
+    personas: OfDialogues = None,
     variant: Variant = None,
     out: FiguresOut = None,
     params: Params = PARAMS,
@@ -37,7 +38,7 @@ def fluency(
     from rlver.tasks.studies.fluency.fluency import bits_of, bits_per_token, more_bits
 
     settings = load_settings(params, variant)
-    how = Sampling.over(known_personas(None), settings.evaluation.bootstrap_samples, settings.seed)
+    how = Sampling.over(known_personas(personas), settings.evaluation.bootstrap_samples, settings.seed)
     read_by, tokenizer = load_policy(model)
     rows: dict[str, dict[str, Any]] = {}
     base = None

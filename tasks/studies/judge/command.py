@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rlver.tasks.runtime import options
-from rlver.tasks.runtime.options import PARAMS, Params
+from rlver.tasks.runtime.options import PARAMS, OfDialogues, Params
 
 if TYPE_CHECKING:
     from rlver.tasks.studies.judge.judging import Marks
@@ -25,6 +25,7 @@ def portrait(
     files: Annotated[
         list[Path], typer.Argument(metavar="A [B …]", help="Transcript files or variants; checkpoints in order show a training.")
     ],
+    personas: OfDialogues = None,
     out: Out = None,
     params: Params = PARAMS,
 ) -> None:
@@ -39,7 +40,7 @@ def portrait(
     from rlver.tasks.studies.judge.judging import table
 
     settings = load_settings(params)
-    how = Sampling.over(known_personas(None), settings.evaluation.bootstrap_samples, settings.seed)
+    how = Sampling.over(known_personas(personas), settings.evaluation.bootstrap_samples, settings.seed)
     drawn = {str(file): drawn_from(read_transcripts(file), how) for file in counted(files, "files")}
     if out:
         write_json(out, drawn)
@@ -52,6 +53,7 @@ def judge(
         Literal["acts", "llm"], typer.Option(help="acts: count dialogue acts, an estimate | llm: a model behind the endpoint marks.")
     ] = "acts",
     model: Annotated[str | None, typer.Option("--model", help="llm: the model that judges, in place of judge.model.")] = None,
+    personas: OfDialogues = None,
     out: Out = None,
     replay: options.Replay = False,
     budget: options.Budget = None,
@@ -61,7 +63,7 @@ def judge(
     if backend == "acts":
         if model or replay or budget is not None:
             raise ValueError("--model, --replay and --budget are for --backend llm")
-        portrait([transcripts], out, params)
+        portrait([transcripts], personas, out, params)
         return
     options.limit_endpoints(budget, replay)
     import asyncio
@@ -93,7 +95,7 @@ def judge(
         dialogues,
         asyncio.run(asked()),
         parameters,
-        Sampling.over(known_personas(None), settings.evaluation.bootstrap_samples, settings.seed),
+        Sampling.over(known_personas(personas), settings.evaluation.bootstrap_samples, settings.seed),
     )
     if out:
         write_json(out, found)

@@ -20,6 +20,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.material import Curve, check_belongs, read_curve, read_object
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.scoring.sentient import by_persona, final_emotion
+from rlver.components.scoring.units import Units
 from rlver.components.settings.settings import Settings
 
 USERS = ("vanilla", "challenging")  # of the benchmark: every policy talks with both
@@ -120,8 +121,8 @@ def load_paper_run(
     Raises BadFile, in one line, for a broken file or metrics of other transcripts, unless a failed stage left them behind: then the policy
     has no dialogues with this user.
     """
-    scenarios = {persona.persona_id: persona.story.scenario_id for persona in personas if persona.story is not None}
-    return PaperRun(tuple(_load(run, transcripts / run.name, metrics / run.name, failures) for run in runs), scenarios)
+    loaded = (_load(run, transcripts / run.name, metrics / run.name, failures) for run in runs)
+    return PaperRun(tuple(loaded), Units.of(personas).scenario_of)
 
 
 def read_failures(path: Path) -> dict[str, str]:
