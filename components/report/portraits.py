@@ -3,7 +3,8 @@
 capabilities  {name: {value, ci95, n}}       1 to 5
 cognition     {x: {value, ci95}, y: …}       structured (-5) to creative (+5); solution (-5) to emotion (+5)
 behaviour     {name: {value, ci95}}
-strategies    {act: {quantity: {value, ci95}}}
+strategies    {strategy: {quantity: {value, ci95}}}
+acts          {act: {quantity: {value, ci95}}}
 any text beside these says how it was measured
 
 The dialogue acts of a report: which replies perform which, and the few that all panels show.
@@ -119,7 +120,7 @@ def steps_of(variant: Variant) -> list[tuple[int, Any]]:
 def quantity(portrayed: Any, path: Sequence[str]) -> Estimate | None:
     """The quantity of a portrait that lies under the names of `path`; None where it is not known."""
     for name in path:
-        portrayed = portrayed.get(name, {})
+        portrayed = portrayed.get(name) if isinstance(portrayed, Mapping) else None
     return estimate(portrayed)
 
 

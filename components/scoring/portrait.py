@@ -36,7 +36,7 @@ def _portrait(scorable: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
         "capabilities": capabilities(replies_of, how),
         "cognition": cognition(replies_of, how),
         "strategies": {name: _used(by_strategy.get(name, {}), replies, how) for name in STRATEGIES},
-        "acts": {name: _used(by_act.get(name, {}), replies, how) for name in sorted(ALL)} if by_act else {},
+        "acts": {name: _used(by_act.get(name, {}), replies, how) for name in sorted(ALL)} if any(replies.values()) else {},
         "acceptance": {"strategy_acceptance": _acceptance(replies_of, how.units), "need_expression": _expression(scorable, how.units)},
         "behaviour": behaviour(scorable, how),
     }

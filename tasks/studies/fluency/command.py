@@ -35,7 +35,7 @@ def fluency(
     from rlver.tasks.runtime.brackets import in_brackets
     from rlver.tasks.runtime.people import known_personas
     from rlver.tasks.runtime.progress import counted
-    from rlver.tasks.studies.fluency.fluency import bits_of, bits_per_token, more_bits
+    from rlver.tasks.studies.fluency.fluency import bits_of, bits_per_token, check_units, more_bits
 
     settings = load_settings(params, variant)
     how = Sampling.over(known_personas(personas), settings.evaluation.bootstrap_samples, settings.seed)
@@ -44,8 +44,7 @@ def fluency(
     base = None
     for path in transcripts:
         dialogues = load_transcripts(path)
-        if len({one.persona_id for one in dialogues if one.turns}) < 2:
-            raise ValueError(f"{path}: bits need replies to at least two personas: one says nothing about the spread")
+        check_units({one.persona_id for one in dialogues if one.turns}, how, f"{path}: its replies")
         bits = bits_of(read_by, tokenizer, settings.policy.thinking, counted(dialogues, path.name))
         base = bits if base is None else base
         measured = behaviour(dialogues, how)

@@ -8,7 +8,7 @@ reply, since replies that were cut off have none.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -70,14 +70,17 @@ def bits_per_token(bits: Bits, how: Sampling) -> Estimated:
 
 
 def more_bits(bits: Bits, base: Bits, how: Sampling) -> Estimated:
-    """How many more than the replies of `base` to the same personas have. Raises ValueError where they share fewer than two."""
+    """How many more than the replies of `base` to the same personas have. Raises ValueError where they share fewer than two units."""
     shared = {name for name in bits.keys() & base.keys() if bits[name] and base[name]}
-    if len(shared) < 2:
-        raise ValueError(
-            f"replies to {len(shared)} of the same personas: a comparison needs two or more, one says nothing about the spread"
-        )
+    check_units(shared, how, "replies to the same people")
     mine, theirs = ({name: values for name, values in _means(all_of).items() if name in shared} for all_of in (bits, base))
     return how.paired_mean(pooled_differences(mine, theirs), _CHANGES)
+
+
+def check_units(personas: Collection[str], how: Sampling, what: str) -> None:
+    """Raises ValueError for fewer than two: their interval would have no end."""
+    if (count := how.units.count(personas)) < 2:
+        raise ValueError(f"{what} are of {count} {how.units.name(personas)}: two are needed, one says nothing about the spread")
 
 
 def _means(bits: Bits) -> dict[str, list[float]]:

@@ -104,7 +104,10 @@ def test_a_portrait_is_drawn_and_its_tables_carry_intervals(finished_run: Path):
     assert [table.name for table in portrait.tables(material, RUN)] == ["capabilities", "cognition", "length", "behaviour", "strategies"]
 
 
-@pytest.mark.parametrize("found", [{}, {"capabilities": {}}, {"cognition": {"x": {"value": 1}}}, {"capabilities": {"a": {"value": None}}}])
+@pytest.mark.parametrize(
+    "found",
+    [{}, {"capabilities": {}}, {"cognition": {"x": {"value": 1}}}, {"capabilities": {"a": {"value": None}}}, {"acts": None}, {"acts": "x"}],
+)
 def test_a_portrait_with_holes_leaves_its_holes_out(finished_run: Path, found: dict[str, object]):
     material = with_metrics(load(finished_run), "sentient", portrait=found)
     assert portrait.radars(material) == [] and places(material) == []

@@ -17,7 +17,7 @@ from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.thinking import system_prompt
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.load import save_policy
-from rlver.components.scoring.units import Sampling
+from rlver.components.scoring.units import Sampling, Units
 from rlver.flows.cli import main
 from rlver.tasks.studies.fluency.fluency import bits_of, bits_per_token, more_bits, reply_bits
 
@@ -81,8 +81,10 @@ def test_replies_weigh_alike_whatever_their_length_and_are_compared_by_persona()
     tuned = {"a": [(30.0, 10)], "b": [(120.0, 30), (8.0, 4)]}
     assert bits_per_token(base, HOW).value == pytest.approx((2 + 3 + 1 + 1) / 4)
     assert more_bits(tuned, base, HOW).value == pytest.approx((3 + 4 + 2) / 3 - (2 + 3 + 1) / 3)
-    with pytest.raises(ValueError, match="1 of the same personas"):
+    with pytest.raises(ValueError, match="same people are of 1 persona"):
         more_bits({"a": [(30.0, 10)], "b": []}, base, HOW)
+    with pytest.raises(ValueError, match="same people are of 1 scenario"):
+        more_bits(tuned, base, Sampling(200, 1, Units({"a": "s", "b": "s"})))
 
 
 def test_the_command_compares_files_with_the_first(tmp_path: Path, repository_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,4 +105,4 @@ def test_the_command_compares_files_with_the_first(tmp_path: Path, repository_ro
     told = capsys.readouterr().out
     assert all(f"  {name} " in told for name in ("bits_per_token", "repeated_runs", "stock_replies")) and files[1] in told
     assert main(["fluency", str(tmp_path / "one.jsonl"), *arguments[3:], "--params", str(repository_root / "params.yaml")]) == 1
-    assert "one.jsonl: bits need replies to at least two personas" in capsys.readouterr().err
+    assert "one.jsonl: its replies are of 1 persona: two are needed" in capsys.readouterr().err
