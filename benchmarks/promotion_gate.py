@@ -138,6 +138,8 @@ def main() -> int:
     args = parser.parse_args()
     allowed = allowed_loss()
     if args.skill_kept is not None:
+        if not 0 < args.skill_kept < 1:
+            parser.error("--skill-kept is a share between 0 and 1")
         allowed = replace(allowed, skill_kept=args.skill_kept)
     margin, bits = (1 - allowed.skill_kept) * (RIGHT - CHANCE), allowed.margins["bits_per_byte"]
     kept = True

@@ -10,8 +10,8 @@ Shown for every seed SD and ICC: how often the 95% interval covers the truth; ho
 the wrong way); how often two ways are called equivalent that are just the margin apart; and the same error of the interval over personas
 alone. One line more is of a table of as many comparisons as the paper run judges together after Holm: how often any of them errs. Then how often a
 difference of 5 points, and one of 12, is found with so many seeds: judged alone, and as the only one of such a table after Holm. It ends
-where 5 points are found so 80% of the time at seed SDs of 2 and 4. The exit status is 1 where the intervals cover less than 93% or more than 97%, or an error is above 5%, give or take what chance does in so many
-studies, or where no number of seeds finds 5 points judged alone.
+where 5 points are found so 80% of the time at seed SDs of 2 and 4. The exit status is 1 where the intervals cover less than 93% or more
+than 97%, or an error is above 5%, give or take what chance does in so many studies, or where no number of seeds finds 5 points judged alone.
 """
 
 from __future__ import annotations

@@ -40,11 +40,8 @@ def tables(material: Material, _: ReportRun) -> Sequence[Table]:
     """The share of replies with each act, of all acts that are shown, as the portraits have it."""
     acts = shown_acts(material)
     columns = (Column("policy", "Policy"), *(Column(act, readable(act), PERCENT, act) for act in acts))
-    lines = tuple(
-        (Cell(variant.name), *(cell(quantity(portrait_of(variant), ("acts", act, "frequency"))) for act in acts))
-        for variant in material.variants
-        if acts and replies_with_acts(variant.dialogues)
-    )
+    found = {variant.name: [quantity(portrait_of(variant), ("acts", act, "frequency")) for act in acts] for variant in material.variants}
+    lines = tuple((Cell(name), *map(cell, shares)) for name, shares in found.items() if any(shares))
     note = "Share of appraised replies with the act; a reply may perform several. Wilson's interval, for the effective number of replies."
     return [Table("acts", "Dialogue acts", columns, lines, note)] if lines else []
 
@@ -54,7 +51,7 @@ def values(material: Material, run: ReportRun) -> Mapping[str, Any] | None:
     if not found:
         return None
     shares = [share for flow in found for _, at_turns, _ in flow.rows for share in at_turns if share is not None]
-    return {"flows": found, "fullest": max(shares), "table": tables(material, run)[0]}
+    return {"flows": found, "fullest": max(shares), "tables": tables(material, run)}
 
 
 PANEL = Panel("strategies", "Strategies", values, tables)

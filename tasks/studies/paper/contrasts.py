@@ -23,9 +23,8 @@ Curve = tuple[Sequence[float], Sequence[float]]  # steps, mean final emotions (N
 
 _WHOLE = Interval(-200.0, 200.0)  # of a difference of differences
 _BENDS = 3  # degree of the polynomial through a learning curve
-RISE_EQUIVALENT = (
-    EQUIVALENT / 2
-)  # a rise is of a quarter of the training: over the half that is looked at it comes to the margin of a level
+# A rise is of a quarter of the training: over the half that is looked at it comes to the margin of a level.
+RISE_EQUIVALENT = EQUIVALENT / 2
 
 
 def seed_contrast(higher: Mapping[int, float], lower: Mapping[int, float], margin: float = EQUIVALENT) -> Difference | None:

@@ -105,7 +105,6 @@ def test_all_files_are_written(written: Path):
     figures = ("learning-curve", "need-bars", "need-map", "success-and-failure", "training-health", "trajectories")
     tables = (
         "ability",
-        "acts",
         "audit",
         "audit-verdicts",
         "classes",

@@ -44,6 +44,11 @@ def row(found: list[Finding], claim: str, case: str, user: str) -> FindingRow:
     return one
 
 
+def test_a_rise_has_half_the_margin_of_a_level(finished: Path):
+    rows = {(one.measure.split()[-1], row.difference.margin) for one in findings(load(finished)) for row in one.rows if row.difference}
+    assert {margin for last, margin in rows if last == "before"} == {2.5} and {margin for last, margin in rows if last != "before"} == {5.0}
+
+
 def cells(table: Table) -> dict[str, dict[str, Cell]]:
     """By the name of the row and the key of the column."""
     return {str(row[0].value): {column.key: cell for column, cell in zip(table.columns, row, strict=True)} for row in table.rows}
