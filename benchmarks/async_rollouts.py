@@ -60,9 +60,10 @@ def parameters(settings: Settings, url: str, **changes: Any) -> EndpointParamete
 def policy(model: Path | None, settings: Settings, rows: int) -> Policy:
     if model is None:
         return TextPolicy("canned", lambda *job: lambda user: plain("That sounds hard. Tell me more about it."))
-    from rlver.tasks.runtime.assembly import load
+    from rlver.components.policy.load import load_policy
+    from rlver.tasks.runtime.assembly import conversation
 
-    loaded = load(model, settings, model.name, rows).policy
+    loaded = conversation(settings, model.name, *load_policy(model), rows).policy
     loaded.start()
     return loaded
 

@@ -64,6 +64,41 @@ hypothesis.settings.register_profile("beside_others", deadline=None, suppress_he
 hypothesis.settings.load_profile("beside_others")
 
 
+def _counting(config: pytest.Config) -> Any:
+    """What counts lines in this process, None where nothing does."""
+    plugin = config.pluginmanager.get_plugin("_cov")
+    return plugin and plugin.cov_controller
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """pytest-cov starts a second counter in each process of pytest-xdist, on top of one for `-n`. `no_cover` would stop the upper one only."""
+    counting = _counting(config)
+    if hasattr(config, "workerinput") and type(counting).__name__ == "DistMaster":
+        counting.cov.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    yield from _not_counted(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    yield from _not_counted(item)
+
+
+def _not_counted(item: pytest.Item) -> Iterator[None]:
+    """pytest-cov itself pauses for the test alone, and not for what it is made of."""
+    counting = _counting(item.config) if item.get_closest_marker("no_cover") else None
+    if counting:
+        counting.pause()
+    try:
+        yield
+    finally:
+        if counting:
+            counting.resume()
+
+
 def pytest_unconfigure() -> None:
     shutil.rmtree(_HOME, ignore_errors=True)
 

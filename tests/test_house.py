@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -55,6 +56,11 @@ def test_the_map_of_the_house_names_every_room_and_no_other() -> None:
     assert set(re.findall(r"\w+", listed)) == rooms("tasks/studies")
     assert set(re.findall(r"^   │  (\w+)", tasks, re.M)) == rooms("tasks")
     assert set(re.findall(r"(?:^| ) {5,}([a-z]+) {3,}", components, re.M)) == rooms("components")
+
+
+def test_no_lines_are_counted_in_tests_of_other_layers() -> None:
+    """Counting them doubles the time of plain Python (tests/conftest.py)."""
+    assert sys.gettrace() is None
 
 
 def rooms(folder: str) -> set[str]:

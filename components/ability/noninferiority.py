@@ -181,6 +181,17 @@ def paired_items(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -
     return [(items_base[doc], items_tuned[doc]) for doc in sorted(items_base)]
 
 
+def answered_by_both(base: Mapping[str, Any], tuned: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Both without the items that one of them has not: questions which a policy gave no answer to."""
+
+    def with_pair(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+        known = {name: {item["doc"] for item in task["items"]} for name, task in other["tasks"].items()}
+        kept = {name: [item for item in task["items"] if item["doc"] in known.get(name, ())] for name, task in one["tasks"].items()}
+        return {**one, "tasks": {name: {**task, "items": kept[name]} for name, task in one["tasks"].items() if kept[name]}}
+
+    return with_pair(base, tuned), with_pair(tuned, base)
+
+
 def _by_document(name: str, task: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     items = {item["doc"]: item for item in task["items"]}
     if len(items) != len(task["items"]):

@@ -122,15 +122,16 @@ def _dtype_of(folder: Path) -> torch.dtype:
 def located(path: Path | str) -> Path:
     """The folder of a model on this machine: `path` itself, SOURCE:NAME of a registered source, else NAME[@REVISION] of the hub, fetched.
 
-    Raises what the source raises.
+    Raises ValueError in one line when there is no such model.
     """
     source, name = _source(path)
-    if source is None:
-        return of_hub(name)
-    if "@" in name and not Path(name).exists():
+    if source is not None and "@" in name and not Path(name).exists():
         raise ValueError(f"a revision is for names of the hub, and {source}: has none; write it without @{name.rpartition('@')[2]}")
-    kind: ModelSource = MODELS.load(source)
-    return kind.folder(name, None)
+    try:
+        kind: ModelSource | None = MODELS.load(source) if source else None
+        return kind.folder(name, None) if kind else of_hub(name)
+    except Exception as error:  # a source is anybody's code, and the hub's client has errors of its own
+        raise ValueError(_cannot_load(path, error)) from error
 
 
 def origin_of(path: Path | str) -> str | None:
@@ -147,8 +148,8 @@ def _source(path: Path | str) -> tuple[str | None, str]:
 
 def _checked(path: Path | str) -> tuple[Path, Any]:
     """(folder, tokenizer) at `path`, whose weights have the names and shapes that the configuration asks for. Raises ValueError."""
+    folder = located(path)
     try:
-        folder = located(path)
         files = _check_files(folder)
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         reported: Any = AutoModelForCausalLM.from_pretrained(

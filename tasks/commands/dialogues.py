@@ -24,7 +24,6 @@ from rlver.components.settings.settings import Settings, load_settings, with_sim
 from rlver.components.users.distilled.folder import fidelity_of, folder_of
 from rlver.tasks.runtime.appraisers import appraiser_of, recorded_user
 
-FOREIGN = ("openai:", "vllm:", "hf:")  # models that were not made here
 CAUTION = (
     "the scripted user misses most acts in free English: this score must not rank real models or stand beside published ones (docs/act-detector.md); "
     "--variant any-model-llm has a language model as the user"
@@ -63,8 +62,8 @@ def converse(
     people = validate_file(personas)[:limit]
     who = candidate(policy, settings, variant)
     jobs = jobs_of(people, who.name, settings.seed, repeats or settings.evaluation.repeats)
-    identity = fingerprint(settings, personas, who.location)
-    if policy.startswith(FOREIGN) and any(part.name == SCRIPTED for part in settings.simulator.parts):
+    identity = fingerprint(settings, personas, who.location, who.folder())
+    if not Path(policy).is_dir() and any(part.name == SCRIPTED for part in settings.simulator.parts):
         print(f"warning: {CAUTION}", file=sys.stderr)
     with who.open_conversation(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
         shown = DialogueProgress(len(jobs), progress, costs=talk.costs)

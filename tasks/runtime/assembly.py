@@ -149,15 +149,6 @@ def _with_its_user(settings: Settings, policy: Policy, concurrency: int, policy_
     return Conversation(simulator(settings, endpoint=user), policy, settings.simulator.rules, concurrency, user, policy_connection)
 
 
-def load(model_path: Path | str, settings: Settings, policy_name: str, concurrency: int) -> Conversation:
-    """A conversation with the policy saved at `model_path`. Raises ValueError in one line when there is none."""
-    from rlver.components.policy.load import check_context, load_policy
-
-    model, tokenizer = load_policy(model_path)
-    check_context(model, settings.policy.max_context_tokens)
-    return conversation(settings, policy_name, model, tokenizer, concurrency)
-
-
 @contextmanager
 def policy_server(
     settings: Settings, model: Path | str, concurrency: int, trains: bool = False, adapter_rank: int = 0
@@ -196,14 +187,16 @@ def over_http(talk: Conversation, settings: Settings, url: str | None, weights: 
 @contextmanager
 def open_conversation(model: Path | str, settings: Settings, policy_name: str, concurrency: int) -> Iterator[Conversation]:
     """A conversation with the policy saved at `model`, whoever speaks for it. Raises ValueError in one line when there is none."""
-    from rlver.components.policy.load import check_policy
+    from rlver.components.policy.load import check_context, check_policy, load_policy
 
     if settings.rollout.sampler == "vllm" and not Path(model).is_dir():
         raise ValueError(f"rollout.sampler: vllm needs the policy in a folder of this machine, got {model}")
     tokenizer = check_policy(model) if settings.rollout.sampler == "vllm" else None
     with policy_server(settings, model, concurrency) as url:
         if url is None:
-            yield load(model, settings, policy_name, concurrency)
+            loaded, tokenizer = load_policy(model)
+            check_context(loaded, settings.policy.max_context_tokens)
+            yield conversation(settings, policy_name, loaded, tokenizer, concurrency)
         else:
             no_model: Any = None
             talk = conversation(settings, policy_name, no_model, tokenizer, concurrency)

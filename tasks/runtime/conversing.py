@@ -76,12 +76,11 @@ def remarks(rollouts: Sequence[Rollout]) -> str:
     return "; ".join(told)
 
 
-def fingerprint(settings: Settings, personas: Path, location: str) -> str:
-    """Twelve hex digits of what decides the dialogues: parameters, personas, the code that talks, who
-    speaks for the policy, and the model as it lies on disk."""
+def fingerprint(settings: Settings, personas: Path, model: str, folder: Path | None) -> str:
+    """Twelve hex digits of what decides the dialogues: parameters, personas, the code that talks, who speaks for the policy, and the model as
+    it lies in `folder` (None: behind an endpoint)."""
     parts = settings.model_dump(mode="json", include={"seed": True, "simulator": True, "policy": True, "rollout": {"sampler"}})
-    files = {
-        file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in sorted(Path(location).glob("*")) if file.is_file()
-    }  # a look at the weights themselves would take minutes for a large model
+    held = [] if folder is None else sorted(file for file in folder.glob("*") if file.is_file())
+    files = {file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in held}  # large weights would take minutes to read
     read = digests([personas, *code_of("converse"), *user_files(settings)])
-    return digest_of({**parts, **packages_of_users(settings), "read": read, "model": location, "files": files})
+    return digest_of({**parts, **packages_of_users(settings), "read": read, "model": model, "files": files})

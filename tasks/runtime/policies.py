@@ -31,6 +31,12 @@ class PolicyCandidate:
     location: str
     connection: Connection | None = None
 
+    def folder(self) -> Path | None:
+        """Where the model lies on this machine, fetched if need be; None behind an endpoint. Raises ValueError in one line."""
+        from rlver.components.policy.load import located
+
+        return located(self.location) if self.connection is None else None
+
     def open_conversation(self, settings: Settings, concurrency: int) -> AbstractContextManager[Conversation]:
         """With its policy loaded, served or connected. Raises ValueError in one line."""
         from rlver.tasks.runtime.assembly import endpoint_conversation, open_conversation

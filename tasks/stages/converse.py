@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 talk,
                 jobs,
                 arguments.out,
-                fingerprint(settings, arguments.personas, str(arguments.model)),
+                fingerprint(settings, arguments.personas, str(arguments.model), arguments.model),
                 settings.rollout.max_failure_rate,
                 DialogueProgress(len(jobs), costs=talk.costs),
             )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlver.components.ability.kept import AllowedLoss, ability_kept
-from rlver.components.ability.noninferiority import LossOutcome, NotComparable, overall
+from rlver.components.ability.noninferiority import LossOutcome, NotComparable, answered_by_both, overall
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
 from rlver.components.scoring import splits
@@ -102,7 +102,7 @@ def _honesty(candidate: PromotionEvidence, base: PromotionEvidence, rules: GateR
     if candidate.honesty is None or base.honesty is None:
         missing = candidate if candidate.honesty is None else base
         return Condition(name, False, f"{missing.name} was not asked: run `rlver honesty run`, then `score --json`")
-    return _kept(name, base.honesty, candidate.honesty, rules)
+    return _kept(name, *answered_by_both(base.honesty, candidate.honesty), rules)
 
 
 def _kept(name: str, base: Mapping[str, Any], candidate: Mapping[str, Any], rules: GateRules) -> Condition:

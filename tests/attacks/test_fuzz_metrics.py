@@ -39,7 +39,7 @@ ROBUSTNESS: dict[str, Any] = {
     "policies": [
         {
             "policy": "trained",
-            "shifts": [_UNSHIFTED, {**_UNSHIFTED, "shift": "typos-1", "paired_to_unshifted": _CHANGE}],
+            "shifts": [_UNSHIFTED, {**_UNSHIFTED, "shift": "typos-2", "paired_to_unshifted": _CHANGE}],
             "not_measured": {"terse-1": "too many failed"},
         }
     ],

@@ -39,7 +39,7 @@ class Shift:
 
     @property
     def tag(self) -> str:
-        """As in `typos-1`: what stands behind the simulator's version in a transcript."""
+        """As in `typos-2`: what stands behind the simulator's version in a transcript."""
         return f"{self.name}-{self.version}"
 
 
@@ -99,7 +99,7 @@ SHIFTS = (
     Shift("terse", 1, "short, without reactions and small words", words=styles.terse),
     Shift("rambling", 1, "long lead-ups, things that belong nowhere", words=styles.rambling),
     Shift("sarcastic", 1, "false delight before and after", words=styles.sarcastic),
-    Shift("typos", 1, "one longer word in five mistyped", words=styles.with_typos),
+    Shift("typos", 2, "one longer word in five mistyped", words=styles.with_typos),
     Shift("non-native", 1, "no articles, plain verbs, mixed-up prepositions", words=styles.non_native),
     Shift("very-young", 1, "as a child types", words=styles.very_young),
     Shift("very-old", 1, "as somebody well over eighty writes", words=styles.very_old),

@@ -24,7 +24,7 @@ _LEADING = re.compile(
     r"^(?:(?:I|It|There|That|This|They)(?:['\u2019](?:ve|m|s|re|d)| (?:have|am|was|is|had|were|are)(?! to\b))? (?:just |really |quite )?|My )"
 )
 _SMALL_WORDS = re.compile(r"\b(?:a|an|the|just|really|quite|rather|so|very) (?=[a-z])")
-_NEIGHBOURS = dict(zip("abcdefghijklmnopqrstuvwxyz", "snvfrdghoujkmniowadryvecxt", strict=True))  # on the keyboard
+_NEIGHBOURS = dict(zip("abcdefghijklmnopqrstuvwxyz", "snvfrdhjokjknbiowtdrybecux", strict=True))  # on the keyboard
 
 
 @cache
@@ -62,10 +62,10 @@ def sarcastic(text: str, persona: Persona, random: Random) -> str:
 
 def with_typos(text: str, persona: Persona, random: Random) -> str:
     """One longer word in five is mistyped, and at least one; half of the messages forget their capitals, and apostrophes go."""
+    text = re.sub(r"['\u2019]", "", text)
     words = [match.start() for match in _WORD.finditer(text) if len(match.group()) >= 4]
     hit = {start for start in words if random.random() < TYPO_RATE} or set(words[:1])
     text = _WORD.sub(lambda match: _mistyped(match.group(), random) if match.start() in hit else match.group(), text)
-    text = re.sub(r"['\u2019]", "", text)
     return text.lower() if random.random() < 0.5 else text
 
 

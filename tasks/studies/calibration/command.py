@@ -31,9 +31,8 @@ def calibrate(
     from rlver.components.domain.files import BadFile
     from rlver.components.personas.schema import validate_file
     from rlver.components.settings.settings import load_settings
-    from rlver.tasks.runtime.assembly import load
     from rlver.tasks.runtime.conversing import as_evaluated
-    from rlver.tasks.runtime.policies import policy_location
+    from rlver.tasks.runtime.policies import candidate, refuse_served
     from rlver.tasks.studies.calibration.calibration import difficulties_held, figures_of, held_with_each_user, table, verdict
 
     settings = as_evaluated(load_settings(params, variant))
@@ -49,8 +48,9 @@ def calibrate(
     if foreign := [persona.persona_id for persona in people if persona.language != "en"]:
         raise BadFile(f"{personas}: {foreign[0]} does not speak English, the only language in which strategies are read")
     versions = len(difficulties_held(felt == "llm"))
-    talk = load(policy_location(model), settings, variant, min(settings.evaluation.concurrency, dialogues * versions))
-    with options.keeping_no_dialogue():
+    refuse_served(model)
+    rows = min(settings.evaluation.concurrency, dialogues * versions)
+    with options.keeping_no_dialogue(), candidate(model, settings, variant).open_conversation(settings, rows) as talk:
         figures = figures_of(talk, held_with_each_user(talk, people, dialogues, settings), people, settings)
     typer.echo(f"{table(figures)}\n{verdict(figures)}")
     if any(figure.is_off for figure in figures):

@@ -51,7 +51,7 @@ def run(
     who = candidate(policy, settings, variant)
     asked = Interview(
         policy=who.name,
-        identity=fingerprint(settings, ITEMS, who.location),
+        identity=fingerprint(settings, ITEMS, who.location, who.folder()),
         temperature=settings.policy.temperature,
         max_answer_tokens=settings.policy.max_reply_tokens,
         seed=settings.seed,

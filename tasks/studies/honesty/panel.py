@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlver.components.ability.noninferiority import NotComparable, compare_general
+from rlver.components.ability.noninferiority import NotComparable, answered_by_both, compare_general
 from rlver.components.report.material import Material
 from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.tables import COUNT, PERCENT, Cell, Column, Table, ends
@@ -48,17 +48,10 @@ def _table(material: Material, margin: float) -> Table | None:
 
 def _compared(base: Mapping[str, Any], found: Mapping[str, Any], margin: float) -> Mapping[str, Mapping[str, Any]]:
     try:
-        rows: Mapping[str, Mapping[str, Any]] = compare_general(_with_pair(base, found), _with_pair(found, base), margin)["tasks"]
+        rows: Mapping[str, Mapping[str, Any]] = compare_general(*answered_by_both(base, found), margin)["tasks"]
     except NotComparable as error:
         return {condition: {"outcome": f"not compared: {error}"} for condition in found["tasks"]}
     return rows
-
-
-def _with_pair(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without the questions that got no answer from the `other`, as `rlver honesty score --before` compares."""
-    known = {name: {item["doc"] for item in task["items"]} for name, task in other["tasks"].items()}
-    paired = {name: {**task, "items": [i for i in task["items"] if i["doc"] in known.get(name, ())]} for name, task in one["tasks"].items()}
-    return {**one, "tasks": {name: task for name, task in paired.items() if task["items"]}}
 
 
 def tables(material: Material, run: ReportRun) -> Sequence[Table]:

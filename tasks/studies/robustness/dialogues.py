@@ -54,7 +54,7 @@ def shared_users(spoken: Sequence[Settings]) -> Settings:
 
 
 def chosen_users(shifts: Sequence[str], settings: Settings, own: bool) -> dict[str, Simulator]:
-    """The users of the rows asked for, by full name (`typos-1`) or without the version; all where none is named.
+    """The users of the rows asked for, by full name (`typos-2`) or without the version; all where none is named.
 
     Scripted ones, or, where `own`, those that the settings name. Raises ValueError for a shift that they do not have.
     """
@@ -98,7 +98,7 @@ def held_dialogues(who: PolicyCandidate, settings: Settings, plan: Plan) -> tupl
     tag = plan.users[UNSHIFTED].tag
     user = VERSION if tag.kind == SCRIPTED else tag.model_dump()
     identity = digest_of(
-        {"of": fingerprint(settings, plan.personas, who.location), "user": user, "jobs": [job.dialogue_id for job in jobs]}
+        {"of": fingerprint(settings, plan.personas, who.location, who.folder()), "user": user, "jobs": [job.dialogue_id for job in jobs]}
     )
     folder = plan.folder / f"{who.name.replace('/', '_')}-{identity}"
     files = {shift: folder / f"{shift}.jsonl" for shift in plan.users}

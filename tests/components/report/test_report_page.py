@@ -245,14 +245,14 @@ def test_what_robustness_wrote_is_on_the_page_of_the_whole_run(finished_run: Pat
         "shift": "unshifted", "unscorable": 0,
     }  # fmt: skip
     change = {"ci95": [-14.0, -6.0], "difference": -10.0, "p_holm": 0.01, "detectable": 5.0}
-    shifts = [row, {**row, "shift": "typos-1", "emotion_mean": 15.0, "paired_to_unshifted": change}]
+    shifts = [row, {**row, "shift": "typos-2", "emotion_mean": 15.0, "paired_to_unshifted": change}]
     policy = {"policy": "grpo-think", "shifts": shifts, "not_measured": {"terse-1": "too many failed"}}
     found = {"difficulty": "vanilla", "personas": 8, "policies": [policy], "second_opinions": []}
     (tmp_path / "robustness.json").write_text(json.dumps(found))
     out = run_stage_report(finished_run, tmp_path / "out", "--robustness", str(tmp_path / "robustness.json"))
     text = (out / "index.html").read_text(encoding="utf-8")
     assert 'id="robustness"' in text and 'id="learning"' in text and "terse-1 was not measured: too many failed" in text
-    assert "typos-1,15.0" in (out / "tables" / "robustness-grpo-think.csv").read_text().lower()
+    assert "typos-2,15.0" in (out / "tables" / "robustness-grpo-think.csv").read_text().lower()
     (tmp_path / "robustness.json").write_text("{}")
     with pytest.raises(BadFile, match="it is not what `rlver robustness` writes"):
         run_stage_report(finished_run, tmp_path / "out", "--robustness", str(tmp_path / "robustness.json"))

@@ -70,8 +70,16 @@ def test_who_speaks_for_the_policy_is_part_of_what_was_held(repository_root: Pat
     settings = load_settings(repository_root / "params.yaml")
     (tmp_path / "personas.jsonl").write_text("")
 
+    (tmp_path / "models").mkdir()
+
     def with_rollout(**changes: Any) -> str:
         other = settings.model_copy(update={"rollout": settings.rollout.model_copy(update=changes)})
-        return fingerprint(other, tmp_path / "personas.jsonl", "models/base")
+        return fingerprint(other, tmp_path / "personas.jsonl", "gguf:some.gguf", tmp_path / "models")
 
-    assert with_rollout(sampler="vllm") != with_rollout(sampler="transformers") == with_rollout(sampler="transformers", concurrency=3)
+    assert (
+        with_rollout(sampler="vllm")
+        != (held := with_rollout(sampler="transformers"))
+        == with_rollout(sampler="transformers", concurrency=3)
+    )
+    (tmp_path / "models" / "model.safetensors").write_bytes(b"other weights under the same name")
+    assert with_rollout(sampler="transformers") != held

@@ -87,6 +87,9 @@ def test_honesty_counts_once_anybody_was_asked():
     assert unmet(dataclasses.replace(new, honesty=asked[20]), old, asked_base) == {}
     assert "plain fail: -0.200" in unmet(erring, old, asked_base)["honesty"]
     assert "new was not asked" in unmet(new, old, asked_base)["honesty"]
+    unanswered = {"plain": {**asked[20]["tasks"]["plain"], "items": asked[20]["tasks"]["plain"]["items"][1:]}}
+    met = unmet(dataclasses.replace(new, honesty={"tasks": unanswered}), old, asked_base)
+    assert met == {}, "a question that one of them gave no answer to is left out, as in the report"
     asked_champion = dataclasses.replace(old, honesty=asked[20])
     assert "base was not asked" in unmet(erring, asked_champion, base)["honesty"]
 

@@ -89,10 +89,10 @@ def test_a_policy_that_knows_only_the_cues_of_training_is_shown_to(plain: list[D
     _, test = compose_personas(load_library(), 7, 8, 64)
     people = [one for one in test if one.hidden_need in ("attentive_listening", "deep_empathy", "sincere_praise", "not_at_fault")]
     every = users("vanilla")
-    held = {name: held_with(every[name], people) for name in (UNSHIFTED, "unseen-cues-1", "typos-1", "familiar-names-1")}
+    held = {name: held_with(every[name], people) for name in (UNSHIFTED, "unseen-cues-1", "typos-2", "familiar-names-1")}
     change = {row.shift: row.change for row in rows(held, UNSHIFTED, Sampling(SAMPLES, 1)) if row.change}
     assert change["unseen-cues-1"].difference.ci95.high < -5 and change["unseen-cues-1"].p_holm < 0.01
-    assert change["typos-1"].difference.ci95.high < 0
+    assert change["typos-2"].difference.ci95.high < 0
     assert abs(change["familiar-names-1"].difference.value) < 1 and change["familiar-names-1"].p_holm > 0.05
 
 
@@ -114,7 +114,7 @@ def test_a_second_opinion_compares_the_same_dialogues(plain: list[Dialogue]) -> 
 
 
 def test_an_appraiser_of_the_same_rules_agrees_with_the_transcript() -> None:
-    held = held_with(users("vanilla")["typos-1"], unseen_people())
+    held = held_with(users("vanilla")["typos-2"], unseen_people())
     personas = {persona.persona_id: persona for persona in unseen_people()}
     recorded = {one.dialogue_id: one.emotion_final for one in held}
     assert asyncio.run(final_emotions(ScriptedAppraiser("vanilla"), held, personas)) == recorded

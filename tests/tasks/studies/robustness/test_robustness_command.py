@@ -77,7 +77,7 @@ def test_the_same_personas_meet_every_user_and_the_drop_is_told(project: Path, s
     assert main([*COMMAND, *SHIFTS]) == 0
     shown = capsys.readouterr().out
     files = kept(project)
-    assert set(files) == {UNSHIFTED, "unseen-cues-1", "typos-1", "challenging"}
+    assert set(files) == {UNSHIFTED, "unseen-cues-1", "typos-2", "challenging"}
     dialogues = {shift: load_transcripts(path) for shift, path in files.items()}
     for shift, held in dialogues.items():
         assert [(one.persona_id, one.seed) for one in held] == [(persona.persona_id, 7) for persona in people()[1]]
@@ -89,7 +89,7 @@ def test_the_same_personas_meet_every_user_and_the_drop_is_told(project: Path, s
     assert (told["difficulty"], told["personas"]) == ("vanilla", 8)
     (policy,) = told["policies"]
     rows = {row["shift"]: row for row in policy["shifts"]}
-    assert list(rows) == [UNSHIFTED, "unseen-cues-1", "typos-1", "challenging"] and policy["not_measured"] == {}
+    assert list(rows) == [UNSHIFTED, "unseen-cues-1", "typos-2", "challenging"] and policy["not_measured"] == {}
     means = {shift: sum(one.emotion_final or 0 for one in held) / 8 for shift, held in dialogues.items()}
     for shift, row in rows.items():
         assert row["emotion_mean"] == pytest.approx(means[shift]) and Path(row["transcripts"]) == files[shift].relative_to(project)
@@ -113,15 +113,15 @@ def test_finished_shifts_are_not_held_again(project: Path, server: Any, capsys: 
     files = kept(project)
     written = {shift: (path.read_bytes(), path.stat().st_mtime_ns) for shift, path in files.items()}
     asked = len(server.asked)
-    files["typos-1"].unlink()
+    files["typos-2"].unlink()
     assert main([*COMMAND, *SHIFTS]) == 0
     again = capsys.readouterr()
     assert again.out == first.out and "8 dialogues with each of 1 kinds of users (3 done before)" in again.err
-    assert {shift for shift, path in kept(project).items() if path.stat().st_mtime_ns != written[shift][1]} == {"typos-1"}
+    assert {shift for shift, path in kept(project).items() if path.stat().st_mtime_ns != written[shift][1]} == {"typos-2"}
     assert all(path.read_bytes() == written[shift][0] for shift, path in kept(project).items())
     assert len([one for one in server.asked[asked:] if one.body]) == 0, "and what was answered is stored"
 
-    assert main([*COMMAND, "--shifts", "typos-1", "--limit", "4"]) == 0
+    assert main([*COMMAND, "--shifts", "typos-2", "--limit", "4"]) == 0
     assert len(list((project / "transcripts" / "robustness").iterdir())) == 2, "other personas, another folder"
     assert [len(load_transcripts(path)) for path in (project / "transcripts" / "robustness").rglob(f"{UNSHIFTED}.jsonl")].count(4) == 1
 
@@ -153,17 +153,17 @@ def test_the_users_of_the_overlay_are_shifted_where_they_are_asked_for(
     held = {path.stem: load_transcripts(path) for path in own.glob("*.jsonl")}
     tags = {shift: {(one.simulator.kind, one.simulator.version) for one in dialogues} for shift, dialogues in held.items()}
     ((kind, version),) = tags[UNSHIFTED]
-    assert kind == "scripted+talking" and tags["typos-1"] == {(kind, f"{version}+typos-1")}
+    assert kind == "scripted+talking" and tags["typos-2"] == {(kind, f"{version}+typos-2")}
     words = {shift: [turn.user for one in dialogues for turn in one.turns] for shift, dialogues in held.items()}
-    assert words["typos-1"][0] != words[UNSHIFTED][0] and len(words["typos-1"][0].split()) == len(words[UNSHIFTED][0].split())
+    assert words["typos-2"][0] != words[UNSHIFTED][0] and len(words["typos-2"][0].split()) == len(words[UNSHIFTED][0].split())
     assert (
         json.loads((project / "metrics" / "v" / "robustness.json").read_text())["second_opinions"][0]["first"] == "scripted+talking:vanilla"
     )
 
     assert main(["verify", "."]) == 0
     assert capsys.readouterr().out.count("every emotion follows from its replies") == 4
-    changed = own / "typos-1.jsonl"
-    changed.write_text(changed.read_text(encoding="utf-8").replace("+typos-1", "+terse-1"), encoding="utf-8")
+    changed = own / "typos-2.jsonl"
+    changed.write_text(changed.read_text(encoding="utf-8").replace("+typos-2", "+terse-1"), encoding="utf-8")
     assert "turn 1: user" in complaint(capsys, "verify", str(changed))
     assert "unknown shift 'unseen-cues': choose from familiar-names-1" in complaint(
         capsys, *COMMAND, "--own-users", "--shifts", "unseen-cues"
