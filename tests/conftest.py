@@ -11,6 +11,10 @@ import tempfile
 from pathlib import Path
 
 _TESTS = Path(__file__).parent
+_LONG = (
+    "flows/", "tasks/graph/", "tasks/studies/distil/", "tasks/stages/", "test_docs.py", "components/training/", "components/users/scripted/test_gaming.py",
+    "tasks/studies/audit/", "attacks/",
+)  # fmt: skip
 _MEMORY, _ROOM = Path("/dev/shm"), 6 << 30  # bytes; `rlver doctor` asks for 5 GB
 
 
@@ -105,7 +109,8 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Counting lines doubles the time of plain Python: a room's lines are counted by the tests beside it, and not by those of other layers
-    that come through it again. Simulations by the hundred say `no_cover` themselves."""
+    that come through it again. Simulations by the hundred say `no_cover` themselves. What takes long comes first, or one process ends alone."""
+    items.sort(key=lambda item: not item.path.relative_to(_TESTS).as_posix().startswith(_LONG))
     for item in items:
         place = item.path.relative_to(_TESTS).parts
         if place[:1] != ("components",) and place[:2] != ("tasks", "studies"):
@@ -123,6 +128,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             together = ("tests/flows/", "tests/tasks/studies/distil/", "tests/tasks/graph/")
             return next((folder for folder in together if file.startswith(folder)), file)
 
+    config.option.loadscopereorder = False  # else files of many tests come first
     return ByFile(config, log)
 
 

@@ -138,6 +138,7 @@ def runs(stage: str, root: Path) -> set[str]:
     }
 
 
+@cache
 def read_beside(module: Path) -> set[Path]:
     """The files and folders beside a module that it names in a string: prompts, tables, programs it starts."""
     texts = {node.value for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant)}
@@ -194,6 +195,7 @@ NOT_ITS_OWN = {
 }
 
 
+@cache
 def sections_read(module: Path) -> set[str]:
     """The sections of the settings that a module names: `settings.train`, `self.settings.train`, `include={"train"}`."""
     found = set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import string
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -184,8 +185,17 @@ def placeholders(text: str) -> set[str]:
         return {text}
 
 
-def load_library(folder: Path = SCENARIOS) -> Library:
-    """Read every `*.yaml` of the folder. Raises LibraryError with all problems of all files."""
+def load_library(folder: Path | None = None) -> Library:
+    """Every `*.yaml` of the folder; this project's own, which are read once, without one. Raises LibraryError with all problems of all files."""
+    return _own() if folder is None else _read_all(folder)
+
+
+@cache
+def _own() -> Library:
+    return _read_all(SCENARIOS)
+
+
+def _read_all(folder: Path) -> Library:
     files = sorted(folder.glob("*.yaml"))
     if not files:
         raise LibraryError([f"{folder}: no *.yaml file here; name the folder of the scenarios"])

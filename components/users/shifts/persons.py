@@ -6,12 +6,11 @@ Train and test personas are dealt different first names and different scenarios;
 from __future__ import annotations
 
 import datetime
-from functools import cache
 from random import Random
 
 from rlver.components.domain.persona import Persona, Story
 from rlver.components.personas.generator import background_of, split_scenarios, story_of
-from rlver.components.personas.library import Library, Scenario, load_library
+from rlver.components.personas.library import Scenario, load_library
 from rlver.components.personas.people import people_of, stable_hash
 
 _FAMILIAR = "train"
@@ -19,7 +18,7 @@ _FAMILIAR = "train"
 
 def with_a_training_story(persona: Persona) -> Persona:
     """The same person with a story that training users told: one for people of that age, drawn by the persona's id."""
-    scenarios, _ = split_scenarios(_library())
+    scenarios, _ = split_scenarios(load_library())
     fitting = [one for one in scenarios if persona.age is not None and one.ages[0] <= persona.age <= one.ages[1]] or scenarios
     scenario, story = _draw(persona, "story").choice(fitting), _story(persona)
     talk = max(datetime.date.fromisoformat(event.date) for event in story.timeline)
@@ -30,7 +29,7 @@ def with_a_training_story(persona: Persona) -> Persona:
 def with_training_names(persona: Persona) -> Persona:
     """The same story among people whose first names were heard in training."""
     random, story = _draw(persona, "names"), _story(persona)
-    scenario = next((one for one in _library().scenarios if one.id == story.scenario_id), None)
+    scenario = next((one for one in load_library().scenarios if one.id == story.scenario_id), None)
     if scenario is None:
         raise ValueError(
             f"persona {persona.persona_id}: its scenario {story.scenario_id} is not in the library, so it cannot be renamed; leave this shift out"
@@ -81,8 +80,3 @@ def _name(persona: Persona) -> str:
 
 def _draw(persona: Persona, purpose: str) -> Random:
     return Random(stable_hash("shift", purpose, persona.persona_id))
-
-
-@cache
-def _library() -> Library:
-    return load_library()

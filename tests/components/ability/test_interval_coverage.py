@@ -18,6 +18,8 @@ from benchmarks.interval_coverage import (
 from rlver.components.ability.noninferiority import ALPHA, LossOutcome
 from rlver.components.scoring.statistics import Interval
 
+pytestmark = pytest.mark.no_cover
+
 EXPERIMENTS = 1000
 
 

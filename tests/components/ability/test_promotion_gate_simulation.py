@@ -7,6 +7,8 @@ import pytest
 
 from benchmarks.promotion_gate import LOST, World, allowed_loss, measured, rates, relation_spread
 
+pytestmark = pytest.mark.no_cover
+
 SHIPPED = World(times=1, design=1.0)
 
 

@@ -9,6 +9,8 @@ from benchmarks.interval_coverage import by_chance
 from benchmarks.spreads import spreads
 from benchmarks.verdicts import FAMILY, PERSONAS, REPEATS, WHO, WHOSE, World, family_errs, rates
 
+pytestmark = pytest.mark.no_cover
+
 STUDIES = 200
 
 

@@ -9,6 +9,8 @@ from benchmarks.audit_detection import HONEST, Met, Row, at_most, cheat_row, hon
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.studies.audit.cheats import CHEATS
 
+pytestmark = pytest.mark.no_cover
+
 known = load_settings(ROOT / "params.yaml")
 SETTINGS = known.model_copy(update={"evaluation": known.evaluation.model_copy(update={"bootstrap_samples": 200})})
 
