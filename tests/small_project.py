@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from fakes import people
 from ruamel.yaml import YAML
 
 from rlver.components.domain.files import write_jsonl
 from rlver.components.policy.load import load_policy
+from rlver.tasks.stages import base
 
 REPOSITORY = Path(__file__).parents[1]
 SMALL: dict[str, dict[str, Any]] = {
@@ -38,6 +43,23 @@ def make_project(root: Path, **train: Any) -> None:
         (root / "params" / f"{name}.yaml").write_text("policy: {thinking: false}\n")
     for name, personas in zip(("train", "test"), people(), strict=True):
         write_jsonl(root / f"{name}.jsonl", [persona.model_dump(mode="json") for persona in personas])
+
+
+@cache
+def _base() -> tempfile.TemporaryDirectory[str]:
+    """A project with the base of SMALL, made once in this process: whatever is trained from it, it is the same."""
+    folder = tempfile.TemporaryDirectory(prefix="rlver-base-")
+    make_project(Path(folder.name))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder.name)
+        assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+    return folder
+
+
+def make_base(root: Path) -> None:
+    """models/base and metrics/base.json of a project whose parameters are those of SMALL but for the section train."""
+    for name in ("models", "metrics"):
+        shutil.copytree(Path(_base().name) / name, root / name, dirs_exist_ok=True)
 
 
 def train_arguments(name: str, variant: str = "v") -> list[str]:

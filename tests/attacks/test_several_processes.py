@@ -12,9 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from small_project import REPOSITORY, make_project, train_arguments
-
-from rlver.tasks.stages import base
+from small_project import REPOSITORY, make_base, make_project, train_arguments
 
 # Runs in every Python that the training starts. PyTorch takes pickle.Unpickler and pickle.loads from here.
 NOTES_UNPICKLING = """
@@ -59,7 +57,7 @@ def listening(process: subprocess.Popen[bytes]) -> Iterator[tuple[int, str]]:
 def test_no_process_of_a_training_listens_outside_this_machine_or_unpickles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_project(tmp_path, steps=2, save_every=1, evaluate_every=1, rows_per_forward=2, processes=2)
     monkeypatch.chdir(tmp_path)
-    assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+    make_base(tmp_path)
     (tmp_path / "sitecustomize.py").write_text(NOTES_UNPICKLING)
     notes, path = tmp_path / "unpickled", os.pathsep.join((str(tmp_path), str(REPOSITORY)))
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "UNPICKLED": str(notes), "PYTHONPATH": path}

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 import torch
-from small_project import REPOSITORY, make_project, start_training, train_arguments, weights
+from small_project import REPOSITORY, make_base, make_project, start_training, train_arguments, weights
 
 from rlver.components.domain.files import InUse, exclusive_lock
 from rlver.components.training.curves import CurveFile
 from rlver.tasks.runtime.checkpoints import LEAVE_S, latest_intact_checkpoint
 from rlver.tasks.runtime.stage import run_stage
-from rlver.tasks.stages import base, train
+from rlver.tasks.stages import train
 
 pytestmark = pytest.mark.slow
 ALLOWED_S = 10.0
@@ -34,7 +34,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_project(root, steps=STEPS, save_every=10, evaluate_every=20)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+        make_base(root)
         assert train.main(train_arguments("whole")) == 0
     return root
 

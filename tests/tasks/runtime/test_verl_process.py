@@ -17,12 +17,12 @@ import psutil
 import pytest
 import stand_in_for_verl
 import torch
-from small_project import REPOSITORY, make_project, train_arguments, weights
+from small_project import REPOSITORY, make_base, make_project, train_arguments, weights
 
 from rlver.components.training.curves import CurveFile
 from rlver.components.training.watch import TrainingDiverged
 from rlver.tasks.runtime import verl_process
-from rlver.tasks.stages import base, train
+from rlver.tasks.stages import train
 
 VERL = """train: {engine: verl, credit: dialogue, scale_rewards: group, learning_rate_schedule: constant, save_every: 2, verl_gpus: 2}
 policy: {thinking: false}
@@ -37,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(REPOSITORY / "recipes" / "verl", root / "recipes" / "verl")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+        make_base(root)
     return root
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import plain_attention
 import pytest
 import torch
-from small_project import make_project, train_arguments, weights
+from small_project import make_base, make_project, train_arguments, weights
 
 from rlver.components.domain.files import BadFile
 from rlver.components.rollout.episode import Rollout
 from rlver.components.training.asynchronous import BATCH
 from rlver.components.training.curves import CurveFile
 from rlver.components.training.watch import TrainingWatch
-from rlver.tasks.stages import base, train
+from rlver.tasks.stages import train
 
 ASYNC = "train: {engine: trl-async, credit: turn, scale_rewards: batch, loss_type: dapo, beta: 0.0}\npolicy: {thinking: false}\n"
 
@@ -31,7 +31,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "params" / "async.yaml").write_text(ASYNC)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+        make_base(root)
     return root
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_project import make_project, train_arguments
+from small_project import make_base, make_project, train_arguments
 
 from rlver.components.policy.precision import hold_in_bfloat16
 from rlver.components.training import adapters as of_training
-from rlver.tasks.stages import base, train
+from rlver.tasks.stages import train
 
 ALGORITHMS: dict[str, dict[str, Any]] = {"grpo": {}, "ppo separate": {"algorithm": "ppo", "critic": "separate"}}
 
@@ -30,7 +30,7 @@ def test_what_is_written_is_the_base_with_the_adapters_of_the_last_step(
     make_project(tmp_path, lora_rank=4, frozen_precision="native", gradient_checkpointing=True, **algorithm)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
-    assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+    make_base(tmp_path)
     monkeypatch.setattr(of_training, "hold_in_bfloat16", hold)
     assert train.main(train_arguments("v")) == 0
     assert len(held) == 1

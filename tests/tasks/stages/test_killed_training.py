@@ -11,10 +11,9 @@ from random import Random
 
 import pytest
 import torch
-from small_project import make_project, start_training, weights
+from small_project import make_base, make_project, start_training, weights
 
 from rlver.components.training.curves import CurveFile
-from rlver.tasks.stages import base
 
 
 @pytest.mark.slow
@@ -22,7 +21,7 @@ from rlver.tasks.stages import base
 def test_a_run_killed_at_five_moments_ends_like_one_that_was_not(algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_project(tmp_path, algorithm=algorithm, steps=30, save_every=2, evaluate_every=5)
     monkeypatch.chdir(tmp_path)
-    assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+    make_base(tmp_path)
 
     def start(name: str) -> subprocess.Popen[bytes]:
         return start_training(tmp_path, {**os.environ, "HF_HUB_OFFLINE": "1"}, name)

@@ -24,6 +24,8 @@ from rlver.flows.cli import main as rlver
 from rlver.tasks.runtime.fingerprints import check_identity, half_done, training_identity
 from rlver.tasks.stages import base, converse, train
 
+LIGHT = "policy: {thinking: false}\ntrain: {checkpoint_optimizer: false}\n"
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -109,6 +111,30 @@ def test_interrupted_training_goes_on_from_its_checkpoint_and_ends_in_the_same_w
         assert [row["step"] for row in rows] == steps
         for row, wanted in zip(rows, expected, strict=True):
             assert row["emotion_mean"] == pytest.approx(wanted["emotion_mean"])
+
+
+def test_a_training_without_the_optimizer_in_its_checkpoint_says_what_it_goes_on_with(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What that does to the weights: test_training_without_moments.py."""
+    (root / "params" / "light.yaml").write_text(LIGHT)
+    with ctrl_c_at_step_2(), pytest.raises(KeyboardInterrupt):
+        train.main(train_arguments("light", "light"))
+    assert train.main(train_arguments("light", "light")) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("going on from step 1 ")]
+    assert "), with a fresh optimizer (train.checkpoint_optimizer: false): from here on the steps are not those of" in line
+
+
+def test_the_setting_decides_the_result_where_it_is_false_and_old_runs_keep_their_identity(root: Path) -> None:
+    def identity(settings: Settings) -> dict[str, object]:
+        return training_identity(settings, Path("train.jsonl"), Path("models/base"), 1)
+
+    (root / "params" / "light.yaml").write_text(LIGHT)
+    plain, light = (load_settings(Path("params.yaml"), name) for name in ("v", "light"))
+    assert "checkpoint_optimizer" not in plain.train.model_dump()
+    assert not [name for name in identity(plain) if "checkpoint_optimizer" in name]
+    assert identity(light) == identity(plain) | {"train.checkpoint_optimizer": False}
+    assert digest_of(identity(light)) != digest_of(identity(plain)) and light.digest() != plain.digest()
 
 
 def test_the_best_check_decides_the_weights_also_of_a_training_that_was_interrupted(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,13 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from small_project import make_project, start_training, train_arguments, weights
+from small_project import make_base, make_project, start_training, train_arguments, weights
 
-from rlver.components.settings.settings import Settings, digest_of, load_settings
 from rlver.components.training.curves import CurveFile
 from rlver.tasks.runtime.checkpoints import latest_intact_checkpoint
-from rlver.tasks.runtime.fingerprints import training_identity
-from rlver.tasks.stages import base, train
+from rlver.tasks.stages import train
 
 STEPS = 12
 
@@ -27,7 +25,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "params" / "light.yaml").write_text("policy: {thinking: false}\ntrain: {checkpoint_optimizer: false}\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+        make_base(root)
         assert train.main(train_arguments("whole")) == 0
     return root
 
@@ -53,7 +51,8 @@ def size_of(checkpoint: Path) -> int:
     return sum((checkpoint / name).stat().st_size for name in ("model.safetensors", "optimizer.pt"))
 
 
-@pytest.mark.parametrize("variant", [pytest.param("v", marks=pytest.mark.slow), "light"])  # v: as test_killed_training.py, once
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["v", "light"])  # v: as test_killed_training.py, once
 def test_a_killed_training_goes_on_and_says_what_it_goes_on_with(variant: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     killed(root, variant, variant)
     assert train.main(train_arguments(variant, variant)) == 0
@@ -68,14 +67,3 @@ def test_a_killed_training_goes_on_and_says_what_it_goes_on_with(variant: str, r
     else:
         assert "), with a fresh optimizer (train.checkpoint_optimizer: false): from here on the steps are not those of" in line
         assert apart > 1e-4 and 0.3 * size_of(whole) < size_of(own) < 0.4 * size_of(whole)
-
-
-def test_the_setting_decides_the_result_where_it_is_false_and_old_runs_keep_their_identity(root: Path) -> None:
-    def identity(settings: Settings) -> dict[str, object]:
-        return training_identity(settings, Path("train.jsonl"), Path("models/base"), 1)
-
-    plain, light = (load_settings(Path("params.yaml"), name) for name in ("v", "light"))
-    assert "checkpoint_optimizer" not in plain.train.model_dump()
-    assert not [name for name in identity(plain) if "checkpoint_optimizer" in name]
-    assert identity(light) == identity(plain) | {"train.checkpoint_optimizer": False}
-    assert digest_of(identity(light)) != digest_of(identity(plain)) and light.digest() != plain.digest()

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from ruamel.yaml import YAML
-from small_project import make_project, start_training, weights
+from small_project import make_base, make_project, start_training, weights
 
 from rlver.components.training.curves import CurveFile
-from rlver.tasks.stages import base
 
 
 @pytest.mark.slow
@@ -19,7 +18,7 @@ from rlver.tasks.stages import base
 def test_two_processes_give_the_loss_per_step_of_one(algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_project(tmp_path, algorithm=algorithm, steps=3, save_every=3, evaluate_every=3, rows_per_forward=2)
     monkeypatch.chdir(tmp_path)
-    assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+    make_base(tmp_path)
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     assert start_training(tmp_path, environment, "one").wait() == 0
     values = YAML(typ="safe").load((tmp_path / "params.yaml").read_text(encoding="utf-8"))

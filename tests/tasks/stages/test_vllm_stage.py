@@ -15,12 +15,12 @@ from peft import PeftModel
 from ruamel.yaml import YAML
 from safetensors.torch import load_file
 from scripted_vllm import Answer, Body, ScriptedVllm, sampled, serving
-from small_project import make_project, train_arguments, weights
+from small_project import make_base, make_project, train_arguments, weights
 
 from rlver.components.policy.load import load_policy
 from rlver.components.policy.weights import FILE
 from rlver.components.training.curves import CurveFile
-from rlver.tasks.stages import base, train
+from rlver.tasks.stages import train
 
 
 class Speaks:
@@ -58,7 +58,7 @@ def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedVl
     make_project(tmp_path, lora_rank=2, steps=3)
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     monkeypatch.chdir(tmp_path)
-    assert base.main(["--personas", "train.jsonl", "--out", "models/base", "--metrics", "metrics/base.json"]) == 0
+    make_base(tmp_path)
     speaks = Speaks()
     with serving(ScriptedVllm(speaks, take=speaks.take)) as running:
         monkeypatch.setenv("RLVER_POLICY_SERVER_URL", running.url)
