@@ -61,7 +61,7 @@ def hold(url: str, folder: Path, dialogues: int, turns: int, concurrency: int | 
     user = LLMSimulator(connection, "vanilla", PARAMETERS, settings.simulator.emotion_start)
     rules = EmotionRules(max_turns=turns)
     talk = Conversation(user, supporter, rules, at_once, connection)
-    progress = DialogueProgress(dialogues, rules.ceiling, costs=talk.costs)
+    progress = DialogueProgress(dialogues, costs=talk.costs)
     hold_and_write(talk, jobs(dialogues), folder / "out.jsonl", "bench", MAX_FAILURE_RATE, progress)
 
 

@@ -22,8 +22,8 @@ import torch
 from rlver.components.policy.load import load_policy
 from rlver.components.policy.precision import Copy, autocast, computes_in_bfloat16
 from rlver.components.policy.sampler import SampleRequest
+from rlver.components.policy.supervised import train_upper_layers
 from rlver.components.policy.transformers_sampler import TransformersSampler
-from rlver.components.training.build import train_upper_layers
 from rlver.components.training.token_scores import add_token_scores
 
 REPLY, USER, PROMPT = 40, 30, 60

@@ -25,6 +25,7 @@ from rlver.components.report.dialogues import unpack
 from rlver.components.report.material import material_of
 from rlver.components.report.page import write_report
 from rlver.components.report.panels.panel import ReportRun
+from rlver.components.scoring.units import Sampling
 from rlver.tasks.stages.report import panels_of_studies
 
 VARIANTS, PERSONAS, REPEATS, TURNS, LOADS = 16, 100, 3, 10, 7
@@ -48,7 +49,7 @@ def main() -> int:
         root = args.folder or Path(folder)
         paths = [write_variant(root, number) for number in range(VARIANTS)]
         began = time.perf_counter()
-        material = material_of(paths, paths[0].stem, {}, BOOTSTRAP_SAMPLES, 7)
+        material = material_of(paths, paths[0].stem, {}, Sampling(BOOTSTRAP_SAMPLES, 7))
         read = time.perf_counter()
         write_report(material, ReportRun(7, 0.05, None, is_bare=True), root / "report", panels_of_studies())
         built = time.perf_counter()

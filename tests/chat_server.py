@@ -43,9 +43,8 @@ def served(project: Path, model: Path, *arguments: str, **environment: str) -> I
     (project / "dvc.yaml").write_text("stages: {}\n")
     if not (project / "params.yaml").exists():
         (project / "params.yaml").write_text((ROOT / "params.yaml").read_text())
-    served = announced(
-        project, r"at (http://\S+/v1)", "serve", str(model), "--name", NAME, *arguments, **{"OMP_NUM_THREADS": "1"} | environment
-    )
+    named = arguments if "--name" in arguments else ("--name", NAME, *arguments)
+    served = announced(project, r"at (http://\S+/v1)", "serve", str(model), *named, **{"OMP_NUM_THREADS": "1"} | environment)
     with served as found:
         yield found
 
