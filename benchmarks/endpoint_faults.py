@@ -121,7 +121,9 @@ def _from_bad_answers(held: list[Dialogue], folder: Path, dialogues: int) -> int
     people = {job.persona.persona_id: job.persona for job in jobs(dialogues)}
     with stored_answers(folder / "answers.db", EndpointRun("check")) as endpoint:
         user = LLMSimulator(endpoint, "vanilla", PARAMETERS, EmotionRules().start)
-        return sum(not _is_good(dialogue) or first_difference(dialogue, people, lambda _: user) is not None for dialogue in held)
+        return sum(
+            not _is_good(dialogue) or first_difference(dialogue, people, lambda tag, is_appraiser: user) is not None for dialogue in held
+        )
 
 
 def _is_good(dialogue: Dialogue) -> bool:

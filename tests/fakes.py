@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
@@ -16,6 +18,9 @@ from rlver.components.personas.library import load_library
 from rlver.components.policy.sampler import Sample, SampleRequest
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
 from rlver.components.rollout.episode import Job
+
+if TYPE_CHECKING:
+    from rlver.components.replay.verification import Mismatch
 
 END, USER, ASSISTANT, NEWLINE = 0, 1, 2, 10
 TAG = SimulatorTag(kind="fake", difficulty="vanilla", version="1")
@@ -194,3 +199,13 @@ def dialogues_of(
     policy = TokenPolicy(sampler, LetterChat(), speaking)
     coroutine = run_episodes(jobs, user, policy, rules or EmotionRules(), 8)
     return [rollout.dialogue for rollout in asyncio.run(coroutine)]
+
+
+def difference_of(dialogue: Dialogue, personas: Mapping[str, Persona], appraiser: str = "") -> Mismatch | None:
+    """What `rlver verify` finds in a dialogue with the parameters of the checkout; `appraiser` as its --appraiser. Models cannot be asked."""
+    from rlver.components.replay.verification import first_difference
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.appraisers import recorded_user
+
+    settings = load_settings(Path(__file__).parents[1] / "params.yaml")
+    return first_difference(dialogue, personas, lambda tag, is_appraiser: recorded_user(settings, tag, is_appraiser, appraiser, object()))

@@ -34,7 +34,6 @@ SAID_BY_OTHERS = {
     ("components/policy/load.py", "ValueError(f'{file.name}: {error}')"): "the error caught",
     ("components/replay/verification.py", "NotRederivable(abstained)"): "the appraiser, on what it does not read",
     ("components/replay/verification.py", "NotRederivable(f'dialogue {dialogue.dialogue_id}: {error}')"): "the error caught",
-    ("components/replay/verification.py", "NotRederivable(str(error))"): "the error caught",
     ("components/rollout/episode.py", "_first(group_error)"): "the first error of a group",
     ("components/settings/settings.py", "SettingsError(f'{where}: {error}')"): "the error caught",
     (

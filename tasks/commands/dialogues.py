@@ -11,14 +11,14 @@ from typing import Any, TextIO
 from rlver.components.domain import looks
 from rlver.components.domain.files import BadFile, read_jsonl, write_jsonl
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import Rounding, Simulator
+from rlver.components.domain.protocols import Rounding
 from rlver.components.domain.registry import APPRAISERS, SIMULATORS, SPEAKERS
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.formats.foreign import Recording, read_chats, recording_of
 from rlver.components.formats.sage import dialogue_of, has_unjudged_reply
 from rlver.components.personas.schema import read_rows, validate_file
 from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA, goes_on_after_its_end, reappraise
-from rlver.components.replay.verification import DISTILLED, LLM, SCRIPTED, NotRederivable, first_difference
+from rlver.components.replay.verification import NotRederivable, first_difference
 from rlver.components.rollout.transcripts import load_transcripts, summary
 from rlver.components.settings.settings import Settings, load_settings, with_simulator
 from rlver.components.users.distilled.folder import fidelity_of, folder_of
@@ -30,6 +30,7 @@ CAUTION = (
 )
 STORED = "answers that a model of this name gave before; give another model or revision a name of its own, or it gets them too"
 USER_ANSWERS = Path("answers") / "user.db"
+SCRIPTED, LLM, DISTILLED = "scripted", "llm", "distilled"
 
 
 class Differs(ValueError):
@@ -155,22 +156,16 @@ def verified(
         return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {stored}"
     known = people(kinds <= {SCRIPTED, LLM})
     appraised_by = appraiser or settings.simulator.appraiser or ""
-    learned = folder_of(appraised_by) if appraised_by.startswith(f"{DISTILLED}:") else None
     with _answered_before(stored) if any(map(_asks_models, kinds)) else nullcontext() as endpoint:
 
-        def llm(difficulty: str) -> Simulator:
-            from rlver.tasks.runtime.assembly import simulator
-
-            return simulator(with_simulator(settings, LLM, None), difficulty, endpoint)
-
-        def others(tag: SimulatorTag, is_appraiser: bool) -> Any:
+        def named(tag: SimulatorTag, is_appraiser: bool) -> Any:
             return recorded_user(settings, tag, is_appraiser, appraised_by, endpoint)
 
         rounded = list[list[Rounding]]()
         for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
             rounded.append([])
             try:
-                difference = first_difference(dialogue, known, llm, learned, others, rounded[-1])
+                difference = first_difference(dialogue, known, named, rounded[-1])
             except NotRederivable as error:
                 raise NotRederivable(f"{transcripts}:{line}: {error}") from error
             if difference is not None:

@@ -19,6 +19,7 @@ from rlver.components.domain.registry import APPRAISERS
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, with_simulator
+from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.together import Part, made, parts, put_together
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def recorded_user(settings: Settings, tag: SimulatorTag, is_appraiser: bool, app
     felt, _, spoken = tag.kind.partition("+")
     named = f"{felt}:{which}" if felt == name and which else felt
     if is_appraiser:
-        playing: tuple[Part, ...] = (Part(APPRAISERS, felt, which if felt == name else ""),)
+        own = which if felt == name and which not in DIFFICULTIES else ""  # its difficulty stands in the tag
+        playing: tuple[Part, ...] = (Part(APPRAISERS, felt, own),)
     else:
         playing = parts(spoken, named, spoken) if spoken else parts(felt)
     for part in playing:

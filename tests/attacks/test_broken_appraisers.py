@@ -90,18 +90,17 @@ def test_arrays_and_facts_of_two_appraisers_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("speaker", ["scripted", "llm"])
 def test_a_dialogue_of_an_unknown_difficulty_is_passed_over(speaker: str, tmp_path: Path) -> None:
-    from fakes import a_dialogue
+    from fakes import a_dialogue, difference_of
 
     from rlver.components.domain.transcript import SimulatorTag
-    from rlver.components.replay.verification import NotRederivable, first_difference
+    from rlver.components.replay.verification import NotRederivable
     from rlver.components.users.distilled.folder import read_folder
-    from rlver.components.users.scripted.simulator import ScriptedSimulator
 
     folder = appraiser_in(tmp_path / "appraiser")
     tag = SimulatorTag(kind=f"distilled+{speaker}", difficulty="brutal", version=read_folder(folder).version)
     dialogue = a_dialogue("d", [3]).model_copy(update={"simulator": tag})
-    with pytest.raises(NotRederivable, match="dialogue d: unknown difficulty 'brutal'"):
-        first_difference(dialogue, {}, llm=ScriptedSimulator, learned=folder)
+    with pytest.raises(NotRederivable, match=r"dialogue d: its user was .*brutal"):
+        difference_of(dialogue, {}, f"distilled:{folder}")
 
 
 @pytest.mark.parametrize("card", ["[]", '{"splits": 3}', "[" * 100_000, '{"appraiser": "APPRAISER", "splits": {"a": null}}', "\x00"])

@@ -15,7 +15,7 @@ from rlver.components.domain.protocols import SimulatedUser, Simulator, Speaker,
 from rlver.components.domain.transcript import Appraisal, SimulatorTag
 from rlver.components.personas.people import stable_hash
 from rlver.components.users.scripted.effects import DIFFICULTIES
-from rlver.components.users.scripted.simulator import VERSION, ScriptedSimulator
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.components.users.shifts import persons
 from rlver.components.users.shifts import words as styles
 from rlver.components.users.shifts.words import in_unseen_cues
@@ -107,10 +107,6 @@ SHIFTS = (
 _BY_TAG = {shift.tag: shift for shift in SHIFTS}
 
 
-class UnknownVersion(ValueError):
-    """No user of this program has such a version."""
-
-
 def users(difficulty: str, of: Callable[[str], Simulator] = ScriptedSimulator, scripted_words: bool = True) -> dict[str, Simulator]:
     """Every user of the report by the name of its row: the unshifted one first, the shifted ones, then those of other difficulties.
 
@@ -134,12 +130,3 @@ def unshifted(tag: SimulatorTag) -> tuple[SimulatorTag, Shift | None]:
     """Whose words were shifted, and by what; the tag itself and None where they were not."""
     plain, _, shift = tag.version.rpartition("+")
     return (tag.model_copy(update={"version": plain}), _BY_TAG[shift]) if shift in _BY_TAG else (tag, None)
-
-
-def user_of(tag: SimulatorTag) -> Simulator:
-    """The scripted user that a transcript names, shifted or not. Raises UnknownVersion for one of another version or difficulty."""
-    plain, shift = unshifted(tag)
-    if plain.version != VERSION or tag.difficulty not in DIFFICULTIES:
-        raise UnknownVersion(f"made by {tag.kind} {tag.difficulty}, version {tag.version}; this is version {VERSION}")
-    user = ScriptedSimulator(tag.difficulty)
-    return ShiftedUser(user, shift) if shift else user

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import REPLIES, people, scripted_dialogues
+from fakes import REPLIES, difference_of, people, scripted_dialogues
 
 from rlver.components.domain.emotion import EmotionRules, check_arithmetic
 from rlver.components.domain.persona import HiddenNeed, Persona
@@ -13,9 +13,9 @@ from rlver.components.domain.protocols import About
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason
 from rlver.components.formats.foreign import Recording, recording_of
 from rlver.components.replay.reappraisal import UnreadableLanguage, reappraise
-from rlver.components.replay.verification import NotRederivable, first_difference
+from rlver.components.replay.verification import NotRederivable
 from rlver.components.users.scripted.appraiser import Listener, listener_of
-from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser, ScriptedSimulator
+from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser
 
 RULES, VANILLA = EmotionRules(), ScriptedAppraiser("vanilla")
 
@@ -49,7 +49,7 @@ def test_what_the_scripted_user_said_and_felt_is_derived_again_in_full(difficult
     assert len({dialogue.hidden_need for dialogue in held}) == 8
     for dialogue in held:
         reread = Dialogue.model_validate_json(dialogue.model_dump_json())
-        assert first_difference(reread, personas) is None
+        assert difference_of(reread, personas) is None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_the_scripted_user_said_and_felt_is_derived_again_in_full(difficult
 def test_every_derived_field_that_was_changed_is_found(
     changes: dict[str, Any], what: str, dialogues: list[Dialogue], personas: dict[str, Persona]
 ) -> None:
-    difference = first_difference(forged(dialogues[0], 1, **changes), personas)
+    difference = difference_of(forged(dialogues[0], 1, **changes), personas)
     assert difference is not None
     assert (difference.dialogue_id, difference.turn, difference.what) == (dialogues[0].dialogue_id, 2, what)
     name = what.removeprefix("appraisal.")
@@ -79,7 +79,7 @@ def test_every_derived_field_that_was_changed_is_found(
 
 def test_a_better_reply_put_in_afterwards_does_not_fit_what_the_user_felt(dialogues: list[Dialogue], personas: dict[str, Persona]) -> None:
     assert dialogues[1].turns[2].assistant != REPLIES[0]
-    difference = first_difference(forged(dialogues[1], 2, assistant="I hate you. Get over it, it is your own fault."), personas)
+    difference = difference_of(forged(dialogues[1], 2, assistant="I hate you. Get over it, it is your own fault."), personas)
     assert difference is not None and difference.turn == 3
 
 
@@ -87,7 +87,7 @@ def test_a_dialogue_cut_short_by_a_goodbye_that_was_never_said_is_found(dialogue
     whole = next(dialogue for dialogue in dialogues if len(dialogue.turns) > 4)
     short = whole.model_copy(update={"turns": whole.turns[:2], "emotion_final": whole.turns[1].emotion, "stop_reason": StopReason.GOODBYE})
     check_arithmetic(short)
-    difference = first_difference(short, personas)
+    difference = difference_of(short, personas)
     assert difference is not None and difference.turn == 3
     assert difference.expected == whole.turns[2].user
 
@@ -98,8 +98,8 @@ def test_a_dialogue_that_failed_is_derived_as_far_as_it_went(dialogues: list[Dia
     failed = whole.model_copy(
         update={"turns": (*whole.turns[:2], last), "emotion_final": None, "error": "x", "stop_reason": StopReason.FAILED}
     )
-    assert first_difference(failed, personas) is None
-    assert first_difference(forged(failed, 0, emotion=77), personas) is not None
+    assert difference_of(failed, personas) is None
+    assert difference_of(forged(failed, 0, emotion=77), personas) is not None
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_dialogue_that_failed_is_derived_as_far_as_it_went(dialogues: list[Dia
         ({"simulator": SimulatorTag(kind="sage", difficulty="vanilla", version="recorded")}, "its user was sage"),
         (
             {"simulator": SimulatorTag(kind="scripted", difficulty="vanilla", version="scripted-0")},
-            f"version scripted-0; this is version {VERSION}",
+            f"made by scripted scripted-0, here that is {VERSION}: verify with",
         ),
         ({"simulator": SimulatorTag(kind="scripted", difficulty="brutal", version=VERSION)}, "brutal"),
         ({"persona_id": "nobody"}, "persona nobody is not in the personas file"),
@@ -119,13 +119,7 @@ def test_what_cannot_be_derived_here_is_said_so(
     update: dict[str, Any], message: str, dialogues: list[Dialogue], personas: dict[str, Persona]
 ) -> None:
     with pytest.raises(NotRederivable, match=message):
-        first_difference(dialogues[0].model_copy(update=update), personas)
-
-
-def test_an_llm_user_of_an_unknown_difficulty_cannot_be_derived(dialogues: list[Dialogue], personas: dict[str, Persona]) -> None:
-    tag = SimulatorTag(kind="llm", difficulty="brutal", version="llm-1")
-    with pytest.raises(NotRederivable, match=rf"dialogue {dialogues[0].dialogue_id}: unknown difficulty 'brutal'"):
-        first_difference(dialogues[0].model_copy(update={"simulator": tag}), personas, llm=ScriptedSimulator)
+        difference_of(dialogues[0].model_copy(update=update), personas)
 
 
 def recorded(dialogue: Dialogue, **changes: Any) -> Recording:
@@ -138,7 +132,8 @@ def test_our_own_dialogues_are_appraised_as_they_were(dialogues: list[Dialogue],
         assert again.turns == dialogue.turns and again.emotion_final == dialogue.emotion_final
         assert again.stop_reason == dialogue.stop_reason
         assert again.simulator == SimulatorTag(kind="scripted-appraiser", difficulty="vanilla", version=VERSION)
-        assert first_difference(again, personas) is None
+        assert difference_of(again, personas) is None
+        assert difference_of(again, personas, "scripted:challenging") is None, "it is the tag that says how demanding"
 
 
 def test_an_unknown_need_is_appraised_without_one_and_stays_as_it_was_written(dialogues: list[Dialogue]) -> None:
@@ -146,7 +141,7 @@ def test_an_unknown_need_is_appraised_without_one_and_stays_as_it_was_written(di
         again = reappraise(recorded(dialogues[0], hidden_need=need), None, VANILLA, RULES)
         assert again.hidden_need == need and again.simulator.kind == "scripted-appraiser-without-persona"
         check_arithmetic(again)
-        assert first_difference(again, {}) is None
+        assert difference_of(again, {}) is None
         told = {item.what for turn in again.turns if turn.appraisal for item in turn.appraisal.evidence}
         assert "may_serve" in told and not told & {"serves_need", "misses_need", "near_need"}
 
@@ -158,7 +153,7 @@ def test_a_known_need_is_used_without_a_persona(dialogues: list[Dialogue], perso
     again = reappraise(recorded(dialogues[0]), None, VANILLA, RULES)
     told = {item.what for turn in again.turns if turn.appraisal for item in turn.appraisal.evidence}
     assert told & {"serves_need", "misses_need"} and not any(what.startswith("class:") for what in told)
-    assert first_difference(again, personas) is None, "what was appraised without a persona is verified without one"
+    assert difference_of(again, personas) is None, "what was appraised without a persona is verified without one"
 
 
 def test_every_reply_is_appraised_even_where_the_user_would_have_left() -> None:

@@ -72,7 +72,7 @@ def test_verify_finds_what_the_model_never_said(llm_user_project: Path, capsys: 
     rows[1]["turns"][0]["assistant"] = "I never said this"
     write_jsonl(llm_user_project / "reply.jsonl", rows)
     assert "holds no answer of 'user-model' to this request" in complaint(capsys, "verify", "reply.jsonl", *verify)
-    assert "by these parameters it is" in complaint(
+    assert "verify with the parameters and the version of that run" in complaint(
         capsys, "verify", "a.jsonl", "--personas", "test.jsonl", "--variant", variant_of_another_model(llm_user_project)
     )
 

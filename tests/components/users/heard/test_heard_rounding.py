@@ -77,7 +77,7 @@ def held(kind: Any, speaker: Any, persona: Persona) -> Dialogue:
 
 def verified(dialogue: Dialogue, here: Together) -> tuple[Mismatch | None, list[Rounding]]:
     rounded = list[Rounding]()
-    return first_difference(dialogue, PEOPLE, others=lambda tag, is_appraiser: here, rounded=rounded), rounded
+    return first_difference(dialogue, PEOPLE, lambda tag, is_appraiser: here, rounded), rounded
 
 
 def moved(one: Heard, name: str, by: float) -> Heard:
@@ -133,9 +133,7 @@ def test_what_is_given_after_a_step_follows_from_it_also_where_the_user_goes_on_
             found += 1
             difference, rounded = verified(once, here)
             assert difference is None and max(one.change for one in rounded) == 1
-            assert first_difference(once, PEOPLE, others=lambda tag, is_appraiser, here=here: here) is not None, (
-                "exact where nobody asks for more"
-            )
+            assert first_difference(once, PEOPLE, lambda tag, is_appraiser, here=here: here) is not None, "exact where nobody asks for more"
     assert found
 
 

@@ -8,14 +8,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fakes import REPLIES, FakeSampler, LetterChat
+from fakes import REPLIES, FakeSampler, LetterChat, difference_of
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.token_policy import Speaking, TokenPolicy
-from rlver.components.replay.verification import first_difference
 from rlver.components.rollout.episode import Job, run_episodes
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import load_settings
@@ -72,7 +71,7 @@ def test_scripted_speakers_feel_as_it_says_and_can_be_verified(project: Path, ap
     for rollout in rollouts:
         assert rollout.dialogue.error is None
         assert rollout.dialogue.turns[-1].appraisal is not None
-        assert first_difference(rollout.dialogue, of, learned=appraiser) is None
+        assert difference_of(rollout.dialogue, of, f"distilled:{appraiser}") is None
 
 
 def test_a_result_carries_the_figures_of_its_appraiser_and_no_other_s(appraiser: Path, tmp_path: Path) -> None:
