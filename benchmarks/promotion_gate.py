@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.interval_coverage import by_chance
-from rlver.components.ability.kept import AllowedLoss, ability_kept
+from rlver.components.ability.kept import ability_kept
 from rlver.components.ability.noninferiority import LossOutcome, compare_general, overall
 from rlver.components.policy.tiny.small_world import relations
+from rlver.components.settings.sections import PromotionSettings
 from rlver.components.settings.settings import load_settings
 
 PARAMS = Path(__file__).resolve().parents[1] / "params.yaml"
@@ -100,7 +101,7 @@ def _task(relations: list[np.ndarray], side: int, metric: str, chance: float | N
     return {"metric": metric, "higher_is_better": chance is not None, "value": value, "chance": chance, "items": items}
 
 
-def promoted(base: General, tuned: General, allowed: AllowedLoss) -> bool:
+def promoted(base: General, tuned: General, allowed: PromotionSettings) -> bool:
     return overall(task.outcome for task in ability_kept(base, tuned, allowed, SAMPLES, seed=7)) == LossOutcome.PASS
 
 
@@ -116,7 +117,7 @@ class Rates:
     before: float
 
 
-def rates(world: World, choices_lost: float, bits_lost: float, allowed: AllowedLoss, policies: int, seed: int) -> Rates:
+def rates(world: World, choices_lost: float, bits_lost: float, allowed: PromotionSettings, policies: int, seed: int) -> Rates:
     random = np.random.default_rng(seed)
     pairs = [measured(world, choices_lost, bits_lost, random) for _ in range(policies)]
     now = sum(promoted(*pair, allowed) for pair in pairs)
@@ -124,10 +125,9 @@ def rates(world: World, choices_lost: float, bits_lost: float, allowed: AllowedL
     return Rates(now / policies, before / policies)
 
 
-def allowed_loss() -> AllowedLoss:
+def allowed_loss() -> PromotionSettings:
     """That of params.yaml."""
-    asked = load_settings(PARAMS, "base").promotion
-    return AllowedLoss(asked.skill_kept, asked.margins)
+    return load_settings(PARAMS, "base").promotion
 
 
 def main() -> int:

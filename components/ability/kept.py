@@ -16,14 +16,7 @@ from typing import Any
 
 from rlver.components.ability.noninferiority import FEWEST_ITEMS, LossOutcome, NotComparable, gained, paired_items, same_backend
 from rlver.components.scoring.statistics import Interval, by_cluster, cluster_bootstrap, paired_share_interval
-
-
-@dataclass(frozen=True)
-class AllowedLoss:
-    """`skill_kept`: share of the skill above chance that must be left, for shares of right answers; `margins`: for other metrics, by name."""
-
-    skill_kept: float
-    margins: Mapping[str, float]
+from rlver.components.settings.sections import PromotionSettings
 
 
 @dataclass(frozen=True)
@@ -46,7 +39,9 @@ class KeptTask:
         )
 
 
-def ability_kept(base: Mapping[str, Any], tuned: Mapping[str, Any], allowed: AllowedLoss, samples: int, seed: int) -> tuple[KeptTask, ...]:
+def ability_kept(
+    base: Mapping[str, Any], tuned: Mapping[str, Any], allowed: PromotionSettings, samples: int, seed: int
+) -> tuple[KeptTask, ...]:
     """Every task of the base. Raises NotComparable when the tasks, their items or requests differ, or a task has no margin."""
     if alone := sorted(base["tasks"].keys() ^ tuned["tasks"].keys()):
         raise NotComparable(f"measured on one side only: {', '.join(alone)}; benchmark both with the same tasks")
@@ -58,7 +53,7 @@ def ability_kept(base: Mapping[str, Any], tuned: Mapping[str, Any], allowed: All
     return tuple(replace(task, outcome=LossOutcome.INCONCLUSIVE) if is_smoke_test else task for task in kept)
 
 
-def margin_of(name: str, base: Mapping[str, Any], allowed: AllowedLoss) -> float:
+def margin_of(name: str, base: Mapping[str, Any], allowed: PromotionSettings) -> float:
     """How much of a task may be lost. Raises NotComparable where that is not known, or there is nothing to lose."""
     if (stated := allowed.margins.get(base["metric"])) is not None:
         return stated
@@ -75,7 +70,7 @@ def margin_of(name: str, base: Mapping[str, Any], allowed: AllowedLoss) -> float
     return float((1 - allowed.skill_kept) * skill)
 
 
-def _kept(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any], allowed: AllowedLoss, samples: int, seed: int) -> KeptTask:
+def _kept(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any], allowed: PromotionSettings, samples: int, seed: int) -> KeptTask:
     pairs = paired_items(name, base, tuned)
     margin = margin_of(name, base, allowed)
     changes = [gained(base, *pair) for pair in pairs]

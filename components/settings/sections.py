@@ -174,7 +174,8 @@ class BenchmarkSettings(Section):
 
 
 class PromotionSettings(Section):
-    """What a champion may have lost to the original base."""
+    """What a champion may have lost to the original base. `skill_kept`: share of the skill above chance that must be left, for shares of
+    right answers; `margins`: for other metrics, by name."""
 
     skill_kept: float = Field(gt=0, lt=1)
     margins: dict[str, Annotated[float, Field(gt=0)]]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,19 +12,6 @@ from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, Difficulty, OfDia
 from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 
 Out = Annotated[Path, options.out("The transcript file to write (JSONL).", options.FILE_OR_STREAM)]
-
-
-class Seat(StrEnum):
-    """Which side of the dialogue the person at the terminal takes."""
-
-    USER = "user"
-    SUPPORTER = "supporter"
-
-
-class Source(StrEnum):
-    """Formats of others for recorded dialogues; for persona profiles there is `rlver personas import`."""
-
-    SAGE = "sage"
 
 
 def register(app: typer.Typer) -> None:
@@ -106,7 +92,7 @@ def verify(
 
 
 def import_(
-    kind: Annotated[Source, typer.Argument(help="Where the file comes from.")],
+    kind: Annotated[Literal["sage"], typer.Argument(help="Where the file comes from.")],
     file: Annotated[Path, typer.Argument(help="sage: recorded dialogues of the SAGE paper (JSONL, also .gz).")],
     out: Out,
     policy: Annotated[str | None, typer.Option("--policy", help="Who replied (default: the file's name).")] = None,
@@ -114,7 +100,7 @@ def import_(
     """Bring dialogues of another project into this project's format; nothing is written when any row is bad."""
     from rlver.tasks.commands import dialogues as dialogue_commands
 
-    typer.echo({Source.SAGE: dialogue_commands.import_sage}[kind](file, out, policy))
+    typer.echo(dialogue_commands.import_sage(file, out, policy))
 
 
 def chat(
@@ -123,8 +109,9 @@ def chat(
         typer.Option("--policy", help="The model: a folder, hf:NAME, openai:MODEL or vllm:URL (default: the newest trained one)."),
     ] = None,
     side: Annotated[
-        Seat, typer.Option("--as", help="Be the user of a model, or the supporter of a simulated user and watch the emotion change.")
-    ] = Seat.USER,
+        Literal["user", "supporter"],
+        typer.Option("--as", help="Be the user of a model, or the supporter of a simulated user and watch the emotion change."),
+    ] = "user",
     persona: Annotated[str | None, typer.Option("--persona", help="Id of the simulated user, as supporter.")] = None,
     personas: Annotated[Path | None, typer.Option("--personas", help="The personas file, as supporter.")] = None,
     variant: Variant = None,
@@ -134,7 +121,7 @@ def chat(
     """Talk to a model, or be the supporter of a simulated user."""
     from rlver.tasks.commands.chat import chat as talk
 
-    talk(policy, side.value, persona, personas, variant, seed, params)
+    talk(policy, side, persona, personas, variant, seed, params)
 
 
 def score(

@@ -72,6 +72,8 @@ def recorded_user(settings: Settings, tag: SimulatorTag, is_appraiser: bool, app
     name, _, which = appraiser.partition(":")
     felt, _, spoken = tag.kind.partition("+")
     named = f"{felt}:{which}" if felt == name and which else felt
+    if named == felt and APPRAISERS.has(felt) and (written := APPRAISERS.load(felt).written).startswith(":"):
+        raise ValueError(f"say which one with --appraiser {felt}{written}")
     if is_appraiser:
         own = which if felt == name and which not in DIFFICULTIES else ""  # its difficulty stands in the tag
         playing: tuple[Part, ...] = (Part(APPRAISERS, felt, own),)

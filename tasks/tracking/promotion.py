@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlver.components.ability.kept import AllowedLoss, ability_kept
+from rlver.components.ability.kept import ability_kept
 from rlver.components.ability.noninferiority import LossOutcome, NotComparable, answered_by_both, overall
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
 from rlver.components.scoring import splits
 from rlver.components.scoring.leaderboard import compare
 from rlver.components.scoring.units import SCENARIO, Sampling
+from rlver.components.settings.sections import PromotionSettings
 from rlver.tasks.runtime.brackets import shown
 
 CLEAN = "clean"
@@ -50,7 +51,7 @@ class Condition:
 class GateRules:
     """What the gate is told: how much may be lost, and how intervals are made."""
 
-    allowed: AllowedLoss
+    allowed: PromotionSettings
     how: Sampling
 
 

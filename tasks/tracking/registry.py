@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlver.components.ability.kept import AllowedLoss
 from rlver.components.ability.noninferiority import read_general
 from rlver.components.domain.files import read_json
 from rlver.components.domain.persona import Persona
@@ -182,11 +181,8 @@ class Candidate:
         return card("champion", facts=self.facts, conditions=table(found))
 
     def gate_rules(self) -> GateRules:
-        asked = self.settings.promotion
-        return GateRules(
-            AllowedLoss(asked.skill_kept, asked.margins),
-            Sampling.over(self.personas, self.settings.evaluation.bootstrap_samples, self.settings.seed),
-        )
+        how = Sampling.over(self.personas, self.settings.evaluation.bootstrap_samples, self.settings.seed)
+        return GateRules(self.settings.promotion, how)
 
 
 def candidate(root: Path, variant: str) -> Candidate:

@@ -65,7 +65,7 @@ def appraiser_in(folder: Path, worth: float = 0.5) -> Path:
     curve = Calibration((-3, 0, 4), np.array([-1.0, 1]), np.array([-3.0, 4]), np.array([0.1, 0.9]), np.array([2.0, 2]))
     pairs = np.full((1 << PAIR_BITS) // 8, 255, np.uint8)
     model = Distilled(
-        digest="", reply_head=head(2), user_head=head(3), by_words=tree, by_emotion=tree, words_calibration=curve, emotion_calibration=curve,
+        digest="", reply_head=head(2), user_head=head(3), trees=tree, calibration=curve,
         guard=Guard(pairs, pairs, GuardLimits(200, 0.1, 0.1, 1.0, 0.1, 0.9)), usual=np.zeros(len(columns.names(1))),
     )  # fmt: skip
     digest = write_folder(model, folder, {})

@@ -26,16 +26,13 @@ CODE_VERSION = "distilled-1"  # raise it whenever the same folder could give ano
 
 @dataclass(frozen=True, eq=False)
 class Distilled:
-    """An appraiser that was learned. `by_words` reads the mood from the user's words; `by_emotion` is told it besides, and appraises nothing:
-    the teacher-forced figures of the card are those of its kind."""
+    """An appraiser that was learned. It reads the mood from the user's words."""
 
     digest: str  # of everything in its folder that decides a change
     reply_head: Head
     user_head: Head
-    by_words: Trees
-    by_emotion: Trees
-    words_calibration: Calibration
-    emotion_calibration: Calibration
+    trees: Trees
+    calibration: Calibration
     guard: Guard
     usual: NDArray[np.float64]  # (columns): means over the recordings, what a reply is compared with when it is explained
 
@@ -82,8 +79,8 @@ class FollowedDialogue:
         self._reply_scores.append(model.reply_head.read(reply, self.need))
         self._user_scores.append(model.user_head.read(read(moment.users[-1]), None))
         row = columns.row(measures(moment), np.array(self._reply_scores), np.array(self._user_scores))
-        predicted = model.by_words.predict(row[None])
-        expected, calibration = float(predicted[0]), model.words_calibration
+        predicted = model.trees.predict(row[None])
+        expected, calibration = float(predicted[0]), model.calibration
         unreadable = model.guard.unreadable(reply, earlier)
         change = int(calibration.changes(predicted)[0])
         if unreadable:
@@ -172,7 +169,7 @@ def _evidence(model: Distilled, need: str | None, judgement: Judgement, user: Te
     without = np.repeat(judgement.row[None], len(groups), axis=0)
     for number, members in enumerate(groups.values()):
         without[number, members] = model.usual[members]
-    worth = dict(zip(groups, judgement.expected - model.by_words.predict(without), strict=True))
+    worth = dict(zip(groups, judgement.expected - model.trees.predict(without), strict=True))
     yield from _spans("content", "reply", model.reply_head, need, reply, round(worth.pop("reply")))
     mood = round(worth.pop("mood"))
     yield from _spans("target", "mood", model.user_head, None, user, mood)

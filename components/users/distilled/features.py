@@ -151,7 +151,6 @@ def _all(texts: list[Text]) -> NDArray[np.uint32]:
 
 
 USER_TARGETS = ("change", "emotion", "last_change")  # what the user's head reads from a message: what follows, where it stands, what was
-EMOTIONS = ("emotion", "last_change")  # before the reply: the two more columns of the trees that are told the emotion
 
 
 @lru_cache(maxsize=4)

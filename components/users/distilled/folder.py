@@ -29,6 +29,7 @@ FIGURES = {
     "free_running_final_mae": ("free_running", "final_mae"),
 }
 _MOST_CHANGE = 10  # points of emotion, for better or worse
+TREES = "words"  # names of its arrays begin so: older folders hold trees of a second kind, which appraised nothing
 _TREES = ("feature", "threshold", "left", "right", "value", "root")
 _CALIBRATION = ("thresholds", "expected", "positive", "spread")
 
@@ -48,15 +49,12 @@ def write_folder(model: Distilled, folder: Path, origin: dict[str, Any]) -> str:
         "guard.reply_pairs": model.guard.reply_pairs,
         "guard.user_pairs": model.guard.user_pairs,
     }
-    facts: dict[str, Any] = {"version": CODE_VERSION, "origin": origin, "limits": model.guard.limits._asdict()}
+    of_trees = {"depth": model.trees.depth, "baseline": model.trees.baseline, "grid": list(model.calibration.grid)}
+    facts: dict[str, Any] = {"version": CODE_VERSION, "origin": origin, "limits": model.guard.limits._asdict(), TREES: of_trees}
     for name, head in (("reply", model.reply_head), ("user", model.user_head)):
         arrays |= {f"{name}.weight": head.weight, f"{name}.constant": head.constant}
-    for name, trees in (("words", model.by_words), ("emotion", model.by_emotion)):
-        arrays |= {f"{name}.{part}": getattr(trees, part) for part in _TREES}
-        facts[name] = {"depth": trees.depth, "baseline": trees.baseline}
-    for name, calibration in (("words", model.words_calibration), ("emotion", model.emotion_calibration)):
-        arrays |= {f"{name}.{part}": getattr(calibration, part) for part in _CALIBRATION}
-        facts[name]["grid"] = list(calibration.grid)
+    arrays |= {f"{TREES}.{part}": getattr(model.trees, part) for part in _TREES}
+    arrays |= {f"{TREES}.{part}": getattr(model.calibration, part) for part in _CALIBRATION}
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     facts["arrays"] = hashlib.sha256(content).hexdigest()  # so that a kill between the two leaves no mixture
     write_bytes_atomically(folder / ARRAYS, content)
@@ -118,21 +116,15 @@ def fidelity_of(folder: Path) -> dict[str, Any]:
 
 
 def _model(arrays: dict[str, np.ndarray], facts: dict[str, Any], digest: str) -> Distilled:
-    def trees(name: str) -> Trees:
-        parts = {part: arrays[f"{name}.{part}"] for part in _TREES}
-        return Trees(**parts, depth=int(facts[name]["depth"]), baseline=float(facts[name]["baseline"]))
-
-    def calibration(name: str) -> Calibration:
-        return Calibration(tuple(int(one) for one in facts[name]["grid"]), *(arrays[f"{name}.{part}"] for part in _CALIBRATION))
-
+    of_trees = facts[TREES]
     return Distilled(
         digest=digest,
         reply_head=Head(arrays["reply.weight"], arrays["reply.constant"]),
         user_head=Head(arrays["user.weight"], arrays["user.constant"]),
-        by_words=trees("words"),
-        by_emotion=trees("emotion"),
-        words_calibration=calibration("words"),
-        emotion_calibration=calibration("emotion"),
+        trees=Trees(
+            **{part: arrays[f"{TREES}.{part}"] for part in _TREES}, depth=int(of_trees["depth"]), baseline=float(of_trees["baseline"])
+        ),
+        calibration=Calibration(tuple(int(one) for one in of_trees["grid"]), *(arrays[f"{TREES}.{part}"] for part in _CALIBRATION)),
         guard=Guard(arrays["guard.reply_pairs"], arrays["guard.user_pairs"], GuardLimits(**facts["limits"])),
         usual=arrays["usual"],
     )
@@ -147,26 +139,24 @@ def _refuse_misfits(model: Distilled) -> None:
             raise ValueError(f"{name}.weight: expected 1 or {ANYBODY + 1} groups and a power of two of buckets, got {groups} and {buckets}")
         _fits(f"{name}.weight", head.weight, "float16", groups, buckets, targets)
         _fits(f"{name}.constant", head.constant, "float32", groups, targets)
-    for name, trees, features in (("words", model.by_words, width), ("emotion", model.by_emotion, width + len(columns.EMOTIONS))):
-        nodes, roots = len(trees.value), len(trees.root)
-        for part, kind, count, end in (
-            ("feature", "int32", nodes, features),
-            ("left", "int32", nodes, nodes),
-            ("right", "int32", nodes, nodes),
-            ("root", "int32", roots, nodes),
-            ("threshold", "float64", nodes, None),
-            ("value", "float64", nodes, None),
-        ):
-            _fits(f"{name}.{part}", getattr(trees, part), kind, count, end=end)
-        if not roots or not 0 <= trees.depth <= nodes or not math.isfinite(trees.baseline):
-            raise ValueError(f"{name}: expected trees, a depth of 0..{nodes} and a finite baseline, got {trees.depth} and {trees.baseline}")
-    for name, calibration in (("words", model.words_calibration), ("emotion", model.emotion_calibration)):
-        grid, points = calibration.grid, len(calibration.expected)
-        if not grid or list(grid) != sorted(set(grid)) or max(map(abs, grid)) > _MOST_CHANGE or not points:
-            raise ValueError(f"{name}: expected a grid of rising changes within ±{_MOST_CHANGE} and points of a curve, got {grid[:30]}")
-        _fits(f"{name}.thresholds", calibration.thresholds, "float64", len(grid) - 1)
-        for part in ("expected", "positive", "spread"):
-            _fits(f"{name}.{part}", getattr(calibration, part), "float64", points)
+    trees, nodes, roots = model.trees, len(model.trees.value), len(model.trees.root)
+    for part, kind, count, end in (
+        ("feature", "int32", nodes, width),
+        ("left", "int32", nodes, nodes),
+        ("right", "int32", nodes, nodes),
+        ("root", "int32", roots, nodes),
+        ("threshold", "float64", nodes, None),
+        ("value", "float64", nodes, None),
+    ):
+        _fits(f"{TREES}.{part}", getattr(trees, part), kind, count, end=end)
+    if not roots or not 0 <= trees.depth <= nodes or not math.isfinite(trees.baseline):
+        raise ValueError(f"{TREES}: expected trees, a depth of 0..{nodes} and a finite baseline, got {trees.depth} and {trees.baseline}")
+    calibration, grid, points = model.calibration, model.calibration.grid, len(model.calibration.expected)
+    if not grid or list(grid) != sorted(set(grid)) or max(map(abs, grid)) > _MOST_CHANGE or not points:
+        raise ValueError(f"{TREES}: expected a grid of rising changes within ±{_MOST_CHANGE} and points of a curve, got {grid[:30]}")
+    _fits(f"{TREES}.thresholds", calibration.thresholds, "float64", len(grid) - 1)
+    for part in ("expected", "positive", "spread"):
+        _fits(f"{TREES}.{part}", getattr(calibration, part), "float64", points)
     for name in ("reply_pairs", "user_pairs"):
         _fits(f"guard.{name}", getattr(model.guard, name), "uint8", (1 << PAIR_BITS) // 8)
     if not all(isinstance(limit, (int, float)) and math.isfinite(limit) for limit in model.guard.limits):

@@ -53,7 +53,7 @@ class Learned:
     reply_coefficients: Floats  # (rows, 1 + reasons)
     user_coefficients: Floats  # (rows, 3)
     by_words: Trees
-    by_emotion: Trees
+    by_emotion: Trees  # they are told the emotion too, for the teacher-forced figures; they appraise nothing
     words_calibration: Calibration
     emotion_calibration: Calibration
     usual: Numbers
@@ -153,10 +153,8 @@ def distilled(material: LearningMaterial, learned: Learned, parameters: DistilPa
         digest="",
         reply_head=Head(reply_weight.astype(np.float16), reply_constant.astype(np.float32)),
         user_head=Head(user_weight.astype(np.float16), user_constant.astype(np.float32)),
-        by_words=learned.by_words,
-        by_emotion=learned.by_emotion,
-        words_calibration=learned.words_calibration,
-        emotion_calibration=learned.emotion_calibration,
+        trees=learned.by_words,
+        calibration=learned.words_calibration,
         guard=learned_guard(examples, rows, parameters),
         usual=learned.usual,
     )

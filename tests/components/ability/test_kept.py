@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from rlver.components.ability.kept import AllowedLoss, KeptTask, ability_kept, margin_of
+from rlver.components.ability.kept import KeptTask, ability_kept, margin_of
 from rlver.components.ability.noninferiority import LossOutcome, NotComparable, overall
+from rlver.components.settings.sections import PromotionSettings
 
-ALLOWED = AllowedLoss(skill_kept=0.6, margins={"bits_per_byte": 0.05})
+ALLOWED = PromotionSettings(skill_kept=0.6, margins={"bits_per_byte": 0.05})
 RELATIONS = 16
 
 

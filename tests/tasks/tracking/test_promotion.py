@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from evidence import ALARMED, dialogues, evidence, general
 
-from rlver.components.ability.kept import AllowedLoss
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.scoring.units import Sampling, Units
+from rlver.components.settings.sections import PromotionSettings
 from rlver.tasks.tracking.cards import Facts, card
 from rlver.tasks.tracking.promotion import GateRules, PromotionEvidence, conditions, table
 
 BETTER, SAME = [5, 6, 7, 8] * 10, [1, 2, 3, 4] * 10
-RULES = GateRules(AllowedLoss(skill_kept=0.6, margins={"bits_per_byte": 0.05, "error": 0.1}), how=Sampling(500, 7))
+RULES = GateRules(PromotionSettings(skill_kept=0.6, margins={"bits_per_byte": 0.05, "error": 0.1}), how=Sampling(500, 7))
 
 
 def unmet(candidate: PromotionEvidence, champion: PromotionEvidence, base: PromotionEvidence | None = None) -> dict[str, str]:

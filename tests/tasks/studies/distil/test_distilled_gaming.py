@@ -50,7 +50,7 @@ GAMES = {
 @pytest.mark.parametrize("name", GAMES)
 def test_a_reply_that_is_none_gets_the_worst_change(name: str, appraiser: Path, people: list[Persona]) -> None:
     model, random = read_folder(appraiser), Random(5)
-    worst = min(model.words_calibration.grid)
+    worst = min(model.calibration.grid)
     assert worst < 0
     for persona in people[:10]:
         assert persona.first_line is not None
