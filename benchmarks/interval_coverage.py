@@ -112,8 +112,8 @@ def false_alarm_in_a_comparison(random: Random) -> bool:
     runs = [emotions("two heaps", levels, 3, random) for _ in range(2)]
     tests = {"emotion": paired_scores(list((runs[1] - runs[0]).mean(axis=1)))}
     tests |= {
-        name: paired_shares(list((is_so(runs[1]).astype(float) - is_so(runs[0])).mean(axis=1)))
-        for name, is_so in (("success", lambda run: run >= 100), ("failure", lambda run: run < 10))
+        name: paired_shares(list((now.astype(float) - before).mean(axis=1)))
+        for name, before, now in (("success", runs[0] >= 100, runs[1] >= 100), ("failure", runs[0] < 10, runs[1] < 10))
     }
     tests["turns"] = paired_scores(list(random.normal(0, 1, 100)))
     return _any_differs(tests)

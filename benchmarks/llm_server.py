@@ -144,7 +144,8 @@ async def main() -> None:
     parser.add_argument("--faults", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
-    server = Server(options.models, options.key, *options.latency, options.slow_motion, options.faults, options.seed)
+    least, most = options.latency
+    server = Server(options.models, options.key, least, most, options.slow_motion, options.faults, options.seed)
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0, backlog=1024, limit=2**20)
     print(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1", flush=True)
     await listener.serve_forever()

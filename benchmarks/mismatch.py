@@ -71,7 +71,8 @@ class Taken:
             with torch.no_grad():
                 trainer._compute_loss(model, {**self.batch, "old_per_token_logps": self.sampled.clone()})
             old = trainer.log_probs
-        trainer._compute_loss(model, {**self.batch, "old_per_token_logps": old.clone()}).backward()
+        loss: Any = trainer._compute_loss(model, {**self.batch, "old_per_token_logps": old.clone()})
+        loss.backward()
         gradient = torch.cat([weight.grad.flatten().double() for weight in model.parameters() if weight.grad is not None])
         if not gradient.norm() > 0:
             raise RuntimeError("nothing is learned from this batch: every dialogue of a group went alike; take another seed")
@@ -80,7 +81,7 @@ class Taken:
     @contextlib.contextmanager
     def unbounded(self) -> Iterator[None]:
         """No ratio is clipped or capped inside."""
-        trainer = self.trainer
+        trainer: Any = self.trainer  # its args are GRPO's
         kept = trainer.epsilon_low, trainer.epsilon_high, trainer.args.delta
         trainer.epsilon_low, trainer.epsilon_high, trainer.args.delta = NO_BOUND, NO_BOUND, None
         try:
@@ -140,7 +141,7 @@ def taken(settings: Settings, folder: Path, model_path: Path, personas: int) -> 
         raise _Taken
 
     learn = trainer._compute_loss
-    trainer._compute_loss = take  # type: ignore[method-assign]
+    trainer._compute_loss = take  # type: ignore[method-assign, assignment]
     with contextlib.suppress(_Taken), contextlib.redirect_stdout(io.StringIO()):
         trainer.train()
     trainer._compute_loss = learn  # type: ignore[method-assign]

@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -106,10 +107,10 @@ def rollouts(model: Any, dialogues: int, turns: int) -> None:
     tokens, took = dialogues * turns * REPLY, {}
     for precision in PRECISIONS:
         own = Copy(model).model if computes_in_bfloat16(precision) else model
-        took["transformers' generate", precision] = timed(lambda own=own: stock_rollouts(own, dialogues, turns))
+        took["transformers' generate", precision] = timed(partial(stock_rollouts, own, dialogues, turns))
         sampler = TransformersSampler(model, NO_END, 0.8, 1.0, dialogues, PROMPT + turns * (REPLY + USER), precision)
         sampler.start()
-        took["this project's sampler", precision] = timed(lambda sampler=sampler: asyncio.run(our_rollouts(sampler, dialogues, turns)))
+        took["this project's sampler", precision] = timed(lambda: asyncio.run(our_rollouts(sampler, dialogues, turns)))  # noqa: B023
     show(f"rollouts of {dialogues} dialogues x {turns} turns x {REPLY} tokens, {torch.get_num_threads()} threads", tokens, took)
 
 

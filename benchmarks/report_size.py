@@ -112,7 +112,7 @@ def dialogue(variant: str, persona: int, repeat: int, vocabulary: list[str], rea
     def words(count: int) -> str:
         return " ".join(random.choices(vocabulary, WEIGHTS, k=count))
 
-    emotion, turns = 40, []
+    emotion, turns = 40, list[Turn]()
     for index in range(TURNS):
         change = random.choice((4, 6, 8)) if random.random() < skill else random.choice((-3, -1, 0))
         emotion = min(99, max(10, emotion + change))

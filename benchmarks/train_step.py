@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from datasets import Dataset
@@ -100,6 +100,10 @@ class Clock(TrainerCallback):
         self.seconds.append(time.perf_counter() - self._began)
 
 
+class RollsOut(Protocol):
+    def roll_out(self, persona_ids: Sequence[str], step: int) -> list[Rollout]: ...
+
+
 @dataclass
 class Side:
     """One of the two: a talk, and what its steps and rollouts took."""
@@ -123,7 +127,7 @@ class Side:
         return held
 
 
-def ours(settings: Settings, model: Any, tokenizer: Any, order: list[str], side: Side, folder: Path, steps: int) -> Any:
+def ours(settings: Settings, model: Any, tokenizer: Any, order: list[str], side: RollsOut, folder: Path, steps: int) -> Any:
     train = settings.train.model_copy(update={"steps": steps, "save_every": 10**6})
     reward = settings.reward.model_copy(update={"dense": False, "format_gate": True, "cut_off_penalty": 0.0})
     policy = settings.policy.model_copy(update={"temperature": 1.0, "precision": "float32"})
@@ -193,8 +197,8 @@ def main() -> None:
             print(f"{number + 1}/{arguments.steps} {name}: step {side.steps[-1]:.1f} s, rollouts {side.rollouts[-1]:.1f} s", flush=True)
     rows = settings.train.personas_per_step * settings.train.group_size
     print(f"{rows} dialogues a step, {median(sides['ours'].tokens)} and {median(sides['stock TRL'].tokens)} tokens")
-    for what, of in (("step", lambda s: s.steps), ("rollouts", lambda s: s.rollouts)):
-        print(_compared(what, of(sides["ours"]), of(sides["stock TRL"])))
+    print(_compared("step", sides["ours"].steps, sides["stock TRL"].steps))
+    print(_compared("rollouts", sides["ours"].rollouts, sides["stock TRL"].rollouts))
     update = {name: [s - r for s, r in zip(side.steps, side.rollouts, strict=True)] for name, side in sides.items()}
     print(_compared("update", update["ours"], update["stock TRL"]))
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -62,7 +63,7 @@ def _since(began: tuple[float, float], ended: tuple[float, float]) -> tuple[floa
 def _cpu_s(server: psutil.Process) -> float:
     """Processor seconds of this process and of the server with all its children."""
     times = [process.cpu_times() for process in (server, *server.children(recursive=True))]
-    return time.process_time() + sum(spent.user + spent.system for spent in times)
+    return float(time.process_time() + sum(spent.user + spent.system for spent in times))
 
 
 def main() -> None:
@@ -85,7 +86,7 @@ def main() -> None:
                 model, tokenizer = load_policy(arguments.model)
                 talk = conversation(settings, name, model, tokenizer, settings.rollout.concurrency)
                 url = server.url if name == "vLLM" else None
-                voice.talk = over_http(talk, settings, url, lambda model=model: write_weights(model, Path(folder) / "weights"))
+                voice.talk = over_http(talk, settings, url, partial(write_weights, model, Path(folder) / "weights"))
                 with contextlib.redirect_stdout(io.StringIO()):
                     trainer = ours(settings, model, tokenizer, order, voice, Path(folder), steps=1)
                     step_began = voice.now()
@@ -98,9 +99,10 @@ def main() -> None:
                     f"{voice.tokens[-1]} tokens, {gap:.1e} nats from the trainer",
                     flush=True,
                 )
-    for title, of in (("step", lambda voice: voice.steps), ("rollouts", lambda voice: voice.rollouts)):
+    for title in ("steps", "rollouts"):
         for unit, place in (("s", 0), ("processor s", 1)):
-            ours_s, theirs_s = (median(pair[place] for pair in of(voice)[1:] or of(voice)) for voice in voices.values())
+            took = [getattr(voice, title) for voice in voices.values()]
+            ours_s, theirs_s = (median(pair[place] for pair in pairs[1:] or pairs) for pairs in took)
             print(
                 f"{title}: transformers {ours_s:.2f} {unit}, vLLM {theirs_s:.2f} {unit}, ratio vLLM / transformers {theirs_s / ours_s:.2f}"
             )

@@ -54,9 +54,7 @@ def test_every_change_has_reasons_that_stand_in_the_texts(appraiser: Path, recor
                 assert item.span in (turn.user if item.what == "mood" else turn.assistant)
                 spans += bool(item.span)
             assert appraisal.change in model.calibration.grid
-            assert any(item.what.startswith("sure:") for item in appraisal.evidence) or appraisal.change == min(
-                model.calibration.grid
-            )
+            assert any(item.what.startswith("sure:") for item in appraisal.evidence) or appraisal.change == min(model.calibration.grid)
     assert spans > 20
 
 
