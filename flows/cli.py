@@ -18,9 +18,9 @@ import typer
 
 from rlver.components.domain.printable import one_line
 from rlver.components.domain.registry import STUDIES
-from rlver.flows.commands import dialogues, personas, pipeline, policies, serve, upkeep
+from rlver.flows import commands as flows
 from rlver.tasks import studies
-from rlver.tasks.commands import licences, workspace
+from rlver.tasks.commands import chat, dialogues, licences, personas, policies, reports, scores, serve, upkeep, verification, workspace
 from rlver.tasks.runtime import environment, installed, options, processes
 from rlver.tasks.runtime.sealed_record import counted
 from rlver.tasks.runtime.terminal import printable_output
@@ -52,7 +52,7 @@ def globally(
         environment.set_debug()
 
 
-for commands in (workspace, pipeline, dialogues, personas, policies, serve, upkeep, licences):
+for commands in (workspace, flows, reports, dialogues, verification, chat, scores, personas, policies, serve, upkeep, licences):
     commands.register(app)
 for room in pkgutil.iter_modules(studies.__path__, f"{studies.__name__}."):
     if find_spec(f"{room.name}.command"):  # a study mounts its commands itself

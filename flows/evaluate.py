@@ -17,6 +17,7 @@ from rlver.tasks.commands import dialogues, scores
 from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS
 from rlver.tasks.runtime.policies import OPENAI, VLLM
+from rlver.tasks.runtime.progress import shown_on
 
 Difficulty = Literal["vanilla", "challenging"]
 
@@ -42,9 +43,9 @@ def evaluate(
     personas, params = root / TEST_PERSONAS, root / PARAMS
     gpus = 0 if policy.startswith((OPENAI, VLLM)) else prepare_slots(where.prefect_api_url)
     try:
-        with gpu_slot("converse", gpus):
-            dialogues.converse(policy, personas, out, None, difficulty, limit, repeats, None, params, progress=_Logged())
-        text = scores.score(out, None, personas, out.with_suffix(".json"), params)
+        with gpu_slot("converse", gpus), shown_on(_Logged()):
+            dialogues.converse(policy, out, personas, difficulty=difficulty, limit=limit, repeats=repeats, params=params)
+        text = scores.score(out, personas=personas, out=out.with_suffix(".json"), params=params)
     except (ValueError, OSError, RuntimeError) as error:
         return Failed(message=str(error))
     create_markdown_artifact(f"```\n{text}\n```", key="evaluation", description=f"{policy} with {difficulty} users")

@@ -1,137 +1,72 @@
-"""What `rlver score` and `rlver compare` do: read transcripts, measure, and lay the numbers out for a terminal."""
+"""`rlver score`, `compare`: the numbers of dialogues."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from rlver.components.domain.files import write_json
-from rlver.components.domain.transcript import Dialogue
-from rlver.components.report.tables import plain_table
-from rlver.components.report.wording import SAGE_PERSONAS, SAGE_SOURCE, SAGE_TABLE_3, SAGE_USER
-from rlver.components.rollout.transcripts import uncollected
-from rlver.components.scoring import splits
-from rlver.components.scoring.leaderboard import Standing, standing
-from rlver.components.scoring.leaderboard import compare as paired
-from rlver.components.scoring.portrait import portrait
-from rlver.components.scoring.sentient import sentient_metrics
-from rlver.components.scoring.units import Sampling
-from rlver.components.settings.settings import Settings, load_settings
-from rlver.tasks.runtime.appraisers import read_transcripts
-from rlver.tasks.runtime.brackets import in_brackets, shown
-from rlver.tasks.runtime.people import known_personas
+import typer
+
+from rlver.tasks.runtime import options
+from rlver.tasks.runtime.options import PARAMS, OfDialogues, Params
 
 
-@uncollected()
-def score(transcripts: Path, base: Path | None, personas: Path | None, out: Path | None, params: Path) -> str:
-    """The metrics of a transcript file as text; all of them go to `out` if it is given."""
+def register(app: typer.Typer) -> None:
+    for command in (score, compare):
+        app.command()(command)
+
+
+def score(
+    transcripts: Annotated[Path, typer.Argument(help="A transcript file, or a variant's name.")],
+    base: Annotated[Path | None, typer.Option("--base", help="Transcripts (or variant) to pair with, persona by persona.")] = None,
+    personas: OfDialogues = None,
+    out: Annotated[Path | None, options.out("Also write all metrics to this JSON file.", options.FILE_OR_STREAM)] = None,
+    params: Params = PARAMS,
+) -> str:
+    """Score a transcript file: mean final emotion, success and failure rates, with 95% confidence intervals."""
+    from rlver.components.domain.files import write_json
+    from rlver.components.rollout.transcripts import uncollected
+    from rlver.components.scoring.portrait import portrait
+    from rlver.components.scoring.sentient import sentient_metrics
+    from rlver.components.scoring.units import Sampling
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.appraisers import read_transcripts
+    from rlver.tasks.runtime.boards import score_text
+    from rlver.tasks.runtime.people import known_personas
+
+    settings, people = load_settings(params), known_personas(personas)
+    with uncollected():
+        dialogues, how = read_transcripts(transcripts), Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed)
+        metrics = sentient_metrics(
+            dialogues,
+            None if base is None else read_transcripts(base),
+            how,
+            classes={persona.persona_id: str(persona.persona_class) for persona in people},
+            settings_digest=settings.digest(),
+        )
+        if out:
+            write_json(out, {**metrics, "portrait": portrait(dialogues, how)})
+    return score_text(metrics)
+
+
+def compare(
+    files: Annotated[list[Path], typer.Argument(metavar="A [B …]", help="Transcript files, or names of variants.")],
+    published: Annotated[
+        bool, typer.Option("--published", help="Beside the published scores of the SAGE paper, which have no CI.")
+    ] = False,
+    personas: OfDialogues = None,
+    params: Params = PARAMS,
+) -> str:
+    """Put policies on a leaderboard with 95% intervals; of two, also the paired differences on the personas they share, b minus a."""
+    from rlver.components.scoring.leaderboard import standing
+    from rlver.components.scoring.units import Sampling
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.appraisers import read_transcripts
+    from rlver.tasks.runtime.boards import leaderboard, paired
+    from rlver.tasks.runtime.people import known_personas
+
     settings = load_settings(params)
-    people = known_personas(personas)
-    dialogues, how = read_transcripts(transcripts), Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed)
-    metrics = sentient_metrics(
-        dialogues,
-        None if base is None else read_transcripts(base),
-        how,
-        classes={persona.persona_id: str(persona.persona_class) for persona in people},
-        settings_digest=settings.digest(),
-    )
-    if out:
-        write_json(out, {**metrics, "portrait": portrait(dialogues, how)})
-    return _score_text(metrics)
-
-
-def compare(files: Sequence[Path], published: bool, params: Path, personas: Path | None = None) -> str:
-    """The leaderboard of the files, with the published SAGE rows if asked for; of exactly two, the paired differences before it."""
-    settings: Settings = load_settings(params)
     sides = [(str(file), read_transcripts(file)) for file in files]
     how = Sampling.over(known_personas(personas), settings.evaluation.bootstrap_samples, settings.seed)
-    paired_table = _paired(sides[0][1], sides[1][1], how) if len(sides) == 2 else ""
-    board = _leaderboard([standing(dialogues, name, how) for name, dialogues in sides], published)
-    return "\n\n".join(part for part in (paired_table, board) if part)
-
-
-def _leaderboard(standings: Sequence[Standing], published: bool) -> str:
-    """Best first; published rows have no interval and say so."""
-    rows: list[tuple[float, tuple[object, ...]]] = []
-    for one in standings:
-        dialogues = f"{one.dialogues}{f' ({one.unscorable} failed)' if one.unscorable else ''}"
-        people = splits.said(one.splits)
-        figures = (shown(one.emotion, ".1f"), shown(one.success, ".0%"), shown(one.failure, ".0%"))
-        rows.append((one.emotion.value, (one.policy, *figures, dialogues, people, one.unit, one.user, one.source)))
-    for row in SAGE_TABLE_3 if published else ():
-        emotion, success, failure = f"{row.emotion_mean:.1f} (no CI)", f"{row.success_rate:.0%}", f"{row.failure_rate:.0%}"
-        rows.append((row.emotion_mean, (row.name, emotion, success, failure, SAGE_PERSONAS, "–", "–", SAGE_USER, SAGE_SOURCE)))
-    rows.sort(key=lambda row: -row[0])
-    header = (
-        "policy",
-        "final emotion [95% CI]",
-        "success [95% CI]",
-        "failure [95% CI]",
-        "dialogues",
-        "personas",
-        "intervals over",
-        "user",
-        "source",
-    )
-    users = {row.user for row in standings} | ({SAGE_USER} if published else set())
-    notes = ["", "Scores of different users are not comparable: compare rows of the same user only."] if len(users) > 1 else []
-    if len({tuple(row.splits) for row in standings}) > 1:
-        notes += ["", "The rows are of different sets of personas: compare rows of the same set only."]
-    return "\n".join([plain_table(header, (cells for _, cells in rows)), *notes])
-
-
-def _paired(a: list[Dialogue], b: list[Dialogue], how: Sampling) -> str:
-    """A table of both sides' means and the paired differences b - a, with 95% intervals."""
-    result = paired(a, b, how)
-    lines = [
-        f"{result.personas} personas on both sides ({splits.said(result.splits)}); b - a, 95% interval over {result.units} {result.unit}s",
-        "",
-        plain_table(
-            ("", "a", "b", "b - a", "p (Holm)", "detectable"),
-            (
-                (row.quantity, f"{row.a:.2f}", f"{row.b:.2f}", shown(row.difference, "+.2f"), _p(row.p_holm), _size(row.detectable))
-                for row in result.rows
-            ),
-        ),
-    ]
-    lines += ["", "detectable: the difference that these personas would show with 80% power; p is adjusted over the rows after Holm"]
-    lines += [
-        "intervals and p are of these two policies and say nothing about another training: rlver report --paper compares ways of training"
-    ]
-    lines += [
-        f"{count} {what}"
-        for count, what in (
-            (result.only_a, "personas only in a"),
-            (result.only_b, "personas only in b"),
-            (result.unscorable_a, "failed dialogues in a"),
-            (result.unscorable_b, "failed dialogues in b"),
-        )
-        if count
-    ]
-    return "\n".join(lines)
-
-
-def _score_text(metrics: dict[str, Any]) -> str:
-    lines = [
-        f"final emotion  {metrics['emotion_mean']:.1f}  {in_brackets(metrics['emotion_ci95'], '.1f')}",
-        f"success        {metrics['success_rate']:.0%}  {in_brackets(metrics['success_ci95'], '.0%')}",
-        f"failure        {metrics['failure_rate']:.0%}  {in_brackets(metrics['failure_ci95'], '.0%')}",
-        f"turns          {metrics['turns_mean']:.1f}" + (f"  {in_brackets(ends, '.1f')}" if (ends := metrics["turns_ci95"]) else ""),
-        f"personas       {splits.said(metrics['persona_splits'])}; intervals over {metrics['interval_units']} {metrics['interval_unit']}s",
-        f"dialogues      {metrics['n']}" + (f", of which {metrics['failed_dialogues']} failed" if metrics["failed_dialogues"] else ""),
-    ]
-    if pair := metrics.get("paired_to_base"):
-        lines.append(f"to base        {pair['difference']:+.1f}  {in_brackets(pair['ci95'], '+.1f')}  p {_p(pair['p'])}")
-        lines.append(f"detectable     {_size(pair['detectable'])} to base, with 80% power")
-    elif (smallest := metrics["detectable"]) is not None:
-        lines.append(f"detectable     {smallest:.1f} at most, to another policy on the same personas, with 80% power")
-    return "\n".join(lines)
-
-
-def _p(value: float | None) -> str:
-    return "–" if value is None else "< .001" if value < 0.001 else f"{value:.3f}"
-
-
-def _size(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
+    differences = [paired(sides[0][1], sides[1][1], how)] if len(sides) == 2 else []
+    return "\n\n".join([*differences, leaderboard([standing(dialogues, name, how) for name, dialogues in sides], published)])

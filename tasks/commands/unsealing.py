@@ -6,21 +6,28 @@ import hashlib
 import json
 import subprocess
 from pathlib import Path
+from typing import Annotated
 
-from rlver.components.domain.files import write_jsonl
-from rlver.components.personas.schema import validate_personas
-from rlver.components.personas.sealed import compose_sealed
+import typer
+
+from rlver.tasks.runtime import options
 from rlver.tasks.runtime.sealed_record import OPENINGS as OPENINGS
 from rlver.tasks.runtime.sealed_record import record_opening
 
 SHORTEST_REASON = 10  # characters
 
 
-def unseal(out: Path, count: int, seed: int, why: str) -> int:
-    """Write `count` sealed personas to `out`; returns the number of this opening, from 1.
+def unseal(
+    out: Annotated[Path, options.out("The persona file to write.")],
+    why: Annotated[str, typer.Option(help="What the sealed test is opened for; stands in sealed-openings.csv.")],
+    count: Annotated[int, typer.Option(min=1, help="Personas.")] = 100,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same file.")] = 7,
+) -> str:
+    """Open the sealed test: scenarios and hints that no other command reads. Each opening is a numbered, dated line for git."""
+    from rlver.components.domain.files import write_jsonl
+    from rlver.components.personas.schema import validate_personas
+    from rlver.components.personas.sealed import compose_sealed
 
-    Raises ValueError where no reason is given, outside git, or while an earlier opening or look is not committed.
-    """
     why = " ".join(why.split())
     if len(why) < SHORTEST_REASON:
         raise ValueError(f"say in --why what the sealed test is opened for, in {SHORTEST_REASON} characters or more")
@@ -31,7 +38,7 @@ def unseal(out: Path, count: int, seed: int, why: str) -> int:
     sha256 = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
     number = record_opening(seed, count, sha256, why)
     write_jsonl(out, rows)
-    return number
+    return f"{out}: {count} personas of the sealed test\nopening {number} stands in {OPENINGS}: git add {OPENINGS} && git commit"
 
 
 def _require_committed() -> None:

@@ -1,53 +1,48 @@
-"""`rlver verify FOLDER`: every transcript of a run, with the personas, parameters and stored answers that lie beside it."""
+"""`rlver verify`: transcripts derived again from their replies."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rlver.components.domain.files import BadFile
-from rlver.components.domain.persona import Persona
-from rlver.components.personas.schema import validate_file
-from rlver.components.replay.verification import NotRederivable
-from rlver.components.settings.settings import load_settings
-from rlver.tasks.commands.dialogues import USER_ANSWERS, verified
+import typer
 
-PLACES = ("transcripts", "paper/transcripts", "recipes/transcripts", "pretrained/transcripts", "bigger/transcripts")
-_ENDING = re.compile(r"(-s\d+|-raw)$")  # a seed of the paper run; a larger model as it came
+from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, ParamsAndOverlays, Personas, Variant
+
+if TYPE_CHECKING:
+    from rlver.components.domain.persona import Persona
 
 
-def verify_folder(folder: Path) -> Iterator[tuple[str, bool]]:
-    """A line for each file, and whether it was derived again; one that nobody can derive here is told and passed over.
-
-    Raises Differs at the first difference, BadFile for a broken file or a folder without transcripts.
-    """
-    files = [file for place in PLACES for file in sorted((folder / place).rglob("*.jsonl"))]
-    if not files:
-        raise BadFile(f"{folder}: no transcripts in {', '.join(PLACES)}; name the folder of a run, or a transcript file")
-
-    @cache
-    def people(needed: bool) -> Mapping[str, Persona]:
-        found = sorted(file for place in ("data/personas", "*/data/personas", "recipes/data/*") for file in folder.glob(f"{place}/*.jsonl"))
-        if needed and not found:
-            raise BadFile(
-                f"{folder / 'data' / 'personas'}: no personas (*.jsonl) there, so no dialogue can be derived again; put the files of personas there"
-            )
-        return {persona.persona_id: persona for file in found for persona in validate_file(file)}
-
-    params = folder / "params.yaml"
-    for file in files:
-        try:
-            yield verified(file, people, load_settings(params, _variant(file, folder)), folder / USER_ANSWERS), True
-        except NotRederivable as error:
-            yield f"NOT VERIFIED {error}", False
+def register(app: typer.Typer) -> None:
+    app.command()(verify)
 
 
-def _variant(file: Path, folder: Path) -> str | None:
-    """The recipe, or the overlay that file or folder is named after, without what stands at its end; None where there is none."""
-    if file.is_relative_to(folder / "recipes"):
-        return file.stem
-    named = [file.stem, *(parent.name for parent in file.relative_to(folder).parents)]
-    known = (name for one in named for name in (one, _ENDING.sub("", one)) if name)
-    return next((name for name in known if (folder / "params" / f"{name}.yaml").is_file()), None)
+def verify(
+    transcripts: Annotated[Path, typer.Argument(help="A transcript file; or the folder of a run, with all that lies in it.")],
+    personas: Personas = TEST_PERSONAS,
+    variant: Variant = None,
+    appraiser: Annotated[
+        str | None, typer.Option("--appraiser", help="NAME:FOLDER, as distilled:FOLDER, if that appraised (default: simulator.appraiser).")
+    ] = None,
+    params: ParamsAndOverlays = PARAMS,
+) -> str | None:
+    """Re-derive every emotion of a transcript file (of an LLM user: from the stored answers); the first difference is an error.
+
+    Of a run's folder every transcript, with its own personas, parameters and answers: a line a file."""
+    from rlver.components.settings.settings import load_settings
+    from rlver.tasks.runtime.verification import USER_ANSWERS, by_id, verified, verify_folder
+
+    if not transcripts.is_dir():
+
+        def people(needed: bool) -> Mapping[str, Persona]:
+            return by_id(personas) if needed or personas.is_file() else {}
+
+        return verified(transcripts, people, load_settings(params, variant), USER_ANSWERS, appraiser)
+    good = True
+    for line, derived in verify_folder(transcripts):
+        typer.echo(line)
+        good &= derived
+    if not good:
+        raise typer.Exit(1)
+    return None

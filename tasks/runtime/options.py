@@ -100,10 +100,10 @@ class OnceCommand(TyperCommand):
 
 
 def check_all(group: typer.Typer) -> None:
-    """Let every command of `group`, however deep, look at its --out first, and refuse an option that stands twice."""
+    """Let every command of `group`, however deep, look at its --out first, say what it returns, and refuse an option that stands twice."""
     for command in group.registered_commands:
         command.cls = OnceCommand
-        if command.callback is not None and "out" in command.callback.__annotations__:
+        if command.callback is not None:
             command.callback = _checked(command.callback)
     for inner in group.registered_groups:
         if inner.typer_instance is not None:
@@ -128,14 +128,14 @@ def check(out: Path, kind: str, others: Mapping[str, Any]) -> None:
 
 def _checked(callback: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(callback)
-    def run(**values: Any) -> Any:
-        out = values["out"]
-        if out is None:
-            return callback(**values)
-        (option,) = get_type_hints(callback, include_extras=True)["out"].__metadata__
-        check(out, option.metavar, {name: value for name, value in values.items() if name != "out"})
+    def run(**values: Any) -> None:
+        out = values.get("out")
+        if out is not None and "out" in callback.__annotations__:
+            (option,) = get_type_hints(callback, include_extras=True)["out"].__metadata__
+            check(out, option.metavar, {name: value for name, value in values.items() if name != "out"})
         with redirect_stdout(sys.stderr) if out == STANDARD_OUTPUT else nullcontext():
-            return callback(**values)
+            if isinstance(told := callback(**values), str):
+                typer.echo(told)
 
     return run
 

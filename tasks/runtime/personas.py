@@ -26,6 +26,12 @@ def load_split(path: Path, *splits: str) -> list[Persona]:
     return personas
 
 
+def write_file(out: Path, personas: Sequence[Persona]) -> None:
+    """Validate, then write personas of one split."""
+    validate_personas(out.name, personas)
+    write_jsonl(out, _rows(personas))
+
+
 def write_split(out: Path, train: Sequence[Persona], test: Sequence[Persona]) -> dict[str, Any]:
     """Validate, prove the splits apart, then write both files or neither; returns the metrics of the split."""
     apart = labelled_split(train, test)

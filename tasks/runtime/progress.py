@@ -7,6 +7,8 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TextIO, TypeVar
 
 from rlver.components.domain.emotion import SUCCESS
@@ -17,13 +19,24 @@ from rlver.tasks.runtime.terminal import draw
 Item = TypeVar("Item")
 _WIDTH = 24
 _COSTS_EVERY_S = 2.0
+_STREAM = ContextVar[TextIO | None]("_STREAM", default=None)
+
+
+@contextmanager
+def shown_on(stream: TextIO) -> Iterator[None]:
+    """Progress that names no stream goes to this one inside, in place of stderr."""
+    before = _STREAM.set(stream)
+    try:
+        yield
+    finally:
+        _STREAM.reset(before)
 
 
 class _Progress:
     """How much of the work is done, and where that is shown."""
 
     def __init__(self, total: int, stream: TextIO | None, clock: Callable[[], float]) -> None:
-        self.total, self.stream = total, sys.stderr if stream is None else stream
+        self.total, self.stream = total, stream or _STREAM.get() or sys.stderr
         self._clock, self._began = clock, clock()
         self._done = self._before = self._shown = 0  # of those done: by an earlier run; when the last line was written, in tenths
 

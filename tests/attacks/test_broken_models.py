@@ -193,14 +193,14 @@ def test_converse_ends_where_logits_are_not_finite(
     assert not (project / "out.jsonl").exists()
 
 
-def test_chat_ends_where_logits_are_not_finite(policy: Path, project: Path) -> None:
+def test_chat_ends_where_logits_are_not_finite(policy: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
-    from rlver.tasks.commands.chat import Terminal, chat
+    from rlver.tasks.commands.chat import chat
 
-    said = io.StringIO()
+    monkeypatch.setattr("sys.stdin", io.StringIO("hello\n"))
     with pytest.raises(RuntimeError, match="logits are not finite"):
-        chat(str(with_overflow(policy)), "user", None, None, None, None, project / "params.yaml", Terminal(io.StringIO("hello\n"), said))
+        chat(str(with_overflow(policy)), params=project / "params.yaml")
 
 
 def test_the_stage_base_takes_over_no_broken_model(policy: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from rlver.components.endpoint.chat import ChatAnswer, EndpointError, EndpointRe
 from rlver.components.endpoint.opening import check_endpoint, open_endpoint
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.flows.cli import main
-from rlver.tasks.commands.chat import Terminal
+from rlver.tasks.runtime.person import Terminal
 from rlver.tasks.studies.authoring.answers import Unusable, read_person
 from rlver.tasks.studies.authoring.language import LANGUAGES
 

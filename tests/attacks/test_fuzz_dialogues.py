@@ -17,6 +17,7 @@ from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.tasks.commands import dialogues as dialogue_commands
 from rlver.tasks.commands import scores as score_commands
+from rlver.tasks.runtime.verification import verified
 from rlver.tasks.studies.distil.examples import examples, material
 from rlver.tasks.studies.distil.recordings import recorded
 
@@ -32,8 +33,7 @@ def parameters() -> Settings:
 
 @pytest.fixture(autouse=True)
 def _parameters_are_read_once(parameters: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (dialogue_commands, score_commands):
-        monkeypatch.setattr(module, "load_settings", lambda *_, **__: parameters)
+    monkeypatch.setattr("rlver.components.settings.settings.load_settings", lambda *_, **__: parameters)
 
 
 @times
@@ -54,7 +54,7 @@ def test_transcripts_that_are_compared(times: int, tmp_path: Path) -> None:
 
     def read(content: bytes) -> None:
         path.write_bytes(content)
-        score_commands.compare([path, other], False, ROOT / "params.yaml").encode()
+        score_commands.compare([path, other], params=ROOT / "params.yaml").encode()
 
     fuzz(mutants(TRANSCRIPTS, as_lines), read, times)
 
@@ -66,7 +66,7 @@ def test_transcripts_that_are_verified(times: int, tmp_path: Path, parameters: S
 
     def read(content: bytes) -> None:
         path.write_bytes(content)
-        dialogue_commands.verified(path, lambda _: known, parameters, tmp_path / "none.db").encode()
+        verified(path, lambda _: known, parameters, tmp_path / "none.db").encode()
 
     fuzz(mutants(TRANSCRIPTS, as_lines), read, times, path.name)
 
@@ -77,7 +77,7 @@ def test_recorded_sage_dialogues(times: int, tmp_path: Path) -> None:
 
     def read(content: bytes) -> None:
         path.write_bytes(content)
-        dialogue_commands.import_sage(path, out, None).encode()
+        dialogue_commands.import_("sage", path, out).encode()
 
     fuzz(mutants(RECORDED, as_lines), read, times, path.name)
 
@@ -88,7 +88,7 @@ def test_chats_of_others(times: int, tmp_path: Path) -> None:
 
     def read(content: bytes) -> None:
         path.write_bytes(content)
-        dialogue_commands.appraise(path, "scripted", out, None, None, ROOT / "params.yaml").encode()
+        dialogue_commands.appraise(path, out, params=ROOT / "params.yaml").encode()
 
     documents = [*CHATS, *(chat[0] for chat in CHATS), *(json.dumps(chat, indent=1).encode() for chat in CHATS)]
     fuzz(mutants(documents, lambda value: as_lines(value) if isinstance(value, list) else as_json(value)), read, times, path.name)
@@ -124,7 +124,7 @@ def test_a_record_that_could_not_be_written_again_is_refused_when_it_is_read(tmp
     path, deep = tmp_path / "foreign.jsonl", json.loads("[" * 200 + "]" * 200)
     write_jsonl(path, [{**RECORDED[1][0], "extra": deep}])
     with pytest.raises(BadFile, match=r"foreign\.jsonl:1: more than 100 values inside one another"):
-        dialogue_commands.import_sage(path, tmp_path / "out.jsonl", None)
+        dialogue_commands.import_("sage", path, tmp_path / "out.jsonl")
     write_jsonl(path, [{**TRANSCRIPTS[1][0], "original": {"extra": deep}}])
     with pytest.raises(BadFile, match=r"foreign\.jsonl:1: not a dialogue: original.*more than 100 values inside one another"):
         load_transcripts(path)

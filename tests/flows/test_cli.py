@@ -70,13 +70,13 @@ def test_ctrl_c_is_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlver.tasks.commands.scores.compare", interrupted)
+    monkeypatch.setattr("rlver.components.settings.settings.load_settings", interrupted)
     assert main(["compare", "a", "b"]) == 130
     assert capsys.readouterr().err == "interrupted: what was finished is kept; run the same command again to go on\n"
 
 
 def test_a_bug_says_that_it_is_one(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlver.tasks.commands.scores.compare", lambda *_: {}["absent"])
+    monkeypatch.setattr("rlver.components.settings.settings.load_settings", lambda *_: {}["absent"])
     assert main(["compare", "a", "b"]) == 1
     assert "error: KeyError: 'absent' (a bug; --debug shows where)" in capsys.readouterr().err
 

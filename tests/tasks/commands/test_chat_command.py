@@ -26,7 +26,7 @@ from rlver.components.policy.load import save_policy
 from rlver.components.policy.token_policy import TokenPolicy
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.flows.cli import main
-from rlver.tasks.commands.chat import Terminal, reasons, support
+from rlver.tasks.runtime.person import Terminal, reasons, support
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_policy_is_spoken_to_in_the_language_of_the_personas(
 
 
 def test_the_trained_policy_is_preferred_to_the_base(project: Path) -> None:
-    from rlver.tasks.commands.chat import newest_policy
+    from rlver.tasks.runtime.person import newest_policy
 
     for name in ("trained", "base"):
         (project / "models" / name).mkdir(parents=True)

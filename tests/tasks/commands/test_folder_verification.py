@@ -15,7 +15,7 @@ from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.policy.load import save_policy
 from rlver.flows.cli import main
-from rlver.tasks.commands import verification
+from rlver.tasks.runtime import verification
 
 
 def write(path: Path, dialogues: list[Dialogue]) -> None:

@@ -1,4 +1,4 @@
-"""What stays running until Ctrl-C: `rlver serve` (a chat server for any policy, a vLLM server for rollouts), `ui`, `env`, `serve-deployments`."""
+"""What stays running until Ctrl-C: `rlver serve` (a chat server for any policy, a vLLM server for rollouts), `ui`, `env`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ env = typer.Typer(no_args_is_help=True, help="Lend the simulated users to anothe
 
 def register(root: typer.Typer) -> None:
     root.command()(ui)
-    root.command("serve-deployments")(serve_deployments)
     root.add_typer(app, name="serve")
     root.add_typer(env, name="env")
 
@@ -152,16 +151,6 @@ def ui(
             servers.wait(running)
     except KeyboardInterrupt:
         typer.echo("stopped")
-
-
-def serve_deployments() -> None:
-    """Serve the deployments of prefect.yaml: the nightly run, and the run that starts when new personas have landed."""
-    root, _ = environment.opened()
-    environment.require_prefect_server(root)
-
-    from rlver.flows import deployments
-
-    deployments.serve_deployments(root)
 
 
 @env.callback()

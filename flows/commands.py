@@ -1,4 +1,4 @@
-"""`rlver run`, `rlver report`: the pipeline as a whole."""
+"""The commands that are Prefect flows: `rlver run`, `promote`, `serve-deployments`, `personas landed`. The others stand in tasks/commands/."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
+from rlver.tasks.commands.personas import app as personas
 from rlver.tasks.runtime import environment, options
-
-PAPER = "paper/dvc.yaml"
-PAPER_REPORT = f"{PAPER}:paper_report"
 
 
 def register(app: typer.Typer) -> None:
-    for command in (run, report):
+    for command in (run, promote):
         app.command()(command)
+    app.command("serve-deployments")(serve_deployments)
+    personas.command()(landed)
 
 
 def run(
@@ -91,62 +91,6 @@ def run(
     _say_where_to_look(root)
 
 
-def report(
-    transcripts: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[TRANSCRIPTS …]", help="Transcript files or folders, also imported ones: a report of these alone."),
-    ] = None,
-    out: Annotated[Path, options.out("TRANSCRIPTS or --robustness: the folder to write the report into.", options.FOLDER)] = Path("report"),
-    base: Annotated[
-        str | None, typer.Option("--base", metavar="NAME", help="TRANSCRIPTS: the policy the others are paired with (default: base).")
-    ] = None,
-    personas: Annotated[Path | None, typer.Option("--personas", help="TRANSCRIPTS: the personas file, for their classes.")] = None,
-    robustness: Annotated[Path | None, typer.Option("--robustness", metavar="FILE", help="With what `rlver robustness` wrote.")] = None,
-    params: Annotated[Path, typer.Option("--params", help="TRANSCRIPTS: the parameter file.")] = Path("params.yaml"),
-    paper: Annotated[bool, typer.Option("--paper", help="The report of the paper run, from what is finished of it.")] = False,
-) -> None:
-    """Rebuild the pipeline's report if it is out of date; or make one of any transcripts. Say where it is."""
-    if transcripts:
-        from rlver.tasks.commands.reports import report as report_of
-
-        typer.echo(f"report: {report_of(transcripts, base, personas, robustness, out, params)}")
-        return
-    if out != Path("report") and not robustness:
-        raise ValueError("-o is for a report of transcripts or with --robustness: the pipeline's own is in reports/")
-    if base or personas:
-        raise ValueError("--base and --personas are for a report of transcripts: name the files, rlver report FILE…")
-    if robustness:
-        if paper:
-            raise ValueError("--robustness is for the pipeline's report or one of transcripts, not for the paper's")
-        from rlver.tasks.commands.reports import report_with_robustness
-
-        typer.echo(f"report: {report_with_robustness(environment.project_root(), robustness, out, typer.echo)}")
-        return
-
-    from rlver.tasks.graph import dvc
-    from rlver.tasks.tracking import results
-
-    root = environment.project_root()
-    name, stage = ("paper", PAPER_REPORT) if paper else ("report", "report")
-    if paper:
-        _say_what_is_stale(root)
-    dvc.reproduce(root, stage, typer.echo)
-    typer.echo(f"report: {results.reports(root).get(name) or root / results.REPORTS[name]}")
-
-
-def _say_what_is_stale(root: Path) -> None:
-    """The report of the paper run takes what is there: it must not pass for what the files would give now."""
-    from rlver.tasks.graph import dvc, pipelines
-
-    if not (root / "paper" / "transcripts").is_dir():
-        raise ValueError("nothing of the paper run is there yet: run `rlver run --variants all`")
-    pipelines.ask_for(root, [PAPER_REPORT])
-    steps = [step.name for step in dvc.plan(root, all_pipelines=True) if step.pipeline in (dvc.PIPELINE, PAPER)]
-    stale = [name for name in dvc.changed(root, steps) if name != PAPER_REPORT]
-    if stale:
-        typer.echo(f"not run yet or out of date ({len(stale)}): {', '.join(stale)}")
-
-
 def _say_where_to_look(root: Path) -> None:
     from rlver.tasks.tracking import results
 
@@ -160,3 +104,49 @@ def _say_where_to_look(root: Path) -> None:
     typer.echo(f"  runs      {environment.shown(where.tracking_uri)} (MLflow), {prefect} (Prefect)")
     typer.echo("            `rlver ui` serves both and says where")
     typer.echo("  talk      `rlver chat`")
+
+
+def promote(
+    variant: Annotated[str, typer.Argument(help="A trained variant, e.g. grpo-think.")],
+    approval: Annotated[bool, typer.Option("--approval", help="Wait for a person, who decides in the form of the paused run.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the gate says.")] = False,
+) -> None:
+    """Make a variant the champion in MLflow's registry, if it is better than the champion, loses nothing else and passes the audit."""
+    root = environment.project_root()
+    if approval:
+        environment.require_prefect_server(root)
+
+    from rlver.tasks.runtime import servers
+
+    servers.must_let_us_in(environment.prepare(root).prefect_api_url)
+
+    from prefect import tags
+
+    from rlver.flows.promote import promote as flow
+    from rlver.flows.watch import TAG
+
+    with tags(TAG, variant):
+        state = flow(variant, approval=approval, only_judge=dry_run, return_state=True)
+    if not state.is_completed():
+        raise RuntimeError(f"not promoted: {state.message}" if state.message else f"the run ended in state {state.name}")
+    typer.echo(state.message)
+
+
+def serve_deployments() -> None:
+    """Serve the deployments of prefect.yaml: the nightly run, and the run that starts when new personas have landed."""
+    root, _ = environment.opened()
+    environment.require_prefect_server(root)
+
+    from rlver.flows import deployments
+
+    deployments.serve_deployments(root)
+
+
+def landed(file: Annotated[Path, typer.Argument(help="The persona file that has arrived.")]) -> None:
+    """Announce new persona data: starts the deployment that waits for it (see `rlver serve-deployments`)."""
+    from rlver.tasks.runtime import environment
+
+    environment.require_prefect_server(environment.project_root())
+    from rlver.flows.deployments import LANDED, personas_landed
+
+    typer.echo(f"emitted {LANDED} for {file} (MD5 {personas_landed(file)})")

@@ -1,4 +1,4 @@
-"""`rlver doctor`, `rlver clean`: the folder and the machine in order."""
+"""`rlver doctor`, `clean`: the folder and the machine in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rlver promote`, `rollback`: which policy is the champion. `publish`: a policy for others. `mlflow …`: what MLflow gets apart from pipeline runs."""
+"""`rlver rollback`: which policy is the champion (`promote` is a flow). `publish`: a policy for others. `mlflow …`: what MLflow gets apart from pipeline runs."""
 
 from __future__ import annotations
 
@@ -13,35 +13,9 @@ mlflow = typer.Typer(no_args_is_help=True, help="Send runs that MLflow has misse
 
 
 def register(app: typer.Typer) -> None:
-    for command in (promote, rollback, publish):
+    for command in (rollback, publish):
         app.command()(command)
     app.add_typer(mlflow, name="mlflow")
-
-
-def promote(
-    variant: Annotated[str, typer.Argument(help="A trained variant, e.g. grpo-think.")],
-    approval: Annotated[bool, typer.Option("--approval", help="Wait for a person, who decides in the form of the paused run.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the gate says.")] = False,
-) -> None:
-    """Make a variant the champion in MLflow's registry, if it is better than the champion, loses nothing else and passes the audit."""
-    root = environment.project_root()
-    if approval:
-        environment.require_prefect_server(root)
-
-    from rlver.tasks.runtime import servers
-
-    servers.must_let_us_in(environment.prepare(root).prefect_api_url)
-
-    from prefect import tags
-
-    from rlver.flows.promote import promote as flow
-    from rlver.flows.watch import TAG
-
-    with tags(TAG, variant):
-        state = flow(variant, approval=approval, only_judge=dry_run, return_state=True)
-    if not state.is_completed():
-        raise RuntimeError(f"not promoted: {state.message}" if state.message else f"the run ended in state {state.name}")
-    typer.echo(state.message)
 
 
 def rollback() -> None:

@@ -1,0 +1,137 @@
+"""Deriving transcripts again: a file, or all of a run's folder with the personas, parameters and stored answers that lie beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rlver.components.domain.files import BadFile, read_jsonl
+from rlver.components.domain.persona import Persona
+from rlver.components.domain.protocols import Rounding
+from rlver.components.domain.registry import APPRAISERS, SIMULATORS, SPEAKERS
+from rlver.components.domain.transcript import SimulatorTag
+from rlver.components.personas.schema import validate_file
+from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA
+from rlver.components.replay.verification import NotRederivable, first_difference
+from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.settings.settings import Settings, load_settings
+from rlver.tasks.runtime.appraisers import recorded_user
+
+LLM = "llm"
+USER_ANSWERS = Path("answers") / "user.db"
+PLACES = ("transcripts", "paper/transcripts", "recipes/transcripts", "pretrained/transcripts", "bigger/transcripts")
+_ENDING = re.compile(r"(-s\d+|-raw)$")  # a seed of the paper run; a larger model as it came
+
+
+class Differs(ValueError):
+    """A transcript is not what its replies give; the message says where."""
+
+
+def verified(
+    transcripts: Path,
+    people: Callable[[bool], Mapping[str, Persona]],
+    settings: Settings,
+    stored: Path,
+    appraiser: str | None = None,
+) -> str:
+    """Derive every dialogue of a file again; one line that says from what. `people(needed)` gives the personas by id, `stored` is the file of an
+    LLM user's answers. Raises Differs at the first difference, with file, line, dialogue, turn, expected and found, and NotRederivable."""
+    dialogues = load_transcripts(transcripts)
+    kinds = {dialogue.simulator.kind for dialogue in dialogues}
+    if all(map(_is_of_users, kinds)):
+        load_transcripts(transcripts, settings.simulator.rules)
+    count = f"{transcripts}: {len(dialogues)} dialogues, {sum(len(dialogue.turns) for dialogue in dialogues)} appraisals"
+    if kinds == {LLM} and not stored.is_file():
+        return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {stored}"
+    known = people(kinds <= {"scripted", LLM})
+    appraised_by = appraiser or settings.simulator.appraiser or ""
+    with _answered_before(stored) if any(map(_asks_models, kinds)) else nullcontext() as endpoint:
+
+        def named(tag: SimulatorTag, is_appraiser: bool) -> Any:
+            return recorded_user(settings, tag, is_appraiser, appraised_by, endpoint)
+
+        rounded = list[list[Rounding]]()
+        for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
+            rounded.append([])
+            try:
+                difference = first_difference(dialogue, known, named, rounded[-1])
+            except NotRederivable as error:
+                raise NotRederivable(f"{transcripts}:{line}: {error}") from error
+            if difference is not None:
+                raise Differs(f"{transcripts}:{line}: {difference}")
+    answers = f" and the answers in {stored}" if LLM in kinds else ""
+    return f"{count}: every emotion follows from its replies{answers}{_within(rounded)}"
+
+
+def verify_folder(folder: Path) -> Iterator[tuple[str, bool]]:
+    """A line for each file, and whether it was derived again; one that nobody can derive here is told and passed over.
+
+    Raises Differs at the first difference, BadFile for a broken file or a folder without transcripts.
+    """
+    files = [file for place in PLACES for file in sorted((folder / place).rglob("*.jsonl"))]
+    if not files:
+        raise BadFile(f"{folder}: no transcripts in {', '.join(PLACES)}; name the folder of a run, or a transcript file")
+
+    @cache
+    def people(needed: bool) -> Mapping[str, Persona]:
+        found = sorted(file for place in ("data/personas", "*/data/personas", "recipes/data/*") for file in folder.glob(f"{place}/*.jsonl"))
+        if needed and not found:
+            raise BadFile(
+                f"{folder / 'data' / 'personas'}: no personas (*.jsonl) there, so no dialogue can be derived again; put the files of personas there"
+            )
+        return {persona.persona_id: persona for file in found for persona in validate_file(file)}
+
+    params = folder / "params.yaml"
+    for file in files:
+        try:
+            yield verified(file, people, load_settings(params, _variant(file, folder)), folder / USER_ANSWERS), True
+        except NotRederivable as error:
+            yield f"NOT VERIFIED {error}", False
+
+
+def by_id(personas: Path) -> Mapping[str, Persona]:
+    return {persona.persona_id: persona for persona in validate_file(personas)}
+
+
+def _within(rounded: Sequence[Sequence[Rounding]]) -> str:
+    """How many dialogues, of those verified, another machine has rounded otherwise, and by how much at most; nothing where none."""
+    every = [one for dialogue in rounded for one in dialogue]
+    if not every:
+        return ""
+    probability, points, change = (max(numbers) for numbers in zip(*every, strict=True))
+    return (
+        f"; {sum(map(bool, rounded))} dialogues only within rounding ({len(every)} appraisals, by at most {probability:.2f} in a probability, "
+        f"{points:.2f} points, {change} of the change; docs/hearing.md)"
+    )
+
+
+def _answered_before(stored: Path) -> AbstractContextManager[Any]:
+    """The endpoint that says what the models once answered and asks nobody."""
+    from rlver.components.endpoint.opening import EndpointRun, stored_answers
+
+    return stored_answers(stored, EndpointRun("verify"))
+
+
+def _is_of_users(kind: str) -> bool:
+    """Whether a tag of this kind is of dialogues that were held with a simulated user, and so ended where its rules say."""
+    names = kind.split("+")
+    return SIMULATORS.has(kind) or (len(names) == 2 and APPRAISERS.has(names[0]) and SPEAKERS.has(names[1]))
+
+
+def _asks_models(kind: str) -> bool:
+    """Of a kind nobody knows here, no: it cannot be derived again anyway."""
+    names = kind.removesuffix(WITHOUT_PERSONA).removesuffix(APPRAISER).split("+")  # its appraiser and its speaker, or itself
+    return any(registry.load(name).asks_models for name in names for registry in (SIMULATORS, APPRAISERS, SPEAKERS) if registry.has(name))
+
+
+def _variant(file: Path, folder: Path) -> str | None:
+    """The recipe, or the overlay that file or folder is named after, without what stands at its end; None where there is none."""
+    if file.is_relative_to(folder / "recipes"):
+        return file.stem
+    named = [file.stem, *(parent.name for parent in file.relative_to(folder).parents)]
+    known = (name for one in named for name in (one, _ENDING.sub("", one)) if name)
+    return next((name for name in known if (folder / "params" / f"{name}.yaml").is_file()), None)
