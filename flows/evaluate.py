@@ -20,6 +20,7 @@ from rlver.tasks.runtime.policies import OPENAI, VLLM
 from rlver.tasks.runtime.progress import shown_on
 
 Difficulty = Literal["vanilla", "challenging"]
+EVALUATIONS = "evaluations"  # not below transcripts/, of which the report is made: it would be out of date
 
 
 @flow(name="evaluate", validate_parameters=True, persist_result=False, log_prints=True)
@@ -39,7 +40,7 @@ def evaluate(
     """
     root, where = environment.opened()
     told_apart = hashlib.sha256(repr((policy, difficulty, repeats, limit)).encode()).hexdigest()[:8]
-    out = root / "transcripts" / "on-demand" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', policy).strip('-')}-{difficulty}-{told_apart}.jsonl"
+    out = root / EVALUATIONS / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', policy).strip('-')}-{difficulty}-{told_apart}.jsonl"
     personas, params = root / TEST_PERSONAS, root / PARAMS
     gpus = 0 if policy.startswith((OPENAI, VLLM)) else prepare_slots(where.prefect_api_url)
     try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlver.components.domain.files import read_json, read_jsonl
+from rlver.components.settings.overlays import SettingsError, overlays_of
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.training.memory import ADAMW, FLOAT32, KNOWN, ModelShape, shape_of, training_bytes
@@ -178,6 +179,12 @@ def planned(step: dvc.Stage) -> PlannedStage:
 def refuse_impossible(root: Path, steps: Iterable[dvc.Stage]) -> None:
     """Raise SettingsError, in one line, for the first of `steps` whose settings cannot work: better now than after the stages before it."""
     for one in map(planned, steps):
+        overlays = list(overlays_of(root / "params", one.options["variant"])) if "variant" in one.options else []
+        if overlays[1:] == [f"params/{one.options.get('variant')}.yaml"] and overlays[0] not in one.stage.reads:
+            raise SettingsError(
+                f"{overlays[1]} extends {overlays[0]}, which {one.stage.name} does not watch: name it in that stage's params in "
+                f"{one.stage.pipeline}, or a change of it makes nothing old"
+            )
         if one.module in ("base", "train"):
             settings = one.settings(root)
             if one.module == "train":

@@ -22,6 +22,8 @@ def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterabl
     Raises GraphError for an unknown name.
     """
     wanted, of_variants = set(only or ()), set(variants or ())
+    if ALL in of_variants and len(of_variants) > 1:
+        raise GraphError(f"--variants {ALL} takes no other name beside it; run {', '.join(sorted(of_variants - {ALL}))} on its own")
     if ALL in of_variants:
         of_variants, steps = set(), [step for step in steps if step.pipeline not in BY_NAME]
     _must_be_known(wanted, {step.name for step in steps} | {step.group for step in steps}, "stage")

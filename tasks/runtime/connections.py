@@ -23,6 +23,7 @@ from rlver.tasks.runtime import environment
 logger = logging.getLogger(__name__)
 
 ANSWERS = Path("answers")
+_EXPERIMENTS = (".dvc", "tmp", "exps")  # where DVC runs an experiment, in a folder of its own that goes afterwards
 
 
 @dataclass
@@ -120,4 +121,11 @@ def _connection(settings: Settings, role: environment.Role, models: Sequence[str
         jitter_seed=settings.seed,
         budget=settings.endpoint.budget if given is None else given,
     )
-    return Connection(parameters, server, models, ANSWERS / answers, environment.replays(), EndpointRun(environment.run_name()))
+    return Connection(parameters, server, models, answers_folder() / answers, environment.replays(), EndpointRun(environment.run_name()))
+
+
+def answers_folder() -> Path:
+    """Of the project, also for an experiment of DVC: what was paid for stays, and one budget holds for all."""
+    here = Path.cwd().parents
+    root = next((one.parents[2] for one in here if one.parts[-3:] == _EXPERIMENTS), None)
+    return ANSWERS if root is None else root / ANSWERS

@@ -48,6 +48,8 @@ QUIET = {
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
 }
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PROXIES = tuple(f(name) for name in ("http_proxy", "https_proxy", "all_proxy") for f in (str.lower, str.upper))
 EXPERIMENT = "rlver"  # in MLflow, unless another is named
 shown = without_secrets  # an address, or a text with some in it, as people may see it
 VLLM = Path(".vllm")  # what a vLLM server started here leaves in the project's folder
@@ -85,6 +87,7 @@ def prepare(root: Path) -> Addresses:
     Call it before Prefect or MLflow is imported. A variable that is already set wins, then .env, then QUIET.
     """
     os.environ.update({**QUIET, **read_dotenv(root / ".env"), **os.environ})
+    _reach_ourselves()
     where = addresses(root)
     os.environ.setdefault("PREFECT_HOME", str(where.prefect_home))
     os.environ.setdefault("MLFLOW_TRACKING_URI", where.tracking_uri)
@@ -101,6 +104,16 @@ def opened() -> tuple[Path, Addresses]:
 def settle() -> None:
     """The same for a process that records nothing, before its libraries are imported."""
     os.environ.update({**QUIET, **os.environ})
+    _reach_ourselves()
+
+
+def _reach_ourselves() -> None:
+    """Proxies of the environment hold for other machines only: Prefect, MLflow and our own requests to this one go straight."""
+    told = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    hosts = [host for host in told.split(",") if host]
+    missing = [host for host in LOOPBACK if host not in hosts]
+    if "*" not in hosts and any(os.environ.get(name) for name in _PROXIES):
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join([*hosts, *missing])
 
 
 def addresses(root: Path) -> Addresses:

@@ -26,7 +26,7 @@ def test_a_model_is_evaluated_scored_and_shown(toy: Path, tracking_uri: str, pre
     save_policy(micro_model(scale=2.0), micro_tokenizer(), toy / "models" / "m")
     state = evaluate("models/m", repeats=1, limit=2, return_state=True)
     assert state.is_completed() and (state.message or "").startswith("models/m: "), state.message
-    (out,) = (toy / "transcripts" / "on-demand").glob("models-m-vanilla-*.jsonl")
+    (out,) = (toy / "evaluations").glob("models-m-vanilla-*.jsonl")
     assert len(load_transcripts(out)) == 2
     assert json.loads(out.with_suffix(".json").read_text())["n"] == 2
     shown = Artifact.get("evaluation")

@@ -37,6 +37,7 @@ def unknown_model(name: str, there: str) -> Refused:
 
 
 Text = Annotated[str, AfterValidator(whole_characters)]
+_Nothing = Annotated[list[Any], Field(max_length=0)] | None
 
 
 class _Strict(BaseModel):
@@ -52,6 +53,12 @@ class _ChatMessage(_Strict):
     role: Literal["system", "developer", "user", "assistant"]
     content: Text | list[_TextPart]
     name: None = None
+    # of an answer that is sent back as it came
+    refusal: None = None
+    audio: None = None
+    function_call: None = None
+    tool_calls: _Nothing = None
+    annotations: _Nothing = None
 
     @property
     def as_sent(self) -> dict[str, str]:
@@ -69,7 +76,6 @@ class _PlainText(_Strict):
 
 
 Stop = Annotated[Text, Field(min_length=1, max_length=MOST_STOP)]
-_Nothing = Annotated[list[Any], Field(max_length=0)] | None
 
 
 def _null_is(default: Any) -> BeforeValidator:

@@ -135,6 +135,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones(toy: Path) -> None:
         select(many, None, ["grpo-9x"])
     with pytest.raises(dvc.GraphError, match=r"no stage of train@a belongs to b"):
         select(steps, ["train@a"], ["b"])
+    with pytest.raises(dvc.GraphError, match=r"--variants all takes no other name beside it; run a, typo on its own"):
+        select(steps, None, ["all", "typo", "a"])
 
 
 def test_a_broken_graph_is_one_line_with_the_place(toy: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,20 @@ def test_a_policy_is_talked_with_scored_and_benchmarked_before_the_next_one_is_t
         for policy, following in itertools.pairwise(trained):
             between = order[order.index(f"train@{policy}") : order.index(f"train@{following}")]
             assert {f"converse@{policy}", f"score@{policy}", f"benchmark@{policy}"} <= set(between), (policy, between)
+
+
+def test_an_overlay_that_extends_another_is_run_where_both_are_watched(finished: Path) -> None:
+    step = dvc.Stage(
+        "train@mine", frozenset(), ("params.yaml", "params/mine.yaml"), command="python -m rlver.tasks.stages.score --variant mine"
+    )
+    mine = finished / "params" / "mine.yaml"
+    mine.write_text("extends: grpo-think\npolicy: {temperature: 0.9}\n")
+    try:
+        with pytest.raises(SettingsError, match=r"mine.yaml extends params/grpo-think.yaml, which train@mine does not watch: name it in"):
+            refuse_impossible(finished, [step])
+        refuse_impossible(finished, [replace(step, reads=(*step.reads, "params/grpo-think.yaml"))])
+    finally:
+        mine.unlink()
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,14 @@ def test_without_chance_the_reply_is_what_the_whole_model_finds_most_likely(url:
     assert response.json()["usage"] == {"prompt_tokens": begins, "completion_tokens": tokens, "total_tokens": len(ids)}
 
 
+def test_an_answer_can_be_sent_back_as_it_came(url: str) -> None:
+    first = said(post(url, body(seed=1)))["message"]
+    dumped = {**first, "tool_calls": None, "function_call": None, "audio": None, "annotations": []}  # as OpenAI's client writes its object
+    for sent in (first, dumped):
+        messages = [{"role": "user", "content": "I kept going."}, sent, {"role": "user", "content": "And now?"}]
+        assert said(post(url, {**body(seed=2), "messages": messages}))["message"]["content"]
+
+
 def test_a_stop_sequence_ends_the_reply_in_front_of_it(url: str) -> None:
     whole = said(post(url, body(max_tokens=40)))
     text = whole["message"]["content"]

@@ -30,6 +30,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_an_experiment_of_dvc_keeps_its_answers_in_the_project(
+    repository_root: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DVC takes the folder of an experiment away: what was paid for must not go with it, and one budget holds for all."""
+    monkeypatch.setenv("RLVER_USER_URL", URL)
+    assert connections.to_user(settings(repository_root)).answers == Path("answers/user.db")
+    worktree = project / ".dvc" / "tmp" / "exps" / "tmpab12"
+    worktree.mkdir(parents=True)
+    monkeypatch.chdir(worktree)
+    assert connections.to_user(settings(repository_root)).answers == project / "answers" / "user.db"
+
+
 def settings(repository_root: Path, **endpoint: Any) -> Settings:
     loaded = load_settings(repository_root / "params.yaml").model_dump()
     loaded["simulator"] |= {"kind": "llm"}

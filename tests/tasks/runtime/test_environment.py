@@ -29,6 +29,29 @@ def test_by_default_everything_stays_in_the_project(bare: Path) -> None:
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true" and os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
 
 
+@pytest.mark.parametrize(
+    ("set_before", "expected"),
+    [
+        ({}, None),
+        ({"http_proxy": "http://proxy:3128"}, "127.0.0.1,localhost,::1"),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "intern,localhost"}, "intern,localhost,127.0.0.1,::1"),
+        ({"ALL_PROXY": "http://proxy:3128", "no_proxy": "*"}, "*"),
+    ],
+)
+def test_a_proxy_is_for_other_machines(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, set_before: dict[str, str], expected: str | None
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        for spelled in (name, name.upper()):
+            monkeypatch.setenv(spelled, "x")
+            monkeypatch.delenv(spelled)
+    for name, value in set_before.items():
+        monkeypatch.setenv(name, value)
+    environment.prepare(bare)
+    assert os.environ.get("no_proxy") == expected
+    assert expected in (None, "*") or os.environ["NO_PROXY"] == expected
+
+
 def test_dotenv_is_read_and_a_set_variable_wins(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bare / ".env").write_text(
         "# comment\n\nMLFLOW_TRACKING_URI=http://file:5000\nexport PREFECT_API_URL = 'http://127.0.0.1:4280/api'\nPREFECT_HOME=\n"
