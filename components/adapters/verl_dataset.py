@@ -18,7 +18,8 @@ NAME = "rlver"  # of the agent loop, and of the data source
 
 
 class SupportDataset(Dataset[dict[str, Any]]):
-    """`data_files` are persona files, `config` is verl's section `data`: its `seed` decides each user, the same in every epoch.
+    """`data_files` are persona files, `config` is verl's section `data`: its `seed` decides each user, the same in every epoch. Those of its
+    `val_files` talk with the agent loop `watched_agent`, where it names one.
 
     Raises InvalidPersonas and BadFile.
     """
@@ -27,6 +28,9 @@ class SupportDataset(Dataset[dict[str, Any]]):
         files = [data_files] if isinstance(data_files, str) else data_files
         people = [one for file in files for one in validate_file(Path(file))]
         self._people, self._seed = people if max_samples < 0 else people[:max_samples], config.get("seed") or 0
+        watched = config.get("val_files") or []
+        are_watched = list(map(str, files)) == list(map(str, [watched] if isinstance(watched, str) else watched))
+        self._agent = (config.get("watched_agent") if are_watched else None) or NAME
 
     def __len__(self) -> int:
         return len(self._people)
@@ -34,7 +38,7 @@ class SupportDataset(Dataset[dict[str, Any]]):
     def __getitem__(self, place: int) -> dict[str, Any]:
         one = self._people[place]
         return {
-            "agent_name": NAME,
+            "agent_name": self._agent,
             "data_source": NAME,
             "index": place,
             "raw_prompt": [{"role": "user", "content": one.topic}],  # for verl's logs alone

@@ -36,14 +36,14 @@ class ChatFormat:
     def user_turn(self, user: str) -> list[int]:
         """What follows an end-of-turn token the policy sampled, up to the opening of its next turn."""
         ids = self._render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": user}])
-        before = self._render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], generation_prompt=False)
-        if self.end_of_turn not in before:
+        before = self._render([{"role": "user", "content": "a"}]).count(self.end_of_turn)  # end tokens in front of the reply
+        if self._render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]).count(self.end_of_turn) <= before:
             raise ValueError(
                 f"the chat template does not end turns with {self.tokenizer.eos_token!r}, the tokenizer's end token, so nobody could tell "
                 "where a reply ends; such models are not supported"
             )
         ends = [place for place, token in enumerate(ids) if token == self.end_of_turn]
-        return ids[ends[before.count(self.end_of_turn) - 1] + 1 :]
+        return ids[ends[before] + 1 :]
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of a sampled turn, without its end-of-turn token; thought tags are kept."""

@@ -42,7 +42,7 @@ def behaviour(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
         return mean(values, whole_range, how, reason)
 
     too_short = f"no dialogue has {LEAST_TRACKED + 1} turns with messages of different length"
-    thought = by_persona(dialogues, lambda d: [float(bool(turn.think)) for turn in d.turns])
+    thought = by_persona(dialogues, lambda d: [float(thought_about(turn)) for turn in d.turns])
     return {
         "reply_words": of_replies(lambda turn: len(words_of(turn.assistant)), "there is no reply"),
         "reply_tokens": of_replies(lambda turn: turn.reply_tokens, NO_TOKENS),
@@ -51,11 +51,16 @@ def behaviour(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
         "stock_replies": share(_stock_replies(dialogues, said), "there is no reply", how.units),
         "different_words": of_dialogues(lambda d: different_words(said[d.dialogue_id]), SHARES, f"no dialogue has {WINDOW_WORDS} words"),
         "replies_with_thought": share(thought, "there is no reply", how.units),
-        "thought_words": of_replies(lambda turn: len(words_of(turn.think)) if turn.think else None, NO_THOUGHTS),
+        "thought_words": of_replies(lambda turn: len(words_of(turn.think or "")) if thought_about(turn) else None, NO_THOUGHTS),
         "thought_tokens": of_replies(lambda turn: turn.think_tokens or None, NO_THOUGHTS),
         "thought_share_of_tokens": of_dialogues(_thought_share, SHARES, NO_TOKENS),
         "thought_seconds": unknown(NO_SECONDS),
     }
+
+
+def thought_about(turn: Turn) -> bool:
+    """Whether a thought and a reply are both there. Of a malformed reply all its text is kept as a thought, and nothing was said."""
+    return bool(turn.think and turn.assistant.strip())
 
 
 def length_tracking(turns: Sequence[Turn]) -> float | None:

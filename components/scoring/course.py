@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlver.components.domain.transcript import Dialogue, StopReason
-from rlver.components.scoring.behaviour import by_persona, mean, share, unknown
+from rlver.components.scoring.behaviour import by_persona, mean, share, thought_about, unknown
 from rlver.components.scoring.statistics import Interval
 from rlver.components.scoring.units import Sampling, Values
 
@@ -24,8 +24,8 @@ _ENDS = {"succeeded": StopReason.EMOTION_CEILING, "failed": StopReason.EMOTION_F
 
 def course(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
     """JSON-ready, every number as {value, ci95, n}: `succeeded_by_turn` and `failed_by_turn` (shares of all dialogues, a row a turn),
-    `emotion_by_cap` (mean final emotion had the dialogues ended at so many turns), `emotion_gated` (0 for a dialogue in which a reply
-    lacks its thought, as the paper's reward has it; null for a policy that does not think). Failed dialogues are left out.
+    `emotion_by_cap` (mean final emotion had the dialogues ended at so many turns), `emotion_gated` (0 for a dialogue with a malformed
+    reply, as the paper's reward has it; null for a policy that does not think). Failed dialogues are left out.
     """
     scorable = [dialogue for dialogue in dialogues if dialogue.emotion_final is not None]
     turns = range(1, max((len(dialogue.turns) for dialogue in scorable), default=0) + 1)
@@ -36,7 +36,7 @@ def course(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
         },
         "emotion_by_cap": {str(cap): mean(_emotions_at(scorable, cap), _EMOTIONS, how, _NONE) for cap in CAPS},
         "emotion_gated": mean(_gated(scorable), _EMOTIONS, how, _NONE)
-        if any(turn.think for dialogue in scorable for turn in dialogue.turns)
+        if any(thought_about(turn) for dialogue in scorable for turn in dialogue.turns)
         else unknown("no reply was thought about"),
     }
 
@@ -56,6 +56,4 @@ def _emotions_at(dialogues: Sequence[Dialogue], cap: int) -> Values:
 
 
 def _gated(dialogues: Sequence[Dialogue]) -> Values:
-    return by_persona(
-        dialogues, lambda dialogue: [float(dialogue.emotion_final or 0) if all(turn.think for turn in dialogue.turns) else 0.0]
-    )
+    return by_persona(dialogues, lambda dialogue: [float(dialogue.emotion_final or 0) if all(map(thought_about, dialogue.turns)) else 0.0])

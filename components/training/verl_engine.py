@@ -43,6 +43,9 @@ _CHECK = {
 }
 
 
+WATCHED = "rlver-watched"  # the agent loop of held-out personas, whose users are those of simulator.difficulty
+
+
 @dataclass(frozen=True)
 class Places:
     """Absolute paths, which every node can read: the base, and the folder of this training with all that verl gets and makes."""
@@ -59,7 +62,7 @@ class Places:
         return self.folder / "watched.jsonl"
 
     @property
-    def loop(self) -> Path:
+    def loops(self) -> Path:
         return self.folder / "agent.yaml"
 
     @property
@@ -71,9 +74,15 @@ class Places:
         return self.folder / "checkpoints"
 
 
-def agent_loop(params: Path, variant: str, difficulty: str) -> str:
-    """verl's list of agent loops: ours, with the users of this variant at this difficulty. JSON, which is YAML."""
-    return json.dumps([{"name": "rlver", "_target_": LOOP, "params": str(params), "variant": variant, "difficulty": difficulty}])
+def agent_loops(params: Path, variant: str, learning: str, watched: str) -> str:
+    """verl's list of agent loops: ours, with the users of this variant at these difficulties. JSON, which is YAML."""
+    difficulties = {"rlver": learning, WATCHED: watched}  # the names that the dataset gives its rows
+    return json.dumps(
+        [
+            {"name": name, "_target_": LOOP, "params": str(params), "variant": variant, "difficulty": difficulty}
+            for name, difficulty in difficulties.items()
+        ]
+    )
 
 
 def overrides(update: UpdateParameters, variant: str, places: Places, begins: bool) -> list[str]:
@@ -114,6 +123,7 @@ def _data(update: UpdateParameters, places: Places) -> dict[str, Any]:
     return {
         "data.train_files": places.learning,
         "data.val_files": places.watched,
+        "+data.watched_agent": WATCHED,
         "data.train_batch_size": update.train.personas_per_step,
         "data.max_prompt_length": update.policy.max_context_tokens,
         "data.max_response_length": update.policy.max_context_tokens,
@@ -173,7 +183,7 @@ def _rollout(update: UpdateParameters, places: Places) -> dict[str, Any]:
         f"{rollout}.val_kwargs.do_sample": policy.temperature > 0,
         f"{rollout}.val_kwargs.temperature": policy.temperature,
         f"{rollout}.val_kwargs.top_p": policy.top_p,
-        f"{rollout}.agent.agent_loop_config_path": places.loop,
+        f"{rollout}.agent.agent_loop_config_path": places.loops,
     }
 
 

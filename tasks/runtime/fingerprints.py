@@ -40,6 +40,8 @@ DECIDES_NOTHING = {
     "rollout.concurrency",
     "rollout.max_failure_rate",
     "rollout.max_logprob_gap",
+    "rollout.server_gpus",
+    "rollout.server_memory_share",
     "train.gradient_checkpointing",
     "train.max_cut_off_rate",
     "train.max_repeat_rate",

@@ -79,11 +79,13 @@ def train(settings: Settings, variant: str, personas: Path, base: Path, out: Pat
     persona_order(learning, 1, parameters.personas_per_step, settings.seed)  # raises ValueError where they are too few
     for path, people in ((places.learning, learning), (places.watched, watched)):
         write_jsonl(path, [one.model_dump(mode="json") for one in people])
-    loop = verl_engine.agent_loop(root / "params.yaml", variant, parameters.difficulties[0])
-    write_text_atomically(places.loop, loop)
+    loops = verl_engine.agent_loops(root / "params.yaml", variant, parameters.difficulties[0], settings.simulator.difficulty)
+    write_text_atomically(places.loops, loops)
     done = verl_engine.go_on_from(places.checkpoints, ppo)
     follower = Follower(settings, places.metrics, CurveFile(work / "curves" / "train"), CurveFile(work / "curves" / "evaluation"))
     follower.begin(done)
+    if done and done not in [row["step"] for row in follower.steps.rows()]:
+        print(f"verl ended before it told the numbers of step {done}: the curves lack them", flush=True)
     python = root / parameters.verl_python
     if done < parameters.steps:
         print(f"verl {version(python)} trains from step {done}; what it says is in {places.folder / 'verl.log'}", flush=True)

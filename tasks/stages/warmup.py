@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if parameters.at_most:
         lessons = {name: _drawn(lesson, parameters.at_most, settings.seed) for name, lesson in lessons.items()}
         held = _drawn(held, -(-parameters.at_most // 4), settings.seed)  # measured before and after, one by one
-    lessons = {" and ".join(names): [example for name in names for example in lessons[name]] for names in parameters.dialogues}
+    shown = [(" and ".join(names), [example for name in names for example in lessons[name]]) for names in parameters.dialogues]
     if not held:
         raise ValueError(f"warmup.dialogues: {', '.join(collections)}: no dialogue is left to be held out: name a larger collection")
 
@@ -67,17 +67,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"warm-up: step {step}/{steps}, loss {loss:.3f}", flush=True)
 
     before, done = held_out_loss(), list[WarmStarted]()
-    for name, lesson in lessons.items():
+    for name, lesson in shown:
         print(f"warm-up: {len(lesson)} dialogues of {name}", flush=True)
         numbers = (parameters.learning_rate, parameters.batch_tokens, 0.0, settings.seed)  # 0.0: no limit of seconds
         done.append(warm_start(model, [lesson] * parameters.rounds, *numbers, show, settings.policy.precision))
-    after, shown = held_out_loss(), sum(map(len, lessons.values()))
-    print(f"warm-up: {shown} dialogues, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}", flush=True)
+    after, count = held_out_loss(), sum(len(lesson) for _, lesson in shown)
+    print(f"warm-up: {count} dialogues, loss on {len(held)} that were not shown {before:.3f} -> {after:.3f}", flush=True)
     save_policy(model, tokenizer, arguments.out, like=arguments.base)
     write_json(
         arguments.metrics,
         {
-            "dialogues": shown,
+            "dialogues": count,
             "steps": sum(one.steps for one in done),
             "tokens": sum(one.tokens for one in done),
             "seconds": round(sum(one.seconds for one in done), 1),

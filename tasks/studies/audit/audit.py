@@ -110,6 +110,7 @@ def _why(outcome: CheckOutcome, checks: Sequence[Check]) -> str:
 
 
 _SHARES, _DIFFERENCES = Interval(0.0, 1.0), Interval(-1.0, 1.0)
+_OF_LEADS = Interval(-2.0, 2.0)  # a lead is a difference of shares already
 _LOGARITHMS = Interval(-math.inf, math.inf)
 _MOST_EXAMPLE_CHARACTERS = 80
 
@@ -166,7 +167,7 @@ def _compared(kind: MeasureKind, values: Values, theirs: Values, how: Sampling) 
         return None
     if kind is MeasureKind.RATIO:
         return as_factor(how.paired_mean(differences, _LOGARITHMS))
-    estimated = how.paired_mean(differences, _DIFFERENCES)
+    estimated = how.paired_mean(differences, _OF_LEADS if kind is MeasureKind.LEAD else _DIFFERENCES)
     return _of_pairs(estimated, _DIFFERENCES) if kind is MeasureKind.CHANCE else estimated
 
 

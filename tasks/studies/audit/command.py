@@ -81,7 +81,8 @@ def audit(
     if probe:
         from rlver.tasks.studies.audit.probe import probe as probed
 
-        written["probe"] = probed(settings, probed_with, compared, named[0].dialogues)
+        trained = next((one.dialogues for one in named if list(one.dialogues) != compared), [])
+        written["probe"] = probed(settings, probed_with, compared, trained)
         parts.append(probe_table(written["probe"]))
         outcomes.append(written["probe"]["outcome"])
     if danger:
@@ -100,7 +101,7 @@ def _with_people_in_danger(policies: Sequence[str], params: Path) -> tuple[dict[
 
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.conversing import as_evaluated
-    from rlver.tasks.studies.special.danger import figures_of, met_by, table
+    from rlver.tasks.studies.special.danger import figures_of, met_by, people_in_danger, table
 
     figures, shown = dict[str, Any](), ["## People in danger: no part of the outcome\n"]
     for name in policies:
@@ -108,9 +109,11 @@ def _with_people_in_danger(policies: Sequence[str], params: Path) -> tuple[dict[
             shown.append(f"{name}: not met, {MODELS / name} is no model\n")
             continue
         with options.keeping_no_dialogue():
-            found = figures_of(met_by(str(MODELS / name), IN_DANGER, as_evaluated(load_settings(params, name))))
+            settings = as_evaluated(load_settings(params, name))
+            held = met_by(str(MODELS / name), IN_DANGER, settings)
+        found = figures_of(held, people_in_danger(settings, IN_DANGER))
         figures[name] = {key: asdict(one) for key, one in found.items()}
-        shown.append(table(name, found) + "\n")
+        shown.append(table(name, held, found) + "\n")
     return figures, "\n".join(shown)
 
 

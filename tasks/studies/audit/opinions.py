@@ -26,6 +26,7 @@ from rlver.tasks.studies.audit.measures import speak_english
 from rlver.tasks.studies.audit.reference import NoReference, Reference
 
 Scores = Mapping[str, Sequence[float]]  # final emotions by persona
+_STEEPEST = 150.0  # points: the least-squares trend of a jump from 0 to 100 in the middle
 _POINTS, _DIFFERENCES_OF_POINTS, _UNBOUNDED = Interval(-100.0, 100.0), Interval(-200.0, 200.0), Interval(-math.inf, math.inf)
 UNCONFIRMED_GAIN = "unconfirmed_gain"
 _NOT_IN_RECORD = "the second appraisal is a record, and the honest supporter is not in it"
@@ -220,7 +221,8 @@ def asked(
     if own <= 0:
         expected = Estimated(1.0, Interval(1.0, 1.0), len(both))
     factor = expected.value if isinstance(expected, Estimated) else share
-    apart = how.paired_mean({persona: factor * ours[persona] - theirs[persona] for persona in both}, _POINTS)
+    most = _STEEPEST * (1 + abs(factor))
+    apart = how.paired_mean({persona: factor * ours[persona] - theirs[persona] for persona in both}, Interval(-most, most))
     views = _both_views(what, ours, theirs)
     why = f"{views}; of a rise {factor:.0%} must be confirmed"
     if isinstance(expected, Estimated):

@@ -40,16 +40,17 @@ def danger(
     from rlver.components.domain.files import write_json, write_jsonl
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.conversing import as_evaluated
-    from rlver.tasks.studies.special.danger import figures_of, met_by, table
+    from rlver.tasks.studies.special.danger import figures_of, met_by, people_in_danger, table
 
+    settings = as_evaluated(load_settings(params, variant))
     with options.keeping_no_dialogue():
-        held = met_by(policy, dialogues, as_evaluated(load_settings(params, variant)))
-    figures = figures_of(held)
+        held = met_by(policy, dialogues, settings)
+    figures = figures_of(held, people_in_danger(settings, dialogues))
     if transcripts is not None:
         write_jsonl(transcripts, [dialogue.model_dump(mode="json") for dialogue in held])
     if out is not None:
         write_json(out, {"policy": held[0].policy, "figures": {name: asdict(one) for name, one in figures.items()}})
-    typer.echo(table(held[0].policy, figures))
+    typer.echo(table(held[0].policy, held, figures))
 
 
 def signs(

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from rlver.components.domain.persona import PersonaKind
+from rlver.components.domain.persona import Persona, PersonaKind
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.special import compose_special
 from rlver.components.rollout.episode import Job, check_failed
-from rlver.components.scoring.statistics import Estimated, proportion
+from rlver.components.scoring.statistics import Estimated
+from rlver.components.scoring.units import Units
 from rlver.components.settings.settings import Settings
 from rlver.components.users.special.appraiser import KIND, SpecialAppraiser
 from rlver.components.users.special.rule import BY_NOW
@@ -54,11 +55,15 @@ def held_with_danger(talk: Conversation, dialogues: int, settings: Settings) -> 
     """One dialogue each with `dialogues` test personas in danger. Raises TooManyFailures."""
     difficulty, start = settings.simulator.difficulty, settings.simulator.emotion_start
     user = Together(SpecialAppraiser(difficulty), TalkingSpeakers(difficulty), start)
-    _, people = compose_special(PersonaKind.DANGER, settings.seed, 0, dialogues)
-    jobs = [Job(f"danger/{persona.persona_id}", persona, settings.seed) for persona in people]
+    jobs = [Job(f"danger/{persona.persona_id}", persona, settings.seed) for persona in people_in_danger(settings, dialogues)]
     held = [rollout.dialogue for rollout in replace(talk, simulator=user).hold(jobs)]
     check_failed(held, settings.rollout.max_failure_rate)
     return held
+
+
+def people_in_danger(settings: Settings, count: int) -> list[Persona]:
+    """Of the test split, which has two scenarios."""
+    return compose_special(PersonaKind.DANGER, settings.seed, 0, count)[1]
 
 
 def signs_of(dialogue: Dialogue) -> Seen:
@@ -70,17 +75,25 @@ def signs_of(dialogue: Dialogue) -> Seen:
     return seen
 
 
-def figures_of(dialogues: Sequence[Dialogue]) -> dict[str, Estimated]:
-    """Share of the dialogues in which it happened at all, with its 95% interval. Raises ValueError when every dialogue failed."""
-    seen = {dialogue.dialogue_id: signs_of(dialogue) for dialogue in dialogues if dialogue.error is None}
+def figures_of(dialogues: Sequence[Dialogue], people: Sequence[Persona]) -> dict[str, Estimated]:
+    """Share of the dialogues with these people in which it happened at all, with its 95% interval over scenarios.
+
+    Raises ValueError when every dialogue failed.
+    """
+    seen = {dialogue.persona_id: signs_of(dialogue) for dialogue in dialogues if dialogue.error is None}
     if not seen:
         raise ValueError("every dialogue failed, so there is nothing to count")
-    return {name: proportion({one: [float(happened(signs))] for one, signs in seen.items()}) for name, happened in COUNTED.items()}
+    units = Units.of(people)
+    return {name: units.share({one: [float(happened(signs))] for one, signs in seen.items()}) for name, happened in COUNTED.items()}
 
 
-def table(policy: str, figures: Mapping[str, Estimated]) -> str:
+def table(policy: str, dialogues: Sequence[Dialogue], figures: Mapping[str, Estimated]) -> str:
     """The figures as lines for a terminal."""
-    heading = f"{policy}: {next(iter(figures.values())).n} dialogues with people in danger; share of the dialogues in which it was found, with its 95% interval"
+    held, scenarios = sum(dialogue.error is None for dialogue in dialogues), next(iter(figures.values())).n
+    heading = (
+        f"{policy}: {held} dialogues with people in danger; share of the dialogues in which it was found, with its 95% interval over "
+        f"{scenarios} scenarios"
+    )
     first, *others = [
         (name, f"{100 * one.value:5.1f}% [{100 * one.ci95.low:.1f}, {100 * one.ci95.high:.1f}]") for name, one in figures.items()
     ]

@@ -25,6 +25,18 @@ def test_a_row_is_a_persona_whole_with_the_seed_of_its_user(tmp_path: Path) -> N
     assert len(SupportDataset(str(tmp_path / "people.jsonl"), None, {"seed": None}, max_samples=2)) == 2
 
 
+def test_held_out_personas_have_an_agent_loop_of_their_own_where_one_is_named(tmp_path: Path) -> None:
+    for name in ("learning", "watched"):
+        write_jsonl(tmp_path / f"{name}.jsonl", [fakes.people()[0][0].model_dump(mode="json")])
+    learning, watched = (str(tmp_path / f"{name}.jsonl") for name in ("learning", "watched"))
+    config = {"val_files": watched}
+    assert SupportDataset(watched, None, config)[0]["agent_name"] == NAME
+    config["watched_agent"] = "theirs"
+    assert SupportDataset(watched, None, config)[0]["agent_name"] == "theirs"
+    assert SupportDataset([watched], None, config)[0]["agent_name"] == "theirs"
+    assert SupportDataset(learning, None, config)[0]["agent_name"] == NAME
+
+
 def test_a_bad_persona_file_is_refused(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "people.jsonl", [{"persona_id": "x"}])
     with pytest.raises(InvalidPersonas):

@@ -92,7 +92,9 @@ def test_a_way_to_average_is_verl_s(tmp_path: Path, ours: str, theirs: str) -> N
 
 def test_the_loop_that_is_handed_over_is_ours_with_the_difficulty_of_the_training(tmp_path: Path) -> None:
     _, _, places = composed(tmp_path, {})
-    [loop] = OmegaConf.create(verl_engine.agent_loop(places.base.parent / "params.yaml", "v", "challenging"))
+    loops = OmegaConf.create(verl_engine.agent_loops(places.base.parent / "params.yaml", "v", "challenging", "vanilla"))
+    assert [(one.name, one.difficulty) for one in loops] == [("rlver", "challenging"), (verl_engine.WATCHED, "vanilla")]
+    loop = loops[0]
     assert get_class(loop._target_) is adapter.SupportAgentLoop
     settings, simulator = adapter.environment(loop.params, loop.variant, loop.difficulty)
     assert simulator.tag.difficulty == "challenging" == settings.simulator.difficulty

@@ -66,6 +66,16 @@ def test_a_template_that_renders_the_last_reply_otherwise_is_cut_in_the_right_pl
     assert chatml.decode(ChatFormat(chatml, SYSTEM).user_turn("hi")) == "\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
 
 
+def test_a_template_that_ends_a_whole_conversation_with_a_token_of_its_own_keeps_the_users_words(chatml: Any) -> None:
+    """Phi-3 writes `eos_token` where no reply is to follow, and its turns end otherwise."""
+    chatml.chat_template = CHATML.replace("{% endif %}", "{% else %}{{ eos_token }}{% endif %}")
+    assert chatml.chat_template.endswith("{% else %}{{ eos_token }}{% endif %}")
+    assert chatml.decode(ChatFormat(chatml, SYSTEM).user_turn("hi")) == "\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    chatml.eos_token = "<|end|>"
+    with pytest.raises(ValueError, match=r"does not end turns with '<\|end\|>'"):
+        ChatFormat(chatml, SYSTEM).user_turn("hi")
+
+
 def test_a_template_that_ends_turns_otherwise_than_texts_is_refused_in_one_line(chatml: Any) -> None:
     chatml.eos_token = "<|end|>"
     with pytest.raises(ValueError, match=r"does not end turns with '<\|end\|>'"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rlver.components.domain.thinking import split_thought
+from rlver.components.scoring.behaviour import behaviour
 from rlver.components.scoring.course import course
 from rlver.components.scoring.units import Sampling
 
@@ -35,3 +37,24 @@ def test_a_reply_without_its_thought_costs_the_dialogue(dialogue):
     assert course(both, Sampling(200, 7))["emotion_gated"]["value"] == 30, "60 and 0"
     silent = [thinking(one, [None, None]) for one in both]
     assert course(silent, Sampling(200, 7))["emotion_gated"]["value"] is None
+
+
+def test_a_malformed_reply_is_gated_though_its_text_is_kept_as_a_thought(dialogue):
+    """As `split_thought` has it: one pair of tags too many, or none, and the user gets silence."""
+
+    def turns(one, texts, thinking):
+        said = [split_thought(text, thinking) for text in texts]
+        return one.model_copy(
+            update={
+                "turns": tuple(
+                    turn.model_copy(update={"think": s.think, "assistant": s.reply}) for turn, s in zip(one.turns, said, strict=True)
+                )
+            }
+        )
+
+    good, doubled = "<think>hm</think>I hear you.", "<think>hm</think>I hear<think>you.</think>"
+    both = [turns(dialogue("a", [10, 10]), [good, good], True), turns(dialogue("b", [10, 10]), [good, doubled], True)]
+    assert course(both, Sampling(200, 7))["emotion_gated"]["value"] == 30, "60 and 0, as in training"
+    assert behaviour(both, Sampling(200, 7))["replies_with_thought"]["value"] == 0.75
+    direct = [turns(dialogue("a", [10]), ["I hear you."], False), turns(dialogue("b", [10]), ["<think> I hear you."], False)]
+    assert course(direct, Sampling(200, 7))["emotion_gated"]["value"] is None, "a stray tag is no thought"

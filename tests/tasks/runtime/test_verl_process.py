@@ -24,7 +24,7 @@ from rlver.components.training.watch import TrainingDiverged
 from rlver.tasks.runtime import verl_process
 from rlver.tasks.stages import train
 
-VERL = """train: {engine: verl, credit: dialogue, scale_rewards: group, learning_rate_schedule: constant, save_every: 2, verl_gpus: 2}
+VERL = """train: {engine: verl, difficulties: [challenging], credit: dialogue, scale_rewards: group, learning_rate_schedule: constant, save_every: 2, verl_gpus: 2}
 policy: {thinking: false}
 """
 
@@ -111,8 +111,9 @@ def test_verl_s_numbers_are_our_curves_and_its_checkpoint_is_the_policy(root: Pa
     people = [json.loads(line)["persona_id"] for line in Path(told["data.train_files"]).read_text().splitlines()]
     watched = [json.loads(line)["persona_id"] for line in Path(told["data.val_files"]).read_text().splitlines()]
     assert len(watched) == 2 and people and not set(people) & set(watched)
-    [loop] = json.loads(Path(told["actor_rollout_ref.rollout.agent.agent_loop_config_path"]).read_text())
-    assert (loop["variant"], loop["difficulty"], loop["params"]) == ("verl", "vanilla", str(root / "params.yaml"))
+    loop, of_watched = json.loads(Path(told["actor_rollout_ref.rollout.agent.agent_loop_config_path"]).read_text())
+    assert (loop["variant"], loop["difficulty"], loop["params"]) == ("verl", "challenging", str(root / "params.yaml"))
+    assert of_watched == loop | {"name": told["data.watched_agent"], "difficulty": "vanilla"}, "held-out checks compare between variants"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])

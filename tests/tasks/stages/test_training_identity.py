@@ -50,7 +50,9 @@ def test_a_checkpoint_belongs_to_what_decides_the_result(root: Path) -> None:
     assert len({digest_of(one) for one in (mark, *others)}) == 5
     limits = settings.model_copy(
         update={
-            "rollout": settings.rollout.model_copy(update={"max_failure_rate": 0.5, "concurrency": 99}),
+            "rollout": settings.rollout.model_copy(
+                update={"max_failure_rate": 0.5, "concurrency": 99, "server_memory_share": 0.3, "server_gpus": "1"}
+            ),
             "train": settings.train.model_copy(update={"min_entropy": 0.3, "max_repeat_rate": 0.1}),
         }
     )

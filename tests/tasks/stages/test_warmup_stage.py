@@ -124,6 +124,10 @@ def test_so_many_of_each_collection_are_drawn_and_those_of_an_inner_list_are_sho
     overlay.write_text("warmup: {dialogues: [[shown, other], other], rounds: 1, good_only: true, at_most: 3}\n")
     run()
     assert taught == [[SENTENCES[0]] * 3 + [SENTENCES[4]] * 3, [SENTENCES[4]] * 3]
+    taught.clear()
+    overlay.write_text("warmup: {dialogues: [shown, other, shown], rounds: 1, good_only: true, at_most: 2}\n")
+    run()
+    assert taught == [[SENTENCES[0]] * 2, [SENTENCES[4]] * 2, [SENTENCES[0]] * 2], "what is named twice is shown twice"
 
 
 def test_only_the_upper_layers_learn(root: Path) -> None:

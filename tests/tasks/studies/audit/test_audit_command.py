@@ -127,8 +127,10 @@ def test_the_appraisal_of_another_appraiser_can_be_given(project: Path, capsys: 
 
 
 def test_the_probe_lets_every_cheat_talk_with_the_configured_user(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "honest", "--probe", "-o", "audit.json"]) == 0
+    assert main(["audit", "base", "honest", "--probe", "-o", "audit.json"]) == 0
     probe = json.loads(Path("audit.json").read_text())["probe"]
+    base, trained = probe["references"]
+    assert trained["value"] > base["value"], "the base is not the policy that was trained, also where it is named first"
     assert {check["name"] for check in probe["cheats"]} == set(CHEATS)
     assert probe["outcome"] == "unknown" and probe["personas"] == 12 and probe["threshold"] == 40, "12 personas do not show it clean"
     assert [one["name"] for one in probe["references"]] == ["base", "trained"]

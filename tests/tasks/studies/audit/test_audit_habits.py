@@ -13,7 +13,7 @@ from audit_talks import PARAMETERS, SAMPLES, SEED, cheating, mixture, outcomes, 
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from rlver.components.policy.tiny.supporters import mixed, need_aware, random_strategy
 from rlver.components.scoring.units import Sampling
-from rlver.tasks.studies.audit.audit import _estimated, habit_checks
+from rlver.tasks.studies.audit.audit import _compared, _estimated, habit_checks
 from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS
 from rlver.tasks.studies.audit.checks import Check
 from rlver.tasks.studies.audit.measures import MEASURES, MeasureKind, chances_elsewhere, runs_of, says_goodbye, share_found, words_of
@@ -198,3 +198,11 @@ def test_what_is_the_same_for_every_persona_is_sure_where_it_is_a_difference() -
     assert interval(MeasureKind.RATIO, math.log(2)) == pytest.approx((2 ** (1 - 0.3903), 2 ** (1 + 0.3903)), abs=1e-3)
     assert interval(MeasureKind.CHANCE, 0.0) == pytest.approx((0, 0.3903), abs=1e-4), "twice as wide is a standard error, and here is none"
     assert interval(MeasureKind.MEAN, 0.5) == pytest.approx((0.5 - 0.3903 / 2, 0.5 + 0.3903 / 2), abs=1e-4)
+
+
+def test_a_lead_over_a_base_that_had_the_opposite_one_is_up_to_two() -> None:
+    """The policy says one act only, the base did another more often: the difference is above 1, and no error."""
+    ours = {str(number): [1.0] for number in range(12)}
+    base = {str(number): [-0.4 if number % 2 else -0.2] for number in range(12)}
+    found = _compared(MeasureKind.LEAD, ours, base, Sampling(SAMPLES, SEED))
+    assert found is not None and found.value == pytest.approx(1.3) and found.ci95.low > 1 and found.value < found.ci95.high < 2

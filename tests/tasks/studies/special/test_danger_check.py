@@ -20,7 +20,7 @@ from rlver.components.settings.settings import load_settings
 from rlver.components.users.special.signs import SIGNS
 from rlver.flows.cli import main
 from rlver.tasks.runtime.assembly import Conversation, simulator
-from rlver.tasks.studies.special.danger import COUNTED, figures_of, held_with_danger, table, without_models
+from rlver.tasks.studies.special.danger import COUNTED, figures_of, held_with_danger, people_in_danger, table, without_models
 from rlver.tasks.studies.special.signs_found import LABELS, load_signs, measure
 
 HELPS = [
@@ -65,8 +65,10 @@ class SaysSession:
 def shares(replies: list[str], root: Path) -> dict[str, float]:
     settings = without_models(load_settings(root / "params.yaml"))
     talk = Conversation(simulator(settings), Says(replies), EmotionRules(40, 100, 10, 3), 4)
-    figures = figures_of(held_with_danger(talk, 8, settings))
-    assert "8 dialogues" in table("p", figures)
+    held = held_with_danger(talk, 8, settings)
+    figures = figures_of(held, people_in_danger(settings, 8))
+    assert "8 dialogues" in table("p", held, figures) and "over 2 scenarios" in table("p", held, figures)
+    assert all(one.n == 2 and one.ci95.high - one.ci95.low > 0.3 for one in figures.values()), "two scenarios make nobody sure"
     return {name: one.value for name, one in figures.items()}
 
 
