@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from importlib import metadata
 from pathlib import Path
 
@@ -59,6 +60,16 @@ def test_a_workspace_is_laid_out_in_an_empty_folder_only(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="is a file"):
         lay_out(tmp_path / "mine.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_in_a_folder_that_git_ignores_it_is_a_repository_of_its_own(tmp_path: Path) -> None:
+    """DVC passes over what git ignores: the graph would be empty."""
+    subprocess.run(("git", "init", "-q"), cwd=tmp_path, check=True)
+    (tmp_path / ".gitignore").write_text("/w/\n")
+    lay_out(tmp_path / "w")
+    assert (tmp_path / "w" / ".git").is_dir() and dvc.plan(tmp_path / "w")
+    lay_out(tmp_path / "seen")
+    assert not (tmp_path / "seen" / ".git").exists()
 
 
 def test_without_git_dvc_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lm_eval
+from lm_eval.api.metrics import mean
 from lm_eval.api.model import TemplateLM
 from lm_eval.evaluator import evaluate
 from lm_eval.tasks import TaskManager
@@ -73,10 +74,11 @@ def run_tasks(
         _refuse_unusable(name, run_model_code)
     check_backend(backend, served)
     loaded = _load_tasks(tasks)
+    metrics = {name: _primary(name, loaded[name]["tasks"]) for name in tasks}
     language_model = load_backend(backend, model, batch_size, served, seed)
     finished = {name: _run_task(language_model, loaded[name], limit, run_model_code) for name in tasks}
     results = {
-        "tasks": {name: _measured(name, one, margin, seed) for name, one in finished.items()},
+        "tasks": {name: _measured(name, metrics[name], one, margin, seed) for name, one in finished.items()},
         "smoke_test": limit is not None,
         "harness": f"lm_eval {lm_eval.__version__}",
         "backend": backend,
@@ -133,10 +135,19 @@ def _run_task(language_model: TemplateLM, loaded: dict[str, Any], limit: int | N
     return Finished(results, tasks, SYSTEM_MESSAGE if as_chat else None, template)
 
 
-def _measured(name: str, finished: Finished, margin: float, seed: int) -> dict[str, Any]:
-    results = finished.results
+def _primary(name: str, tasks: Mapping[str, Any]) -> tuple[str, str | None]:
+    """(metric, filter or None for the first) that decides: the first that is a mean over items, so that items can be paired."""
+    first = next(iter(tasks.values()))
+    means = [metric for metric in first.higher_is_better() if first.aggregation().get(metric) is mean]
+    if name not in _PRIMARY and not means:
+        others = ", ".join(first.higher_is_better())
+        raise BenchmarkError(f"task {name}: {others} is no mean over items, so base and tuned cannot be paired; take another task")
+    return _PRIMARY.get(name) or (means[0], None)
+
+
+def _measured(name: str, primary: tuple[str, str | None], finished: Finished, margin: float, seed: int) -> dict[str, Any]:
+    results, (metric, chosen_filter) = finished.results, primary
     first = next(iter(finished.tasks))
-    metric, chosen_filter = _PRIMARY.get(name, (next(iter(results["higher_is_better"][first])), None))
     items = [item for subtask in sorted(results["samples"]) for item in _items(subtask, results["samples"][subtask], metric, chosen_filter)]
     return _summary(name, metric, items, bool(results["higher_is_better"][first][metric]), margin, seed) | {
         "chance": _chance(finished.tasks, results["samples"]),

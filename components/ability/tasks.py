@@ -10,6 +10,7 @@ between dollar signs and so measures format. HumanEval and MBPP: the code of a r
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -137,7 +138,16 @@ _BLOCK = re.compile(r"```([^\n`]*+)\n(.*?)(?:```|\Z)", re.DOTALL)  # label, code
 
 
 def humaneval_rows(source: str = "", **_: Any) -> dict[str, Dataset]:
-    return _coding_rows("rlver_humaneval", source, "openai/openai_humaneval", None, ("prompt", "test", "entry_point"))
+    """Raises BadFile, also for a prompt that is no Python by itself: no answer to it would ever be right."""
+    rows = _coding_rows("rlver_humaneval", source, "openai/openai_humaneval", None, ("prompt", "test", "entry_point"))
+    for number, row in enumerate(rows["test"], start=1):
+        try:
+            ast.parse(f"{row['prompt']}\n")
+        except (SyntaxError, ValueError) as error:
+            raise BadFile(
+                f"{source or 'openai/openai_humaneval'}:{number}: the prompt is no Python by itself ({error}); give its function a docstring"
+            ) from error
+    return rows
 
 
 def humaneval_question(row: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 from verl.utils.profiler import simple_timer
 
 from rlver.components.adapters.lent import NotScored
@@ -31,9 +31,9 @@ from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.users.together import user_of
 
 
-@register(NAME)
 class SupportAgentLoop(AgentLoopBase):
-    """One dialogue. `params` and `variant` name our parameters, as paths that every worker can read; `difficulty` replaces that of the users."""
+    """One dialogue. It is found by verl's list of agent loops (`agent_loop_config_path`), which says what it is made with; verl's own `register` would
+    take that away when the module is imported. `params` and `variant` name our parameters, as paths that every worker can read; `difficulty` replaces that of the users."""
 
     def __init__(
         self, *args: Any, params: str = "params.yaml", variant: str | None = None, difficulty: str | None = None, **more: Any

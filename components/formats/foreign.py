@@ -229,15 +229,16 @@ def _turn(turn: Any, number: int) -> Turn:
 def _paired(messages: Sequence[_Message]) -> tuple[tuple[Turn, ...], int]:
     """Turns, and how many messages at the end had no reply. What one speaker says in a row is one message; a greeting by the assistant
     replies to silence."""
-    runs = [(speaker, "\n".join(text for _, text in run)) for speaker, run in groupby(messages, key=itemgetter(0))]
     turns: list[Turn] = []
     user: str | None = None
-    for speaker, text in runs:
+    for speaker, run in groupby(messages, key=itemgetter(0)):
+        texts = [text for _, text in run]
         if speaker == "user":
-            user = text
+            user = "\n".join(texts)
         else:
-            think, reply = separate_thought(text)
-            turns.append(Turn(user=user or "", assistant=reply, think=think))
+            thoughts, replies = zip(*map(separate_thought, texts), strict=True)
+            think = "\n".join(filter(None, thoughts)) or None
+            turns.append(Turn(user=user or "", assistant="\n".join(replies), think=think))
             user = None
     return tuple(turns), int(user is not None)
 

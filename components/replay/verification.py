@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
+from rlver.components.domain.files import BadFile
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import About, AppraiserKind, Rounding, Rounds, Simulator, SimulatorUnavailable
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
@@ -80,6 +81,8 @@ def _derived(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona | None,
     plain, shift = unshifted(bare)
     try:
         user = named(plain, bare != tag)
+    except BadFile:
+        raise
     except ValueError as error:
         raise NotRederivable(f"its user was {tag.kind}: {error}") from error
     if rounded is not None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from rlver.components.domain.files import write_bytes_atomically, write_text_atomically
+from rlver.components.domain.files import BadFile, write_bytes_atomically, write_text_atomically
 from rlver.components.report import dialogues as views
 from rlver.components.report import ink, wording
 from rlver.components.report.curves import learning_curve, training_health, trajectories
@@ -32,10 +32,11 @@ _SCRIPTS = ("tables.js", "store.js", "dialogue.js")  # before those of the panel
 
 @known_shapes()
 def write_report(material: Material, run: ReportRun, out: Path, of_studies: Sequence[Panel] = ()) -> None:
-    """Write index.html, results.md, tables/ and plots/ into `out`; what an earlier run left in the two folders is removed.
+    """Write index.html, results.md, tables/ and plots/ into `out`; what an earlier report left in the two folders is removed.
 
-    `of_studies`: panels besides the report's own.
+    `of_studies`: panels besides the report's own. Raises BadFile where the two folders hold files and there is no report beside them.
     """
+    _refuse_others_files(out)
     drawn = [one for draw in FIGURES.values() if (one := draw(material)) is not None]
     drawings = {one.name: ink.svg(one.figure, one.name, one.description) for one in drawn}
     for one in drawn:
@@ -98,6 +99,12 @@ def environment(folder: Path = Path(__file__).parent, templates: Mapping[str, st
 def asset(name: str) -> str:
     """The text of a file of the report: a style sheet or a script."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _refuse_others_files(out: Path) -> None:
+    strangers = sorted(path for name in ("plots", "tables") for path in (out / name).glob("*.*"))
+    if strangers and not ((out / "index.html").is_file() and (out / "results.md").is_file()):
+        raise BadFile(f"{strangers[0]} is there and no report beside it: a report replaces all of plots/ and tables/; name another folder")
 
 
 def _keep_only(folder: Path, names: set[str]) -> None:

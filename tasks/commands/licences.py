@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from importlib import metadata
 from pathlib import Path
@@ -48,10 +49,16 @@ def of_locked(constraints: Path) -> list[Licence]:
 
 
 def locked(constraints: Path) -> list[tuple[str, str]]:
-    """Name and version of each package. Raises BadFile where the file is missing: only a checkout has it."""
+    """Name and version of each package that this Python needs. Raises BadFile where the file is missing: only a checkout has it."""
     if not constraints.is_file():
         raise BadFile(f"{constraints}: no such file; it belongs to the source of rlver: run `rlver licences` in a checkout")
-    return re.findall(r"^([A-Za-z0-9._-]+)==([^\s;#]+)", constraints.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    lines = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;#]+)(?:; *(.+))?$", constraints.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return [(name, version) for name, version, marker in lines if is_for(sys.version_info[:2], marker)]
+
+
+def is_for(python: tuple[int, int], marker: str) -> bool:
+    """Whether a line with this marker (`python_version < "X.Y"`, or with `>=`) is for this Python; one without is for all."""
+    return not marker or (python < tuple(map(int, re.findall(r"\d+", marker)))) is ("<" in marker)
 
 
 def _licence(name: str, version: str) -> Licence:

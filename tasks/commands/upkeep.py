@@ -23,13 +23,15 @@ def doctor(
     ] = None,
 ) -> None:
     """Check versions, disk, memory, GPU, weights, folders, locks, servers and endpoints; every problem comes with what to do."""
-    from rlver.tasks.commands.doctor import examine, examine_live, fetch_weights
-
     root, _ = environment.opened()
-    for name in fetch or ():
-        typer.echo(f"{name}: {fetch_weights(name)}")
     if fetch:
+        from rlver.components.domain.packages import fetch_weights
+
+        for name in fetch:
+            typer.echo(f"{name}: {fetch_weights(name)}")
         return
+    from rlver.tasks.commands.doctor import examine, examine_live
+
     checks = [*examine(root), *([examine_live(root, model)] if live else [])]
     for check in checks:
         typer.echo(f"{'ok ' if check.good else 'BAD'}  {check.subject}: {check.finding}")

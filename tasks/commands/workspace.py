@@ -79,7 +79,12 @@ def without_code(text: str) -> str:
 def _in_git(folder: Path) -> bool:
     """Whether `folder` is in a git repository: a new one of its own, where git is there and no other holds it."""
     try:
-        inside = subprocess.run(("git", "rev-parse", "--is-inside-work-tree"), cwd=folder, capture_output=True, check=False).returncode == 0
-        return inside or subprocess.run(("git", "init", "-q"), cwd=folder, capture_output=True, check=False).returncode == 0
+        inside, ignored = (
+            subprocess.run(("git", *asked), cwd=folder, capture_output=True, check=False).returncode == 0
+            for asked in (("rev-parse", "--is-inside-work-tree"), ("check-ignore", "-q", "."))  # DVC passes over what git ignores
+        )
+        return (inside and not ignored) or subprocess.run(
+            ("git", "init", "-q"), cwd=folder, capture_output=True, check=False
+        ).returncode == 0
     except OSError:  # no git
         return False

@@ -179,7 +179,7 @@ def planned(step: dvc.Stage) -> PlannedStage:
 def refuse_impossible(root: Path, steps: Iterable[dvc.Stage]) -> None:
     """Raise SettingsError, in one line, for the first of `steps` whose settings cannot work: better now than after the stages before it."""
     for one in map(planned, steps):
-        overlays = list(overlays_of(root / "params", one.options["variant"])) if "variant" in one.options else []
+        overlays = list(overlays_of(root / "params", one.options["variant"])) if one.module and "variant" in one.options else []
         if overlays[1:] == [f"params/{one.options.get('variant')}.yaml"] and overlays[0] not in one.stage.reads:
             raise SettingsError(
                 f"{overlays[1]} extends {overlays[0]}, which {one.stage.name} does not watch: name it in that stage's params in "

@@ -19,7 +19,6 @@ from rlver.components.domain.registry import APPRAISERS
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, with_simulator
-from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.together import Part, made, parts, put_together
 
 if TYPE_CHECKING:
@@ -75,12 +74,13 @@ def recorded_user(settings: Settings, tag: SimulatorTag, is_appraiser: bool, app
     if named == felt and APPRAISERS.has(felt) and (written := APPRAISERS.load(felt).written).startswith(":"):
         raise ValueError(f"say which one with --appraiser {felt}{written}")
     if is_appraiser:
-        own = which if felt == name and which not in DIFFICULTIES else ""  # its difficulty stands in the tag
+        own = which if felt == name and APPRAISERS.load(felt).written.startswith(":") else ""  # a difficulty stands in the tag
         playing: tuple[Part, ...] = (Part(APPRAISERS, felt, own),)
     else:
         playing = parts(spoken, named, spoken) if spoken else parts(felt)
     for part in playing:
         part.registry.check(part.name)
+        _ = part.kind.models(settings.simulator.wanted(part.name).parameters)  # raises where a model is to be named
 
     def wanted(kind: str) -> Wanted:
         return settings.simulator.wanted(kind, tag.difficulty, endpoint)

@@ -97,8 +97,7 @@ def prepare(root: Path) -> Addresses:
 
 def opened() -> tuple[Path, Addresses]:
     """The project's root, prepared, and where its runs are recorded. Raises NoProject."""
-    root = project_root()
-    return root, prepare(root)
+    return (root := project_root()), prepare(root)
 
 
 def settle() -> None:
@@ -109,11 +108,9 @@ def settle() -> None:
 
 def _reach_ourselves() -> None:
     """Proxies of the environment hold for other machines only: Prefect, MLflow and our own requests to this one go straight."""
-    told = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-    hosts = [host for host in told.split(",") if host]
-    missing = [host for host in LOOPBACK if host not in hosts]
+    hosts = [host for host in (os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or "").split(",") if host]
     if "*" not in hosts and any(os.environ.get(name) for name in _PROXIES):
-        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join([*hosts, *missing])
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(dict.fromkeys([*hosts, *LOOPBACK]))
 
 
 def addresses(root: Path) -> Addresses:

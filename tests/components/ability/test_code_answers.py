@@ -168,3 +168,10 @@ def test_a_file_without_its_fields_is_one_line(tiny_model: Path, tmp_path: Path)
     write_jsonl(tmp_path / "p.jsonl", [TWICE, {"prompt": "def f(): ...", "test": "assert f"}])
     with pytest.raises(BadFile, match=r"p\.jsonl:2: rlver_humaneval needs the field entry_point"):
         run_tasks(str(tiny_model), [f"rlver_humaneval:{tmp_path / 'p.jsonl'}"], None, 4, 0.05, 7, run_model_code=True)
+
+
+def test_a_prompt_that_is_no_python_by_itself_is_one_line(tiny_model: Path, tmp_path: Path):
+    """No answer to it could be right: the function of the task is tried before that of the reply."""
+    write_jsonl(tmp_path / "p.jsonl", [TWICE, TWICE | {"prompt": "def twice(x):\n    # Return x times two.\n"}])
+    with pytest.raises(BadFile, match=r"p\.jsonl:2: the prompt is no Python by itself .* give its function a docstring"):
+        run_tasks(str(tiny_model), [f"rlver_humaneval:{tmp_path / 'p.jsonl'}"], None, 4, 0.05, 7, run_model_code=True)

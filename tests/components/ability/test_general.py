@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lm_eval.api import metrics
 
 from rlver.components.ability import backends, general
 from rlver.components.ability import tasks as packs
@@ -226,3 +227,21 @@ def test_a_group_of_harness_tasks_is_one_task_over_all_their_items(tiny_model: P
     task = run_tasks(str(tiny_model), ["pair"], None, 16, 0.05, 7)["tasks"]["pair"]
     assert (task["metric"], task["n"], len({item["doc"] for item in task["items"]})) == ("acc", 6, 6)
     assert task["as_chat"] is False
+
+
+def test_what_decides_is_a_mean_over_items():
+    """lambada lists its perplexity first; wikitext has nothing else."""
+
+    class Task:
+        def __init__(self, **aggregated: Any) -> None:
+            self.aggregated = aggregated
+
+        def higher_is_better(self) -> dict[str, bool]:
+            return {name: name == "acc" for name in self.aggregated}
+
+        def aggregation(self) -> dict[str, Any]:
+            return self.aggregated
+
+    assert general._primary("lambada_openai", {"lambada_openai": Task(perplexity=metrics.perplexity, acc=metrics.mean)}) == ("acc", None)
+    with pytest.raises(BenchmarkError, match=r"task wikitext: word_perplexity, bits_per_byte is no mean over items"):
+        general._primary("wikitext", {"wikitext": Task(word_perplexity=metrics.weighted_perplexity, bits_per_byte=metrics.bits_per_byte)})

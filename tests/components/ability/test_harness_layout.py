@@ -52,7 +52,7 @@ def test_the_plain_command_reads_our_folder_and_finds_the_same(
 
 
 SUM = {"text": "Write a function to add two numbers.", "test_list": ["assert add(1, 2) == 3"]}
-TWICE = {"prompt": "def twice(x):\n", "entry_point": "twice", "test": "def check(twice):\n    assert twice(2) == 4\n"}
+TWICE = {"prompt": 'def twice(x):\n    "Twice x."\n', "entry_point": "twice", "test": "def check(twice):\n    assert twice(2) == 4\n"}
 WRITTEN: dict[str, tuple[str, list[dict[str, Any]], str]] = {
     "rlver_math500": ("exact_match", [{"problem": "What is 1/2 as a decimal?", "answer": "0.5"}] * 2, "1/2 as a decimal"),
     "rlver_humaneval": ("pass@1", [TWICE] * 2, "def twice"),

@@ -58,6 +58,21 @@ def test_chat_messages_become_turns() -> None:
     assert recording.left_out == 0
 
 
+def test_what_was_said_before_a_thought_stays_said() -> None:
+    """Two messages in a row, each with a thought of its own or with none: as a model writes that calls a tool in between."""
+    first, second = "I am so sorry. That is a terrible loss.", "<think>ask</think>Do you want to tell me more?"
+    messages = [
+        {"role": "user", "content": "My dog died."},
+        {"role": "assistant", "content": first},
+        {"role": "assistant", "content": second},
+    ]
+    (turn,) = recording_of({"messages": messages}, "x").turns
+    assert (turn.think, turn.assistant) == ("ask", f"{first}\nDo you want to tell me more?")
+    messages[1]["content"] = f"<think>comfort</think>{first}"
+    (turn,) = recording_of({"messages": messages}, "x").turns
+    assert (turn.think, turn.assistant) == ("comfort\nask", f"{first}\nDo you want to tell me more?")
+
+
 def test_a_last_message_without_reply_is_counted_and_left_out() -> None:
     recording = recording_of(messages(("user", "a"), ("assistant", "b"), ("user", "bye")), "n")
     assert len(recording.turns) == 1 and recording.left_out == 1

@@ -59,6 +59,21 @@ def test_the_command_makes_a_whole_report_of_files(tmp_path: Path, capsys: pytes
     assert f",{stored['emotion_mean']}," in results[2]  # what the score stage found
 
 
+def test_files_of_others_are_not_taken_for_an_older_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    write_jsonl(tmp_path / "a.jsonl", [one.model_dump(mode="json") for one in make_dialogues("a", 4, 0.5, 7)])
+    mine = tmp_path / "work" / "plots" / "my-own.png"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(b"mine")
+    asked = ["report", str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "work")]
+    assert main(asked) == 1 and mine.read_bytes() == b"mine"
+    assert (
+        "my-own.png is there and no report beside it: a report replaces all of plots/ and tables/; name another folder"
+        in capsys.readouterr().err
+    )
+    mine.unlink()
+    assert main(asked) == main(asked) == 0, "over an older report of ours it writes"
+
+
 def test_a_folder_is_all_its_transcripts_and_any_policy_can_be_the_base(tmp_path: Path):
     run = write_run(tmp_path / "run", personas=24)
     arguments = ["report", str(run / "transcripts"), "--base", "grpo-think", "-o", str(tmp_path / "out"), "--params", str(PARAMS)]

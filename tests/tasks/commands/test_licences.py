@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlver.flows.cli import main
-from rlver.tasks.commands.licences import kind_of, of_locked
+from rlver.tasks.commands.licences import is_for, kind_of, of_locked
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,13 @@ def test_the_licences_of_all_locked_packages_are_listed_and_the_strict_ones_writ
     assert len(found) > 200
     written = (repository_root / "SECURITY.md").read_text(encoding="utf-8")
     assert [one.package for one in found if one.kind in ("copyleft", "unknown") and f"`{one.package}`" not in written] == []
+
+
+@pytest.mark.parametrize(
+    ("python", "expected"), [((3, 11), [True, True, False]), ((3, 13), [True, False, True]), ((3, 14), [True, False, True])]
+)
+def test_what_only_other_pythons_need_is_not_missed(python: tuple[int, int], expected: list[bool]) -> None:
+    assert [is_for(python, marker) for marker in ("", 'python_version < "3.13"', 'python_version >= "3.13"')] == expected
 
 
 def test_a_folder_without_the_lock_is_one_line(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -180,6 +180,7 @@ def test_an_overlay_that_extends_another_is_run_where_both_are_watched(finished:
         with pytest.raises(SettingsError, match=r"mine.yaml extends params/grpo-think.yaml, which train@mine does not watch: name it in"):
             refuse_impossible(finished, [step])
         refuse_impossible(finished, [replace(step, reads=(*step.reads, "params/grpo-think.yaml"))])
+        refuse_impossible(finished, [replace(step, command="python mine.py --variant of-my-own")])
     finally:
         mine.unlink()
 

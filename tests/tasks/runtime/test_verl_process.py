@@ -132,6 +132,21 @@ def test_a_signal_ends_all_of_it_and_the_same_command_goes_on(root: Path, number
     assert [row["step"] for row in rows(root, "train")] == [1, 2, 3, 4, 5]
 
 
+def test_numbers_that_verl_never_told_are_said_to_be_missing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """verl saves before it tells: what ends it in between leaves a step without a row."""
+    (root / "behave").write_text("hang 4")
+    running = stage(root)
+    until(lambda: steps_under_way(root) == [1, 2, 3, 4])
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    [curves] = root.glob("scratch/v/v-*/curves")
+    CurveFile(curves / "train").keep_until(3)
+    (root / "behave").unlink()
+    assert run() == 0
+    assert "verl ended before it told the numbers of step 4: the curves lack them" in capsys.readouterr().out
+    assert [row["step"] for row in rows(root, "train")] == [1, 2, 3, 5]
+
+
 def test_it_does_not_outlive_a_stage_that_was_killed(root: Path) -> None:
     (root / "behave").write_text("hang 1")
     running = stage(root)

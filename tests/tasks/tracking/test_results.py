@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from rlver.components.domain.files import BadFile
-from rlver.tasks.commands import verification, workspace
+from rlver.tasks.commands import workspace
 from rlver.tasks.graph import selection
+from rlver.tasks.runtime import verification
 from rlver.tasks.tracking import results
 
 

@@ -162,6 +162,16 @@ def test_the_arithmetic_of_two_trends() -> None:
     )
 
 
+def test_trends_may_rise_by_more_than_the_whole_range() -> None:
+    """A jump from 0 to 100 in the middle of four checks is a trend of 120 points; a second appraiser who sees the opposite is 180 apart."""
+    first = {step: {name: [float(place)] for place, name in enumerate("abcdefghij")} for step in (0, 10)}
+    first |= {step: {name: [100.0 - place] for place, name in enumerate("abcdefghij")} for step in (20, 30)}
+    second = {step: first[30 - step] for step in first}
+    check = reward_overoptimization(TwoSeries(first, second), HALF, SHARE, 0.0, Sampling(SAMPLES, SEED))
+    assert check.outcome == "alarm" and check.value is not None and 150 < check.value < 180
+    assert check.ci95 is not None and check.ci95[0] < check.value < check.ci95[1]
+
+
 def test_two_checkpoints_have_no_trend_and_different_steps_are_refused() -> None:
     two = {step: {"a": [20.0], "b": [30.0]} for step in (0, 10)}
     assert reward_overoptimization(TwoSeries(two, two), HALF, SHARE, 0.0, Sampling(SAMPLES, SEED)).outcome == "unknown"

@@ -95,8 +95,8 @@ def test_mlflow_holds_the_figures_and_the_card_of_every_stage_that_used_it(run: 
 
 def report_of(run: Path) -> str:
     """The page of `rlver report`."""
-    talks, params = [run / "transcripts"], run / "params.yaml"
-    return report(talks, None, None, None, run / "report", params).read_text(encoding="utf-8")
+    report([run / "transcripts"], run / "report", params=run / "params.yaml")
+    return (run / "report" / "index.html").read_text(encoding="utf-8")
 
 
 def test_the_report_says_what_the_appraiser_is_worth(run: Path, appraiser: Path) -> None:
