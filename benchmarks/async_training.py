@@ -200,9 +200,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=8, help="of each timed training")
     parser.add_argument("--update-s", type=float, nargs="+", default=[0.0, 2.0, 5.0], help="that an update takes longer")
-    parser.add_argument("--curves", type=int, nargs="?", const=60, default=0, metavar="STEPS", help="learning curves of so many steps")
+    parser.add_argument(
+        "--curves", type=int, nargs="?", const=60, default=0, metavar="STEPS", help="learning curves of so many steps, six at least"
+    )
     parser.add_argument("--seeds", type=int, default=3, help="of the curves")
     options = parser.parse_args()
+    if 0 < options.curves < 6:
+        parser.error("--curves needs 6 steps or more")
     for update_s in options.update_s:
         apart, ahead = (train(one, options.steps, 1, 1.0, update_s) for one in (False, True))
         update = apart.step_s - apart.rollouts_s

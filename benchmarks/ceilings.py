@@ -169,7 +169,7 @@ def main() -> None:
     show("reads the cues in 22% of turns", mixed(0.22))
     show("any act, uniformly", random_strategy)
     replies = constant_replies(options.seed, combined=300)
-    finals = {r: mean_final(constant(r), test, options.difficulty) for r in best_constants(replies, train[:48], options.difficulty, 5)}
+    finals = {r: mean_final(constant(r), train, options.difficulty) for r in best_constants(replies, train[:48], options.difficulty, 5)}
     best = max(finals, key=lambda reply: finals[reply])
     show(f"best of {len(replies)} constant replies", constant(best), best)
     single = max(SERVING, key=lambda act: mean_final(sequence([(act,)]), train[:48], options.difficulty))

@@ -8,6 +8,8 @@ balanced part of the recordings; the figures are of the dialogues that were read
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import multiprocessing
 import time
 from collections.abc import Sequence
@@ -68,7 +70,11 @@ def _read(turn: Turn) -> np.ndarray:
 
 def read_states(turns: Sequence[Turn], order: Sequence[int], kept: Path, minutes: float) -> np.ndarray:
     """(turns, reply or message, layers, width) out of the file `kept`, with what so many more minutes add in this order; NaN where nothing was read."""
-    folder = of_package(MODEL)
+    folder, of = of_package(MODEL), kept.with_name(f"{kept.name}.of")
+    digest = hashlib.sha256(json.dumps(list(turns)).encode()).hexdigest()
+    if kept.exists() and of.is_file() and of.read_text() != digest:
+        raise ValueError(f"{kept}: states of other recordings, or in another order; name the same again, or another file")
+    of.write_text(digest)
     if not kept.exists():
         shape = (len(turns), 2, len(LAYERS), int(AutoConfig.from_pretrained(folder).hidden_size))
         np.lib.format.open_memmap(kept, "w+", np.float32, shape)[:] = np.nan

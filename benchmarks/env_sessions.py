@@ -132,7 +132,7 @@ async def doomed(url: str, count: int) -> None:
 
 async def with_killed(url: str, chosen: Sequence[Persona]) -> tuple[list[Talk], list[float]]:
     """The last quarter of the clients is killed; new ones come in its place and hold the same dialogues."""
-    killed = len(chosen) // 4
+    killed = max(1, len(chosen) // 4)
     command = (sys.executable, "-m", "benchmarks.env_sessions", "--doomed", url, "--sessions", str(killed))
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None

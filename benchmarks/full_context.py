@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
@@ -19,9 +20,9 @@ import numpy as np
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import ContextFull
+from rlver.components.domain.protocols import ContextFull, UserSession, Utterance
 from rlver.components.domain.thinking import Said
-from rlver.components.domain.transcript import Dialogue, StopReason
+from rlver.components.domain.transcript import Appraisal, Dialogue, SimulatorTag, StopReason
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.supporters import Move, SupportMoment, mixed
@@ -36,8 +37,39 @@ SPEAKS, LOSES = mixed(0.36), mixed(0.0)
 DRIVEL = "Well, you know how it is, one thing leads to another and so it goes on and on, as they always say, time and again. " * 8
 
 
-def rambler(people: Mapping[str, Persona], share: float) -> TextPolicy:
-    """Rambles in a `share` of its dialogues."""
+@dataclass(frozen=True)
+class Noted:
+    """The scripted user of one dialogue; `cues` takes down which of its messages hint at the need."""
+
+    cues: list[bool]
+    session_of: UserSession | None = None
+
+    @property
+    def tag(self) -> SimulatorTag:
+        return USER.tag
+
+    def session(self, persona: Persona, seed: int) -> Noted:
+        return Noted(self.cues, USER.session(persona, seed))
+
+    async def open(self) -> Utterance:
+        assert self.session_of is not None
+        return self._noted(await self.session_of.open())
+
+    async def appraise(self, reply: str) -> Appraisal:
+        assert self.session_of is not None
+        return await self.session_of.appraise(reply)
+
+    async def speak(self, emotion: int) -> Utterance:
+        assert self.session_of is not None
+        return self._noted(await self.session_of.speak(emotion))
+
+    def _noted(self, said: Utterance) -> Utterance:
+        self.cues.append(said.cue is True)
+        return said
+
+
+def rambler(people: Mapping[str, Persona], cues: Mapping[str, Sequence[bool]], share: float) -> TextPolicy:
+    """Rambles in a `share` of its dialogues; `cues` has by dialogue which messages hint at the need so far."""
 
     def begin(dialogue_id: str, seed: int, language: str) -> Callable[[str], Said]:
         random, users, moves = Random(f"{dialogue_id}|{seed}"), list[str](), list[Move]()
@@ -48,7 +80,7 @@ def rambler(people: Mapping[str, Persona], share: float) -> TextPolicy:
             words = sum(len(text.split()) for text in (*users, *(move.reply for move in moves)))
             if words + ROOM > CONTEXT:
                 raise ContextFull(f"turn {len(users)}: the context holds {words} of {CONTEXT} words")
-            moment = SupportMoment(people[dialogue_id], users, [True] * len(users), moves)
+            moment = SupportMoment(people[dialogue_id], users, list(cues[dialogue_id]), moves)
             move = (LOSES if rambles else SPEAKS)(moment, random)
             said = f"{move.reply} {DRIVEL.strip()}" if rambles else move.reply
             moves.append(Move(move.act, move.think, said))
@@ -92,8 +124,9 @@ def intervals(sums_P4: np.ndarray, samples: int = 2000) -> list[tuple[float, flo
 
 def held(personas: Sequence[Persona], share: float, seed: int) -> list[Dialogue]:
     people = {f"{persona.persona_id}/{number}": persona for persona in personas for number in range(GROUP)}
-    jobs = [Job(name, persona, seed) for name, persona in people.items()]
-    return [one.dialogue for one in asyncio.run(run_episodes(jobs, USER, rambler(people, share), RULES, len(jobs)))]
+    cues: dict[str, list[bool]] = {name: [] for name in people}
+    jobs = [Job(name, persona, seed, Noted(cues[name])) for name, persona in people.items()]
+    return [one.dialogue for one in asyncio.run(run_episodes(jobs, USER, rambler(people, cues, share), RULES, len(jobs)))]
 
 
 def main() -> None:

@@ -6,8 +6,8 @@
     python -m benchmarks.gpu --shape toy                              # a minute on a CPU
 
 Limits are measured first, on this machine: products of large bfloat16 matrices (FLOP/s) and copies of memory (bytes/s). Decoding can be no faster than
-reading the weights and the key-value rows once for each step of all rows. A training step is 6 FLOP a weight and token (2 forward, 4 backward; attention
-is left out), so its share of the measured FLOP/s (MFU) is a little too low. Random weights cost what trained ones cost. The model learns with float32
+reading the weights and the key-value rows once for each step of all rows. A training step is 6 FLOP a weight and token (2 forward, 4 backward; the words'
+matrix is for the policy's tokens alone, and attention is left out), so its share of the measured FLOP/s (MFU) is a little too low. Random weights cost what trained ones cost. The model learns with float32
 weights and bfloat16 products, and samples with a bfloat16 copy (`policy.precision: native`), as the stage `train` does.
 """
 
@@ -194,8 +194,10 @@ def rows_of_table(name: str, shape: Shape, device: str) -> Iterator[tuple[str, s
     yield "sampler against training pass", f"{logprob_gap(model, sampler_of(model, shape)):.4f} nats a token", ""
     with peak(memory, "training"):
         rate = training_rate(model, shape)
-    share = f"{rate:.0f} tokens/s, MFU {6 * weights * rate / found.flops:.0%}"
-    yield "training step with AdamW", share, f"{found.flops / 6 / weights:.0f} tokens/s"
+    said = REPLY * shape.turns / (PROMPT + shape.turns * (REPLY + USER))  # share of the tokens that the policy says
+    flop = 6 * (weights - (1 - said) * shape.hidden * shape.vocabulary)  # a token
+    share = f"{rate:.0f} tokens/s, MFU {flop * rate / found.flops:.0%}"
+    yield "training step with AdamW", share, f"{found.flops / flop:.0f} tokens/s"
     for when, gigabytes in memory.items():
         yield f"peak memory, {when}", f"{gigabytes:.1f} GB", ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ import typer
 
 from rlver.tasks.runtime import options
 from rlver.tasks.runtime.sealed_record import OPENINGS as OPENINGS
-from rlver.tasks.runtime.sealed_record import record_opening
+from rlver.tasks.runtime.sealed_record import nearest_record, record_opening
 
 SHORTEST_REASON = 10  # characters
 
@@ -31,24 +32,25 @@ def unseal(
     why = " ".join(why.split())
     if len(why) < SHORTEST_REASON:
         raise ValueError(f"say in --why what the sealed test is opened for, in {SHORTEST_REASON} characters or more")
-    _require_committed()
+    record = os.path.relpath(nearest_record())
+    _require_committed(record)
     personas = compose_sealed(seed, count)
     validate_personas(out.name, personas)
     rows = [persona.model_dump(mode="json") for persona in personas]
     sha256 = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
     number = record_opening(seed, count, sha256, why)
     write_jsonl(out, rows)
-    return f"{out}: {count} personas of the sealed test\nopening {number} stands in {OPENINGS}: git add {OPENINGS} && git commit"
+    return f"{out}: {count} personas of the sealed test\nopening {number} stands in {record}: git add {record} && git commit"
 
 
-def _require_committed() -> None:
+def _require_committed(record: str) -> None:
     try:
         asked = subprocess.run(
-            ("git", "status", "--porcelain", "--ignored", "--", str(OPENINGS)), capture_output=True, text=True, timeout=30, check=False
+            ("git", "status", "--porcelain", "--ignored", "--", record), capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ValueError(f"git does not answer ({error}): the sealed test is opened in a git repository only") from error
     if asked.returncode != 0:
         raise ValueError("the sealed test is opened in a git repository only, which keeps the list of openings: git init")
     if asked.stdout.strip():
-        raise ValueError(f"an earlier opening or look is not in git yet: git add {OPENINGS} && git commit")
+        raise ValueError(f"an earlier opening or look is not in git yet: git add {record} && git commit")

@@ -36,7 +36,7 @@ def record_opening(seed: int, count: int, sha256: str, why: str) -> int:
         rows.append([str(number), _today(), str(seed), str(count), sha256, why])
         return number
 
-    return _change(OPENINGS, added)
+    return _change(nearest_record(), added)
 
 
 def counted(command: str) -> AbstractContextManager[None]:
@@ -59,7 +59,7 @@ class _Look:
                 return
             self._personas |= personas
             self._policies |= policies
-            self._path = self._path if self._name else _nearest()
+            self._path = self._path if self._name else nearest_record()
             self._name = _change(self._path, self._written)
 
     def _written(self, rows: Rows) -> str:
@@ -72,7 +72,7 @@ class _Look:
         return mine[0]
 
 
-def _nearest() -> Path:
+def nearest_record() -> Path:
     """The record here or in a folder above; where there is none, a new one here."""
     here = Path.cwd()
     return next((folder / OPENINGS for folder in (here, *here.parents) if (folder / OPENINGS).is_file()), here / OPENINGS)

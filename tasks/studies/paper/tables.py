@@ -50,7 +50,7 @@ _SEEDS = (
     Column("user", "User"),
     Column("seeds", "Seeds"),
     Column("middle", f"{MIDDLE} (95% CI)", NUMBER, "middle_ci95"),
-    *(Column(name, wording.readable(name), PERCENT if name.endswith("_rate") else NUMBER, f"{name}_range") for name in SEEDED),
+    *(Column(name, wording.readable(name), NUMBER if name == "emotion_mean" else PERCENT, f"{name}_range") for name in SEEDED),
 )
 
 

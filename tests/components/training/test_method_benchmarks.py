@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import subprocess
 from pathlib import Path
@@ -78,6 +79,10 @@ def test_a_rambler_fills_the_context_and_a_plain_speaker_does_not() -> None:
 
     personas = compose_personas(load_library(), 7, 8, 8)[0][:2]
     assert all(one.stop_reason is not StopReason.CONTEXT_FULL for one in full_context.held(personas, 0.0, 7))
+    cues: list[bool] = []
+    session = full_context.Noted(cues).session(personas[0], 7)
+    said = [asyncio.run(session.open()), *(asyncio.run(session.speak(40)) for _ in range(5))]
+    assert cues == [one.cue is True for one in said] and not cues[0], "the supporter is told of the hints that were given"
     full = full_context.held(personas, 1.0, 7)
     assert sum(one.stop_reason is StopReason.CONTEXT_FULL for one in full) > len(full) / 2
     assert all(one.emotion_final is not None for one in full)

@@ -44,6 +44,20 @@ def test_each_opening_is_a_numbered_line_and_waits_until_the_last_is_committed(w
     assert lines[0]["sha256"] == lines[1]["sha256"] and Path(OUT).read_bytes() == before
 
 
+def test_a_folder_below_has_no_record_of_its_own(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert unseal("--why", "the table of the paper") == 0
+    (workspace / "below").mkdir()
+    monkeypatch.chdir(workspace / "below")
+    assert unseal("--why", "the same from another folder") == 1
+    assert "not in git yet: git add ../sealed-openings.csv" in capsys.readouterr().err
+    git("add", "../sealed-openings.csv")
+    git("commit", "-qm", "opened")
+    assert unseal("--why", "the same from another folder") == 0
+    assert "opening 2 stands in ../sealed-openings.csv" in capsys.readouterr().out and not OPENINGS.exists()
+
+
 def test_without_a_reason_or_without_git_nothing_is_opened(
     workspace: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,7 @@ from report_run import edit_json
 
 from rlver.components.domain.files import BadFile
 from rlver.components.report.panels.panel import ReportRun
-from rlver.components.report.tables import Cell, Table
+from rlver.components.report.tables import NUMBER, PERCENT, Cell, Table
 from rlver.tasks.studies.paper.contrasts import Finding, FindingOutcome, FindingRow, findings
 from rlver.tasks.studies.paper.material import PaperRun, load_paper_run, read_failures
 from rlver.tasks.studies.paper.page import write_paper_report
@@ -73,6 +73,7 @@ def test_seeds_are_summed_up_by_mean_and_range(finished: Path):
     policies = cells(policy_table(paper, "vanilla"))
     values = [policies[name]["emotion_mean"].value for name in ("ppo-think-s7", "ppo-think-s8")]
     assert (user.value, seeds.value) == ("vanilla", "7, 8")
+    assert [column.form for column in table.columns[4:]] == [NUMBER, PERCENT, PERCENT, PERCENT], "the last is a share, too"
     assert spread == Cell(pytest.approx(sum(values) / 2), (min(values), max(values)))
     assert middle.ends is not None and 0 < middle.ends[0] < middle.value < middle.ends[1] < 100
 
