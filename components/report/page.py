@@ -39,16 +39,16 @@ def write_report(material: Material, run: ReportRun, out: Path, of_studies: Sequ
     _refuse_others_files(out)
     drawn = [one for draw in FIGURES.values() if (one := draw(material)) is not None]
     drawings = {one.name: ink.svg(one.figure, one.name, one.description) for one in drawn}
+    tables = all_tables(material, run, of_studies)
+    write_text_atomically(out / "results.md", "\n".join(as_markdown(table) for table in tables))  # first: the mark of a report
     for one in drawn:
         write_text_atomically(out / "plots" / f"{one.name}.svg", drawings[one.name])
         write_bytes_atomically(out / "plots" / f"{one.name}.png", ink.png(one.figure))
     _keep_only(out / "plots", {f"{name}.{ending}" for name in drawings for ending in ("svg", "png")})
-    tables = all_tables(material, run, of_studies)
     names = {table.name: re.sub(r"[^\w.-]", "-", table.name) + ".csv" for table in tables}  # a policy's name is in some, and may be a path
     for table in tables:
         write_text_atomically(out / "tables" / names[table.name], as_csv(table))
     _keep_only(out / "tables", set(names.values()))
-    write_text_atomically(out / "results.md", "\n".join(as_markdown(table) for table in tables))
     write_text_atomically(out / "index.html", page(material, run, drawings, of_studies))
 
 
@@ -103,7 +103,7 @@ def asset(name: str) -> str:
 
 def _refuse_others_files(out: Path) -> None:
     strangers = sorted(path for name in ("plots", "tables") for path in (out / name).glob("*.*"))
-    if strangers and not ((out / "index.html").is_file() and (out / "results.md").is_file()):
+    if strangers and not (out / "results.md").is_file():
         raise BadFile(f"{strangers[0]} is there and no report beside it: a report replaces all of plots/ and tables/; name another folder")
 
 

@@ -221,9 +221,24 @@ def test_plots_of_an_earlier_run_do_not_stay(finished_run: Path, tmp_path: Path)
     stale = tmp_path / "reports" / "plots" / "learning-curve.png"
     stale.parent.mkdir(parents=True)
     stale.write_bytes(b"old")
+    (tmp_path / "reports" / "results.md").write_text("old")
     write_transcripts(tmp_path, "base", make_dialogues("base", 4, 0.5, 1), None)
     write_report(load(tmp_path), RUN, tmp_path / "reports", panels_of_studies())
     assert not stale.exists()
+
+
+def test_a_report_that_was_broken_off_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_transcripts(tmp_path, "base", make_dialogues("base", 4, 0.5, 1), None)
+
+    def broken_off(*_: Any) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("rlver.components.report.page.page", broken_off)
+        write_report(load(tmp_path), RUN, tmp_path / "reports", panels_of_studies())
+    assert list((tmp_path / "reports" / "plots").iterdir()) and not (tmp_path / "reports" / "index.html").exists()
+    write_report(load(tmp_path), RUN, tmp_path / "reports", panels_of_studies())
+    assert (tmp_path / "reports" / "index.html").exists()
 
 
 def test_the_stage_takes_the_classes_of_its_personas(tmp_path: Path):
