@@ -233,9 +233,10 @@ def test_a_report_that_was_broken_off_is_made_again(tmp_path: Path, monkeypatch:
     def broken_off(*_: Any) -> str:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr("rlver.components.report.page.page", broken_off)
-        write_report(load(tmp_path), RUN, tmp_path / "reports", panels_of_studies())
+        with pytest.raises(KeyboardInterrupt):
+            write_report(load(tmp_path), RUN, tmp_path / "reports", panels_of_studies())
     assert list((tmp_path / "reports" / "plots").iterdir()) and not (tmp_path / "reports" / "index.html").exists()
     write_report(load(tmp_path), RUN, tmp_path / "reports", panels_of_studies())
     assert (tmp_path / "reports" / "index.html").exists()
