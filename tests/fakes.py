@@ -208,4 +208,7 @@ def difference_of(dialogue: Dialogue, personas: Mapping[str, Persona], appraiser
     from rlver.tasks.runtime.appraisers import recorded_user
 
     settings = load_settings(Path(__file__).parents[1] / "params.yaml")
+    halves = {half: getattr(settings.simulator.llm, half).model_copy(update={"model": "nobody"}) for half in ("appraiser", "speaker")}
+    named = settings.simulator.model_copy(update={"llm": settings.simulator.llm.model_copy(update=halves)})
+    settings = settings.model_copy(update={"simulator": named})
     return first_difference(dialogue, personas, lambda tag, is_appraiser: recorded_user(settings, tag, is_appraiser, appraiser, object()))
