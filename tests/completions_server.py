@@ -23,6 +23,7 @@ class CompletionsServer:
     behaviour: str = "well"
     failures: int = 0  # so many requests are answered with 503 first
     elsewhere: str = ""
+    bytes_a_token: int = 0  # beside what is wanted of a prompt's token
     url: str = ""
     bodies: list[dict[str, Any]] = field(default_factory=list)
     authorizations: list[str | None] = field(default_factory=list)
@@ -76,7 +77,8 @@ def completions_server(folder: Path, **how: Any) -> Generator[CompletionsServer,
                 return self._say(307, {}, (("Location", f"{server.elsewhere}/completions"),))
             echo = bool(body.get("echo")) and server.behaviour != "no_echo"
             choices = [_choice(model, tokenizer, body, index, prompt, echo) for index, prompt in enumerate(body["prompt"])]
-            return self._say(200, {"choices": choices[::-1]})
+            beside = "x" * (server.bytes_a_token * sum(map(len, body["prompt"])))
+            return self._say(200, {"choices": choices[::-1], "beside": beside})
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.url = f"http://127.0.0.1:{http.server_address[1]}/v1"

@@ -26,7 +26,7 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from transformers import AutoConfig, AutoTokenizer, LogitsProcessorList
 
 from rlver.components.domain.printable import whole_characters
-from rlver.components.endpoint.bodies import UnusableBody, parse_json
+from rlver.components.endpoint.bodies import MOST_BYTES, UnusableBody, parse_json
 from rlver.components.endpoint.chat import EndpointUnavailable, Hiccup, Key
 from rlver.components.endpoint.client import open_http
 from rlver.components.endpoint.opening import check_endpoint
@@ -37,6 +37,7 @@ THINK_END = "</think>"
 _PROBE = [1, 2, 3]  # tokens that every vocabulary has
 _SEED = 1234
 _MOST_LOGPROB = 1e300  # either side of 0: their sum is a number too
+_TOKEN_BYTES = 1024  # JSON of one token of an answer, with its log-probability and the likeliest others; most have a tenth of it
 _USUAL_LENGTH = 2048  # of a context that config.json does not say
 
 
@@ -222,7 +223,7 @@ def ask(served: Served, body: Mapping[str, Any]) -> Any:
     wait_s = numbers.backoff_first_s
     for attempt in range(1, numbers.attempts + 1):
         try:
-            return asyncio.run(_ask_once(served, json.dumps(body).encode()))
+            return asyncio.run(_ask_once(served, json.dumps(body).encode(), _most_bytes(body)))
         except Hiccup as hiccup:
             if attempt == numbers.attempts or (hiccup.pause_s or 0) > numbers.retry_after_most_s:
                 raise EndpointUnavailable(f"{numbers.base_url.rstrip('/')}: {hiccup.what}; {hiccup.advice}") from None
@@ -231,10 +232,16 @@ def ask(served: Served, body: Mapping[str, Any]) -> Any:
     raise AssertionError("attempts is 1 or more")
 
 
-async def _ask_once(served: Served, body: bytes) -> Any:
+def _most_bytes(body: Mapping[str, Any]) -> int:
+    """How long the answer may be: it says each token of the prompts again, and those that are written."""
+    tokens = sum(len(prompt) + body["max_tokens"] for prompt in body["prompt"])
+    return MOST_BYTES + _TOKEN_BYTES * tokens
+
+
+async def _ask_once(served: Served, body: bytes, most_bytes: int) -> Any:
     secret = Key(served.key, served.parameters.key_variable)
     async with open_http(served.parameters, secret, {}) as http:
-        response = await http.send("POST", "completions", body)
+        response = await http.send("POST", "completions", body, most_bytes)
         if response.status_code != 200:
             raise http.fault(response, served.name)
     try:

@@ -15,7 +15,7 @@ import httpx
 
 from rlver.components.domain.printable import one_line, whole_characters
 from rlver.components.endpoint.address import is_on_this_machine
-from rlver.components.endpoint.bodies import PLAIN, UnusableBody, WholeResponse, parse_json, read
+from rlver.components.endpoint.bodies import MOST_BYTES, PLAIN, UnusableBody, WholeResponse, parse_json, read
 from rlver.components.endpoint.chat import (
     ChatAnswer,
     ChatRequest,
@@ -49,13 +49,13 @@ class Connections:
         self._tls = httpx.create_ssl_context()
         self._free: list[httpx.AsyncClient] = []
 
-    async def request(self, method: str, path: str, content: bytes | None) -> WholeResponse:
+    async def request(self, method: str, path: str, content: bytes | None, most_bytes: int) -> WholeResponse:
         """Raises httpx.RequestError and UnusableBody, and EndpointRefused for proxies that cannot be used."""
         client = self._free.pop() if self._free else self._new_client()
         headers = {} if content is None else {"Content-Type": "application/json"}
         try:
             async with client.stream(method, path, content=content, headers=headers) as response:
-                return await read(response)
+                return await read(response, most_bytes)
         finally:
             self._free.append(client)
 
@@ -126,11 +126,11 @@ class HttpEndpoint:
         pause_s = retry_after_s(response.headers, self.unix_time())
         return fault_of(response.status_code, json_or_none(response.content), pause_s, Place(self.parameters.url, model, self.key))
 
-    async def send(self, method: str, path: str, content: bytes | None = None) -> WholeResponse:
+    async def send(self, method: str, path: str, content: bytes | None = None, most_bytes: int = MOST_BYTES) -> WholeResponse:
         """Any complete response within the time allowed; raises Hiccup when there is none, EndpointRefused when nobody can be asked."""
         try:
             async with asyncio.timeout(self.parameters.answer_timeout_s):
-                return await self.connections.request(method, path, content)
+                return await self.connections.request(method, path, content, most_bytes)
         except TimeoutError:
             fault = Hiccup(
                 "time_out",

@@ -183,11 +183,12 @@ def _parameters(root: Path) -> Found:
 
 
 def _graph(root: Path) -> Found:
+    advice = "correct dvc.yaml, or run `git checkout dvc.yaml .dvc/config`"
     try:
         stages, stale = dvc.plan(root), dvc.changed(root)
     except dvc.GraphError as error:
-        return False, str(error), "correct dvc.yaml, or run `git checkout dvc.yaml .dvc/config`"
-    return True, f"{len(stages)} stages, {len(stages) - len(stale)} up to date", ""
+        return False, str(error), advice
+    return bool(stages), f"{len(stages)} stages, {len(stages) - len(stale)} up to date", advice
 
 
 def _locks(root: Path) -> Found:

@@ -57,6 +57,15 @@ def test_a_server_that_is_busy_for_a_moment_is_asked_again_and_the_key_is_not_lo
     assert KEY not in caplog.text and KEY not in json.dumps(found)
 
 
+def test_an_answer_may_be_as_long_as_the_batch_it_is_of(tiny_model: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(backends, "MOST_BYTES", 0)
+    with completions_server(tiny_model, bytes_a_token=500) as server:
+        assert measure(tiny_model, ["rlver_tiny_choice"], backend="local-completions", served=served(server))["tasks"]["rlver_tiny_choice"]["n"] == 6
+        server.bytes_a_token = 5000
+        with pytest.raises(EndpointError, match="the body has more than"):
+            measure(tiny_model, ["rlver_tiny_choice"], backend="local-completions", served=served(server))
+
+
 def test_the_attempts_are_bounded_and_the_complaint_holds_no_key(tiny_model: Path):
     with completions_server(tiny_model, failures=99) as server, pytest.raises(EndpointError, match="HTTP 503: busy") as error:
         measure(tiny_model, ["rlver_tiny_choice"], backend="local-completions", served=served(server, attempts=2))

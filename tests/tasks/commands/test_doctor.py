@@ -111,6 +111,8 @@ def test_a_file_where_a_folder_belongs_is_found(ready: Path) -> None:
 def test_a_broken_graph_is_found(ready: Path) -> None:
     (ready / "dvc.yaml").write_text("stages: [")
     assert "dvc.yaml" in bad(ready)["graph"].finding
+    (ready / "dvc.yaml").write_text("stages: {}\n")
+    assert "0 stages" in bad(ready)["graph"].finding
 
 
 def test_an_endpoint_that_does_not_answer_is_found_and_one_that_is_not_set_is_not_missed(
