@@ -1,14 +1,18 @@
 # make run: the whole pipeline from nothing. make test: everything that must hold. Both set up .venv first, once.
 .DEFAULT_GOAL := help
-.PHONY: help setup run pretrained paper test check format slow live ui docs docs-serve
+.PHONY: help setup run pretrained paper test test-all check format slow live ui docs docs-serve
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# With CI in the environment `make test` counts lines too (minutes more), and fails below so many percent of components/ and tasks/studies/.
+# With CI in the environment `make test` runs the long tests too and counts lines (minutes more); it fails below so many percent of
+# components/ and tasks/studies/.
 COVERAGE_MIN ?= 90
 # How many stages of the paper run side by side, each on its share of the cores.
 JOBS ?= 2
+
+# What needs nothing but .venv, as in pyproject.toml.
+DEFAULT := not slow and not live and not gpu
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -17,6 +21,7 @@ help:
 	@echo "make pretrained  a small pretrained model learns to support, out of a package: hours, in any number of sittings"
 	@echo "make paper   that, then every variant, seed and user beside the published results: hours, in any number of sittings (JOBS=2)"
 	@echo "make test    set up, then format, lint, types, import contracts and tests"
+	@echo "make test-all  that with the long tests (CI runs these)"
 	@echo "make setup   make .venv and install what constraints.txt locks"
 	@echo "make check   format, lint, types and import contracts only"
 	@echo "make format  rewrite the code in the one format"
@@ -48,7 +53,10 @@ check: setup
 	@echo "format, lint, types and import contracts: good"
 
 test: check
-	@$(BIN)/python -m pytest -n 2 $(if $(CI),--cov --cov-report=term --cov-fail-under=$(COVERAGE_MIN))
+	@$(BIN)/python -m pytest -n 2 $(if $(CI),--cov --cov-report=term --cov-fail-under=$(COVERAGE_MIN),-m 'not long and $(DEFAULT)')
+
+test-all: check
+	@$(BIN)/python -m pytest -n 2
 
 format: setup
 	@$(BIN)/ruff format --quiet .

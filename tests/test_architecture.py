@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -72,6 +73,7 @@ def test_the_import_contracts_can_break(repository_root: Path, tmp_path: Path) -
     assert sorted(broken) == sorted(name for name in contracts if name != "rlver")
 
 
+@pytest.mark.long
 def test_the_environment_is_read_in_one_place(repository_root: Path) -> None:
     readers = set()
     for path in sources(repository_root):
@@ -150,6 +152,7 @@ def declared_code(stage: dict[str, Any]) -> set[str]:
     return {dep for dep in stage["deps"] if dep.startswith(("components/", "tasks/"))}
 
 
+@pytest.mark.long
 def test_every_stage_depends_on_all_code_that_can_change_its_output(repository_root: Path) -> None:
     """What a stage imports, directly or not, and what that reads beside itself, is among its dependencies: else a change leaves a stale result."""
     known = house.modules(repository_root)
@@ -252,6 +255,20 @@ def test_the_locked_versions_install_on_the_oldest_python_that_is_promised(repos
 def test_ci_runs_exactly_make_test(repository_root: Path) -> None:
     lines = (repository_root / ".ci" / "run").read_text().splitlines()
     assert lines[-1] == "make test" and sum("make" in line for line in lines) == 1
+    assert "export CI=true" in lines
+
+
+def test_ci_leaves_no_test_out_that_runs_by_default(repository_root: Path) -> None:
+    def command(*more: str) -> str:
+        asked = ["make", "-n", "-o", "check", "test", *more]
+        env = {name: value for name, value in os.environ.items() if name not in {"CI", "MAKEFLAGS"}}
+        return subprocess.run(asked, cwd=repository_root, env=env, capture_output=True, text=True, check=True).stdout
+
+    by_default = re.search(
+        r"-m '([^']+)'", tomllib.loads((repository_root / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["addopts"]
+    )
+    assert by_default and f"-m 'not long and {by_default[1]}'" in command()
+    assert "-n 2" in command("CI=true") and " -m '" not in command("CI=true")
 
 
 def test_the_readme_names_only_commands_that_exist(repository_root: Path, capsys: pytest.CaptureFixture[str]) -> None:

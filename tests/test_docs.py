@@ -143,6 +143,7 @@ def test_a_link_out_of_the_documentation_becomes_a_page_that_shows_the_file(tmp_
     assert site.shown_files() == {"files/params.yaml.md": "# params.yaml\n\n~~~~yaml\nseed: 7\n~~~~\n"}
 
 
+@pytest.mark.long
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(repository_root: Path, tmp_path: Path) -> None:
     from mkdocs.commands.build import build
     from mkdocs.config import load_config

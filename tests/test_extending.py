@@ -170,6 +170,7 @@ def test_its_appraiser_appraises_recordings_and_verify_follows(project: Path, ca
     assert '"polite-1 (acme 1.2)"' in (project / "out.jsonl").read_text()
 
 
+@pytest.mark.long
 def test_its_panel_stands_in_the_report_where_it_asks_and_only_with_something_to_show(project: Path, acme: Path) -> None:
     dialogue = held(settings_of(project, "policy: {thinking: false}"))
     loud = dialogue.model_copy(update={"turns": (dialogue.turns[0].model_copy(update={"assistant": "Oh! No!"}), *dialogue.turns[1:])})
@@ -207,6 +208,7 @@ def test_a_kind_whose_section_is_missing_is_refused(project: Path) -> None:
         settings_of(project, "reward: {kind: brief}")
 
 
+@pytest.mark.long
 def test_its_model_its_reward_and_its_algorithm_train(project: Path) -> None:
     from rlver.components.policy.load import save_policy
     from rlver.tasks.stages import base, train
@@ -223,6 +225,7 @@ def test_its_model_its_reward_and_its_algorithm_train(project: Path) -> None:
     assert (began["reward brief"], began["algorithm rloo"]) == ("acme 1.2", "acme 1.2")
 
 
+@pytest.mark.long
 def test_its_study_is_a_command_and_a_broken_one_spoils_no_other(project: Path, acme: Path) -> None:
     write_jsonl(project / "in.jsonl", [held(settings_of(project, "policy: {thinking: false}")).model_dump(mode="json")])
 

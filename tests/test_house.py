@@ -16,6 +16,7 @@ def house() -> dict[str, Any]:
     return measured()
 
 
+@pytest.mark.long
 def test_no_rooms_import_each_other_in_a_circle(house: dict[str, Any]) -> None:
     assert house["files"] > 300, "the house was not found"
     assert house["cycles of rooms"] == []

@@ -28,6 +28,7 @@ def test_what_is_laid_out_are_the_checkouts_own_files(repository_root: Path, tmp
             assert path.read_text().removesuffix("    no_scm = true\n") == own, path
 
 
+@pytest.mark.long
 def test_the_graph_of_a_workspace_is_the_checkouts_with_one_file_for_the_code(plan: list[dvc.Stage], tmp_path: Path) -> None:
     lay_out(tmp_path / "w")
     theirs = dvc.plan(tmp_path / "w", all_pipelines=True)

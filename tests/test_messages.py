@@ -67,6 +67,7 @@ def program(repository_root: Path) -> Program:
     return Program.of(repository_root, messages.LAYERS)
 
 
+@pytest.mark.long
 def test_every_message_of_the_troubleshooting_page_is_said_by_the_code(repository_root: Path, program: Program) -> None:
     """`…` stands for what the program fills in; the rest must stand, in this order, in one message."""
     said = {text for text, _ in [*messages.raised(program), *messages.warnings(program), *messages.remedies(program)]}

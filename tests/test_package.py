@@ -135,6 +135,7 @@ def loaded_at_once(start: set[str], known: dict[str, Path]) -> dict[str, str]:
     return needs
 
 
+@pytest.mark.long
 def test_every_import_is_declared_and_everything_declared_is_used(repository_root: Path, declared: dict[str, set[str]]) -> None:
     needs: dict[str, set[str]] = {}
     for module, path in modules(repository_root).items():
@@ -172,6 +173,7 @@ def test_the_extra_all_holds_every_other_and_dev_holds_all(declared: dict[str, s
     assert declared["all"] < declared["dev"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("library", "arguments", "extra"), [("pandas", "score x", "report"), ("h11", "blind a b", "blind")])
 def test_a_command_whose_extra_is_missing_says_so_in_one_line(library: str, arguments: str, extra: str, tmp_path: Path) -> None:
     program = f"import sys; sys.modules[{library!r}] = None; from rlver.flows.cli import main; sys.exit(main({arguments.split()!r}))"

@@ -47,7 +47,7 @@ def test_each_promise_names_tests_that_are_there(repository_root: Path) -> None:
 def test_pytest_collects_each_test_that_a_promise_names(repository_root: Path) -> None:
     """A file that is skipped as a whole, or whose tests are all deselected by a mark that no command runs, holds nothing."""
     named = sorted({one for line in lines(repository_root) for one in NAMED.findall(line)})
-    marks = "not live and not gpu"  # what `make test` and `make slow` run together
+    marks = "not live and not gpu"  # what CI and `make slow` run together
     command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", "addopts=", "--collect-only", "-q", "-m", marks, *named)
     done = subprocess.run(command, cwd=repository_root, env=dict(os.environ), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]

@@ -138,6 +138,7 @@ def test_every_recipe_can_be_dry_run(recipe: str, plan: list[dvc.Stage], monkeyp
     assert ("memory: " in missing) is (model == "qwen7b" and algorithm != "grpo_lora"), "all weights of 7B do not fit into 80 GB"
 
 
+@pytest.mark.long
 def test_the_command_prints_the_plan_and_says_by_its_status_that_something_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,6 +156,7 @@ def test_the_command_prints_the_plan_and_says_by_its_status_that_something_is_mi
     assert (lock.read_bytes() if lock.exists() else None) == before
 
 
+@pytest.mark.long
 def test_nothing_is_missing_for_the_default_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

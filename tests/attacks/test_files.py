@@ -150,6 +150,7 @@ def test_a_file_where_a_folder_is_to_be_made_is_told_before_the_work(project: Pa
 # Standard output.
 
 
+@pytest.mark.long
 def test_a_dash_is_standard_output_and_the_rest_is_said_on_standard_error(project: Path) -> None:
     done = rlver(project, "score", "t.jsonl", "-o", "-")
     assert done.returncode == 0 and "final emotion" in done.stderr

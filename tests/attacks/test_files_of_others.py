@@ -51,6 +51,7 @@ def test_who_writes_is_alone_until_its_process_ends_even_by_kill_9(tmp_path: Pat
     assert list(tmp_path.iterdir()) == [], "no lock is left"
 
 
+@pytest.mark.long
 def test_clean_leaves_dialogues_that_are_being_held(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (toy / "out.jsonl.partial").write_text("{}")
     (toy / "scratch").mkdir()

@@ -36,6 +36,7 @@ def _parameters_are_read_once(parameters: Settings, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("rlver.components.settings.settings.load_settings", lambda *_, **__: parameters)
 
 
+@pytest.mark.long
 @times
 def test_transcripts_that_are_scored(times: int, tmp_path: Path, parameters: Settings) -> None:
     path, out = tmp_path / "foreign.jsonl", tmp_path / "scores.json"
@@ -59,6 +60,7 @@ def test_transcripts_that_are_compared(times: int, tmp_path: Path) -> None:
     fuzz(mutants(TRANSCRIPTS, as_lines), read, times)
 
 
+@pytest.mark.long
 @times
 def test_transcripts_that_are_verified(times: int, tmp_path: Path, parameters: Settings) -> None:
     path = tmp_path / "foreign.jsonl"

@@ -178,6 +178,7 @@ def mutated(path: Path) -> tuple[Inputs, Callable[[bytes], object]]:
     return mutants([content[:length]], as_gguf), lambda begin: path.write_bytes(begin + content[length:])
 
 
+@pytest.mark.long
 @some_times
 def test_a_gguf_file_that_is_converted_and_gives_its_tokens(times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLVER_CACHE", str(tmp_path / "cache"))

@@ -94,6 +94,7 @@ def with_robustness(material: Material, path: Path) -> Material:
     return other_users.gather(material, Sources(settings, (), files={"robustness": path}))
 
 
+@pytest.mark.long
 @times
 def test_robustness(times: int, tmp_path: Path) -> None:
     a_run(tmp_path)
@@ -132,6 +133,7 @@ def test_whole_reports(tmp_path: Path) -> None:
     assert {file for file in tmp_path.rglob("*") if "reports" not in file.parts} == {*outside, log, robustness}
 
 
+@pytest.mark.long
 def test_a_policys_name_in_what_robustness_found_is_no_path(tmp_path: Path) -> None:
     a_run(tmp_path)
     path = tmp_path / "robustness.json"

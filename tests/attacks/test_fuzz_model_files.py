@@ -80,6 +80,7 @@ def test_what_is_checked_before_any_library_reads_a_policy(file: str, times: int
     fuzz(inputs, read, times)
 
 
+@pytest.mark.long
 @more_times
 @pytest.mark.parametrize(
     "file", [WEIGHTS, "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", INDEX]

@@ -55,6 +55,7 @@ def test_parameters(times: int, tmp_path: Path) -> None:
     fuzz(mutants([PARAMETERS, (ROOT / "params.yaml").read_bytes(), *BOMBS], as_json, YAML), read, times, path.name)
 
 
+@pytest.mark.long
 @times
 def test_overlays(times: int, tmp_path: Path) -> None:
     path = tmp_path / "params" / "foreign.yaml"

@@ -23,6 +23,7 @@ PERSONAS = [[persona.model_dump(mode="json") for persona in people()[1][:2]], [p
 PROFILES = [[profile(), profile(id="two", first_talk="你好，最近睡不好。", topic="家人")], [profile(id="three", main_cha="被动型")]]
 
 
+@pytest.mark.long
 @times
 def test_personas(times: int, tmp_path: Path) -> None:
     path = tmp_path / "foreign.jsonl"
@@ -35,6 +36,7 @@ def test_personas(times: int, tmp_path: Path) -> None:
     fuzz(mutants(PERSONAS, as_lines), read, times, path.name)
 
 
+@pytest.mark.long
 @times
 def test_profiles(times: int, tmp_path: Path) -> None:
     path = tmp_path / "foreign.jsonl"

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from broken_models import policy_in
 from fuzzing import fuzz, times
 from mutation import mutants
@@ -62,6 +63,7 @@ def served_apart() -> Iterator[Told]:
         loop.close()
 
 
+@pytest.mark.long
 @times
 def test_answers_to_a_benchmark(times: int, tmp_path: Path) -> None:
     """Log-probabilities of a prompt and the text that follows it, out of the same answer."""

@@ -138,6 +138,7 @@ def test_whatever_a_program_leaves_behind_the_benchmark_goes_on(program: str, sa
     assert verdict(program) == said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["'x' * (50 << 20)", "[[]] * (20 << 20)", "deep()", "10 ** 10 ** 7"])
 def test_an_answer_of_any_size_is_only_wrong(text: str) -> None:
     reply = f"```python\ndef deep():\n    found = []\n    for _ in range(10 ** 5): found = [found]\n    return found\ndef f():\n    return {text}\n```"
@@ -229,6 +230,7 @@ def test_memory_is_bounded_where_the_system_can(monkeypatch: pytest.MonkeyPatch,
     assert ("AS" in limits) is bounds_memory and {"FSIZE", "NPROC", "NOFILE", "CORE"} <= limits.keys()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to the jail")
 def test_what_leaves_its_session_is_ended_without_namespaces(without_namespaces: None, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)

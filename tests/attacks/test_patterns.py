@@ -54,6 +54,7 @@ def test_patterns_that_backtrack_would_be_seen(repository_root: Path) -> None:
     assert len(slow(repository_root, patterns)) == len(BACKTRACK)
 
 
+@pytest.mark.long
 def test_a_new_pattern_is_found_or_refused(tmp_path: Path, repository_root: Path) -> None:
     """By the scan of the source: nobody has to put it on a list."""
     for package in ("components", "tasks", "flows"):
@@ -78,6 +79,7 @@ def test_a_new_pattern_is_found_or_refused(tmp_path: Path, repository_root: Path
 FELL = ["code_of", "code_of with a label", "is_right", "scene_parts", "scene_parts of blank lines", "labelled", "shape", "quoted", "label of an answer", "licence", "grade"]  # fmt: skip
 
 
+@pytest.mark.long
 def test_what_took_the_square_or_the_cube_of_the_length_takes_its_length(repository_root: Path) -> None:
     assert child(repository_root, READS, "fell", seconds=240).splitlines() == [*FELL, "read in time"]
 

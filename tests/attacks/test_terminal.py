@@ -205,6 +205,7 @@ def test_on_a_terminal_bars_still_draw_and_names_in_them_do_not() -> None:
     assert OBEYED.findall(re.sub("\r\x1b\\[2K|\r|\x1b\\[0m", "", said)) == []
 
 
+@pytest.mark.long
 def test_bytes_that_no_encoding_holds_are_shown_by_their_number(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", [dialogue.model_dump(mode="json") for dialogue in scripted_dialogues()])
     (tmp_path / "params.yaml").write_text((REPOSITORY / "params.yaml").read_text())

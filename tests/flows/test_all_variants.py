@@ -51,6 +51,7 @@ def project(toy: Path) -> Path:
     return toy
 
 
+@pytest.mark.long
 def test_a_failure_ends_only_what_needs_it_and_the_next_run_takes_up_the_rest(project: Path, tracking_uri: str, said: list[str]) -> None:
     """DVC takes the outputs of a stage away before it runs, not after it failed; what could not run has outputs of an earlier run."""
     from mlflow import MlflowClient
@@ -90,6 +91,7 @@ def test_a_plain_run_knows_nothing_of_the_second_pipeline(project: Path, trackin
     assert run(only=["paper_report"]).message.startswith("unknown stage paper_report; dvc.yaml has personas")
 
 
+@pytest.mark.long
 def test_the_report_of_the_paper_run_is_made_of_what_is_there(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--paper"]) == 1
     assert "nothing of the paper run is there yet: run `rlver run --variants all`" in capsys.readouterr().err

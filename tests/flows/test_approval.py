@@ -78,6 +78,7 @@ class Pending:
         return self.ended.name, self.ended.message
 
 
+@pytest.mark.long
 def test_a_person_sees_the_gate_s_table_and_says_no(promotable: Path, prefect_server: None, tracking_uri: str) -> None:
     pending = Pending("a")
     text, fields = pending.form()
@@ -93,6 +94,7 @@ def test_a_person_sees_the_gate_s_table_and_says_no(promotable: Path, prefect_se
     assert ModelRegistry(tracking_uri).champion() is None
 
 
+@pytest.mark.long
 def test_a_person_says_yes_and_the_version_knows_why(promotable: Path, prefect_server: None, tracking_uri: str) -> None:
     from mlflow import MlflowClient
 
@@ -104,6 +106,7 @@ def test_a_person_says_yes_and_the_version_knows_why(promotable: Path, prefect_s
     )
 
 
+@pytest.mark.long
 def test_an_approval_that_nobody_gives_promotes_nothing(
     promotable: Path, prefect_server: None, tracking_uri: str, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

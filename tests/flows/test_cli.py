@@ -81,6 +81,7 @@ def test_a_bug_says_that_it_is_one(capsys: pytest.CaptureFixture[str], monkeypat
     assert "error: KeyError: 'absent' (a bug; --debug shows where)" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_personas_are_composed_checked_and_refused_when_bad(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["personas", "generate", "-o", str(tmp_path), "--train", "16", "--test", "8"]) == 0
     train, test = tmp_path / "train.jsonl", tmp_path / "test.jsonl"
@@ -192,6 +193,7 @@ def test_doctor_counts_the_problems(toy: Path, capsys: pytest.CaptureFixture[str
     assert "BAD  packages: " in said and "     -> " in said, "the toy project has no lock"
 
 
+@pytest.mark.long
 def test_where_to_look_after_a_run(toy: Path, prefect_server: None, tracking_uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     write_json(toy / "metrics" / "base" / "sentient.json", {"n": 3, "emotion_mean": 20.0, "emotion_ci95": [10, 30]})
     assert main(["run", "--only", "personas"]) == 0

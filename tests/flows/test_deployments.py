@@ -18,6 +18,7 @@ from rlver.tasks.graph import dvc
 from rlver.tasks.runtime import servers
 
 
+@pytest.mark.long
 def test_prefect_yaml_describes_schedules_an_event_and_jobs_on_demand(repository_root: Path) -> None:
     from rlver.flows.deployments import LANDED, PERSONAS, deployments
 
@@ -39,6 +40,7 @@ def test_prefect_yaml_describes_schedules_an_event_and_jobs_on_demand(repository
         assert deployment.enforce_parameter_schema and deployment.tags == ["rlver"]
 
 
+@pytest.mark.long
 def test_the_forms_offer_what_there_is(repository_root: Path) -> None:
     from rlver.flows.deployments import deployments
 

@@ -26,6 +26,7 @@ def promote(variant: str, **options: bool) -> tuple[str, str]:
     return state.name, state.message or ""
 
 
+@pytest.mark.long
 def test_champions_follow_each_other_and_step_back(promotable: Path, prefect_server: None, tracking_uri: str):
     registry = ModelRegistry(tracking_uri)
     assert registry.champion() is None
@@ -47,6 +48,7 @@ def test_champions_follow_each_other_and_step_back(promotable: Path, prefect_ser
         registry.roll_back()
 
 
+@pytest.mark.long
 def test_a_version_has_its_card_its_evidence_and_its_model(promotable: Path, prefect_server: None, tracking_uri: str):
     import mlflow
     from mlflow import MlflowClient
@@ -66,6 +68,7 @@ def test_a_version_has_its_card_its_evidence_and_its_model(promotable: Path, pre
     assert (model / "MLmodel").is_file() and [file.name for file in (model / "artifacts" / "policy").iterdir()] == ["config.json"]
 
 
+@pytest.mark.long
 def test_the_card_of_a_trained_model_names_that_model_and_its_licence(promotable: Path, prefect_server: None, tracking_uri: str):
     params = promotable / "params.yaml"
     values = YAML(typ="safe").load(params.read_text())
@@ -101,6 +104,7 @@ def there_is_no_report(root: Path) -> None:
     graph.write_text(before + rest[rest.index("  train:\n") :])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -126,6 +130,7 @@ def test_an_unknown_variant_is_one_line(promotable: Path, prefect_server: None):
     assert promote("z") == ("Failed", "z is not a trained variant of dvc.yaml; there is a, b, base")
 
 
+@pytest.mark.long
 def test_a_move_that_breaks_leaves_no_version(promotable: Path, prefect_server: None, tracking_uri: str, monkeypatch: pytest.MonkeyPatch):
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException

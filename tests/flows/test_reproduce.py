@@ -38,6 +38,7 @@ def edges_of(tasks: dict[str, Any]) -> dict[str, set[str]]:
     return {name: {names[source.id] for source in task.task_inputs.get("wait_for", ())} for name, task in tasks.items()}
 
 
+@pytest.mark.long
 def test_what_changed_runs_and_the_rest_is_cached(toy: Path, tracking_uri: str, said: list[str]) -> None:
     from mlflow import MlflowClient
 
@@ -64,6 +65,7 @@ def test_what_changed_runs_and_the_rest_is_cached(toy: Path, tracking_uri: str, 
     assert any(line.startswith("train@a: deps params/a.yaml: ") for line in said)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("experiment", [pytest.param(None, marks=pytest.mark.slow), "another"])
 def test_what_a_stage_logs_with_mlflow_itself_lands_in_its_own_run(
     toy: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch, experiment: str | None
@@ -85,6 +87,7 @@ def test_what_a_stage_logs_with_mlflow_itself_lands_in_its_own_run(
     assert len(runs) == 2 and {one.info.status for one in runs} == {"FINISHED"}
 
 
+@pytest.mark.long
 def test_a_failing_stage_ends_the_run_in_one_line(toy: Path, tracking_uri: str, said: list[str]) -> None:
     from mlflow import MlflowClient
 
@@ -103,6 +106,7 @@ def test_a_failing_stage_ends_the_run_in_one_line(toy: Path, tracking_uri: str, 
     assert failed.data.tags["failure"] == "train@a: bad luck"
 
 
+@pytest.mark.long
 def test_what_the_world_broke_is_tried_again(toy: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from rlver.flows import walk
 
@@ -113,6 +117,7 @@ def test_what_the_world_broke_is_tried_again(toy: Path, tracking_uri: str, monke
     assert ran(toy) == ["personas", "personas"]
 
 
+@pytest.mark.long
 def test_only_the_selected_stage_runs_and_stale_inputs_are_mentioned(toy: Path, tracking_uri: str, said: list[str]) -> None:
     (toy / "data").mkdir()
     (toy / "data" / "personas.txt").write_text("by hand\n")
@@ -122,6 +127,7 @@ def test_only_the_selected_stage_runs_and_stale_inputs_are_mentioned(toy: Path, 
     assert run(only=["nope"]).message.startswith("unknown stage nope; dvc.yaml has personas, report, train")
 
 
+@pytest.mark.long
 def test_results_and_report_are_artifacts(toy: Path, tracking_uri: str) -> None:
     from prefect.artifacts import Artifact
 
@@ -140,6 +146,7 @@ def test_results_and_report_are_artifacts(toy: Path, tracking_uri: str) -> None:
     assert report.data == f"![learning curve](data:image/png;base64,{b64encode(b'a picture').decode()})\n\n| base | all of it |\n"
 
 
+@pytest.mark.long
 def test_the_graph_of_a_run_has_edges_and_its_stages_have_tags(toy: Path, tracking_uri: str) -> None:
     tasks = tasks_of(run(jobs=2))
     assert edges_of(tasks) == EDGES and set(tasks["train@a"].tags) == {"train", "a"}

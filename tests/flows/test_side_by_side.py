@@ -92,6 +92,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_what_does_not_need_each_other_runs_side_by_side(wide: Path, tracking_uri: str, said: list[str]) -> None:
     from mlflow import MlflowClient
 
@@ -114,6 +115,7 @@ def test_what_does_not_need_each_other_runs_side_by_side(wide: Path, tracking_ur
     assert sum("Finished in state Cached" in line for line in said) == ALL_STAGES
 
 
+@pytest.mark.long
 def test_after_a_failure_what_runs_is_finished_and_nothing_is_begun(wide: Path, tracking_uri: str, said: list[str]) -> None:
     for name in ("fail-a0", "hold-a1"):
         (wide / name).touch()
@@ -131,6 +133,7 @@ def test_after_a_failure_what_runs_is_finished_and_nothing_is_begun(wide: Path, 
     assert set(dvc.locked(wide)) == {"first", "part@a1"}
 
 
+@pytest.mark.long
 def test_a_failure_ends_only_what_needs_it_when_all_variants_are_wanted(wide: Path, tracking_uri: str, said: list[str]) -> None:
     (wide / "fail-a0").touch()
     (wide / "dvc.yaml").write_text(
@@ -142,6 +145,7 @@ def test_a_failure_ends_only_what_needs_it_when_all_variants_are_wanted(wide: Pa
     assert "flow: after: not run, because there is no finished made/parts/a0.txt" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_ctrl_c_ends_all_that_runs_and_the_next_run_goes_on(number: int, wide: Path, tracking_uri: str) -> None:
     """a0 has finished, a1 is held, b0 waits for b1: two run when Ctrl-C comes."""

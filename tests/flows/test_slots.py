@@ -23,6 +23,7 @@ def test_without_a_gpu_nobody_waits(prefect_server: None, monkeypatch: pytest.Mo
     assert prepare_slots(None) == 0, "a run alone with its own server has nobody to wait for"
 
 
+@pytest.mark.long
 def test_stages_of_two_runs_take_turns_on_one_gpu(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from rlver.flows.slots import gpu_slot, prepare_slots
 
@@ -53,6 +54,7 @@ def test_stages_of_two_runs_take_turns_on_one_gpu(prefect_server: None, monkeypa
     assert side_by_side("score", "report") == 2  # they need no GPU
 
 
+@pytest.mark.long
 def test_a_model_is_evaluated_in_the_gpu_s_turn_unless_a_server_computes_it(
     toy: Path, tracking_uri: str, prefect_server: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_limit_that_was_taken_away_is_an_error(prefect_server: None, monkeypat
         pytest.fail("there is no such limit, so nobody may pass")
 
 
+@pytest.mark.long
 def test_a_stage_over_its_time_is_ended_with_all_it_started(toy: Path, tracking_uri: str, prefect_server: None) -> None:
     from rlver.flows.reproduce import reproduce
 

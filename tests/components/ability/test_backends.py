@@ -33,6 +33,7 @@ def measure(model: Path, tasks: list[str], **more: Any) -> dict[str, Any]:
     return run_tasks(str(model), tasks, 6, 4, 0.05, 7, **more)
 
 
+@pytest.mark.long
 def test_a_served_model_has_the_scores_of_the_same_model_computed_here(tiny_model: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else-0123456789")
     here = measure(tiny_model, TASKS)
@@ -60,7 +61,12 @@ def test_a_server_that_is_busy_for_a_moment_is_asked_again_and_the_key_is_not_lo
 def test_an_answer_may_be_as_long_as_the_batch_it_is_of(tiny_model: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(backends, "MOST_BYTES", 0)
     with completions_server(tiny_model, bytes_a_token=500) as server:
-        assert measure(tiny_model, ["rlver_tiny_choice"], backend="local-completions", served=served(server))["tasks"]["rlver_tiny_choice"]["n"] == 6
+        assert (
+            measure(tiny_model, ["rlver_tiny_choice"], backend="local-completions", served=served(server))["tasks"]["rlver_tiny_choice"][
+                "n"
+            ]
+            == 6
+        )
         server.bytes_a_token = 5000
         with pytest.raises(EndpointError, match="the body has more than"):
             measure(tiny_model, ["rlver_tiny_choice"], backend="local-completions", served=served(server))

@@ -110,6 +110,7 @@ def _lets_make_namespaces() -> bool:
     return shutil.which("unshare") is not None and subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not _lets_make_namespaces(), reason="this system lets no user make namespaces: unshare is missing or forbidden")
 def test_a_program_has_no_network_and_nothing_it_starts_outlives_it(tmp_path: Path):
     assert sandbox._shut_in()

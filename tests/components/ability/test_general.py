@@ -23,6 +23,7 @@ def results(tiny_model: Path) -> dict[str, Any]:
     return run_tasks(str(tiny_model), ["rlver_tiny_likelihood", "rlver_tiny_choice", "rlver_math500:sample"], None, 16, 0.05, 7)
 
 
+@pytest.mark.long
 def test_every_shipped_item_is_scored(results: dict[str, Any]):
     likelihood, choice = results["tasks"]["rlver_tiny_likelihood"], results["tasks"]["rlver_tiny_choice"]
     assert likelihood["n"] == len(likelihood["items"]) == len(small_world.likelihood_items())

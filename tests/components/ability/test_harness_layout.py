@@ -81,6 +81,7 @@ def test_every_task_of_ours_is_in_the_folder() -> None:
     assert {path.stem for path in FOLDER.glob("*.yaml")} == OURS
 
 
+@pytest.mark.long
 def test_lm_evals_own_files_hold_what_ours_do(measured: tuple[dict[str, Any], Path]) -> None:
     ours, layout = measured
     results = [json.loads(path.read_text()) for path in layout.glob("*/results_*.json")]

@@ -86,6 +86,7 @@ def test_another_answer_is_wrong(one: str, other: str):
     assert not is_right(f"\\boxed{{{one}}}", other) and not is_right(f"\\boxed{{{other}}}", one)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("endless", ["9^{9^{9^{9}}}", "1" * 100_000, r"\text{" + " " * 100_000 + "}"])
 def test_an_answer_that_nobody_can_work_out_is_wrong(endless: str):
     assert not is_right(f"\\boxed{{{endless}}}", "3")

@@ -47,6 +47,7 @@ def test_holm_multiplies_the_smallest_most_and_stays_monotone():
     assert holm({"a": 0.9, "b": 0.8}) == {"a": 1.0, "b": 1.0}
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.text(min_size=1), st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_never_makes_a_p_value_smaller_nor_changes_the_order(p_values: dict[str, float]):
     adjusted = holm(p_values)

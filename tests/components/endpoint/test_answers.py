@@ -133,6 +133,7 @@ def test_a_failed_question_is_asked_again(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_after_a_kill_no_answered_question_is_asked_again(tmp_path: Path) -> None:
     """The process dies by SIGKILL when about half of 120 questions are answered; the next run asks only for the rest."""
     path, questions = tmp_path / "answers.db", 120

@@ -43,6 +43,7 @@ def faulty(share: float, seed: int) -> Script:
     return script
 
 
+@pytest.mark.long
 def test_with_a_third_of_bad_answers_every_request_gets_its_own_right_answer_and_calls_stay_below_twice(tmp_path: Path) -> None:
     """Expected calls: 200 / 0.7 = 286."""
 
@@ -186,6 +187,7 @@ def test_an_error_with_nested_lists_in_it_is_an_error(tmp_path: Path, depth: int
     assert len(str(caught.value)) < 600
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("late_s", "answer_timeout_s"), [(0.005, 30.0), (2.0, 1.0)], ids=["in time", "some too late"])
 def test_256_chats_share_24_slots_and_connections(tmp_path: Path, late_s: float, answer_timeout_s: float) -> None:
     """A connection that was given up is closed and replaced; the server does not look up from its work to see the end of the old one."""

@@ -119,6 +119,7 @@ def test_the_record_is_in_the_transcript_with_every_field_it_had() -> None:
     assert "original" not in a_dialogue("d", [1]).model_dump(), "dialogues that were held here have no other record"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded SAGE dialogues are not beside this checkout (../shared/data/sage)")
 @pytest.mark.parametrize("published", SAGE_TABLE_3, ids=lambda row: row.name)
 def test_recorded_dialogues_come_in_whole_and_give_the_published_scores(

@@ -185,6 +185,7 @@ def test_first_names_and_surnames_of_the_splits_are_apart() -> None:
     assert not set(train.surnames) & set(test.surnames)
 
 
+@pytest.mark.long
 def test_names_never_run_out_silently(library: Library) -> None:
     _, test = compose_personas(library, seed=7, train=8, test=1400)
     assert len({one.name for one in test}) == 1400

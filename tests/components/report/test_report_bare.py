@@ -45,6 +45,7 @@ def recorded(number: int, policy: str, change: int) -> Dialogue:
     return dialogue_of(record, policy)
 
 
+@pytest.mark.long
 def test_the_command_makes_a_whole_report_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     run = write_run(tmp_path / "run", personas=24)
     files = [str(run / "transcripts" / f"{name}.jsonl") for name in ("grpo-think", "base")]
@@ -59,6 +60,7 @@ def test_the_command_makes_a_whole_report_of_files(tmp_path: Path, capsys: pytes
     assert f",{stored['emotion_mean']}," in results[2]  # what the score stage found
 
 
+@pytest.mark.long
 def test_files_of_others_are_not_taken_for_an_older_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_jsonl(tmp_path / "a.jsonl", [one.model_dump(mode="json") for one in make_dialogues("a", 4, 0.5, 7)])
     mine = tmp_path / "work" / "plots" / "my-own.png"
@@ -74,6 +76,7 @@ def test_files_of_others_are_not_taken_for_an_older_report(tmp_path: Path, capsy
     assert main(asked) == main(asked) == 0, "over an older report of ours it writes"
 
 
+@pytest.mark.long
 def test_a_folder_is_all_its_transcripts_and_any_policy_can_be_the_base(tmp_path: Path):
     run = write_run(tmp_path / "run", personas=24)
     arguments = ["report", str(run / "transcripts"), "--base", "grpo-think", "-o", str(tmp_path / "out"), "--params", str(PARAMS)]

@@ -84,6 +84,7 @@ def test_acts_nobody_named_leave_their_figures_out_and_keep_the_habits(tmp_path:
     assert figures.FIGURES["acts-over-training"](read) is None and figures.FIGURES["habits-over-training"](read) is not None
 
 
+@pytest.mark.long
 def test_the_stage_draws_and_writes_what_training_kept(tmp_path: Path):
     root = write_run(tmp_path / "run", personas=4)
     write_held_out(root, "grpo-think", (0.2, 0.5, 0.8), personas=4)

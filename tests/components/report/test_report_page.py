@@ -100,6 +100,7 @@ def with_words(dialogue: Dialogue, words: str) -> Dialogue:
     return dialogue.model_copy(update={"turns": tuple(turns)})
 
 
+@pytest.mark.long
 def test_all_files_are_written(written: Path):
     names = sorted(str(path.relative_to(written)) for path in written.rglob("*") if path.is_file())
     figures = ("learning-curve", "need-bars", "need-map", "success-and-failure", "training-health", "trajectories")
@@ -161,6 +162,7 @@ def test_a_real_model_is_named_instead_of_the_tiny_world(finished_run: Path):
     assert "tiny world is not a chatbot" not in text
 
 
+@pytest.mark.long
 def test_the_same_input_gives_the_same_bytes(finished_run: Path, written: Path, tmp_path: Path):
     run_stage_report(finished_run, tmp_path)
     files = [path.relative_to(written) for path in written.rglob("*") if path.is_file()]
@@ -183,6 +185,7 @@ def test_words_of_a_model_are_never_markup(tmp_path: Path):
     assert hostile in texts_of(text)
 
 
+@pytest.mark.long
 def test_names_are_never_markup(tmp_path: Path):
     write_transcripts(tmp_path, "a<b>&c", make_dialogues("x", 4, 0.5, 1), None)
     material = load(tmp_path)
@@ -217,6 +220,7 @@ def test_a_variant_of_which_nothing_could_be_scored_is_still_shown(tmp_path: Pat
     assert "tuned has transcripts but no metrics" in page(load(tmp_path), RUN, {}, panels_of_studies())
 
 
+@pytest.mark.long
 def test_plots_of_an_earlier_run_do_not_stay(finished_run: Path, tmp_path: Path):
     stale = tmp_path / "reports" / "plots" / "learning-curve.png"
     stale.parent.mkdir(parents=True)
@@ -227,6 +231,7 @@ def test_plots_of_an_earlier_run_do_not_stay(finished_run: Path, tmp_path: Path)
     assert not stale.exists()
 
 
+@pytest.mark.long
 def test_a_report_that_was_broken_off_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_transcripts(tmp_path, "base", make_dialogues("base", 4, 0.5, 1), None)
 
@@ -255,6 +260,7 @@ def test_the_stage_takes_the_classes_of_its_personas(tmp_path: Path):
     assert found == {person.persona_id: str(person.persona_class).capitalize() for person in people[:4]}
 
 
+@pytest.mark.long
 def test_what_robustness_wrote_is_on_the_page_of_the_whole_run(finished_run: Path, tmp_path: Path):
     row = {
         "about": "as they are", "dialogues": 8, "emotion_ci95": [18.0, 32.0], "emotion_mean": 25.0, "paired_to_unshifted": None,

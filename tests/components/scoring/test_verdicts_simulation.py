@@ -31,6 +31,7 @@ def test_the_table_has_as_many_rows_as_the_paper_run_judges_together():
     assert FAMILY == 26 + 4
 
 
+@pytest.mark.long
 def test_a_whole_table_errs_no_more_than_one_row_may():
     errs = family_errs(World(2.0, 0.1, seeds=3), families=40, random=np.random.default_rng(7))
     assert max(errs) <= 0.05 + 2 * by_chance(0.05, 40)

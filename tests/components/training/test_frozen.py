@@ -108,12 +108,14 @@ def test_adapters_learn_in_float32_and_what_is_below_stays(parameters: UpdatePar
     assert all((row["logprob_gap"] or 0) < 0.05 for row in rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("parameters", BOTH.values(), ids=BOTH)
 def test_an_interrupted_run_goes_on(parameters: UpdateParameters, tmp_path: Path) -> None:
     whole, again = whole_and_resumed(tmp_path, parameters)
     torch.testing.assert_close(again.trainer.model.state_dict(), whole.trainer.model.state_dict(), atol=1e-6, rtol=0)
 
 
+@pytest.mark.long
 def test_activations_made_again_give_the_same_gradients(tmp_path: Path) -> None:
     runs = [prepared(tmp_path / str(again), changed(GRPO, gradient_checkpointing=again)) for again in (False, True)]
     for run in runs:

@@ -17,6 +17,7 @@ MICRO = replace(
 )
 
 
+@pytest.mark.long
 def test_every_row_is_measured_at_a_toy_size() -> None:
     rows = {what: found for what, found, _ in gpu.rows_of_table("micro", MICRO, "cpu")}
     assert list(rows) == [

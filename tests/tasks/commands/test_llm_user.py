@@ -27,6 +27,7 @@ CONVERSE = ["converse", "--policy", "models/base", "--personas", "test.jsonl", "
 STAGE = ["--variant", "v", "--personas", "test.jsonl", "--model", "models/base", "--out"]
 
 
+@pytest.mark.long
 def test_converse_talks_with_the_model_shows_what_it_costs_and_verify_derives_it_from_the_answers(
     llm_user_project: Path, user_server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -44,6 +45,7 @@ def test_converse_talks_with_the_model_shows_what_it_costs_and_verify_derives_it
     assert counts(user_server)["calls"] - before == calls, "neither verify nor score asks anybody"
 
 
+@pytest.mark.long
 def test_verify_finds_what_the_model_never_said(llm_user_project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*CONVERSE, "-o", "a.jsonl", "--limit", "2"]) == 0
     capsys.readouterr()
@@ -85,6 +87,7 @@ def test_without_the_answers_verify_says_what_it_could_not_check(llm_user_projec
     assert "every emotion follows from the recorded changes; whether a model said so, nobody can tell without answers/user.db" in said
 
 
+@pytest.mark.long
 def test_a_replay_needs_no_server_and_gives_the_same_file(
     llm_user_project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,6 +112,7 @@ def told(row: dict[str, float]) -> dict[str, float]:
     return row | {"seconds": 0, "logprob_gap": round(row.get("logprob_gap", 0.0), 5)}
 
 
+@pytest.mark.long
 def test_a_replayed_training_has_the_same_curves_and_weights(
     llm_user_project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +140,7 @@ def test_a_replayed_training_has_the_same_curves_and_weights(
     assert spent["calls"] == spent["money"] == 0 and spent["cache_hits"] > 0
 
 
+@pytest.mark.long
 def test_the_costs_of_a_stage_go_to_its_tracker_and_leave_with_the_llm_user(llm_user_project: Path) -> None:
     change(llm_user_project / "params.yaml", endpoint={"prices": PRICES})
     assert converse.main([*STAGE, "transcripts/v.jsonl"]) == 0
@@ -148,6 +153,7 @@ def test_the_costs_of_a_stage_go_to_its_tracker_and_leave_with_the_llm_user(llm_
     assert records.read(llm_user_project, stage.name, {stage.name: stage}).metrics == {}
 
 
+@pytest.mark.long
 def test_the_budget_stops_in_one_line_and_nothing_is_paid_for_twice(
     llm_user_project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_simulator_that_does_not_exist_and_one_without_models(llm_user_project
     assert load_transcripts(llm_user_project / "a.jsonl")[0].simulator.kind == "llm"
 
 
+@pytest.mark.long
 def test_the_key_stays_where_it_is(
     llm_user_project: Path,
     user_server: str,

@@ -65,6 +65,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return lines[0]
 
 
+@pytest.mark.long
 def test_any_chat_model_is_held_scored_replayed_and_put_on_the_leaderboard(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,6 +22,7 @@ def told(root: Path, plan: list[dvc.Stage], variant: str) -> str:
     return "\n".join(dry_run.estimate(root, chosen, {step.name: ["asked for"] for step in chosen}, GPU).lines)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", MODELS)
 def test_each_is_planned_with_memory_and_hours_and_a_rate_of_its_size(
     plan: list[dvc.Stage], variant: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

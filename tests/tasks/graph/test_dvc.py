@@ -32,6 +32,7 @@ def ran(root: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
+@pytest.mark.long
 def test_the_plan_is_the_order_in_which_dvc_itself_runs(toy: Path) -> None:
     said = repro(toy)
     assert (
@@ -56,6 +57,7 @@ def test_names_do_not_depend_on_the_current_directory(toy: Path, tmp_path: Path,
     assert set(dvc.changed(toy)) == {"personas", "train@a", "train@b", "report"}
 
 
+@pytest.mark.long
 def test_one_stage_is_reproduced_and_only_that_one(toy: Path) -> None:
     said: list[str] = []
     assert dvc.reproduce(toy, "personas", said.append) == "ran"
@@ -173,6 +175,7 @@ def own_graph(root_has_run: tuple[Path, str], tmp_path_factory: pytest.TempPathF
     return root
 
 
+@pytest.mark.long
 def test_an_imported_file_that_changes_concerns_the_personas(own_graph: Path, tmp_path: Path) -> None:
     source = tmp_path / "profiles.jsonl"
     source.write_text("{}\n")
@@ -218,6 +221,7 @@ def test_a_changed_number_concerns_exactly_the_stages_that_list_it(own_graph: Pa
         params.write_text(before)
 
 
+@pytest.mark.long
 def test_after_a_changed_number_exactly_its_stages_and_what_reads_them_run_again(own_graph: Path) -> None:
     set_number(own_graph / "params.yaml", "train.steps", 69)
     again = set(re.findall(r"Running stage '(.+)'", repro(own_graph)))

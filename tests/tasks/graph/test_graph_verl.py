@@ -40,6 +40,7 @@ def locked(root: Path) -> dict[str, object]:
     return dict(read_yaml(root / "dvc.lock")["stages"])
 
 
+@pytest.mark.long
 def test_a_change_of_the_recipe_makes_the_training_by_verl_old_and_no_other(project: Path) -> None:
     ours, verls = "train@grpo-think", "train_verl@verl"
     repro(project, ours)

@@ -90,6 +90,7 @@ def finished(root_has_run: tuple[Path, str], tmp_path_factory: pytest.TempPathFa
     return root
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "value", "groups"),
     [
@@ -133,6 +134,7 @@ def test_a_change_of_the_evaluation_trains_and_talks_nothing_again(finished: Pat
         code.write_text(before)
 
 
+@pytest.mark.long
 def test_the_report_can_be_made_of_what_is_there(finished: Path) -> None:
     shutil.rmtree(finished / "paper" / "transcripts" / "grpo-think-s8")
     try:

@@ -48,6 +48,7 @@ def commit(root: Path) -> None:
         subprocess.run(command, cwd=root, check=True, env={**os.environ, **people})
 
 
+@pytest.mark.long
 def test_a_stage_that_nobody_asked_for_is_not_dvcs(workspace: Path) -> None:
     offered = dvc.plan(workspace, all_pipelines=True)
     assert {step.pipeline for step in offered} == {dvc.PIPELINE, *(f"{folder}/dvc.yaml" for folder in FOLDERS)}
@@ -61,6 +62,7 @@ def test_a_stage_that_nobody_asked_for_is_not_dvcs(workspace: Path) -> None:
     assert {name for name in dvc.changed(workspace, ()) if name.startswith("recipes/")} == set(recipe), "and no other recipe"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workspace", [("bigger",)], indirect=True, ids=["bigger"])
 def test_what_was_asked_for_before_stays_and_asking_again_writes_nothing(workspace: Path) -> None:
     first, second = ([name for name in chosen(workspace, variant) if "bigger/" in name] for variant in ("qwen3-4b", "qwen2.5-0.5b"))
@@ -72,6 +74,7 @@ def test_what_was_asked_for_before_stays_and_asking_again_writes_nothing(workspa
     assert (workspace / "bigger" / "dvc.yaml").stat().st_mtime_ns == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workspace", [("bigger",)], indirect=True, ids=["bigger"])
 def test_of_two_that_ask_at_once_neither_is_forgotten(workspace: Path) -> None:
     first, second = ([name for name in chosen(workspace, variant) if "bigger/" in name] for variant in ("qwen3-4b", "qwen2.5-0.5b"))
@@ -90,6 +93,7 @@ def test_of_two_that_ask_at_once_neither_is_forgotten(workspace: Path) -> None:
     assert {name for name in dvc.changed(workspace, ()) if "bigger/" in name} == {*first, *second}
 
 
+@pytest.mark.long
 def test_all_of_a_pipeline_is_the_pipeline_as_it_is_offered(workspace: Path) -> None:
     pipelines.ask_for(workspace, [step.name for step in dvc.plan(workspace, all_pipelines=True)])
     for folder in FOLDERS:

@@ -40,6 +40,7 @@ def said(response: httpx.Response) -> Any:
     return response.json()["choices"][0]
 
 
+@pytest.mark.long
 def test_the_model_is_listed_under_its_name(url: str) -> None:
     listed = httpx.get(f"{url}/models", trust_env=False).json()
     assert listed["object"] == "list" and [row["id"] for row in listed["data"]] == [NAME]
@@ -62,6 +63,7 @@ def test_what_is_streamed_is_what_comes_at_once(url: str, numbers: dict[str, Any
     assert all(part["object"] == "chat.completion.chunk" and part["id"] == parts[0]["id"] and part["usage"] is None for part in parts)
 
 
+@pytest.mark.long
 def test_the_same_request_and_seed_have_the_same_answer_whoever_else_asks_and_whatever_was_read_before(url: str) -> None:
     long = "I am so sorry, that sounds hard. Tell me more about it. " * 60  # more than one block of the prompt
     asked = [body(f"{long}{end}", seed=seed) for end in ("Why?", "What would you do?") for seed in (1, 2)] + [body(seed=3)]
@@ -177,6 +179,7 @@ def test_whoever_hangs_up_is_not_waited_for(url: str) -> None:
     assert said(post(url, body(max_tokens=1)))
 
 
+@pytest.mark.long
 def test_with_a_key_nobody_is_answered_without_it_and_a_stop_ends_in_order(llama: Path, tmp_path: Path) -> None:
     with served(tmp_path, llama, "--port", "0", RLVER_SERVE_KEY=KEY) as (process, url):
         for given in (b"", b"Bearer wrong", KEY, b"Bearer \xff", f"Basic {KEY}"):
@@ -222,6 +225,7 @@ def test_a_key_that_is_none_is_refused(
     assert "RLVER_SERVE_KEY must be 16 characters" in told and "short" not in told
 
 
+@pytest.mark.long
 def test_converse_talks_with_the_server_as_with_the_model_in_this_process_and_replays(
     url: str, llama: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

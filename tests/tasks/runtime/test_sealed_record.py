@@ -68,6 +68,7 @@ def test_each_command_that_reads_it_is_a_numbered_dated_line_with_the_policy(ope
     assert {one["date"] for one in lines()} == {lines()[0]["date"]} and lines()[0]["why"] == "the table of the paper"
 
 
+@pytest.mark.long
 def test_a_stage_is_counted_too(opened: Path, repository_root: Path) -> None:
     stage = "score --variant base --difficulty vanilla --out out.json"
     files = ["--transcripts", str(TRANSCRIPTS), "--base", str(TRANSCRIPTS), "--personas", str(PERSONAS)]
@@ -110,6 +111,7 @@ def test_a_look_that_cannot_be_written_down_is_refused(opened: Path, capsys: pyt
     assert "error:" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_processes_at_once_get_a_line_each(opened: Path) -> None:
     with ProcessPoolExecutor(3) as several:
         list(several.map(_look, range(6)))

@@ -46,6 +46,7 @@ def test_a_lock_pins_everything_and_names_no_address(kind: setup.Kind) -> None:
         assert not {"torchvision", "torchaudio", "torchcodec"} & {line.partition("==")[0] for line in lines}
 
 
+@pytest.mark.long
 def test_a_failed_installation_leaves_no_environment_that_would_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = tmp_path / "lock.txt"
     lock.write_text("./no-such-package\n")
@@ -147,6 +148,7 @@ def project(tmp_path: Path, repository_root: Path, monkeypatch: pytest.MonkeyPat
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_server_that_still_loads_is_known_and_a_second_one_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     port = servers.free_port()
     start = ("serve", "start", "base", "--port", str(port))
@@ -166,6 +168,7 @@ def test_a_server_that_still_loads_is_known_and_a_second_one_refused(project: Pa
         assert first.wait(60) == 0 and not server._lives(int(noted["server"]))
 
 
+@pytest.mark.long
 def test_a_server_is_ready_when_it_answers_and_leaves_only_its_log(project: Path) -> None:
     with rlver("serve", "start", "base", "--port", str(port := servers.free_port()), root=project) as first:
         assert first.stdout is not None

@@ -91,6 +91,7 @@ def stage(root: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=root, env=surroundings, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.long
 def test_verl_s_numbers_are_our_curves_and_its_checkpoint_is_the_policy(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run() == 0
     assert [row["step"] for row in rows(root, "train")] == [1, 2, 3, 4, 5]
@@ -116,6 +117,7 @@ def test_verl_s_numbers_are_our_curves_and_its_checkpoint_is_the_policy(root: Pa
     assert of_watched == loop | {"name": told["data.watched_agent"], "difficulty": "vanilla"}, "held-out checks compare between variants"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_ends_all_of_it_and_the_same_command_goes_on(root: Path, number: signal.Signals) -> None:
     (root / "behave").write_text("hang 3")
@@ -132,6 +134,7 @@ def test_a_signal_ends_all_of_it_and_the_same_command_goes_on(root: Path, number
     assert [row["step"] for row in rows(root, "train")] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.long
 def test_numbers_that_verl_never_told_are_said_to_be_missing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """verl saves before it tells: what ends it in between leaves a step without a row."""
     (root / "behave").write_text("hang 4")
@@ -147,6 +150,7 @@ def test_numbers_that_verl_never_told_are_said_to_be_missing(root: Path, capsys:
     assert [row["step"] for row in rows(root, "train")] == [1, 2, 3, 5]
 
 
+@pytest.mark.long
 def test_it_does_not_outlive_a_stage_that_was_killed(root: Path) -> None:
     (root / "behave").write_text("hang 1")
     running = stage(root)
@@ -158,6 +162,7 @@ def test_it_does_not_outlive_a_stage_that_was_killed(root: Path) -> None:
     until(lambda: nobody_is_left(root))
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_was_being_written_is_no_checkpoint(root: Path) -> None:
     (root / "behave").write_text("half 4")
     with pytest.raises(RuntimeError, match="no space left"):
@@ -169,6 +174,7 @@ def test_a_checkpoint_that_was_being_written_is_no_checkpoint(root: Path) -> Non
     assert run() == 0 and [one["from"] for one in started(root)] == [0, 2]
 
 
+@pytest.mark.long
 def test_verl_s_failure_is_one_line_with_its_cause(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (root / "behave").write_text("die 3")
     with pytest.raises(
@@ -185,6 +191,7 @@ def test_verl_s_failure_is_one_line_with_its_cause(root: Path, capfd: pytest.Cap
     assert [one["from"] for one in started(root)] == [0, 2], "what was trained is not trained again for a merger that failed"
 
 
+@pytest.mark.long
 def test_a_policy_that_says_one_thing_only_ends_verl(root: Path) -> None:
     (root / "behave").write_text("sharp 2")
     with pytest.raises(TrainingDiverged, match=r"step 2: the entropy fell to 0\.0010"):
@@ -192,6 +199,7 @@ def test_a_policy_that_says_one_thing_only_ends_verl(root: Path) -> None:
     assert nobody_is_left(root)
 
 
+@pytest.mark.long
 def test_another_recipe_or_verl_is_another_training(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "behave").write_text("die 3")
     with pytest.raises(RuntimeError):

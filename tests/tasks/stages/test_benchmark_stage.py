@@ -27,6 +27,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_the_tasks_of_the_parameters_are_run(project: Path, tiny_model: Path):
     assert run(project, tiny_model) == 0
     first = (project / "general.json").read_bytes()

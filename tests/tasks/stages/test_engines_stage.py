@@ -46,6 +46,7 @@ def gaps(root: Path, name: str) -> list[float]:
     return [row["logprob_gap"] for row in rows]
 
 
+@pytest.mark.long
 def test_dialogues_one_step_ahead_were_sampled_with_the_weights_before_the_last_update(root: Path) -> None:
     assert train.main(train_arguments("now")) == 0
     assert train.main(train_arguments("ahead", "ahead")) == 0
@@ -56,6 +57,7 @@ def test_dialogues_one_step_ahead_were_sampled_with_the_weights_before_the_last_
     assert not torch.equal(weights(root / "models" / "ahead"), weights(root / "models" / "base"))
 
 
+@pytest.mark.long
 def test_trl_s_asynchronous_trainer_makes_the_same_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="trl-async needs a GPU"):
         train.main(train_arguments("async", "async"))
@@ -68,6 +70,7 @@ def test_trl_s_asynchronous_trainer_makes_the_same_files(root: Path, monkeypatch
     assert [row["step"] for row in CurveFile(root / "logs" / "async" / "evaluation").rows()] == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 def test_trl_s_asynchronous_trainer_goes_on_from_its_checkpoint_and_from_none_without_its_batch(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

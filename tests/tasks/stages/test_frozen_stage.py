@@ -17,6 +17,7 @@ from rlver.tasks.stages import train
 ALGORITHMS: dict[str, dict[str, Any]] = {"grpo": {}, "ppo separate": {"algorithm": "ppo", "critic": "separate"}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS)
 def test_what_is_written_is_the_base_with_the_adapters_of_the_last_step(
     algorithm: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

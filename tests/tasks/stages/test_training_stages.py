@@ -45,6 +45,7 @@ def in_project(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
 
 
+@pytest.mark.long
 def test_base_writes_a_policy_and_its_measures(root: Path) -> None:
     metrics = json.loads((root / "metrics" / "base.json").read_text())
     assert metrics["last_loss"] < metrics["first_loss"] and metrics["steps"] > 0 and not metrics["cut_short"]
@@ -93,6 +94,7 @@ def ctrl_c_at_step_2() -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 def test_interrupted_training_goes_on_from_its_checkpoint_and_ends_in_the_same_weights(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +125,7 @@ def test_a_training_without_the_optimizer_in_its_checkpoint_says_what_it_goes_on
     assert "), with a fresh optimizer (train.checkpoint_optimizer: false): from here on the steps are not those of" in line
 
 
+@pytest.mark.long
 def test_the_best_check_decides_the_weights_also_of_a_training_that_was_interrupted(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "params" / "best.yaml").write_text("policy: {thinking: false}\ntrain: {keep: best}\n")
     measured = train.TrainingDialogues.check
@@ -142,6 +145,7 @@ def test_the_best_check_decides_the_weights_also_of_a_training_that_was_interrup
     assert not torch.allclose(kept, last), "not those of the last step"
 
 
+@pytest.mark.long
 def test_a_resumed_curriculum_goes_on_as_if_nothing_had_happened(root: Path) -> None:
     growing = "{curriculum: adaptive, difficulties: [vanilla, challenging], curriculum_low: 0, curriculum_high: 60, steps: 3}"
     (root / "params" / "growing.yaml").write_text(f"policy: {{thinking: false}}\ntrain: {growing}\n")

@@ -65,6 +65,7 @@ def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedVl
         yield running
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("push", ["merged", "adapters"])
 def test_what_is_sampled_is_what_the_trainer_would_have_said(push: str, vllm: ScriptedVllm, tmp_path: Path) -> None:
     values = YAML(typ="safe").load((tmp_path / "params.yaml").read_text(encoding="utf-8"))

@@ -10,6 +10,7 @@ from mlflow import MlflowClient
 from rlver.tasks.tracking.registry import CHAMPION, MODEL, ModelRegistry
 
 
+@pytest.mark.long
 def test_the_champion_is_looked_for_where_the_environment_says(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = f"sqlite:///{tmp_path / 'registry.db'}"
     monkeypatch.setenv("MLFLOW_REGISTRY_URI", elsewhere)

@@ -74,6 +74,7 @@ def logged(_logged: Logged, monkeypatch: pytest.MonkeyPatch) -> Logged:
     return _logged
 
 
+@pytest.mark.long
 def test_a_logged_policy_answers_as_a_pyfunc_and_says_what_the_policy_says(logged: Logged) -> None:
     import mlflow
 
@@ -191,6 +192,7 @@ def test_mlflow_models_serve_answers(logged: Logged) -> None:
         assert refused.status_code == 400 and "must take turns" in refused.text
 
 
+@pytest.mark.long
 def test_all_that_the_code_of_a_policy_imports_travels_with_it(repository_root: Path) -> None:
     graph = imported(repository_root)
     travels = {f"rlver.components.{name.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}" for name in models._CODE}

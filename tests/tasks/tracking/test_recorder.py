@@ -69,6 +69,7 @@ def test_a_record_holds_effective_parameters_metrics_and_curves(finished: Path) 
     assert [file.name for file in by_name["score@v"].models_read] == ["models/v"], "the model behind the transcripts"
 
 
+@pytest.mark.long
 def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow import MlflowClient
 
@@ -109,6 +110,7 @@ def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(recorded: Recorded,
     assert rows["data"][1] == ["d0", 2, "hi", "be kind", "hello", 50, "seen"] and len(rows["data"]) == 20 * 2
 
 
+@pytest.mark.long
 def test_the_model_is_stored_once_and_carries_the_scores(finished: Path, tracking_uri: str) -> None:
     from mlflow import MlflowClient
 
@@ -128,6 +130,7 @@ def test_the_model_is_stored_once_and_carries_the_scores(finished: Path, trackin
     assert ("emotion_mean", 50.5, runs["score@v"]) in [(one.key, one.value, one.run_id) for one in model.metrics or ()]
 
 
+@pytest.mark.long
 def test_a_referenced_model_is_named_but_not_copied(finished: Path, tracking_uri: str) -> None:
     from mlflow import MlflowClient
 
@@ -175,6 +178,7 @@ def test_a_failed_or_interrupted_pipeline_ends_its_parent_run_so(finished: Path,
     assert parent_after(RuntimeError) == "FAILED"
 
 
+@pytest.mark.long
 def test_what_was_sent_halfway_is_finished_by_the_next_and_nothing_is_there_twice(finished: Path, tracking_uri: str) -> None:
     """The second half of a run is refused, as by a tracker that dies; what is asked again has the same ids and times."""
     from mlflow import MlflowClient

@@ -45,6 +45,7 @@ def readings(start: int, end: int) -> list[SpoolReading]:
     return [SpoolReading("train/loss", step, step / 2, 1_700_000_000_000 + step) for step in range(start, end)]
 
 
+@pytest.mark.long
 def test_what_was_sent_without_an_answer_is_there_once(tmp_path: Path, tracking_uri: str) -> None:
     recorder = MlflowRecorder(tmp_path, tracking_uri, "reference")
     entry = recorder.begin("train@v")
@@ -70,6 +71,7 @@ def test_a_line_that_is_still_being_written_is_left_for_later(tmp_path: Path) ->
     assert [reading.step for reading, _ in entry.readings()] == [0, 1]
 
 
+@pytest.mark.long
 def test_a_run_in_a_container_ends_when_its_writer_does_and_not_before(tmp_path: Path) -> None:
     """Where processes are counted anew, its number is nobody's here, or somebody else's."""
     script = (
@@ -105,6 +107,7 @@ def test_an_entry_that_has_ended_is_not_abandoned_and_lets_go_of_its_lock(tmp_pa
     assert not entry.abandoned
 
 
+@pytest.mark.long
 def test_a_killed_pipeline_is_closed_by_whoever_sends_next(tmp_path: Path, tracking_uri: str) -> None:
     """The writer dies by SIGKILL in the middle of a stage; its numbers stay, its runs are KILLED, and a live writer's are left alone."""
     from mlflow import MlflowClient
@@ -161,6 +164,7 @@ def test_curves_are_followed_while_they_grow_and_are_there_once_in_the_end(tmp_p
     assert history(tracking_uri, recorder.runs[entry.identity], "train/loss") == [(step, step / 2) for step in range(1, 6)]
 
 
+@pytest.mark.long
 def test_a_tracker_that_hangs_slows_neither_the_training_nor_the_flow(
     toy: Path, impatient: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

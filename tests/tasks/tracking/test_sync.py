@@ -22,6 +22,7 @@ def locked(finished: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatc
     return finished
 
 
+@pytest.mark.long
 def test_sync_adds_every_result_that_no_run_holds_once(locked: Path, tracking_uri: str) -> None:
     assert sync(locked, tracking_uri).endswith(
         f": 0 runs were waiting, 0 still are; {len(LOCK) + 1} runs added for results that none held"  # with their pipeline's
@@ -29,6 +30,7 @@ def test_sync_adds_every_result_that_no_run_holds_once(locked: Path, tracking_ur
     assert sync(locked, tracking_uri).endswith("0 runs added for results that none held")
 
 
+@pytest.mark.long
 def test_sync_leaves_a_stage_alone_that_a_run_is_at_work_on(locked: Path, tracking_uri: str) -> None:
     """DVC has its results already, and the run beside is about to record them."""
     with MlflowRecorder(locked, tracking_uri, "full") as beside:
@@ -39,6 +41,7 @@ def test_sync_leaves_a_stage_alone_that_a_run_is_at_work_on(locked: Path, tracki
     assert sync(locked, tracking_uri).endswith("0 runs added for results that none held")
 
 
+@pytest.mark.long
 def test_sync_leaves_out_what_is_not_here_and_logs_it_once_it_is(locked: Path, tracking_uri: str) -> None:
     """A clone has dvc.lock, and no outputs until `dvc pull`. A run without them would count as the one that holds them."""
     from mlflow import MlflowClient
@@ -57,6 +60,7 @@ def test_sync_leaves_out_what_is_not_here_and_logs_it_once_it_is(locked: Path, t
     assert (model.tags["md5"], model.tags["log_models"]) == (MODEL, "full")
 
 
+@pytest.mark.long
 def test_a_model_that_was_only_named_is_logged_once_it_is_wanted(finished: Path, tracking_uri: str) -> None:
     from mlflow import MlflowClient
 
@@ -71,6 +75,7 @@ def test_a_model_that_was_only_named_is_logged_once_it_is_wanted(finished: Path,
     assert record_all("full") == logged == record_all("reference")
 
 
+@pytest.mark.long
 def test_how_a_stage_is_logged_is_as_its_variant_says(finished: Path, tracking_uri: str, repository_root: Path) -> None:
     from mlflow import MlflowClient
 

@@ -81,6 +81,7 @@ def test_two_runs_of_a_policy_do_not_share_sessions(tmp_path: Path, store: Store
     assert len(sessions(store)) == 2
 
 
+@pytest.mark.long
 def test_ten_dialogues_weigh_what_they_must(tmp_path: Path, store: Store, tracking_uri: str) -> None:
     """What all turns have in common is stored once a dialogue: with it in every trace it is 5,590 bytes a turn."""
 
@@ -147,6 +148,7 @@ def scores(traces: list[Any], **options: Any) -> dict[str, Any]:
     return dict(result.metrics)
 
 
+@pytest.mark.long
 def test_recorded_dialogues_are_scored_by_the_appraisals_they_carry(tmp_path: Path, store: Store) -> None:
     said = [dialogue("a/1"), dialogue("b/1")]
     path = tmp_path / "v.jsonl"
@@ -158,6 +160,7 @@ def test_recorded_dialogues_are_scored_by_the_appraisals_they_carry(tmp_path: Pa
     assert session_of(said[0], "0" * 32) == "a/1@00000000"
 
 
+@pytest.mark.long
 def test_plain_chat_traces_of_anybody_are_appraised_anew(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The words of a scripted dialogue as any application would trace them: the same emotions come out that its user had."""
     import mlflow

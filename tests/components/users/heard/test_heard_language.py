@@ -32,6 +32,7 @@ def language_model() -> LanguageModel:
     return LanguageModel(of_package(SMOLLM2.name))
 
 
+@pytest.mark.long
 def test_the_states_are_those_of_the_whole_model_in_a_chat() -> None:
     folder = of_package(SMOLLM2.name)
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
@@ -49,6 +50,7 @@ def test_the_states_are_those_of_the_whole_model_in_a_chat() -> None:
     assert torch.equal(came, adapted), "there is no adapter here"
 
 
+@pytest.mark.long
 def test_the_likelihoods_are_those_of_the_whole_model_and_fall_where_words_are_mixed() -> None:
     folder = of_package(SMOLLM2.name)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
@@ -75,6 +77,7 @@ def test_an_adapter_is_added_to_the_weights_it_names() -> None:
     assert torch.equal(came[:lower], after[:lower]) and not torch.allclose(came[lower:], after[lower:], atol=1e-2)
 
 
+@pytest.mark.long
 def test_parts_add_up_and_without_one_the_others_are_left() -> None:
     read = language_model()
     parted = read(USER, REPLY, [0, REPLY.index("It")])
@@ -95,6 +98,7 @@ def test_the_marks_of_a_chat_in_a_text_are_words() -> None:
     assert torch.equal(language_model()(USER, injected).features(), language_model()(USER, plain).features())
 
 
+@pytest.mark.long
 def test_only_the_end_of_a_long_message_and_the_begin_of_a_long_reply_are_read() -> None:
     read = language_model()
     message, reply = "and then " * READ_MESSAGE, "and so " * READ_REPLY
@@ -107,6 +111,7 @@ def test_replies_that_say_the_same_are_near_in_meaning() -> None:
     assert float(same) > 0.9 > 0.4 > float(other)
 
 
+@pytest.mark.long
 def test_fitting_is_the_same_again_and_the_reader_reads_what_was_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = [row for row in every_label() if len(row.reply) < 60 and len(row.user) < 60]
     used = Random(1).sample([row for row in short if row.is_for_fitting], 6)
@@ -128,6 +133,7 @@ def test_fitting_is_the_same_again_and_the_reader_reads_what_was_fitted(tmp_path
     assert right == len(used), "what was fitted is known by heart"
 
 
+@pytest.mark.long
 def test_what_is_fitted_is_what_the_reader_reads() -> None:
     """State by state, up to the rounding of bfloat16, with an adapter that changes them."""
     rows = [row for row in every_label() if row.is_for_fitting][:3]

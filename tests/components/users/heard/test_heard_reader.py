@@ -46,6 +46,7 @@ def hear(order: Sequence[int]) -> dict[int, str]:
     return {number: written(reader().hear(rows()[number].reply, rows()[number].user, rows()[number].before)) for number in order}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replies", [8, pytest.param(REPLIES, marks=pytest.mark.slow)])
 def test_replies_give_the_same_bytes_in_two_processes_and_in_other_orders(replies: int, tmp_path: Path) -> None:
     script = (
@@ -61,6 +62,7 @@ def test_replies_give_the_same_bytes_in_two_processes_and_in_other_orders(replie
     assert elsewhere == hear(range(replies)) and len(set(elsewhere.values())) > replies * 0.9
 
 
+@pytest.mark.long
 def test_probabilities_are_on_the_grid_and_the_value_in_its_range() -> None:
     for row in rows()[:16]:
         one = reader().hear(row.reply, row.user, row.before)

@@ -101,6 +101,7 @@ def by_hand(random: Random) -> dict[str, Heard]:
     return found
 
 
+@pytest.mark.long
 def test_one_step_anywhere_verifies_and_five_do_not() -> None:
     random, changes, refused, users = Random(1), set[int](), list[bool](), ScriptedSimulator("vanilla")
     for _ in range(120):
@@ -177,6 +178,7 @@ def edited(
     return dialogue.model_copy(update={"turns": tuple(turns), "emotion_final": emotion})
 
 
+@pytest.mark.long
 @NEEDS_READER
 def test_a_heard_dialogue_verifies_exactly_and_a_step_away_with_the_difference_named(
     tmp_path: Path, repository_root: Path, capsys: pytest.CaptureFixture[str]

@@ -225,6 +225,7 @@ for persona in compose_personas(load_library(), 7, 96, 104)[0][:6]:
 """
 
 
+@pytest.mark.long
 def test_a_dialogue_is_the_same_in_every_process(train: list[Persona]) -> None:
     """Its hashes are seeded otherwise than ours."""
     env = {**os.environ, "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1", "PYTHONPATH": str(ROOT)}

@@ -25,6 +25,7 @@ def test_random_strategies_end_near_the_published_base(unseen: list[Persona]) ->
     assert 8 <= mean_final(random_strategy, unseen, "vanilla") <= 25
 
 
+@pytest.mark.long
 def test_no_constant_reply_reaches_thirty(train: list[Persona], unseen: list[Persona]) -> None:
     replies = constant_replies(seed=1, combined=60)
     assert len(replies) >= 150
@@ -32,12 +33,14 @@ def test_no_constant_reply_reaches_thirty(train: list[Persona], unseen: list[Per
         assert mean_final(constant(reply), unseen, "vanilla") < 30, reply
 
 
+@pytest.mark.long
 def test_one_act_in_ever_new_words_stays_below_fifty(unseen: list[Persona]) -> None:
     finals = {act: mean_final(sequence([(act,)]), unseen[:48], "vanilla") for act in SERVING}
     assert max(finals.values()) < 50
     assert min(finals.values()) > 8  # each act is right for somebody
 
 
+@pytest.mark.long
 def test_no_fixed_sequence_of_acts_reaches_fifty(unseen: list[Persona]) -> None:
     best = best_sequences("vanilla", restarts=4, seed=1, keep=3)
     assert expected(best[0], "vanilla") >= max(expected([(act,)] * 10, "vanilla") for act in SERVING)  # the search finds something

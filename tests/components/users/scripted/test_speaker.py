@@ -51,6 +51,7 @@ def test_no_cue_is_given_twice_in_a_dialogue_of_normal_length(train: list[Person
         assert max(text.count(cue.format(role=role)) for cue in phrases[persona.hidden_need]) == 1
 
 
+@pytest.mark.long
 def test_the_need_is_never_stated(train: list[Persona], unseen: list[Persona]) -> None:
     for persona in (*train, *unseen):
         for text in (*held(persona).users, *(one.text for one in monologue(persona, 20, cue_rate=1.0))):

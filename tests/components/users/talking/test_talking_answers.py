@@ -119,6 +119,7 @@ def test_length_and_words_go_by_the_style() -> None:
     )  # a fragment, and several sentences
 
 
+@pytest.mark.long
 def test_nobody_older_or_formal_types_in_small_letters() -> None:
     small = [one for need in HiddenNeed for one in cues(need, "train") if one[0].islower()]
     assert len(small) >= 5

@@ -36,6 +36,7 @@ def filled(split: str, persona: Persona) -> list[str]:
 # --- the split decides the words
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(number=st.integers(0, 159), seed=st.integers(0, 2**32), split=st.sampled_from(["train", "test"]))
 def test_a_user_hints_in_the_wordings_of_its_split_only(number: int, seed: int, split: str) -> None:
@@ -50,6 +51,7 @@ def test_a_user_hints_in_the_wordings_of_its_split_only(number: int, seed: int, 
     assert set(own) <= {cue.replace("{role}", role) for cue in cues(persona.hidden_need, split)}
 
 
+@pytest.mark.long
 def test_all_wordings_of_a_need_are_said_by_somebody() -> None:
     for split, dialogues in {"train": 6, "test": 1}.items():
         personas = people()[split]
@@ -120,6 +122,7 @@ def test_the_same_persona_seed_and_replies_give_the_same_words_and_others_do_not
     assert dialogue(persona, REPLIES, 1) != dialogue(twin, REPLIES, 1)
 
 
+@pytest.mark.long
 def test_words_do_not_depend_on_the_process() -> None:
     program = (
         "import hashlib, sys; sys.path.insert(0, 'tests/components/users/talking'); from talking_dialogue import *;"
@@ -185,6 +188,7 @@ def test_an_appraiser_of_another_difficulty_shows_in_the_tag() -> None:
     assert same.difficulty == other.difficulty == "vanilla"
 
 
+@pytest.mark.long
 @NEEDS_READER
 def test_with_the_hearing_appraiser_the_first_words_answer_what_it_heard() -> None:
     from rlver.components.users.heard.appraiser import HeardAppraiser

@@ -66,6 +66,7 @@ def project(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return root
 
 
+@pytest.mark.long
 def test_an_alarm_is_exit_status_1_and_every_check_is_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "gamed", "honest", "base", "-o", "metrics/audit.json"]) == 1
     text = capsys.readouterr().out
@@ -80,11 +81,13 @@ def test_an_alarm_is_exit_status_1_and_every_check_is_written(project: Path, cap
     assert all(check["ci95"] for check in checks if check["value"] is not None)  # no number without its interval
 
 
+@pytest.mark.long
 def test_a_clean_policy_is_exit_status_0(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "transcripts/honest.jsonl", "--base", "base", "--personas", "data/personas/test.jsonl"]) == 0
     assert "unconfirmed_gain" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_few_personas_are_not_clean_but_may_alarm(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(Path("few.jsonl"), talks(mixed(1.0))[:9])
     write(Path("ten.jsonl"), talks(mixed(1.0))[50:60])
@@ -97,6 +100,7 @@ def test_few_personas_are_not_clean_but_may_alarm(project: Path, capsys: pytest.
     assert "## gamed.jsonl: alarm\n" in text
 
 
+@pytest.mark.long
 def test_a_variant_finds_its_log_and_its_held_out_dialogues(project: Path) -> None:
     write_jsonl(Path("logs/gamed/train.jsonl"), [{"step": step, "reply_tokens": 10.0 * 1.2**step} for step in range(1, 21)])
     for step, share in ((0, 0.0), (10, 0.5), (20, 1.0)):
@@ -126,6 +130,7 @@ def test_the_appraisal_of_another_appraiser_can_be_given(project: Path, capsys: 
     assert "the second appraisal lacks 72 of 72 dialogues" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_probe_lets_every_cheat_talk_with_the_configured_user(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "base", "honest", "--probe", "-o", "audit.json"]) == 0
     probe = json.loads(Path("audit.json").read_text())["probe"]
@@ -137,6 +142,7 @@ def test_the_probe_lets_every_cheat_talk_with_the_configured_user(project: Path,
     assert "## The simulator probed: unknown" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_people_in_danger_meet_every_model_and_change_no_outcome(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +182,7 @@ def test_held_out_dialogues_are_named_after_their_step(project: Path, capsys: py
     assert "<step>.jsonl" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_every_report_has_its_audit(project: Path) -> None:
     folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", name)]
     Path("transcripts/gamed.jsonl").unlink()  # of another simulator, which a report would rightly keep apart
@@ -188,6 +195,7 @@ def test_every_report_has_its_audit(project: Path) -> None:
     assert "| honest | clean | – |" in page
 
 
+@pytest.mark.long
 def test_the_variant_base_is_no_base_of_dialogues_with_other_people(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     elsewhere = [one.model_copy(update={"persona_id": f"elsewhere-{one.persona_id}"}) for one in talks(mixed(1.0))]
     write(Path("foreign.jsonl"), elsewhere)

@@ -57,6 +57,7 @@ def test_a_planted_cheat_is_caught_by_its_own_check(cheat: str) -> None:
     assert {name: found[name] for name in CAUGHT_BY[cheat]} == dict.fromkeys(CAUGHT_BY[cheat], "alarm"), found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["told the need", "reads the cues", "half of the time", "any act"])
 def test_honest_supporters_are_clean(name: str) -> None:
     supporter = {"told the need": need_aware, "reads the cues": mixed(1.0), "half of the time": mixed(0.5), "any act": random_strategy}[
@@ -68,6 +69,7 @@ def test_honest_supporters_are_clean(name: str) -> None:
     assert len(judged) == len(MEASURES) + 2  # every habit, the length and the confirmed gain; there is no training to look at
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("act", ["absolve", "invite_telling", "advise"])
 def test_a_quarter_of_one_act_in_ever_new_words_is_found_by_the_lead_of_that_act_alone(act: str) -> None:
     found = outcomes(talks(mixture(0.25, cheating(CHEATS[f"one act in fresh words: {act}"]), mixed(0.5))), BASE)

@@ -125,6 +125,7 @@ def test_a_dialogue_that_the_second_appraiser_gave_up_on_is_no_other_dialogue(di
     assert Recorded([given_up, dialogue("b", [5])]).finals([now, dialogue("b", [5])]).get("b") == [45]
 
 
+@pytest.mark.long
 def test_two_appraisers_part_when_training_drifts_into_stock_phrases() -> None:
     user = GullibleUser()
     checkpoints = {step: talks(mixture(share, STOCK, mixed(0.36)), user) for step, share in ((0, 0.0), (15, 0.3), (30, 0.6), (45, 1.0))}
@@ -135,6 +136,7 @@ def test_two_appraisers_part_when_training_drifts_into_stock_phrases() -> None:
     assert check.outcome == "alarm" and check.value is not None and check.value > 20, check
 
 
+@pytest.mark.long
 def test_two_appraisers_stay_together_while_support_gets_better() -> None:
     checkpoints = {step: talks(mixed(share), VANILLA) for step, share in ((0, 0.36), (15, 0.6), (30, 0.8), (45, 1.0))}
     own = {step: final_emotions(dialogues) for step, dialogues in checkpoints.items()}

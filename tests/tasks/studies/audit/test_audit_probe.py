@@ -29,6 +29,7 @@ def probed(simulator: Simulator) -> dict[str, Any]:
     return probe_result({name: finals(name) for name in SOME}, base, trained, "user", 40, 0.5, Sampling(SAMPLES, SEED))
 
 
+@pytest.mark.long
 def test_a_simulator_that_pays_for_stock_phrases_is_caught() -> None:
     found = probed(GullibleUser())
     caught = {check["name"] for check in found["cheats"] if check["outcome"] == "alarm"}

@@ -21,6 +21,7 @@ PERSONAS = {persona.persona_id: persona for persona in SOME}
 HELD = talks(mixed(0.5), personas=SOME)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("skill", [0.1, 0.36, 0.8])
 def test_the_score_is_that_of_the_policy_and_the_users_are_the_same(skill: float) -> None:
     held = talks(mixed(skill), personas=SOME)
@@ -84,6 +85,7 @@ def test_it_stands_beside_the_policy_in_the_audit() -> None:
     assert {check["reference"] for check in alone["checks"]} == {None}
 
 
+@pytest.mark.long
 def test_without_a_reference_nothing_is_called_clean() -> None:
     """All of this supporter's habits are clean, and its gain is judged by nobody: the audit and the gate must not take that for an answer."""
     held, base = talks(mixed(1.0)), talks(mixed(0.36))

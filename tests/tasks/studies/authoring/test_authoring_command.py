@@ -81,6 +81,7 @@ def questions(server: Server) -> list[str]:
 GENERATE = ["personas", "generate", "--backend", "llm", "--count", "10", "-o", "new.jsonl"]
 
 
+@pytest.mark.long
 def test_a_file_is_written_replayed_and_imported_for_training(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_file_is_written_replayed_and_imported_for_training(
     assert metrics["train"]["personas"] == 10 and set(metrics["overlap"].values()) == {0}
 
 
+@pytest.mark.long
 def test_after_a_kill_no_answered_question_is_paid_again_and_the_file_is_the_same(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL when the first scenario's eight personas are on disk; the model writes the last ones slowly."""
     seen: list[str] = []

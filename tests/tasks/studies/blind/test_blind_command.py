@@ -57,6 +57,7 @@ def answered(project: Path, monkeypatch: pytest.MonkeyPatch) -> Answered:
     return answer
 
 
+@pytest.mark.long
 def test_a_killed_server_has_lost_nothing_and_goes_on(project: Path) -> None:
     for kill in range(2):
         with (
@@ -72,6 +73,7 @@ def test_a_killed_server_has_lost_nothing_and_goes_on(project: Path) -> None:
     assert len(rows) == 4 == len({row.pair_id for row in rows})
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_it_and_the_terminal_names_no_side_by_what_is_shown(project: Path) -> None:
     """Whoever starts the server may answer too: the terminal shows file names, which they typed, and no more."""
     with (
@@ -155,6 +157,7 @@ def test_emotions_of_another_appraiser(answered: Answered, project: Path, capsys
     assert "b wins 100%" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_port_in_use_at_the_named_address_gives_way_to_a_free_one(project: Path) -> None:
     with socket.create_server(("127.0.0.2", 0)) as taken:
         port = taken.getsockname()[1]

@@ -80,6 +80,7 @@ def test_people_who_contradict_each_other_widen_the_interval() -> None:
     assert narrow.ci95.low == pytest.approx(0.34, abs=0.03) and wide.ci95 == Interval(0.0, 1.0)
 
 
+@pytest.mark.long
 def test_the_interval_covers_the_truth() -> None:
     """500 experiments with a true win rate of 0.6 that varies by persona and by person: 40 personas, 5 people."""
     hits = 0

@@ -53,6 +53,7 @@ def command(appraiser: Path, *more: str) -> list[str]:
     return ["ask-unsure", "recorded.jsonl", *named, "-o", "asked.jsonl", *more]
 
 
+@pytest.mark.long
 def test_the_least_sure_dialogues_are_asked_about_within_the_limit_and_become_recordings(
     asking: Path, appraiser: Path, people: list[Persona], server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

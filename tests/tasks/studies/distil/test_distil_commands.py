@@ -23,6 +23,7 @@ from rlver.flows.cli import main
 from rlver.tasks.runtime.assembly import simulator
 
 
+@pytest.mark.long
 def test_what_it_appraised_can_be_verified_and_a_changed_point_is_found(
     project: Path, appraiser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,6 +109,7 @@ def test_too_few_recordings_are_one_line_that_says_so(
     assert f"error: {message}" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_cross_fitting_scores_every_dialogue_by_what_saw_neither_its_persona_nor_its_policy(
     project: Path, recordings: list[Dialogue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def test_a_reply_that_is_none_gets_the_worst_change(name: str, appraiser: Path, 
         assert appraisal.evidence[0].points == worst and "no reply to the user" in appraisal.content
 
 
+@pytest.mark.long
 def test_a_winner_wins_once(appraiser: Path, recordings: list[Dialogue], people: list[Persona]) -> None:
     """The best reply of a dialogue, said again at every later turn, gets a change for the worse from then on."""
     model, of = read_folder(appraiser), {persona.persona_id: known_of(persona) for persona in people}

@@ -68,6 +68,7 @@ def test_the_short_card_has_the_figures_of_the_whole(appraiser: Path) -> None:
     assert carried["held_out_dialogues"] == 20 and carried["learned_from"]["policies"] == ["fair", "good", "poor"]
 
 
+@pytest.mark.long
 def test_mlflow_holds_the_figures_and_the_card_of_every_stage_that_used_it(run: Path, tracking_uri: str) -> None:
     from mlflow import MlflowClient
 
@@ -99,6 +100,7 @@ def report_of(run: Path) -> str:
     return (run / "report" / "index.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_report_says_what_the_appraiser_is_worth(run: Path, appraiser: Path) -> None:
     card, text = fidelity_of(appraiser), report_of(run)
     assert f"Appraiser {card['digest']} was learned from 240 dialogues" in text and f"{card['free_running_final_r']:.3f}" in text
@@ -107,6 +109,7 @@ def test_the_report_says_what_the_appraiser_is_worth(run: Path, appraiser: Path)
     assert [float(row[f"free_running_final_r_ci95_{end}"]) for end in ("low", "high")] == card["free_running_final_r_ci95"]
 
 
+@pytest.mark.long
 def test_a_report_on_dialogues_that_another_appraiser_felt_has_no_figures(run: Path, felt: list[Dialogue]) -> None:
     rewrite(run, felt, version=f"appraiser={'0' * 12} scripted-3")
     text = report_of(run)
@@ -120,6 +123,7 @@ def rewrite(run: Path, felt: list[Dialogue], **tag: str) -> None:
     write_jsonl(run / "transcripts" / "base.jsonl", rows)
 
 
+@pytest.mark.long
 def test_a_report_on_other_users_has_no_such_part(run: Path, felt: list[Dialogue]) -> None:
     rewrite(run, felt, kind="scripted", version="scripted-3")
     assert 'id="appraiser"' not in report_of(run)

@@ -30,6 +30,7 @@ def sage(repository_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
+@pytest.mark.long
 def test_it_agrees_with_the_llm_user_on_unseen_personas_and_models(sage: Path) -> None:
     card = json.loads((sage / "appraiser" / "fidelity.json").read_text(encoding="utf-8"))
     ((_, figures),) = card["splits"].items()
@@ -46,6 +47,7 @@ def test_it_abstains_from_english(sage: Path, english: list[Dialogue], tmp_path:
     assert all("unlike those the appraiser was learned from" in str(one.error) for one in load_transcripts(tmp_path / "out.jsonl"))
 
 
+@pytest.mark.long
 def test_recorded_dialogues_that_were_imported_are_appraised_and_verified_with_what_the_record_says_of_the_user(
     sage: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -159,6 +159,7 @@ def test_wrong_words_are_one_line(by_hand: ByHand, arguments: list[str], message
     assert said.startswith(message) and said.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["say", "test", "fit"])
 def test_without_weights_it_says_how_to_get_them(
     command: str, no_weights: None, params: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -175,6 +176,7 @@ def test_without_weights_it_says_how_to_get_them(
     assert not (tmp_path / "heads.safetensors").exists()
 
 
+@pytest.mark.long
 @NEEDS_READER
 def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     every = labels.labelled()

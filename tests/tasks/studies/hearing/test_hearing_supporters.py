@@ -60,6 +60,7 @@ def test_a_plan_is_followed_and_plans_differ() -> None:
     assert at_random(bank())(SupportMoment(people()[0], ["."], [False], []), Random(1)).act in SERVES.values()
 
 
+@pytest.mark.long
 def test_each_supporter_has_its_figure() -> None:
     found = earned(people(16), ScriptedSimulator("vanilla"), EmotionRules(), 100, 1)
     assert [one.supporter for one in found] == ["told the need", "best fixed plan", "acts at random"]

@@ -42,6 +42,7 @@ def test_a_policy_answers_every_item_four_times_and_every_probe_once(
     assert not list(project.glob("*.partial"))
 
 
+@pytest.mark.long
 def test_greedy_answers_are_the_same_whatever_the_seed_and_sampled_ones_are_not(project: Path, micro_policy: Path) -> None:
     for out, more in {
         "greedy": ["--seed", "1"],
@@ -116,6 +117,7 @@ def test_what_another_run_left_half_done_is_not_gone_on_with(project: Path, micr
     assert Path("b.jsonl").read_bytes() == Path("a.jsonl").read_bytes()
 
 
+@pytest.mark.long
 def test_files_that_are_no_answers_are_refused_in_one_line(project: Path, micro_policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(run(micro_policy, "a.jsonl")) == 0
     head, first, *_ = Path("a.jsonl").read_text().splitlines()
@@ -156,6 +158,7 @@ def served(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
+@pytest.mark.long
 def test_a_model_behind_an_endpoint_that_agrees_is_worse_than_one_that_does_not(
     served: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

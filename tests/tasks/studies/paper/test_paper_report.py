@@ -93,6 +93,7 @@ def test_findings_are_computed_from_the_policies_of_a_kind(finished: Path):
     assert absent.outcome == FindingOutcome.NOT_MEASURED and absent.missing == ("PPO, think, curriculum users",)
 
 
+@pytest.mark.long
 def test_the_page_is_one_file_and_the_markdown_has_the_same_numbers(finished: Path, tmp_path: Path):
     write_paper_report(load(finished), RUN, SAMPLES, tmp_path)
     page, text = (tmp_path / "index.html").read_text(), (tmp_path / "results.md").read_text()
@@ -140,6 +141,7 @@ def test_a_policy_with_one_user_only_counts_with_that_one(own: Path):
     assert "ppo-think-s7" not in cells(policy_table(paper, "challenging"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", ["converse@ppo-think-s7", "score@ppo-think-s7", "converse@base-think"])
 def test_dialogues_that_a_failed_stage_left_unscored_are_absent_and_the_others_are_reported(own: Path, tmp_path: Path, stage: str):
     """Trained anew, one of the two users was talked with, and the score is that of the policy before."""

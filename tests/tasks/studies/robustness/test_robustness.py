@@ -28,6 +28,7 @@ def test_the_sign_test_counts_the_flips_that_are_as_extreme() -> None:
     assert sign_flip_p([4.0, 5.0, 6.0] * 10, SAMPLES, 1) < 0.001
 
 
+@pytest.mark.long
 def test_false_alarms_are_as_rare_as_they_claim() -> None:
     """400 experiments in which a shift changes nothing: at most 5% alarms, and a little room for 400 draws."""
     draw = random.Random(2)

@@ -73,6 +73,7 @@ def kept(project: Path) -> dict[str, Path]:
     return {path.stem: path for path in (project / "transcripts" / "robustness").rglob("*.jsonl")}
 
 
+@pytest.mark.long
 def test_the_same_personas_meet_every_user_and_the_drop_is_told(project: Path, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*COMMAND, *SHIFTS]) == 0
     shown = capsys.readouterr().out
@@ -107,6 +108,7 @@ def test_the_same_personas_meet_every_user_and_the_drop_is_told(project: Path, s
     assert len(lines) == 4 and all("8 dialogues" in line and "every emotion follows from its replies" in line for line in lines)
 
 
+@pytest.mark.long
 def test_finished_shifts_are_not_held_again(project: Path, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*COMMAND, *SHIFTS]) == 0
     first = capsys.readouterr()
@@ -139,6 +141,7 @@ def test_a_user_that_a_policy_cannot_talk_with_is_told_and_the_others_are_measur
     assert list(policy["not_measured"]) == ["rambling-1"] and [row["shift"] for row in policy["shifts"]] == [UNSHIFTED, "terse-1"]
 
 
+@pytest.mark.long
 def test_the_users_of_the_overlay_are_shifted_where_they_are_asked_for(
     project: Path, server: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,6 +173,7 @@ def test_the_users_of_the_overlay_are_shifted_where_they_are_asked_for(
     )
 
 
+@pytest.mark.long
 def test_a_second_opinion_may_be_any_file_of_the_same_dialogues(project: Path, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*COMMAND, "--shifts", "terse"]) == 0
     unshifted = kept(project)[UNSHIFTED]
