@@ -234,7 +234,7 @@ def ask(served: Served, body: Mapping[str, Any]) -> Any:
 
 def _most_bytes(body: Mapping[str, Any]) -> int:
     """How long the answer may be: it says each token of the prompts again, and those that are written."""
-    tokens = sum(len(prompt) + body["max_tokens"] for prompt in body["prompt"])
+    tokens: int = sum(len(prompt) + body["max_tokens"] for prompt in body["prompt"])
     return MOST_BYTES + _TOKEN_BYTES * tokens
 
 

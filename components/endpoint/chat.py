@@ -145,6 +145,12 @@ class Key:
 _RETRIED = {408, 409, 425, 429}  # and all from 500 on
 _GATEWAY = {408, 502, 504}  # somebody gave up waiting; the model may have answered and the answer may be billed
 _QUOTED_CHARACTERS = 200
+_CONTEXT = re.compile(r"context.?(?:size|length|window)")
+_TOO_LONG = re.compile(
+    rf"{_CONTEXT.pattern}|maximum (?:model |input |prompt )?length|max_model_len|max_new_tokens. must be|maximum number of tokens"
+    "|too many tokens|too long"
+)
+_WITHHELD = re.compile(r"content.?filter|content.?policy|content management|content exists risk|safety system|moderation|flagged")
 SHORT_REPR = reprlib.Repr()  # repr() itself fails on lists that are nested deep
 SHORT_REPR.maxstring = SHORT_REPR.maxother = 2 * _QUOTED_CHARACTERS
 
@@ -176,9 +182,11 @@ class Place:
 def fault_of(status: int, body: Any, pause_s: float | None, place: Place) -> Hiccup | EndpointRefused:
     """The fault behind an HTTP status other than 200. `body` is the decoded JSON or None; `pause_s` is its Retry-After."""
     said, code = complaint(body, place.key)
-    quoted = f": {said}" if said else ""
-    if code == "insufficient_quota" or status == 402:
+    quoted = _quoted(said)
+    if "insufficient_quota" in code or status == 402:
         return EndpointRefused(f"{place.url}: no credit left (HTTP {status}){quoted}; top up the account: answered calls are kept")
+    if status >= 500 and _CONTEXT.search(f"{code} {said}".lower()):  # llama.cpp
+        return _too_long(said, place)
     if status in _RETRIED or status >= 500:
         advice = (
             "lower requests_per_minute, tokens_per_minute or concurrency"
@@ -186,26 +194,33 @@ def fault_of(status: int, body: Any, pause_s: float | None, place: Place) -> Hic
             else "the server has trouble: try again later, answered calls are kept"
         )
         return Hiccup(f"http_{status}", f"HTTP {status}{quoted}", advice, pause_s=pause_s, may_have_cost=status in _GATEWAY)
-    if status not in {401, 403} and (refused := _fault_of_request(said, code, place)):
+    if status != 401 and (refused := _fault_of_request(status, said, code, place)):
         return refused
     if why := _fault_of_all(status, said, code, place):
         return EndpointRefused(f"{place.url}: {why}")
     return RequestRefused(f"{place.url}: the request was refused (HTTP {status}){quoted}; check the parameters of {place.model!r}")
 
 
-def _fault_of_request(said: str, code: str, place: Place) -> RequestRefused | None:
-    quoted = f": {said}" if said else ""
+def _fault_of_request(status: int, said: str, code: str, place: Place) -> RequestRefused | None:
     words = f"{code} {said}".lower()
-    if re.search(r"context.?length|context window|maximum (?:model |input )?length|max_model_len|too many tokens|too long", words):
-        advice = "shorten the conversation, lower max_tokens or serve a longer context"
-        return RequestTooLong(f"{place.url}: too long for {place.model!r}{quoted}; {advice}")
-    if re.search(r"content.?filter|content.?policy|content management|content exists risk|safety system", words):
-        return RequestRefused(f"{place.url}: the content was refused{quoted}; change the prompt or ask another model")
+    if status != 403 and _TOO_LONG.search(words):
+        return _too_long(said, place)
+    if _WITHHELD.search(words):
+        return RequestRefused(f"{place.url}: the content was refused{_quoted(said)}; change the prompt or ask another model")
     return None
 
 
+def _too_long(said: str, place: Place) -> RequestTooLong:
+    advice = "shorten the conversation, lower max_tokens or serve a longer context"
+    return RequestTooLong(f"{place.url}: too long for {place.model!r}{_quoted(said)}; {advice}")
+
+
+def _quoted(said: str) -> str:
+    return f": {said}" if said else ""
+
+
 def _fault_of_all(status: int, said: str, code: str, place: Place) -> str | None:
-    quoted = f": {said}" if said else ""
+    quoted = _quoted(said)
     if status == 401:
         if not place.key.is_set:
             return f"a key is needed (HTTP 401): set {place.key.variable}"
@@ -223,14 +238,17 @@ def _fault_of_all(status: int, said: str, code: str, place: Place) -> str | None
 
 
 def complaint(body: Any, key: Key) -> tuple[str, str]:
-    """The server's message, one printable line without the key, and its error code; empty where there is none."""
+    """The server's message, one printable line without the key, and its error's code and type; empty where there are none."""
+    if isinstance(body, list) and body:  # Gemini's way
+        body = body[0]
     error = body.get("error", body) if isinstance(body, Mapping) else None
     if isinstance(error, str):
         return one_line(error, key), ""
     if not isinstance(error, Mapping):
         return "", ""
     said = error.get("message") or error.get("detail") or ""
-    return one_line(said, key), one_line(error.get("code") or "", key)
+    kinds = [one_line(error[name], key) for name in ("code", "type") if error.get(name)]
+    return one_line(said, key), " ".join(kinds)
 
 
 def one_line(said: Any, key: Key) -> str:

@@ -24,6 +24,7 @@ from rlver.components.endpoint.chat import (
     Key,
     Message,
     Place,
+    RequestTooLong,
     complaint,
     fault_of,
     retry_after_s,
@@ -114,13 +115,14 @@ class HttpEndpoint:
         response = await self.send("POST", "chat/completions", dialect.body(request))
         if response.status_code == 200:
             return parse_answer(response.content, clock() - begun_at, self.key)
-        if response.status_code in {400, 422}:
+        fault = self.fault(response, request.model)
+        if response.status_code in {400, 422} and not isinstance(fault, RequestTooLong):
             said, _ = complaint(json_or_none(response.content), self.key)
             if understood := dialect.after(request, said):
                 self.dialects[request.model] = understood
                 logger.warning("%s: %r refused a parameter (%s); asking without it", self.parameters.url, request.model, said)
                 raise Hiccup("dialect", f"HTTP {response.status_code}: {said}", "check the parameters", server_is_well=True)
-        raise self.fault(response, request.model)
+        raise fault
 
     def fault(self, response: WholeResponse, model: str) -> Exception:
         pause_s = retry_after_s(response.headers, self.unix_time())
@@ -147,7 +149,7 @@ class HttpEndpoint:
             fault = Hiccup(
                 "broken_connection",
                 f"the connection broke ({type(error).__name__})",
-                "the server has trouble: try again later, answered calls are kept",
+                _TROUBLE,
                 may_have_cost=True,
             )
         raise fault
@@ -163,6 +165,8 @@ def json_or_none(content: bytes) -> Any:
 
 _IN_WORDS = "\n\nAnswer with one JSON object that follows this JSON schema, and with nothing else:\n{schema}"
 _MOST_TOKENS = 2**31 - 1  # that a server may say it has counted
+_BROKEN_OFF = {"error", "abort", "insufficient_system_resource"}  # of OpenRouter, vLLM, DeepSeek: the server's trouble, no end of a reply
+_TROUBLE = "the server has trouble: try again later, answered calls are kept"
 _NOT_COMPATIBLE = "check that the address is that of an OpenAI-compatible endpoint; answered calls are kept"
 
 
@@ -216,8 +220,9 @@ def parse_answer(content: bytes, seconds: float, key: Key) -> ChatAnswer:
         body = parse_json(content)
         choice = body["choices"][0]
         message = choice["message"]
-        text, refusal = message.get("content"), message.get("refusal")
-        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        text, thoughts = _in_parts(message.get("content"))
+        refusal = message.get("refusal")
+        reasoning = message.get("reasoning_content") or message.get("reasoning") or thoughts
         finish_reason = choice.get("finish_reason") or "unknown"
         usage = body.get("usage")
     except UnusableBody as error:
@@ -234,11 +239,22 @@ def parse_answer(content: bytes, seconds: float, key: Key) -> ChatAnswer:
     for name, value, kind in fields:
         if not isinstance(value, kind):
             raise malformed(f"{name} is of type {type(value).__name__}")
+    if choice.get("error") or finish_reason in _BROKEN_OFF:
+        raise Hiccup("broken_off", "an answer that the server broke off", _TROUBLE, may_have_cost=True)
     tokens_in, tokens_out = _count(usage or {}, "prompt_tokens"), _count(usage or {}, "completion_tokens")
     if refusal and not text:
         text, finish_reason = refusal, "content_filter"
     text, reasoning, finish_reason = (whole_characters(key.hide_secret(said)) for said in (text or "", reasoning or "", finish_reason))
     return ChatAnswer(text, reasoning or None, finish_reason, tokens_in, tokens_out, seconds, cached=False)
+
+
+def _in_parts(content: Any) -> tuple[Any, str | None]:
+    """The text and the thoughts of a content that comes in parts, as from Mistral's models that think; any other content as it is."""
+    if not isinstance(content, list):
+        return content, None
+    texts = [part["text"] for part in content if part["type"] != "thinking"]
+    thoughts = [inner["text"] for part in content if part["type"] == "thinking" for inner in part["thinking"]]
+    return "".join(texts), "".join(thoughts) or None
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:

@@ -147,11 +147,15 @@ def _said(row: Mapping[str, Any]) -> list[_Message]:
     if name == "history" and any(isinstance(message, Mapping) and "emotion-point" in message for message in row["history"]):
         raise UnreadableChat("looks like a recorded SAGE dialogue; bring it in with `rlver import sage` first")
     exchange = _exchange(row) if name in (None, "history") else None
+    listed = _messages(row[name]) if name else []
     if exchange is None and name is None:
         raise UnreadableChat(
             f"expected turns, messages, conversations, or prompt and completion, got the keys {', '.join(sorted(map(str, row))) or 'none'}"
         )
-    return [*(_messages(row[name]) if name else []), *(exchange or [])]
+    completion = _first(row, _COMPLETIONS)
+    if exchange is None and completion is not None and listed and listed[-1][0] == "user":
+        exchange = _spoken("assistant", completion)
+    return [*listed, *(exchange or [])]
 
 
 def _is_ours(turns: Any) -> bool:
@@ -160,15 +164,26 @@ def _is_ours(turns: Any) -> bool:
 
 def _exchange(row: Mapping[str, Any]) -> list[_Message] | None:
     """The messages of one prompt and its completion, each a text or a list of messages."""
-    prompt, completion = (next((row[name] for name in names if row.get(name)), None) for names in (_PROMPTS, _COMPLETIONS))
+    prompt, completion = _first(row, _PROMPTS), _first(row, _COMPLETIONS)
     if prompt is None or completion is None:
         return None
     if prompt is row.get("instruction") and isinstance(row.get("input"), str) and row["input"]:
         prompt = f"{prompt}\n{row['input']}"
-    said: list[_Message] = []
-    for speaker, text in (("user", prompt), ("assistant", completion)):
-        said += _messages(text) if isinstance(text, list) else [(speaker, str(text))]
-    return said
+    return [*_spoken("user", prompt), *_spoken("assistant", completion)]
+
+
+def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((row[name] for name in names if row.get(name)), None)
+
+
+def _spoken(speaker: str, said: Any) -> list[_Message]:
+    """A text, a message, or a list of messages."""
+    if isinstance(said, list):
+        return _messages(said)
+    text = _content(said, 1) if isinstance(said, Mapping) else said
+    if not isinstance(text, str):
+        raise UnreadableChat(f"expected the {speaker}'s words as text or messages, got {type(said).__name__}")
+    return [(speaker, text)]
 
 
 def _messages(messages: Sequence[Any]) -> list[_Message]:

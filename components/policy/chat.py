@@ -45,6 +45,11 @@ class ChatFormat:
         ends = [place for place, token in enumerate(ids) if token == self.end_of_turn]
         return ids[ends[before] + 1 :]
 
+    def must_work(self) -> None:
+        """Raise whatever the template raises at the first two turns of a conversation."""
+        self.start("Hello")
+        self.user_turn("Hello")
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of a sampled turn, without its end-of-turn token; thought tags are kept."""
         ids = [token for token in token_ids if token != self.end_of_turn]

@@ -270,7 +270,7 @@ def _must_chat(path: Path | str, tokenizer: Any) -> None:
             f"{path}: the chat template has more than {MOST_TEMPLATE} characters, which no chat model needs; take another copy"
         )
     try:
-        ChatFormat(tokenizer, "Be kind.").start("Hello")
+        ChatFormat(tokenizer, "Be kind.").must_work()
     except Exception as error:  # a template is a program, and the tokenizer may be one that cannot read it
         raise ValueError(f"{path}: the chat template does not work: {first_line(error)}; take another copy of the model") from error
 

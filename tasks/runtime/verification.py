@@ -9,11 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rlver.components.domain.emotion import ImpossibleDialogue, check_stops
 from rlver.components.domain.files import BadFile, read_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import Rounding
 from rlver.components.domain.registry import APPRAISERS, SIMULATORS, SPEAKERS
-from rlver.components.domain.transcript import SimulatorTag
+from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason
 from rlver.components.personas.schema import validate_file
 from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA
 from rlver.components.replay.verification import NotRederivable, first_difference
@@ -42,8 +43,13 @@ def verified(
     LLM user's answers. Raises Differs at the first difference, with file, line, dialogue, turn, expected and found, and NotRederivable."""
     dialogues = load_transcripts(transcripts)
     kinds = {dialogue.simulator.kind for dialogue in dialogues}
-    if all(map(_is_of_users, kinds)):
-        load_transcripts(transcripts, settings.simulator.rules)
+    lines = [line for line, _ in read_jsonl(transcripts)]
+    for line, dialogue in zip(lines, dialogues, strict=True):
+        if _is_of_users(dialogue.simulator.kind):
+            try:
+                check_stops(dialogue, settings.simulator.rules)
+            except ImpossibleDialogue as error:
+                raise BadFile(f"{transcripts}:{line}: {error}") from error
     count = f"{transcripts}: {len(dialogues)} dialogues, {sum(len(dialogue.turns) for dialogue in dialogues)} appraisals"
     if kinds == {LLM} and not stored.is_file():
         return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {stored}"
@@ -55,7 +61,7 @@ def verified(
             return recorded_user(settings, tag, is_appraiser, appraised_by, endpoint)
 
         rounded = list[list[Rounding]]()
-        for (line, _), dialogue in zip(read_jsonl(transcripts), dialogues, strict=True):
+        for line, dialogue in zip(lines, dialogues, strict=True):
             rounded.append([])
             try:
                 difference = first_difference(dialogue, known, named, rounded[-1])
@@ -64,7 +70,7 @@ def verified(
             if difference is not None:
                 raise Differs(f"{transcripts}:{line}: {difference}")
     answers = f" and the answers in {stored}" if LLM in kinds else ""
-    return f"{count}: every emotion follows from its replies{answers}{_within(rounded)}"
+    return f"{count}: every emotion follows from its replies{answers}{_within(rounded)}{_not_shown(dialogues)}"
 
 
 def verify_folder(folder: Path) -> Iterator[tuple[str, bool]]:
@@ -107,6 +113,14 @@ def _within(rounded: Sequence[Sequence[Rounding]]) -> str:
         f"; {sum(map(bool, rounded))} dialogues only within rounding ({len(every)} appraisals, by at most {probability:.2f} in a probability, "
         f"{points:.2f} points, {change} of the change; docs/hearing.md)"
     )
+
+
+def _not_shown(dialogues: Sequence[Dialogue]) -> str:
+    """How many dialogues ended for a reason of which their replies show nothing; nothing where none."""
+    full = sum(dialogue.stop_reason is StopReason.CONTEXT_FULL for dialogue in dialogues)
+    failed = sum(dialogue.stop_reason is StopReason.FAILED for dialogue in dialogues)
+    told = [f"{count} {how}" for count, how in ((full, "ended with a full context"), (failed, "failed")) if count]
+    return f"; {' and '.join(told)}, which replies alone cannot confirm" if told else ""
 
 
 def _answered_before(stored: Path) -> AbstractContextManager[Any]:

@@ -14,7 +14,7 @@ from one_chat import chat, first, hold
 from scripted_server import KEY, MODEL, Asked, Reply, Script, Server, answer_to, ask, error, good, key, parameters, serving
 
 from rlver.components.endpoint.answers import RecordedEndpoint
-from rlver.components.endpoint.chat import ChatAnswer, EndpointError, EndpointRefused, EndpointUnavailable, retry_after_s
+from rlver.components.endpoint.chat import ChatAnswer, EndpointError, EndpointRefused, EndpointUnavailable, RequestTooLong, retry_after_s
 from rlver.components.endpoint.opening import check_endpoint, list_models, open_endpoint
 
 
@@ -73,6 +73,9 @@ def test_with_a_third_of_bad_answers_every_request_gets_its_own_right_answer_and
         Reply(body=b'{"choices": ' + b"[" * 200_000),
         Reply(body=b'{"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": 1' + b"0" * 5000 + b"}}"),
         Reply(body=b"{}", wait_s=1.0),
+        Reply(body=b'{"choices": [{"message": {"content": ""}, "finish_reason": "insufficient_system_resource"}]}'),
+        Reply(body=b'{"choices": [{"message": {"content": "half"}, "finish_reason": "stop", "error": {"code": 502}}]}'),
+        Reply(body=b'{"choices": [{"message": {"content": [{"type": "image_url", "image_url": {}}]}}]}'),
     ],
     ids=lambda reply: f"{reply.status} {reply.body[:40]!r}",
 )
@@ -144,6 +147,14 @@ def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
             "shorten the conversation, lower max_tokens or serve a longer context",
         ),
         (error(400, "Content Exists Risk"), "the content was refused: Content Exists Risk; change the prompt or ask another model"),
+        (
+            error(403, "Your chosen model requires moderation and your input was flagged"),
+            "the content was refused: Your chosen model requires moderation and your input was flagged; change the prompt or ask another model",
+        ),
+        (
+            Reply(400, b'[{"error": {"code": 400, "message": "Unknown name: top_k", "status": "INVALID_ARGUMENT"}}]'),
+            "the request was refused (HTTP 400): Unknown name: top_k; check the parameters of 'model-a'",
+        ),
         (error(422, "top_k?"), "the request was refused (HTTP 422): top_k?; check the parameters of 'model-a'"),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
@@ -156,6 +167,53 @@ def test_what_would_be_refused_again_is_asked_once_and_said_in_one_line(tmp_path
 
     (said, expected), server = hold(tmp_path, lambda number, asked: reply, work)
     assert said == expected and "\n" not in said and len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, "request (4105 tokens) exceeds the available context size (4096 tokens), try increasing it"),
+        (500, "Context size has been exceeded."),
+        (400, "This model's maximum prompt length is 131072 but the request contains 140000 tokens."),
+        (
+            422,
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2040 `inputs` tokens and 20 `max_new_tokens`",
+        ),
+        (400, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048575)."),
+        (400, "'max_tokens' or 'max_completion_tokens' is too large: 500. This model's maximum context length is 4096 tokens"),
+    ],
+)
+def test_a_full_context_is_known_by_what_servers_say_of_it(tmp_path: Path, status: int, said: str) -> None:
+    asked: list[int] = []
+
+    def script(number: int, _: Asked) -> Reply:
+        asked.append(number)
+        return error(status, said)
+
+    with pytest.raises(RequestTooLong, match="shorten the conversation"):
+        chat(tmp_path, script)
+    assert len(asked) == 1
+
+
+def test_what_is_in_flight_when_another_call_is_refused_is_stored(tmp_path: Path) -> None:
+    def script(number: int, asked: Asked) -> Reply:
+        return error(402, "no credit") if asked.content == "refused" else good(asked, wait_s=0.5)
+
+    async def work(endpoint: RecordedEndpoint, server: Server) -> None:
+        others = [asyncio.create_task(endpoint.chat(ask(f"question {number}"))) for number in range(3)]
+        async with asyncio.timeout(60):
+            while len(server.asked) < 3:
+                await asyncio.sleep(0.005)
+        await asyncio.gather(endpoint.chat(ask("refused")), *others)
+
+    with pytest.raises(EndpointRefused, match="no credit left"):
+        hold(tmp_path, script, work)
+
+    async def again(endpoint: RecordedEndpoint, server: Server) -> list[ChatAnswer]:
+        return [await endpoint.chat(ask(f"question {number}")) for number in range(3)]
+
+    answers, server = hold(tmp_path, script, again)
+    assert all(answer.cached for answer in answers) and not server.asked
 
 
 def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:

@@ -39,6 +39,13 @@ def test_reasoning_comes_apart_from_the_text(tmp_path: Path) -> None:
     assert (answer.text, answer.reasoning, answer.tokens_in, answer.tokens_out) == ("so", "hm", 0, 0)
 
 
+def test_an_answer_in_parts_is_their_text_and_their_thoughts(tmp_path: Path) -> None:
+    thinking = b'{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}'
+    body = b'{"choices": [{"message": {"content": [' + thinking + b', {"type": "text", "text": "so"}]}, "finish_reason": "stop"}]}'
+    answer, server = chat(tmp_path, first(Reply(body=body)))
+    assert (answer.text, answer.reasoning, len(server.asked)) == ("so", "hm", 1)
+
+
 def test_the_request_says_what_was_asked_and_survives_half_a_character(tmp_path: Path) -> None:
     answer, server = chat(tmp_path, lambda number, asked: good(asked, text="🙂"), ask("你好 \ud83d", schema=SCHEMA))
     sent = server.asked[0]

@@ -58,6 +58,24 @@ def test_chat_messages_become_turns() -> None:
     assert recording.left_out == 0
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "a", "completion": {"role": "assistant", "content": "b"}},
+        {"prompt": {"content": "a"}, "response": [{"role": "assistant", "content": "b"}]},
+        {"messages": [{"role": "user", "content": "a"}], "completion": "b"},
+    ],
+)
+def test_a_completion_may_be_a_message_and_stand_beside_the_messages(row: dict[str, Any]) -> None:
+    recording = recording_of(row, "n")
+    assert [(turn.user, turn.assistant) for turn in recording.turns] == [("a", "b")] and recording.left_out == 0
+
+
+def test_a_reply_among_the_messages_is_no_second_one_beside_them() -> None:
+    row = messages(("user", "a"), ("assistant", "b")) | {"answer": "b"}
+    assert [turn.assistant for turn in recording_of(row, "n").turns] == ["b"]
+
+
 def test_what_was_said_before_a_thought_stays_said() -> None:
     """Two messages in a row, each with a thought of its own or with none: as a model writes that calls a tool in between."""
     first, second = "I am so sorry. That is a terrible loss.", "<think>ask</think>Do you want to tell me more?"
@@ -104,6 +122,8 @@ def test_a_thought_in_front_of_a_reply_is_split_off(text: str, parts: tuple[str 
         ({"turns": [{"user": "a", "assistant": "b"}], "seed": "7"}, "seed: expected a whole number, got str"),
         ({"turns": [{"user": "a", "assistant": "b"}], "hidden_need": 4}, "hidden_need: expected text, got int"),
         (messages(("user", "a")), "there is no reply in it"),
+        ({"question": "a", "answer": {"start": 4}}, "the assistant's words as text or messages, got dict"),
+        ({"prompt": "a", "completion": 4}, "the assistant's words as text or messages, got int"),
     ],
 )
 def test_what_is_no_dialogue_is_refused_with_the_reason(row: dict[str, Any], message: str) -> None:

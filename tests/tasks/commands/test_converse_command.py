@@ -116,7 +116,10 @@ def test_a_model_without_a_chat_template_or_with_too_short_a_context_is_refused_
     project: Path, micro_policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(micro_policy, project / "plain")
-    (project / "plain" / "chat_template.jinja").unlink()
+    template = project / "plain" / "chat_template.jinja"
+    template.write_text(template.read_text().replace("<|end|>", "."))
+    assert "does not end turns with '<|end|>'" in complaint(capsys, "converse", "--policy", "plain", "-o", "out.jsonl")
+    template.unlink()
     assert "plain: the tokenizer has no chat template" in complaint(capsys, "converse", "--policy", "plain", "-o", "out.jsonl")
     path = project / "params.yaml"
     values = YAML(typ="safe").load(path.read_text())

@@ -8,7 +8,12 @@ import pytest
 from dialogue_project import complaint, rules_of_ten, write
 from fakes import people, scripted_dialogues
 
+from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.transcript import StopReason
+from rlver.components.formats.foreign import recording_of
+from rlver.components.replay.reappraisal import reappraise
+from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.flows.cli import main
 
 
@@ -44,6 +49,27 @@ def test_verify_finds_an_impossible_step_a_wrong_stop_and_another_version(projec
 
     old = dialogues[0].model_copy(update={"simulator": dialogues[0].simulator.model_copy(update={"version": "scripted-0"})})
     assert "old.jsonl:1: dialogue" in complaint(capsys, "verify", write(project / "old.jsonl", [old]))
+
+
+def test_verify_tells_how_many_ended_for_a_reason_that_replies_do_not_show(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules_of_ten(project)
+    whole, long, *_ = sorted(scripted_dialogues(), key=lambda dialogue: len(dialogue.turns))
+    cut = long.model_copy(update={"turns": long.turns[:1], "emotion_final": long.turns[0].emotion, "stop_reason": StopReason.CONTEXT_FULL})
+    assert len(long.turns) > 1 and main(["verify", str(write(project / "cut.jsonl", [whole, cut]))]) == 0
+    assert capsys.readouterr().out.endswith("follows from its replies; 1 ended with a full context, which replies alone cannot confirm\n")
+    assert main(["verify", str(write(project / "whole.jsonl", [whole, long]))]) == 0
+    assert capsys.readouterr().out.endswith("follows from its replies\n")
+
+
+def test_rules_hold_for_each_dialogue_with_a_user_whatever_stands_beside_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dialogue = scripted_dialogues(1)[0]
+    row = dialogue.model_dump(mode="json") | {"hidden_need": None, "dialogue_id": "other"}
+    without = reappraise(recording_of(row, "d"), None, ScriptedAppraiser("vanilla"), EmotionRules(max_turns=10))
+    write(project / "mixed.jsonl", [dialogue, without])
+    assert main(["verify", "mixed.jsonl"]) == 0
+    capsys.readouterr()
+    (project / "params.yaml").write_text((project / "params.yaml").read_text().replace("emotion_start: 40", "emotion_start: 35"))
+    assert "mixed.jsonl:1: dialogue" in complaint(capsys, "verify", "mixed.jsonl")
 
 
 def test_verify_needs_the_personas_of_scripted_dialogues(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
