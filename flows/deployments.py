@@ -6,17 +6,17 @@ prefect.yaml is the only place that knows a schedule or a trigger; this module r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from prefect import get_client, serve
-from prefect.client.schemas.schedules import construct_schedule
 from prefect.deployments.runner import EntrypointType, RunnerDeployment
 from prefect.events import DeploymentEventTrigger
+from prefect.schedules import Schedule
 
-from rlver.components.domain.files import read_yaml
+from rlver.components.domain.files import BadFile, read_yaml
 from rlver.flows.choices import offer
 from rlver.flows.evaluate import evaluate
 from rlver.flows.promote import promote
@@ -75,12 +75,12 @@ def personas_landed(path: Path) -> str:
 
 
 def _deployment(entry: Mapping[str, Any]) -> RunnerDeployment:
-    schedules = [construct_schedule(cron=item["cron"], timezone=item.get("timezone")) for item in entry.get("schedules", ())]
     deployment = FLOWS[entry["entrypoint"].rpartition(".")[2]].to_deployment(
         name=entry["name"],
         tags=entry.get("tags"),
         description=entry.get("description"),
-        schedules=schedules or None,
+        schedules=[_schedule(entry["name"], item) for item in entry.get("schedules", ())] or None,
+        paused=entry.get("paused"),
         triggers=[DeploymentEventTrigger.model_validate(trigger) for trigger in entry.get("triggers", ())],
         parameters=dict(entry.get("parameters", {})),
         concurrency_limit=entry.get("concurrency_limit"),
@@ -89,3 +89,16 @@ def _deployment(entry: Mapping[str, Any]) -> RunnerDeployment:
     assert isinstance(deployment, RunnerDeployment)  # a coroutine only inside an event loop
     deployment.entrypoint = entry["entrypoint"]
     return deployment
+
+
+def _schedule(deployment: str, item: Mapping[str, Any]) -> Schedule:
+    """As `prefect deploy` reads it: an interval is in seconds. Raises BadFile."""
+    parts = dict(item)
+    try:
+        if "interval" in parts:
+            parts["interval"] = timedelta(seconds=parts["interval"])
+        if isinstance(parts.get("anchor_date"), str):
+            parts["anchor_date"] = datetime.fromisoformat(parts["anchor_date"])
+        return Schedule(**parts)
+    except (TypeError, ValueError) as error:
+        raise BadFile(f"prefect.yaml: deployment {deployment}: a schedule cannot be read: {error}") from error

@@ -22,6 +22,8 @@ from prefect.states import Completed, Failed
 from prefect.transactions import Transaction, get_transaction, transaction
 from pydantic import Field
 
+from rlver.components.domain.files import BadFile
+from rlver.components.settings.settings import SettingsError
 from rlver.flows.choices import OneOf
 from rlver.tasks.graph import dvc
 from rlver.tasks.runtime import environment
@@ -53,7 +55,7 @@ def promote(variant: Annotated[str, OneOf("trained")], approval: bool = False, o
     registry = ModelRegistry(where.tracking_uri)
     try:
         return _promote(root, registry, variant, approval, only_judge)
-    except (promotion.NotReady, dvc.GraphError, RegistryError, TrackingUnavailable) as error:
+    except (promotion.NotReady, dvc.GraphError, RegistryError, TrackingUnavailable, SettingsError, BadFile) as error:
         return Failed(message=str(error))
 
 

@@ -15,6 +15,7 @@ from prefect.context import FlowRunContext
 from prefect.states import Completed, Failed
 from pydantic import Field
 
+from rlver.components.domain.files import BadFile
 from rlver.components.settings.settings import SettingsError
 from rlver.flows.choices import OneOf
 from rlver.flows.slots import prepare_slots
@@ -58,7 +59,7 @@ def reproduce(
         reasons = dvc.changed(root, selection.with_needs(chosen))
         refuse_impossible(root, (step for step in chosen if step.name in reasons))
         pipelines.ask_for(root, (step.name for step in chosen))
-    except (dvc.GraphError, SettingsError) as error:
+    except (dvc.GraphError, SettingsError, BadFile) as error:
         return Failed(message=str(error))
     if stale := sorted({need for step in chosen for need in step.needs if need in reasons} - {step.name for step in chosen}):
         logger.warning("not selected, but out of date: %s", ", ".join(stale))
@@ -70,7 +71,10 @@ def reproduce(
         walked = Walk(root, chosen, reasons, sharing, keep_going, provenance).take()
     if walked.failed and not keep_going:
         return Failed(message="; ".join(walked.failed.values()))
-    _publish(root)
+    try:
+        _publish(root)
+    except BadFile as error:  # what the stages made is good all the same
+        logger.warning("the results are not shown in Prefect: %s", error)
     return _outcome(walked, len(chosen))
 
 

@@ -14,6 +14,11 @@ from rlver.flows.slots import gpu_slot, prepare_slots
 from rlver.tasks.graph import experiments
 from rlver.tasks.runtime import environment
 
+NO_CHOICE = (
+    "Final emotion of test personas, with 95% intervals. To choose by it is to tune on the test: choose by `logs/<variant>/evaluation.csv` of each "
+    "experiment (`dvc exp apply NAME`), which is of held-out train personas."
+)
+
 
 @flow(name="sweep", validate_parameters=True, persist_result=False)
 def sweep(name: Annotated[str, OneOf("sweeps")]) -> State[str]:
@@ -30,7 +35,7 @@ def sweep(name: Annotated[str, OneOf("sweeps")]) -> State[str]:
         found = experiments.results(root, wanted)
     except (experiments.SweepError, BadFile) as error:
         return Failed(message=str(error))
-    text = experiments.table(wanted, found)
+    text = f"{experiments.table(wanted, found)}\n\n{NO_CHOICE}"
     create_markdown_artifact(text, key="sweep", description=f"Results of the sweep {name}")
     get_run_logger().info("%s", text)
     if failed := [experiment.name for experiment in wanted if experiment.name not in found]:

@@ -26,6 +26,7 @@ from rlver.tasks.runtime.processes import LOOK_EVERY_S, Stop
 from rlver.tasks.tracking import results
 from rlver.tasks.tracking.provenance import Provenance
 
+PAPER_REPORT = "paper_report"  # the stage, and its group
 TEMPORARY = "TemporaryFailure"
 RESTORED = "an earlier run with the same inputs was restored from DVC's cache"
 RETRY_DELAYS_S = [5.0, 60.0]
@@ -128,7 +129,7 @@ class Walk:
     def _begin(self, step: dvc.Stage) -> None:
         """Start it, unless what it reads is gone, or is what a failed stage left behind: DVC takes outputs away before a run only."""
         self._waiting.remove(step)
-        if self._walked.failed and (absent := [path for path in step.reads if self._is_unmade(path)]):
+        if self._walked.failed and (absent := [path for path in step.reads if self._is_unmade(path, step)]):
             get_run_logger().warning("%s: not run, because there is no finished %s", step.name, ", ".join(absent))
             self._walked.blocked.append(step.name)
             return
@@ -151,11 +152,15 @@ class Walk:
             assert isinstance(future, PrefectConcurrentFuture)
             self._running[future.wrapped_future] = step
 
-    def _is_unmade(self, path: str) -> bool:
-        """Whether it is not there, or a stage that failed or could not run was to write it, or the folder it is in."""
+    def _is_unmade(self, path: str, reader: dvc.Stage) -> bool:
+        """Whether it is not there, or a stage that failed or could not run was to write it, or the folder it is in, or something in it.
+
+        The last does not stop the paper's report, which reads what has failed and leaves that out.
+        """
         ended = {*self._walked.failed, *self._walked.blocked}
-        left_over = (output for step in self._chosen if step.name in ended for output in step.writes)
-        return not (self._root / path).exists() or any(Path(path).is_relative_to(output) for output in left_over)
+        left_over = [output for step in self._chosen if step.name in ended for output in step.writes]
+        within = [] if reader.group == PAPER_REPORT else [output for output in left_over if Path(output).is_relative_to(path)]
+        return bool(within) or not (self._root / path).exists() or any(Path(path).is_relative_to(output) for output in left_over)
 
     def _directly_before(self, step: dvc.Stage) -> list[State[Any]]:
         """The states of the stages whose outputs it reads itself: the edges of the run's graph."""

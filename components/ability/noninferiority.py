@@ -182,7 +182,13 @@ def paired_items(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -
 
 
 def answered_by_both(base: Mapping[str, Any], tuned: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Both without the items that one of them has not: questions which a policy gave no answer to."""
+    """Both without the items that one of them has not: questions which a policy gave no answer to.
+
+    Raises NotComparable where one was asked more questions than the other: of the rest nothing is known.
+    """
+    asked = [one.get("answers", 0) + one.get("without_answer", 0) for one in (base, tuned)]
+    if asked[0] != asked[1]:
+        raise NotComparable(f"the base was asked {asked[0]} questions, this policy {asked[1]}; ask both all of them")
 
     def with_pair(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
         known = {name: {item["doc"] for item in task["items"]} for name, task in other["tasks"].items()}

@@ -55,11 +55,11 @@ def _comparison(mlflow: str, experiment: str) -> str | None:
         "max_results": MOST_RUNS,
     }
     runs = (_ask("POST", f"{mlflow}/api/2.0/mlflow/runs/search", json=scored) or {}).get("runs", [])
-    newest: dict[str, str] = {}
+    newest: dict[tuple[str, str], str] = {}
     for run in runs:
-        for tag in run["data"].get("tags", []):
-            if tag["key"] == "variant":
-                newest.setdefault(tag["value"], run["info"]["run_id"])
+        tags = {tag["key"]: tag["value"] for tag in run["data"].get("tags", [])}
+        if "variant" in tags:
+            newest.setdefault((tags["stage_group"], tags["variant"]), run["info"]["run_id"])
     if len(newest) < 2:
         return None
     ids = ", ".join(f"'{run}'" for run in newest.values())

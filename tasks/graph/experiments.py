@@ -17,6 +17,7 @@ from typing import Any
 
 from rlver.components.domain.files import BadFile, read_yaml
 from rlver.tasks.runtime import environment, processes
+from rlver.tasks.runtime.brackets import in_brackets
 
 SWEEPS = Path("params") / "sweeps"
 
@@ -85,8 +86,8 @@ def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[
         raise
 
 
-def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str, float]]:
-    """The mean final emotion by variant of each experiment that has one: DVC lists some that failed too."""
+def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str, str]]:
+    """The mean final emotion by variant, with its interval, of each experiment that has one: DVC lists some that failed too."""
     shown = next((line for line in _dvc(root, ["exp", "show", "--json"]) if line.startswith("[")), "[]")
     wanted = {experiment.name for experiment in experiments}
     found = {}
@@ -94,7 +95,7 @@ def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str
         for experiment in commit.get("experiments") or []:
             metrics = ((experiment["revs"][0] or {}).get("data") or {}).get("metrics", {})
             means = {
-                Path(path).parent.name: content["data"]["emotion_mean"]
+                Path(path).parent.name: _with_interval(content["data"])
                 for path, content in metrics.items()
                 if path.endswith("sentient.json") and "emotion_mean" in content.get("data", {})
             }
@@ -103,7 +104,12 @@ def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str
     return found
 
 
-def table(experiments: Sequence[Experiment], found: Mapping[str, Mapping[str, float]]) -> str:
+def _with_interval(scores: Mapping[str, Any]) -> str:
+    ends = scores.get("emotion_ci95")
+    return f"{scores['emotion_mean']:.1f}" + (f" {in_brackets(ends, '.1f')}" if ends else "")
+
+
+def table(experiments: Sequence[Experiment], found: Mapping[str, Mapping[str, str]]) -> str:
     """The experiments as Markdown: settings, and the mean final emotion of every variant; a failed one says so."""
     from rlver.components.report.tables import plain_table
 
@@ -112,7 +118,7 @@ def table(experiments: Sequence[Experiment], found: Mapping[str, Mapping[str, fl
     rows: list[list[object]] = []
     for experiment in experiments:
         metrics = found.get(experiment.name)
-        cells = [f"{metrics[variant]:.1f}" if variant in metrics else "" for variant in variants] if metrics else ["failed"]
+        cells = [metrics.get(variant, "") for variant in variants] if metrics else ["failed"]
         rows.append([experiment.name, *(experiment.settings[key] for key in keys), *cells])
     return plain_table(["experiment", *keys, *variants], rows)
 

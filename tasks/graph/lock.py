@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -72,14 +72,36 @@ _WHOLE = re.compile(r"[0-9a-f]{30}(\.dir)?")  # names of files of the cache; wha
 KEPT = Path(".dvc") / "tmp" / "before"  # / path of a dvc.lock / name of the stage under way
 
 
-def md5_of(path: Path) -> str:
+def md5_of(path: Path, left_out: Container[Path] = ()) -> str:
     """As DVC records it; of a folder, that of the list of its files."""
     if path.is_dir():
-        files = sorted((file.relative_to(path).as_posix(), file) for file in path.rglob("*") if file.is_file())
+        files = sorted((file.relative_to(path).as_posix(), file) for file in path.rglob("*") if file.is_file() and file not in left_out)
         listed = [{"md5": md5_of(file), "relpath": name} for name, file in files]
         return hashlib.md5(json.dumps(listed).encode(), usedforsecurity=False).hexdigest() + ".dir"
     with path.open("rb") as file:
         return hashlib.file_digest(file, "md5").hexdigest()
+
+
+def differing(root: Path, outputs: Mapping[str, str]) -> list[str]:
+    """Those of `outputs` (path: MD5) that are there with other content. What .dvcignore names is none of it."""
+    return [path for path, md5 in sorted(outputs.items()) if (root / path).exists() and not _is(root, root / path, md5)]
+
+
+def _is(root: Path, path: Path, md5: str) -> bool:
+    if md5_of(path) == md5:
+        return True
+    ignored = _ignored(root, path) if path.is_dir() else set()
+    return bool(ignored) and md5_of(path, ignored) == md5
+
+
+def _ignored(root: Path, folder: Path) -> set[Path]:
+    """The files in `folder` that DVC passes over."""
+    from dvc.fs import LocalFileSystem
+    from dvc.ignore import DvcIgnoreFilter
+
+    files = LocalFileSystem()
+    kept = {Path(found) for found in DvcIgnoreFilter(files, str(root.resolve())).find(files, str(folder.resolve()))}
+    return {file for file in folder.rglob("*") if file.is_file() and file.resolve() not in kept}
 
 
 def mend(root: Path, outputs: Mapping[str, str]) -> list[str]:
@@ -87,7 +109,7 @@ def mend(root: Path, outputs: Mapping[str, str]) -> list[str]:
 
     What is taken away is made again by the next run, and by nothing else: it was never right. What another process writes just now stays.
     """
-    wrong = [path for path, md5 in sorted(outputs.items()) if (root / path).exists() and md5_of(root / path) != md5]
+    wrong = differing(root, outputs)
     if wrong:
         for file in (root / OBJECTS).glob("??/*"):
             if _WHOLE.fullmatch(file.name) and md5_of(file) != (file.parent.name + file.name).removesuffix(".dir"):

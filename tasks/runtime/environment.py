@@ -73,11 +73,11 @@ class Addresses:
 
 
 def project_root(start: Path | None = None) -> Path:
-    """The nearest folder at or above `start` (default: the current one) that holds a dvc.yaml. Raises NoProject."""
+    """The nearest folder at or above `start` (default: the current one) with dvc.yaml and DVC's own folder, else with dvc.yaml (a pipeline that
+    runs by name has one too). Raises NoProject."""
     here = (start or Path.cwd()).resolve()
-    for folder in (here, *here.parents):
-        if (folder / "dvc.yaml").is_file():
-            return folder
+    if found := [folder for folder in (here, *here.parents) if (folder / "dvc.yaml").is_file()]:
+        return next((folder for folder in found if (folder / ".dvc").is_dir()), found[0])
     raise NoProject(f"no dvc.yaml in {here} or above it: change to the project's folder and try again")
 
 

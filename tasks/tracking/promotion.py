@@ -103,7 +103,10 @@ def _honesty(candidate: PromotionEvidence, base: PromotionEvidence, rules: GateR
     if candidate.honesty is None or base.honesty is None:
         missing = candidate if candidate.honesty is None else base
         return Condition(name, False, f"{missing.name} was not asked: run `rlver honesty run`, then `score --json`")
-    return _kept(name, *answered_by_both(base.honesty, candidate.honesty), rules)
+    try:
+        return _kept(name, *answered_by_both(base.honesty, candidate.honesty), rules)
+    except NotComparable as error:
+        return Condition(name, False, str(error))
 
 
 def _kept(name: str, base: Mapping[str, Any], candidate: Mapping[str, Any], rules: GateRules) -> Condition:

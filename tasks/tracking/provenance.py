@@ -153,7 +153,8 @@ class Provenance:
             if self._over.is_set():
                 return
             try:
-                self._recorder.send()
+                for trouble in self._recorder.send_what_can_be():  # with one entry; the tracker is there
+                    self._warn("spool", trouble)
                 answer.set_result(question())
             except (TrackingUnavailable, ValueError, OSError) as error:
                 answer.set_exception(error)

@@ -18,6 +18,7 @@ from typing import Self
 from rlver.components.settings.sections import TrackingSettings
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.graph import dvc
+from rlver.tasks.graph import lock as integrity
 from rlver.tasks.runtime.environment import shown
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.filling import fill
@@ -81,7 +82,9 @@ class MlflowRecorder:
         entry.add(SpoolReading(point.name, point.step, point.value, now) for point in new)
         if self._pipeline and record.variant:
             headlines = [(name, value) for name, value in record.metrics.items() if HEADLINES.fullmatch(name)]
-            self._pipeline.add(SpoolReading(f"{record.variant}/{name}", 0, value, now) for name, value in headlines)
+            group = record.name.rpartition(":")[2].partition("@")[0]
+            who = record.variant + ("-warmup" if group.endswith("-warmup") else "")  # which is scored of the same variant, and later
+            self._pipeline.add(SpoolReading(f"{who}/{name}", 0, value, now) for name, value in headlines)
         seed = record.parameters.get("seed")
         tags = {
             "outputs": record.digest,
@@ -124,15 +127,20 @@ class MlflowRecorder:
         """Log one stage that has ended and return its run. Raises TrackingUnavailable; it is sent later then."""
         entry = self.begin(record.name)
         self.finish(entry, record)
-        self.send()
+        troubles = self.send_what_can_be()
         if entry.identity not in self.runs:
-            raise TrackingUnavailable("MLflow: another process is sending; this run follows")
+            raise troubles[0] if troubles else TrackingUnavailable("MLflow: another process is sending; this run follows")
         return self.runs[entry.identity]
 
     def send(self) -> None:
-        """Send everything in the spool, oldest first. Raises TrackingUnavailable. Does nothing while another process sends."""
+        """Send everything in the spool, oldest first. Raises the first trouble, after the rest is sent. Does nothing while another process sends."""
+        if troubles := self.send_what_can_be():
+            raise troubles[0]
+
+    def send_what_can_be(self) -> list[Exception]:
+        """The same; returns the troubles with entries of their own. Raises TrackingUnavailable where it is the tracker's."""
+        troubles: list[Exception] = []
         with self.spool.only_sender() as mine:
-            troubles: list[Exception] = []
             entries = self.spool.entries() if mine else []
             for of_pipelines in (False, True):  # a pipeline run ends last
                 for entry in entries:
@@ -144,8 +152,10 @@ class MlflowRecorder:
                         troubles.append(error)
                     except Exception as error:  # a bug of ours, too
                         troubles.append(TrackingUnavailable(f"{entry.folder}: {type(error).__name__}: {error}"))
-            if troubles:
-                raise troubles[0]
+        for trouble in troubles:
+            if isinstance(trouble, TrackingUnavailable):
+                raise trouble
+        return troubles
 
     def _send(self, entry: SpoolEntry) -> None:
         from mlflow.entities import Metric
@@ -202,28 +212,34 @@ class MlflowRecorder:
 
 def log_pipeline(recorder: MlflowRecorder, stages: Iterable[StageRecord]) -> dict[str, str]:
     """Log each stage whose outputs no run holds yet; returns the holding run of every stage. Raises TrackingUnavailable."""
-    recorder.send()
+    recorder.send_what_can_be()
     return {stage.name: recorder.holder(stage) or recorder.record(stage) for stage in stages}
 
 
 def sync(root: Path, uri: str) -> str:
     """`rlver mlflow sync`: send the spool, and results on disk that no run holds; one line about it. Raises TrackingUnavailable.
 
-    A stage of which files are missing, as in a clone, is left out: its run would stay empty.
+    A stage of which files are missing, as in a clone, or are others than dvc.lock says, as after `git pull`, is left out: its run would stay
+    empty, or hold them under the wrong name for good.
     """
     load_settings(root / "params.yaml")  # raises for what is wrong with it
     with MlflowRecorder(root, uri) as recorder:
         waiting = len(recorder.spool.entries())
-        recorder.send()
+        troubles = recorder.send_what_can_be()
         lock = dvc.locked(root)
         before = len(recorder.runs)
-        here = [stage for stage in lock if all((root / path).exists() for path in lock[stage].outputs)]
+        there = [stage for stage in lock if all((root / path).exists() for path in lock[stage].outputs)]
+        here = [stage for stage in there if not integrity.differing(root, lock[stage].outputs)]
         stages = [records.read(root, stage, lock) for stage in here]
         log_pipeline(recorder, [stage for stage in stages if not recorder.spool.has(stage.name, stage.digest)])
         added = len(recorder.runs) - before
+        if troubles:
+            raise troubles[0]
     left = len(recorder.spool.entries())
-    gone = len(lock) - len(here)
+    gone, other = len(lock) - len(there), len(there) - len(here)
     missing = f"; {gone} stages left out, their files are not here: `dvc pull` brings them" if gone else ""
+    if other:
+        missing += f"; {other} stages left out, their files are not those of dvc.lock: `dvc pull` or `rlver run` brings these"
     return f"MLflow {shown(uri)}: {waiting} runs were waiting, {left} still are; {added} runs added for results that none held{missing}"
 
 

@@ -76,6 +76,17 @@ def test_the_md5_of_files_and_folders_is_dvcs_own(made: Path) -> None:
     assert integrity.mend(made, lock["folder"].outputs) == [] and is_right(made)
 
 
+def test_what_dvcignore_names_is_no_part_of_an_output(made: Path) -> None:
+    (made / ".dvcignore").write_text("*.pyc\n__pycache__/\n")
+    (made / "data" / "folder" / "__pycache__").mkdir()
+    for beside in ("a.pyc", "__pycache__/b.txt"):
+        (made / "data" / "folder" / beside).write_text("beside")
+    outputs = dvc.locked(made)["folder"].outputs
+    assert dvc.changed(made) == {} and integrity.mend(made, outputs) == [] and is_right(made)
+    (made / "data" / "folder" / "more.txt").write_text("more")
+    assert integrity.mend(made, outputs) == ["data/folder"]
+
+
 def test_dvc_trusts_a_damaged_cache_and_what_came_of_it_is_noticed_and_mended(made: Path) -> None:
     cut_cache(made)
     shutil.rmtree(made / "data")

@@ -61,17 +61,21 @@ def test_a_failure_ends_only_what_needs_it_and_the_next_run_takes_up_the_rest(pr
     with (project / "paper" / "dvc.yaml").open("a") as file:
         file.write("  score:\n    wdir: ..\n    cmd: sh stage.sh score paper/score.txt\n    outs: [paper/score.txt]\n")
         file.write("    deps: [paper/transcripts/x-s7.txt]\n")
+        file.write(
+            "  all:\n    wdir: ..\n    cmd: sh stage.sh all paper/all.txt\n    outs: [paper/all.txt]\n    deps: [paper/transcripts]\n"
+        )
     (project / "fail-train-x-s7").write_text("1")
     (project / "paper" / "transcripts").mkdir()
     (project / "paper" / "transcripts" / "x-s7.txt").write_text("of an earlier run")
     state = run(variants=["all"])
     assert state.is_failed() and state.message == (
-        "1 of 10 stages failed: paper/dvc.yaml:train@x-s7: bad luck; 2 could not run without what they make; 7 of 10 stages ran"
+        "1 of 11 stages failed: paper/dvc.yaml:train@x-s7: bad luck; 3 could not run without what they make; 7 of 11 stages ran"
     )
     assert ran(project) == ["personas", "train-a", "train-x-s7", "train-y-s7", "converse-y-s7", "paper_report", "train-b", "report"]
     assert (project / "paper" / "models" / "x-s7").read_text() == "half\n"
     assert "flow: paper/dvc.yaml:converse@x-s7: not run, because there is no finished paper/models/x-s7" in said
     assert "flow: paper/dvc.yaml:score: not run, because there is no finished paper/transcripts/x-s7.txt" in said
+    assert "flow: paper/dvc.yaml:all: not run, because there is no finished paper/transcripts" in said, "a part of it is of an earlier run"
     failures = project / "paper" / "logs" / "failures.json"
     assert json.loads(failures.read_text()) == {"paper/dvc.yaml:train@x-s7": "paper/dvc.yaml:train@x-s7: bad luck"}
     statuses = {one.info.run_name.partition(" ")[0]: one.info.status for one in MlflowClient(tracking_uri=tracking_uri).search_runs(["1"])}
@@ -79,9 +83,11 @@ def test_a_failure_ends_only_what_needs_it_and_the_next_run_takes_up_the_rest(pr
     assert statuses["paper/dvc.yaml:train@x-s7"] == "FAILED"
 
     (project / "fail-train-x-s7").unlink()
-    assert run(variants=["all"]).message.startswith("4 of 10 stages ran")
+    assert run(variants=["all"]).message.startswith("5 of 11 stages ran")
     names = ran(project)
-    assert names[:2] == ["train-x-s7", "converse-x-s7"] and {*names[2:]} == {"paper_report", "score"}, "nothing finished is run again"
+    assert names[:2] == ["train-x-s7", "converse-x-s7"] and {*names[2:]} == {"paper_report", "score", "all"}, (
+        "nothing finished is run again"
+    )
     assert json.loads(failures.read_text()) == {}
     assert dvc.changed(project, ()) == {}, "everything is there"
 

@@ -14,6 +14,7 @@ import pytest
 from prefect_api import asked_with_key
 from served import processes_with, rlver, wait_for
 
+from rlver.components.domain.files import BadFile
 from rlver.tasks.graph import dvc
 from rlver.tasks.runtime import servers
 
@@ -38,6 +39,20 @@ def test_prefect_yaml_describes_schedules_an_event_and_jobs_on_demand(repository
         assert {*deployment.parameters, *(set(trigger.parameters) if deployment.triggers else ())} <= set(fields)
         assert all(field.get("description") for field in fields.values()), f"{deployment.name}: a field of its form has no help"
         assert deployment.enforce_parameter_schema and deployment.tags == ["rlver"]
+
+
+@pytest.mark.long
+def test_a_schedule_is_served_as_it_stands_in_the_file(repository_root: Path) -> None:
+    from rlver.flows.deployments import _deployment
+
+    entry = {"name": "n", "entrypoint": "rlver.flows.deployed.reproduce", "paused": True}
+    weekly = {"cron": "0 1 * * 6", "timezone": "UTC", "active": False, "parameters": {"jobs": 2}, "slug": "weekly"}
+    served = _deployment(entry | {"schedules": [weekly, {"interval": 3600, "anchor_date": "2026-01-01T00:00:00+00:00"}]})
+    first, second = served.schedules or ()
+    assert served.paused and not first.active and (first.parameters, first.slug) == ({"jobs": 2}, "weekly")
+    assert second.active and second.schedule.interval.total_seconds() == 3600 and second.schedule.anchor_date.year == 2026
+    with pytest.raises(BadFile, match=r"deployment n: a schedule cannot be read: .*'crom'"):
+        _deployment(entry | {"schedules": [{"crom": "0 1 * * 6"}]})
 
 
 @pytest.mark.long

@@ -114,8 +114,9 @@ def there_is_no_report(root: Path) -> None:
         (the_report_forgets_a, "the stage report of dvc.yaml does not read transcripts/a.jsonl"),
         (there_is_no_report, "dvc.yaml has no stage report"),
         (lambda root: (root / "models" / "a" / "config.json").write_text("{}"), "out of date: benchmark@a, converse@a"),
+        (lambda root: (root / "params.yaml").write_text("promotion: {}\n"), "params.yaml"),
     ],
-    ids=["alarm", "not audited", "edited audit", "report without it", "no report", "edited model"],
+    ids=["alarm", "not audited", "edited audit", "report without it", "no report", "edited model", "wrong parameter"],
 )
 def test_an_alarm_a_gap_or_a_stale_stage_keeps_it_out(
     promotable: Path, prefect_server: None, tracking_uri: str, change: Callable[[Path], None], message: str

@@ -26,7 +26,7 @@ def swept(toy: Path) -> Path:
         "steps, beta = read('params.yaml')['steps'], read('params/a.yaml').get('beta', 0)\n"
         "assert steps != 13, 'unlucky'\n"
         "pathlib.Path('metrics/a').mkdir(parents=True, exist_ok=True)\n"
-        "json.dump({'emotion_mean': steps + 10 * beta}, open('metrics/a/sentient.json', 'w'))\n"
+        "json.dump({'emotion_mean': steps + 10 * beta, 'emotion_ci95': [40, 60]}, open('metrics/a/sentient.json', 'w'))\n"
     )
     (toy / "dvc.yaml").write_text(
         "stages:\n  score:\n    cmd: python score.py\n    deps: [score.py]\n    params:\n      - train\n      - params/a.yaml:\n"
@@ -53,7 +53,8 @@ def test_a_sweep_runs_each_in_a_worktree_and_shows_them_side_by_side(
     state = sweep("s", return_state=True)
     assert state.is_completed(), state.message
     shown = "\n".join(said)
-    assert "| s-1 | 2 | 5 | 52.0 |" in shown and "| s-2 | 2e-05 | 5 | 50.0 |" in shown
+    assert "| s-1 | 2 | 5 | 52.0 [40.0, 60.0] |" in shown and "| s-2 | 2e-05 | 5 | 50.0 [40.0, 60.0] |" in shown
+    assert "of test personas" in shown
     assert "steps: 2}" in (swept / "params.yaml").read_text(), "the folder itself stays as it was"
     assert not (swept / "metrics").exists()
 

@@ -53,6 +53,7 @@ def audit(
     from rlver.components.domain.files import write_json
     from rlver.components.personas.schema import validate_file
     from rlver.components.rollout.transcripts import load_transcripts
+    from rlver.components.scoring.splits import refuse_mixed_users
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import TRANSCRIPTS
     from rlver.tasks.runtime.people import known_personas
@@ -68,6 +69,8 @@ def audit(
     probed_with = validate_file(probe_personas) if probe else []
     named = [Audited.of(one, log) for one in policies]
     compared = list(Audited.of(base, None).dialogues) if base else _own_base(named, TRANSCRIPTS / f"{BASE}.jsonl")
+    for one in named if base else ():
+        refuse_mixed_users([*(compared or ()), *one.dialogues])
     held_out_of = validate_file(TRAIN_PERSONAS) if TRAIN_PERSONAS.is_file() else []
     people = {persona.persona_id: persona for persona in (*held_out_of, *known_personas(personas))}
     opinion = Recorded(load_transcripts(second)) if second else None
@@ -118,16 +121,20 @@ def _with_people_in_danger(policies: Sequence[str], params: Path) -> tuple[dict[
 
 
 def _own_base(policies: Sequence[Audited], recorded: Path) -> list[Dialogue] | None:
-    """The variant base where every policy met some of its personas, as those of this project did. Says whether it was taken."""
+    """The variant base where every policy met some of its personas and the same users, as those of this project did. Says whether it was taken."""
     if not recorded.is_file():
         return None
     from rlver.components.rollout.transcripts import load_transcripts
+    from rlver.components.scoring.splits import user_of
 
     base = load_transcripts(recorded)
     met = {one.persona_id for one in base}
+    users = {user_of(one) for one in base}
     strangers = [policy.name for policy in policies if not met & {one.persona_id for one in policy.dialogues}]
-    if strangers:
-        typer.echo(f"compared with no base: {', '.join(strangers)} met other personas than {recorded} (name one with --base)", err=True)
-        return None
+    others = [policy.name for policy in policies if {user_of(one) for one in policy.dialogues} != users]
+    for who, what in ((strangers, "personas"), (others, "users")):
+        if who:
+            typer.echo(f"compared with no base: {', '.join(who)} met other {what} than {recorded} (name one with --base)", err=True)
+            return None
     typer.echo(f"compared with the base in {recorded}", err=True)
     return base

@@ -32,10 +32,11 @@ def _of_pairs(of: Compared) -> Iterator[str]:
         f"a = {of.a}, b = {of.b}; {of.preferred.judgements} judgements of {of.pairs} pairs of dialogues by {_people(raters)}, "
         f"{of.preferred.win_rate.n} personas; simulated user: {of.simulator}"
     )
-    yield _wins(of.preferred)
+    yield _wins(of.preferred, raters)
     yield (
         "A tie counts half. 95% intervals in brackets: personas and people resampled together, and never narrower than Agresti and Min's "
-        f"over personas. As many answers find a win rate that is {of.detectable:.1%} away from 50% with 80% power."
+        "over personas."
+        + (f" As many answers find a win rate that is {of.detectable:.1%} away from 50% with 80% power." if of.detectable <= 0.5 else "")
     )
     if raters == 1:
         yield "One person: the interval is over personas alone and says nothing about other people."
@@ -55,16 +56,17 @@ def _of_pairs(of: Compared) -> Iterator[str]:
 def _of_talks(of: Talked) -> Iterator[str]:
     yield "## Talks with two hidden models"
     yield f"a = {of.a}, b = {of.b}; {of.preferred.judgements} talks, {_people(of.raters)}"
-    yield f"{_wins(of.preferred)}; the interval is over {'the talks of one person' if of.raters == 1 else 'people'}"
+    yield f"{_wins(of.preferred, of.raters)}; the interval is over {'the talks of one person' if of.raters == 1 else 'people'}"
 
 
 def _people(raters: int) -> str:
     return "1 person" if raters == 1 else f"{raters} people"
 
 
-def _wins(of: Preferred) -> str:
+def _wins(of: Preferred, raters: int) -> str:
     low, high = of.win_rate.ci95
-    verdict = "People prefer b." if low > 0.5 else "People prefer a." if high < 0.5 else "No preference is shown."
+    who = "This person prefers" if raters == 1 else "People prefer"
+    verdict = f"{who} b." if low > 0.5 else f"{who} a." if high < 0.5 else "No preference is shown."
     return f"**{verdict}** b wins {_percent(of.win_rate)} (b {of.b}, tie {of.tie}, a {of.a})"
 
 

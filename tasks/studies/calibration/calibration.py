@@ -41,8 +41,12 @@ class Figure:
         return self.measured.value - self.published
 
     @property
-    def is_off(self) -> bool:
-        return abs(self.difference) > TOLERANCE
+    def is_off(self) -> bool | None:
+        """Whether it is further than TOLERANCE from the published figure; None where the interval does not decide it."""
+        low, high = (end - self.published for end in self.measured.ci95)
+        if low > TOLERANCE or high < -TOLERANCE:
+            return True
+        return False if low >= -TOLERANCE and high <= TOLERANCE else None
 
 
 def difficulties_held(asks_model: bool) -> tuple[str, ...]:
@@ -123,10 +127,16 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def verdict(figures: Sequence[Figure]) -> str:
-    """One line: everything is near enough, or what is not."""
-    off = [f"{figure.difficulty} {figure.name} {100 * figure.difference:+.1f}" for figure in figures if figure.is_off]
+    """One line: everything is near enough, or what is not, or what so few dialogues do not decide."""
+    said = {figure: f"{figure.difficulty} {figure.name} {100 * figure.difference:+.1f}" for figure in figures}
+    off = [said[figure] for figure in figures if figure.is_off]
+    unknown = [said[figure] for figure in figures if figure.is_off is None]
     within = f"{100 * TOLERANCE:.0f} points"
-    return f"further than {within} from the published figure: {', '.join(off)}" if off else f"all within {within} of the published figures"
+    if off:
+        return f"further than {within} from the published figure: {', '.join(off)}"
+    if unknown:
+        return f"whether within {within} of the published figure is not decided by so few dialogues: {', '.join(unknown)}"
+    return f"all within {within} of the published figures"
 
 
 class Published(NamedTuple):

@@ -108,13 +108,15 @@ def _tau_of_orders(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _interval(drawn: np.ndarray, clusters: int) -> Interval:
-    """Percentiles of the resamples that have an order; the whole range when fewer than half have one, and of one unit, always drawn again."""
+    """Percentiles of the resamples that have an order; the whole range when fewer than half have one, and of units so few that resamples of them
+    look certain (of two they cover the truth in 54% of the cases, of four in 89%)."""
     known = drawn[~np.isnan(drawn)]
-    if clusters == 1 or 2 * len(known) < len(drawn):
+    if clusters < _LEAST_DRAWN or 2 * len(known) < len(drawn):
         return _WHOLE
     return middle(known)
 
 
+_LEAST_DRAWN = 5  # units
 _DIFFERENCES = Interval(-100.0, 100.0)
 
 

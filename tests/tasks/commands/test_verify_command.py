@@ -62,6 +62,7 @@ def test_verify_tells_how_many_ended_for_a_reason_that_replies_do_not_show(proje
 
 
 def test_rules_hold_for_each_dialogue_with_a_user_whatever_stands_beside_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules_of_ten(project)
     dialogue = scripted_dialogues(1)[0]
     row = dialogue.model_dump(mode="json") | {"hidden_need": None, "dialogue_id": "other"}
     without = reappraise(recording_of(row, "d"), None, ScriptedAppraiser("vanilla"), EmotionRules(max_turns=10))

@@ -127,6 +127,10 @@ def test_the_root_is_found_from_below_and_its_absence_explained(bare: Path) -> N
     below = bare / "a" / "b"
     below.mkdir(parents=True)
     assert environment.project_root(below) == bare
+    (bare / ".dvc").mkdir()
+    (bare / "a" / "dvc.yaml").write_text("stages: {}\n")  # as in paper/, whose pipeline was asked for
+    assert environment.project_root(below) == bare
+    (bare / "a" / "dvc.yaml").unlink()
     (bare / "dvc.yaml").unlink()
     with pytest.raises(environment.NoProject, match=r"no dvc.yaml in .*/a/b or above it"):
         environment.project_root(below)

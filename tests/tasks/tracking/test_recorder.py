@@ -110,6 +110,17 @@ def test_a_pipeline_run_is_a_parent_with_one_child_per_stage(recorded: Recorded,
     assert rows["data"][1] == ["d0", 2, "hi", "be kind", "hello", 50, "seen"] and len(rows["data"]) == 20 * 2
 
 
+def test_the_score_of_a_warm_up_does_not_take_the_place_of_the_trained_models(finished: Path, tracking_uri: str) -> None:
+    trained = records.read(finished, "score@v", LOCK)
+    warm = replace(trained, name="bigger/dvc.yaml:score-warmup@v", metrics={"emotion_mean": 30.0})
+    recorder = MlflowRecorder(finished, tracking_uri, "full")
+    for record in (replace(trained, name="bigger/dvc.yaml:score@v"), warm):
+        recorder.finish(recorder.begin(record.name), record)
+    assert recorder._pipeline is not None
+    seen = {reading.name: reading.value for reading, _ in recorder._pipeline.readings()}
+    assert seen == {"v/emotion_mean": 50.5, "v/success_rate": 0.2, "v-warmup/emotion_mean": 30.0}
+
+
 @pytest.mark.long
 def test_the_model_is_stored_once_and_carries_the_scores(finished: Path, tracking_uri: str) -> None:
     from mlflow import MlflowClient

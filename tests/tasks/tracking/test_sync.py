@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tracked_project import LOCK, MODEL, read
+from tracked_project import LOCK, read
 
+from rlver.tasks.graph import dvc
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.models import LogModels
 from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline, sync
@@ -18,7 +19,8 @@ from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline, sync
 def locked(finished: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The finished project with parameters and a lock."""
     shutil.copy(repository_root / "params.yaml", finished)
-    monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: LOCK)
+    real = {name: replace(stage, outputs={path: dvc.md5_of(finished / path) for path in stage.outputs}) for name, stage in LOCK.items()}
+    monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: real)
     return finished
 
 
@@ -37,7 +39,7 @@ def test_sync_leaves_a_stage_alone_that_a_run_is_at_work_on(locked: Path, tracki
         entry = beside.begin("train@v")
         others = f"; {len(LOCK)} runs added"  # all stages but one, and their pipeline's
         assert others in sync(locked, tracking_uri)
-        beside.finish(entry, records.read(locked, "train@v", LOCK))
+        beside.finish(entry, records.read(locked, "train@v", dvc.locked(locked)))
     assert sync(locked, tracking_uri).endswith("0 runs added for results that none held")
 
 
@@ -57,7 +59,25 @@ def test_sync_leaves_out_what_is_not_here_and_logs_it_once_it_is(locked: Path, t
         shutil.move(away / name, locked)
     assert sync(locked, tracking_uri).endswith("; 3 runs added for results that none held")
     (model,) = MlflowClient(tracking_uri=tracking_uri).search_logged_models(["1"])
-    assert (model.tags["md5"], model.tags["log_models"]) == (MODEL, "full")
+    assert (model.tags["md5"], model.tags["log_models"]) == (dvc.md5_of(locked / "models/v"), "full")
+
+
+@pytest.mark.long
+def test_sync_leaves_out_what_is_not_what_the_lock_says(locked: Path, tracking_uri: str) -> None:
+    """After `git pull` without `dvc pull` the old weights lie beside the new lock: they would stand under the new name for good."""
+    from mlflow import MlflowClient
+
+    weights = locked / "models/v/model.safetensors"
+    right = weights.read_text()
+    weights.write_text("those of before")
+    assert sync(locked, tracking_uri).endswith(
+        "; 1 stages left out, their files are not those of dvc.lock: `dvc pull` or `rlver run` brings these"
+    )
+    assert MlflowClient(tracking_uri=tracking_uri).search_logged_models(["1"]) == []
+    weights.write_text(right)
+    assert sync(locked, tracking_uri).endswith("; 2 runs added for results that none held")
+    (model,) = MlflowClient(tracking_uri=tracking_uri).search_logged_models(["1"])
+    assert model.tags["md5"] == dvc.md5_of(locked / "models/v")
 
 
 @pytest.mark.long

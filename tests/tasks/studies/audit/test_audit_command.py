@@ -205,3 +205,11 @@ def test_the_variant_base_is_no_base_of_dialogues_with_other_people(project: Pat
     assert {check["outcome"] for check in found if check["name"] == "unconfirmed_gain"} == {"unknown"}
     assert main(["audit", "honest"]) == 0
     assert "compared with the base in transcripts/base.jsonl" in capsys.readouterr().err
+    harder = [
+        one.model_copy(update={"simulator": one.simulator.model_copy(update={"difficulty": "challenging"})}) for one in talks(mixed(1.0))
+    ]
+    write(Path("harder.jsonl"), harder)
+    assert main(["audit", "harder.jsonl"]) == 0
+    assert "compared with no base: harder.jsonl met other users than transcripts/base.jsonl" in capsys.readouterr().err
+    assert main(["audit", "harder.jsonl", "--base", "transcripts/base.jsonl"]) == 1
+    assert "scores of different simulators are not comparable" in capsys.readouterr().err

@@ -246,6 +246,13 @@ def test_without_answers_there_is_no_report() -> None:
         report([study([(0, 10)])])
 
 
+def test_the_page_says_of_one_person_what_that_person_prefers() -> None:
+    text = markdown(report([study([(10, 40)] * 12), *(choice("ann", n, "b", 2) for n in range(12))]))
+    assert "**This person prefers b.** b wins 100%" in text and "People prefer" not in text
+    alone = markdown(report([study([(10, 40)]), choice("ann", 0, "b", 2)]))
+    assert "with 80% power" not in alone, "no win rate is further than 50% away from 50%"
+
+
 def test_the_page_says_what_the_numbers_are() -> None:
     rows = [
         study([(10, 40)] * 12),

@@ -28,8 +28,8 @@ from rlver.tasks.runtime.assembly import Conversation, simulator
 from rlver.tasks.studies.calibration.calibration import Figure, figures_of, strategy_acceptance, table, verdict
 
 
-def figure(difficulty: str, share: float, published: float) -> Figure:
-    return Figure(difficulty, "strategy acceptance", Estimated(share, Interval(share - 0.04, share + 0.05), 200), published)
+def figure(difficulty: str, share: float, published: float, low: float = 0.04, high: float = 0.05) -> Figure:
+    return Figure(difficulty, "strategy acceptance", Estimated(share, Interval(share - low, share + high), 200), published)
 
 
 @pytest.fixture
@@ -61,10 +61,16 @@ def test_the_table_has_percent_points_and_intervals() -> None:
 
 
 def test_three_points_are_near_enough_and_more_are_not() -> None:
-    near, far = figure("vanilla", 0.552, 0.524), figure("challenging", 0.3, 0.331)
-    assert not near.is_off and far.is_off
+    near, far = figure("vanilla", 0.534, 0.524, 0.01, 0.01), figure("challenging", 0.29, 0.331, 0.01, 0.01)
+    assert near.is_off is False and far.is_off
     assert verdict([near]) == "all within 3 points of the published figures"
-    assert verdict([near, far]) == "further than 3 points from the published figure: challenging strategy acceptance -3.1"
+    assert verdict([near, far]) == "further than 3 points from the published figure: challenging strategy acceptance -4.1"
+
+
+def test_what_so_few_dialogues_do_not_show_is_not_decided() -> None:
+    near, unknown = figure("vanilla", 0.534, 0.524, 0.01, 0.01), figure("challenging", 0.33, 0.331)
+    assert unknown.is_off is None
+    assert verdict([near, unknown]).endswith("is not decided by so few dialogues: challenging strategy acceptance -0.1")
 
 
 def test_test_personas_are_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from rlver.components.scoring.intervals import json_ready
 from rlver.components.scoring.statistics import Interval
+from rlver.components.users.distilled.features import NAMES
 from rlver.tasks.studies.distil import agreement
 from rlver.tasks.studies.distil.agreement import PairedAppraisals
 from rlver.tasks.studies.distil.fidelity import _shown, markdown
@@ -30,9 +33,19 @@ def test_what_is_undefined_on_the_learning_curve_is_a_dash_too():
     assert "| 4 | 20 | – | – | 0.750 |" in card
 
 
-def test_two_personas_have_a_figure_and_an_interval_with_a_width():
+def test_a_figure_of_few_personas_has_no_interval_and_of_five_one_with_a_width():
     found = agreement.mean_error(PairedAppraisals(SAID, RECORDED, np.array([0, 0, 1, 1])), 100, 1)
-    assert found.value == pytest.approx(9 / 4) and found.ci95 is not None and found.ci95.low < found.ci95.high
+    assert found.value == pytest.approx(9 / 4) and found.ci95 is None
+    one, other = np.array([*SAID, 0.0]), np.array([*RECORDED, 0.0])
+    four, five = (agreement.mean_error(PairedAppraisals(one, other, np.array([0, 1, 2, 3, last])), 100, 1) for last in (3, 4))
+    assert four.ci95 is None and five.ci95 is not None and five.ci95.low < five.ci95.high
+
+
+def test_where_all_replies_are_as_long_their_length_says_the_mean():
+    length = np.zeros((3, len(NAMES)))
+    examples = SimpleNamespace(change=np.array([1.0, 2.0, 6.0]), need=np.array(["a", "b", "a"]), measured=length)
+    found = agreement.baselines(examples, np.arange(3), np.arange(2))  # type: ignore[arg-type]
+    assert found["length"].tolist() == [3.0, 3.0]
 
 
 def test_the_figures_by_hand():
