@@ -114,7 +114,7 @@ def there_is_no_report(root: Path) -> None:
         (the_report_forgets_a, "the stage report of dvc.yaml does not read transcripts/a.jsonl"),
         (there_is_no_report, "dvc.yaml has no stage report"),
         (lambda root: (root / "models" / "a" / "config.json").write_text("{}"), "out of date: benchmark@a, converse@a"),
-        (lambda root: (root / "params.yaml").write_text("promotion: {}\n"), "params.yaml"),
+        (lambda root: (root / "params" / "a.yaml").write_text("promotion: {skill_kept: much}\n"), "promotion.skill_kept"),
     ],
     ids=["alarm", "not audited", "edited audit", "report without it", "no report", "edited model", "wrong parameter"],
 )

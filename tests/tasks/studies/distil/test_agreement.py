@@ -63,10 +63,10 @@ def test_the_figures_by_hand():
 
 
 def ranked(said: list[float], recorded: list[float]) -> dict[str, agreement.Agreed]:
-    """Of models with these means, the same with either of two personas."""
+    """Of models with these means, the same with each of five personas."""
     models = np.arange(len(said))
-    both = PairedAppraisals(np.array(said * 2), np.array(recorded * 2), np.repeat([0, 1], len(said)))
-    return agreement.ranking(both, np.tile(models, 2), 50, 1)
+    both = PairedAppraisals(np.array(said * 5), np.array(recorded * 5), np.repeat(np.arange(5), len(said)))
+    return agreement.ranking(both, np.tile(models, 5), 50, 1)
 
 
 def test_a_ranking_has_an_interval_over_models_by_leaving_out_each() -> None:
