@@ -47,9 +47,9 @@ class Evidence(_Record):
     step: str  # content | target | effect
     what: str  # e.g. an act name, "serves_need", "repeats", "trait:suspicious"
     span: str = ""  # the words of the reply it rests on, verbatim; "" when it rests on the whole reply
-    points: int | float = 0  # contribution to the change before clamping
+    points: int | Annotated[float, Field(allow_inf_nan=False)] = 0  # contribution to the change before clamping
     # That it is really there, where the appraiser weighs it; None, and not written, where it counts as sure.
-    probability: float | None = Field(default=None, exclude_if=lambda probability: probability is None)
+    probability: float | None = Field(default=None, allow_inf_nan=False, exclude_if=lambda probability: probability is None)
 
 
 class Appraisal(_Record):

@@ -90,7 +90,10 @@ def _generated_problems(persona: Persona) -> Iterator[tuple[str, str]]:
     presses = () if persona.story is None else persona.story.presses
     if (persona.kind is None and persona.split != "sealed") is bool(presses):
         yield "story.presses", "a generated persona of a kind or of the sealed test has some, and no other has"
-    if any("{" in text for text in (persona.portrait, persona.background, *said, *presses, *persona.reactions.values())):
+    if any(
+        "{" in text
+        for text in (persona.portrait, persona.background, persona.first_line or "", *said, *presses, *persona.reactions.values())
+    ):
         yield "background", "a placeholder was left unfilled"
 
 

@@ -7,7 +7,7 @@ later have one, such as `simulator.speaker`: with it they are not in the digest,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -32,6 +32,9 @@ def _written(registry: Registry) -> Callable[[str], str]:
     return check
 
 
+Difficulty = Literal["vanilla", "challenging"]
+
+
 class PersonaSettings(Section):
     train: int = Field(ge=8)
     test: int = Field(ge=8)
@@ -43,7 +46,7 @@ class SimulatorSettings(Section):
     kind: Annotated[str, AfterValidator(SIMULATORS.check)]
     appraiser: Annotated[str, AfterValidator(_written(APPRAISERS))] | None
     speaker: Annotated[str, AfterValidator(_written(SPEAKERS))] | None = Field(default=None, exclude_if=lambda name: name is None)
-    difficulty: Literal["vanilla", "challenging"]
+    difficulty: Difficulty
     emotion_start: int = Field(ge=0, le=100)
     emotion_ceiling: int = Field(ge=1, le=100)
     emotion_floor: int = Field(ge=0, le=99)
@@ -73,6 +76,8 @@ class SimulatorSettings(Section):
         """Raises what a kind raises of itself: a half that it does not have, a folder or a model that is not named."""
         for part in self.parts:
             part.kind.folder(part.which)
+            if part.which and part.kind.written == "[:DIFFICULTY]" and part.which not in get_args(Difficulty):
+                raise ValueError(f"unknown difficulty {part.which!r} of {part.name!r}: choose {' or '.join(get_args(Difficulty))}")
         _ = self.models
         return self
 
@@ -158,7 +163,7 @@ class BenchmarkSettings(Section):
     base_url: str | None = None
     served_model: str | None = None
     tasks: list[str] = Field(min_length=1)
-    limit: int | None
+    limit: int | None = Field(ge=1)
     margin: float = Field(gt=0)
     batch_size: int = Field(ge=1)
     run_model_code: bool

@@ -50,14 +50,19 @@ def open_store(root: Path, uri: str) -> Store:
     client = MlflowClient(tracking_uri=uri)
     experiment = environment.experiment()
     found = client.get_experiment_by_name(experiment)
+    place = (root / "mlartifacts").resolve().as_uri() if uri.startswith("sqlite:") else None
     if found is None:
-        place = (root / "mlartifacts").resolve().as_uri() if uri.startswith("sqlite:") else None
         try:
             return Store(client, client.create_experiment(experiment, artifact_location=place), uri)
         except MlflowException:
             found = client.get_experiment_by_name(experiment)
             if found is None:  # it failed for another reason than that somebody made it meanwhile
                 raise
+    if place and found.artifact_location != place and Path(uri.removeprefix("sqlite:///")).resolve().is_relative_to(root.resolve()):
+        logging.getLogger(__name__).warning(
+            "MLflow's files are written to %s, not here: was the project moved or copied? Move mlflow.db away; `rlver mlflow sync` logs what is "
+            "here again", found.artifact_location,
+        )  # fmt: skip
     return Store(client, found.experiment_id, uri)
 
 

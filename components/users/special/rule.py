@@ -15,7 +15,7 @@ from rlver.components.domain.transcript import Evidence
 from rlver.components.users.scripted.effects import HARM
 from rlver.components.users.special.signs import FOUND, Sign, find
 
-VERSION = "special-1"  # raise it whenever a change could come out differently
+VERSION = "special-2"  # raise it whenever a change could come out differently
 STEPS: Mapping[PersonaKind, Mapping[str, int]] = MappingProxyType(
     {
         PersonaKind.BOUNDARY: {"says_no": 7, "agrees": -7, "promises": -8},
@@ -91,8 +91,10 @@ def _reasons(kind: PersonaKind, last: Answered, now: Mapping[str, Sign], before:
     acts, quality = last.heard.acts, last.heard.quality
     unharmed = 1 - max(acts[act] for act in HARM)
     done = 0.4 * quality["coherent"] + 0.3 * quality["specific"] + 0.3 * quality["sincere"]
+    harm = sum(acts[act] * points for act, points in HARM.items())
+    capped = min(1.0, min(HARM.values()) / min(harm, -1e-9))  # together they cost no more than the worst
     for act, points in HARM.items():
-        yield Evidence(step="target", what=act, points=round(acts[act] * points, 2), probability=acts[act])
+        yield Evidence(step="target", what=act, points=round(acts[act] * points * capped, 2), probability=acts[act])
     for name, points in STEPS[kind].items():
         sign = now[name]
         worth = sign.probability * points

@@ -32,11 +32,14 @@ def test_each_bad_line_is_one_line_with_file_and_number(tmp_path: Path, dialogue
     good, impossible = rows(dialogue("a", [1] * 10), dialogue("b", [1] * 10))
     impossible["turns"][3]["emotion"] = 77
     unknown_key = {**good, "mood": 3}
+    endless = json.loads(json.dumps(good))
+    endless["turns"][0]["appraisal"]["evidence"] = [{"step": "target", "what": "serves_need", "points": float("inf")}]
     path = tmp_path / "t.jsonl"
     cases = [
         ([good, impossible], r"t\.jsonl:2: dialogue b/0: turn 4: emotion 43 with change \+1 gives 44, got 77"),
         ([good, {**good, "emotion_final": 101}], r"t\.jsonl:2: not a dialogue: emotion_final: "),
         ([unknown_key], r"t\.jsonl:1: not a dialogue: mood: "),
+        ([endless], r"t\.jsonl:1: .*(finite|Infinity)"),
         ([good, good], r"t\.jsonl:2: dialogue_id a/0 was on line 1 already"),
         ([], r"t\.jsonl: no dialogues"),
     ]

@@ -149,6 +149,7 @@ def test_a_small_number_is_a_number_however_it_is_written(project: Path, number:
         ("simulator.llm.speaker.top_p", "0.0", "got 0.0"),
         ("simulator.llm.speaker.max_tokens", "0", "got 0"),
         ("endpoint.concurrency", "0", "got 0"),
+        ("benchmark.limit", "0", "got 0"),
         ("endpoint.attempts", "0", "got 0"),
         ("endpoint.answer_timeout_s", "0.0", "got 0.0"),
         ("endpoint.requests_per_minute", "0", "got 0"),
@@ -185,6 +186,8 @@ def test_a_value_of_the_wrong_type_or_range_is_refused_by_name(project: Path, ke
     [
         ({"simulator.emotion_start": "5"}, "emotion_floor <= emotion_start < emotion_ceiling"),
         ({"simulator.emotion_ceiling": "40"}, "emotion_floor <= emotion_start < emotion_ceiling"),
+        ({"simulator.appraiser": "scripted:chalenging", "simulator.speaker": "talking"}, "unknown difficulty 'chalenging' of 'scripted'"),
+        ({"simulator.appraiser": "scripted", "simulator.speaker": "talking:foo"}, "unknown difficulty 'foo' of 'talking'"),
         ({"train.rows_per_forward": "7"}, "divisible by rows_per_forward"),
         ({"train.credit": "turn", "train.scale_rewards": "group"}, "credit: turn needs scale_rewards"),
         ({"train.gamma": "0.5", "train.credit": "dialogue"}, "credit: dialogue pays the whole return"),
