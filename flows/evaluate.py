@@ -29,6 +29,7 @@ def evaluate(
     difficulty: Difficulty = "vanilla",
     repeats: Annotated[int, Field(ge=1, le=20)] = 3,
     limit: Annotated[int | None, Field(ge=1)] = None,
+    variant: str | None = None,
 ) -> State[str]:
     """Hold the benchmark dialogues of a model with the test personas and score them.
 
@@ -37,15 +38,16 @@ def evaluate(
         difficulty: Of the users.
         repeats: Dialogues with each persona.
         limit: The first personas only.
+        variant: Overlay of params/ with the settings it is spoken to with, as of the variant that it was trained as.
     """
     root, where = environment.opened()
-    told_apart = hashlib.sha256(repr((policy, difficulty, repeats, limit)).encode()).hexdigest()[:8]
+    told_apart = hashlib.sha256(repr((policy, difficulty, repeats, limit, *([variant] if variant else ()))).encode()).hexdigest()[:8]
     out = root / EVALUATIONS / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', policy).strip('-')}-{difficulty}-{told_apart}.jsonl"
     personas, params = root / TEST_PERSONAS, root / PARAMS
     gpus = 0 if policy.startswith((OPENAI, VLLM)) else prepare_slots(where.prefect_api_url)
     try:
         with gpu_slot("converse", gpus), shown_on(_Logged()):
-            dialogues.converse(policy, out, personas, difficulty=difficulty, limit=limit, repeats=repeats, params=params)
+            dialogues.converse(policy, out, personas, difficulty=difficulty, limit=limit, repeats=repeats, variant=variant, params=params)
         text = scores.score(out, personas=personas, out=out.with_suffix(".json"), params=params)
     except (ValueError, OSError, RuntimeError) as error:
         return Failed(message=str(error))

@@ -55,7 +55,7 @@ def reproduce(
             dvc.require_import(root, personas_md5)
         chosen = selection.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
         if keep_going:
-            results.write_failures(root, {})
+            results.write_failures(root, {}, [step.name for step in chosen])
         reasons = dvc.changed(root, selection.with_needs(chosen))
         refuse_impossible(root, (step for step in chosen if step.name in reasons))
         pipelines.ask_for(root, (step.name for step in chosen))

@@ -199,7 +199,7 @@ class Walk:
         self._provenance.failed(step.name, reason)
         self._walked.failed[step.name] = reason
         if self._keep_going:
-            results.write_failures(self._root, self._walked.failed)
+            results.write_failures(self._root, self._walked.failed, [one.name for one in self._chosen])
 
     def _end_all(self) -> None:
         """Interrupt what runs and wait for its end; a second Ctrl-C kills it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,15 @@ def reports(root: Path) -> dict[str, Path]:
     return {name: root / page for name, page in REPORTS.items() if (root / page).is_file()}
 
 
-def write_failures(root: Path, failures: Mapping[str, str]) -> None:
-    """Leave the reasons of failed stages, by stage, where the report of the paper run reads them; no file where there never were any."""
-    if failures or (root / FAILURES).exists():
-        write_json(root / FAILURES, dict(failures))
+def write_failures(root: Path, failures: Mapping[str, str], chosen: Container[str]) -> None:
+    """Leave the reasons of failed stages, by stage, where the report of the paper run reads them; no file where there never were any.
+
+    What is known of stages that were not `chosen` stays.
+    """
+    path = root / FAILURES
+    known = read_json(path, "delete it") if path.is_file() else {}
+    if failures or known:
+        write_json(path, {name: why for name, why in known.items() if name not in chosen} | dict(failures))
 
 
 def _read(path: Path) -> Mapping[str, Any]:

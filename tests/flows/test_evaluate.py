@@ -29,5 +29,7 @@ def test_a_model_is_evaluated_scored_and_shown(toy: Path, tracking_uri: str, pre
     (out,) = (toy / "evaluations").glob("models-m-vanilla-*.jsonl")
     assert len(load_transcripts(out)) == 2
     assert json.loads(out.with_suffix(".json").read_text())["n"] == 2
+    strange = evaluate("models/m", repeats=1, limit=2, variant="nobodys", return_state=True)
+    assert strange.is_failed() and "nobodys" in (strange.message or ""), "it is spoken to as its variant says"
     shown = Artifact.get("evaluation")
     assert shown is not None and shown.description == "models/m with vanilla users" and "emotion" in str(shown.data)

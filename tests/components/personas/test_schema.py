@@ -127,15 +127,15 @@ def test_the_text_of_the_need_must_not_be_readable(personas: Split, tmp_path: Pa
 
 
 def test_a_line_that_states_the_need_is_refused(personas: Split, tmp_path: Path) -> None:
-    rows = rows_of(personas[0][:3])
-    rows[2]["first_line"] = "{other} left me alone."
+    rows = rows_of(personas[0][:2])
     rows[0]["story"]["lines"][3] = "I just need some advice from you."
 
     assert [(line, field) for line, field, _ in problems_of(rows, tmp_path / "train.jsonl")] == [(1, "story.lines.3")]
 
 
 def test_a_repeated_line_and_an_unfilled_placeholder_are_refused(personas: Split, tmp_path: Path) -> None:
-    rows = rows_of(personas[0][:2])
+    rows = rows_of(personas[0][:3])
+    rows[2]["first_line"] = "{other} left me alone."
     rows[0]["story"]["lines"][3] = rows[0]["story"]["lines"][2]
     rows[1]["portrait"] += " {name} sings."
 

@@ -21,6 +21,17 @@ def scored(root: Path, variant: str, **values: Any) -> None:
     path.write_text(json.dumps(values))
 
 
+def test_what_failed_among_other_stages_stays_known(tmp_path: Path) -> None:
+    file = tmp_path / results.FAILURES
+    results.write_failures(tmp_path, {}, ["a"])
+    assert not file.exists()
+    results.write_failures(tmp_path, {"a": "bad luck", "b": "worse"}, ["a", "b"])
+    results.write_failures(tmp_path, {}, ["b", "c"])
+    assert json.loads(file.read_text()) == {"a": "bad luck"}
+    results.write_failures(tmp_path, {}, ["a"])
+    assert json.loads(file.read_text()) == {}
+
+
 def test_the_base_comes_first_and_differences_have_signs(tmp_path: Path) -> None:
     assert results.table(tmp_path) is None
     pair = {"difference": 65.9, "ci95": [60.0, 71.25]}
