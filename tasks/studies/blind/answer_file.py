@@ -66,7 +66,7 @@ class AnswerFile:
         begun = next((row for row in self.rows if isinstance(row, Study)), None)
         if begun is None:
             self.add(study)
-        elif begun != study:
+        elif begun != study and begun != study.without_words():
             raise ValueError(
                 f"{self.path} holds answers to another comparison ({begun.a} and {begun.b}, {len(begun.pairs)} pairs; {_first_change(begun, study)}): "
                 "name another file with --answers"

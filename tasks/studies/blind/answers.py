@@ -5,6 +5,7 @@ The first line names the pairs with the emotions that the simulator gave them, s
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -13,6 +14,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.printable import whole_characters
+from rlver.components.domain.thinking import separate_thought
+from rlver.components.domain.transcript import Dialogue
 
 Side = Literal["a", "b"]
 Preference = Literal["a", "b", "tie"]
@@ -31,7 +34,8 @@ class _Row(BaseModel):
 
 
 class StudyPair(_Row):
-    """A pair by name. Emotions are final ones, 0..100; None where the transcript has none."""
+    """A pair by name. Emotions are final ones, 0..100; None where the transcript has none. Words: digests of what was said (`words_of`); None, and
+    not written, in files of before they were noted."""
 
     pair_id: str
     persona_id: Text
@@ -39,6 +43,8 @@ class StudyPair(_Row):
     dialogue_b: Text
     emotion_a: int | None = Field(ge=0, le=100)
     emotion_b: int | None = Field(ge=0, le=100)
+    words_a: str | None = Field(default=None, exclude_if=lambda words: words is None)
+    words_b: str | None = Field(default=None, exclude_if=lambda words: words is None)
 
 
 class Study(_Row):
@@ -52,6 +58,16 @@ class Study(_Row):
     pairs_each: int
     overlap: float
     pairs: tuple[StudyPair, ...]
+
+    def without_words(self) -> Study:
+        bare = (pair.model_copy(update={"words_a": None, "words_b": None}) for pair in self.pairs)
+        return self.model_copy(update={"pairs": tuple(bare)})
+
+
+def words_of(dialogue: Dialogue) -> str:
+    """Twelve hex digits over what user and policy said, without thoughts."""
+    said = [(turn.user, separate_thought(turn.assistant)[1]) for turn in dialogue.turns]
+    return hashlib.sha256(repr(said).encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
 class _Judged(_Row):

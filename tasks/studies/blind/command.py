@@ -104,7 +104,7 @@ def report(
     from rlver.components.rollout.transcripts import load_transcripts
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.studies.blind.answers import read_answers
-    from rlver.tasks.studies.blind.report import human_report, judged
+    from rlver.tasks.studies.blind.report import human_report, judged, refuse_other_words
     from rlver.tasks.studies.blind.wording import markdown
 
     settings = load_settings(params)
@@ -112,9 +112,13 @@ def report(
     if found.cut_off_bytes:
         cut_off = f"the last line was cut off while it was written ({found.cut_off_bytes} bytes)"
         typer.echo(f"{answers}: {cut_off}; it was never confirmed and is left out", err=True)
-    emotions = {d.dialogue_id: d.emotion_final for file in transcripts for d in load_transcripts(file)} if transcripts else None
+    dialogues = [dialogue for file in transcripts or () for dialogue in load_transcripts(file)]
+    emotions = {d.dialogue_id: d.emotion_final for d in dialogues} if transcripts else None
     try:
-        made = human_report(judged(found.rows), settings.evaluation.bootstrap_samples, settings.seed, emotions)
+        answered = judged(found.rows)
+        if answered.study:
+            refuse_other_words(answered.study, dialogues)
+        made = human_report(answered, settings.evaluation.bootstrap_samples, settings.seed, emotions)
     except ValueError as error:
         raise BadFile(f"{answers}: {error}") from error
     stem = out or answers.with_name(answers.name.removesuffix(".jsonl") + ".report")

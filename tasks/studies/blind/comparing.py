@@ -19,7 +19,7 @@ from rlver.components.domain.thinking import separate_thought
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring.statistics import by_cluster
 from rlver.tasks.studies.blind.answer_file import AnswerFile
-from rlver.tasks.studies.blind.answers import Choice, Preference, Side, Study, StudyPair, TalkVerdict
+from rlver.tasks.studies.blind.answers import Choice, Preference, Side, Study, StudyPair, TalkVerdict, words_of
 
 OTHER_PAIR = "This is not the pair that was shown, perhaps because the page is an older one: load it again."
 
@@ -128,6 +128,8 @@ def study_of(names: tuple[str, str], pairs: Sequence[DialoguePair], seed: int, m
                 dialogue_b=pair.b.dialogue_id,
                 emotion_a=pair.a.emotion_final,
                 emotion_b=pair.b.emotion_final,
+                words_a=words_of(pair.a),
+                words_b=words_of(pair.b),
             )
             for pair in pairs
         ),

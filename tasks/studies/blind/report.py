@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist, fmean, median
 from typing import Any, NamedTuple
@@ -18,9 +18,10 @@ import numpy as np
 from scipy.stats import rankdata
 
 from rlver.components.domain.files import BadFile
+from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, minimum_detectable_difference, pearson, wilson
 from rlver.tasks.studies.blind.agreement import Rated, RaterAgreement, agreement, by_persona, share
-from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, TalkVerdict
+from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, TalkVerdict, words_of
 
 WORTH: dict[Preference, float] = {"a": 0.0, "tie": 0.5, "b": 1.0}
 
@@ -244,6 +245,20 @@ def points(pairs: Mapping[str, StudyPair], choices: Sequence[Choice]) -> list[Pr
         if pair.emotion_a is not None and pair.emotion_b is not None:
             found.append(PreferencePoint(pair.persona_id, fmean(said), pair.emotion_b - pair.emotion_a))
     return found
+
+
+def refuse_other_words(study: Study, dialogues: Iterable[Dialogue]) -> None:
+    """Raise ValueError where scored dialogues have the ids of those that people read and other words, as after they were held anew."""
+    read = {
+        name: words for pair in study.pairs for name, words in ((pair.dialogue_a, pair.words_a), (pair.dialogue_b, pair.words_b)) if words
+    }
+    of_these = [one for one in dialogues if one.dialogue_id in read and one.emotion_final is not None]
+    others = sum(words_of(one) != read[one.dialogue_id] for one in of_these)
+    if others:
+        raise ValueError(
+            f"--transcripts has other words in {others} of {len(of_these)} dialogues than people read: they were held anew; appraise the files that "
+            "were judged"
+        )
 
 
 def _as_felt(pair: StudyPair, emotions: Mapping[str, int | None]) -> StudyPair:

@@ -155,6 +155,21 @@ def test_emotions_of_another_appraiser(answered: Answered, project: Path, capsys
     assert main(["blind", "report", "a.jsonl", "--no-mlflow", "-o", "again", *files]) == 0
     assert json.loads((project / "again.json").read_text())["compared"]["emotion"]["sign"]["value"] == 0.0
     assert "b wins 100%" in capsys.readouterr().out
+    rows[0]["turns"][0]["assistant"] += " And so on."
+    write_jsonl(project / "other.again.jsonl", rows)
+    assert main(["blind", "report", "a.jsonl", "--no-mlflow", "-o", "again", *files]) == 1
+    assert "--transcripts has other words in 1 of" in capsys.readouterr().err
+
+
+def test_a_file_of_before_words_were_noted_is_gone_on_with(answered: Answered, project: Path) -> None:
+    answered({"ann": 1})
+    path = project / "a.jsonl"
+    first, *rest = path.read_text().splitlines()
+    study = json.loads(first)
+    assert all(len(pair.pop("words_a")) == len(pair.pop("words_b")) == 12 for pair in study["pairs"])
+    path.write_text("\n".join([json.dumps(study), *rest]) + "\n")
+    answered({"ann": 2})
+    assert len(path.read_text().splitlines()) > 1 + len(rest)
 
 
 @pytest.mark.long
