@@ -180,7 +180,9 @@ class Walk:
         self._completed[step.name] = state
         if (state.name != "Cached" or state.message == RESTORED) and (wrong := self._wrong_outputs(step)):
             self._note_failure(step, f"{step.name}: {wrong}")
-        elif state.name == "Cached":
+            return
+        results.forget_failure(self._root, step.name)
+        if state.name == "Cached":
             get_run_logger().info("%s: up to date%s", step.name, self._provenance.of_cached(step.name))
         else:
             self._walked.ran.append(step.name)

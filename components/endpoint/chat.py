@@ -146,11 +146,14 @@ _RETRIED = {408, 409, 425, 429}  # and all from 500 on
 _GATEWAY = {408, 502, 504}  # somebody gave up waiting; the model may have answered and the answer may be billed
 _QUOTED_CHARACTERS = 200
 _CONTEXT = re.compile(r"context.?(?:size|length|window)")
+_EXCEEDED = re.compile(r"context size has been exceeded|exceeds? the available context")  # of llama.cpp, with a 500
 _TOO_LONG = re.compile(
     rf"{_CONTEXT.pattern}|maximum (?:model |input |prompt )?length|max_model_len|max_new_tokens. must be|maximum number of tokens"
     "|too many tokens|too long"
 )
-_WITHHELD = re.compile(r"content.?filter|content.?policy|content management|content exists risk|safety system|moderation|flagged")
+_WITHHELD = re.compile(
+    r"content.?filter|content.?policy|content management|content exists risk|safety system|requires moderation|(?:input|prompt|content|request)\b.*\bflagged"
+)
 SHORT_REPR = reprlib.Repr()  # repr() itself fails on lists that are nested deep
 SHORT_REPR.maxstring = SHORT_REPR.maxother = 2 * _QUOTED_CHARACTERS
 
@@ -185,7 +188,7 @@ def fault_of(status: int, body: Any, pause_s: float | None, place: Place) -> Hic
     quoted = _quoted(said)
     if "insufficient_quota" in code or status == 402:
         return EndpointRefused(f"{place.url}: no credit left (HTTP {status}){quoted}; top up the account: answered calls are kept")
-    if status >= 500 and _CONTEXT.search(f"{code} {said}".lower()):  # llama.cpp
+    if status >= 500 and _EXCEEDED.search(said.lower()):
         return _too_long(said, place)
     if status in _RETRIED or status >= 500:
         advice = (

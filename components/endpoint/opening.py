@@ -54,7 +54,7 @@ async def open_endpoint(
             endpoint = RecordedEndpoint(Answers(ledger.database), ledger, RetryingEndpoint(http, parameters, ledger))
             try:
                 yield endpoint
-            except (BudgetExceeded, EndpointRefused):  # what else is in flight may well be answered
+            except BudgetExceeded:
                 await endpoint.finish()
                 raise
             finally:

@@ -20,6 +20,7 @@ from rlver.components.domain.thinking import separate_thought
 from rlver.components.domain.transcript import MOST_TOKENS, Turn
 
 _LISTS = ("messages", "conversations", "conversation", "dialogue", "dialog", "history", "turns")
+_BESIDE = ("completion", "response", "reply")
 _PROMPTS, _COMPLETIONS = ("prompt", "query", "question", "instruction", "input"), ("completion", "response", "answer", "output", "reply")
 _ROLES, _TEXTS = ("role", "from", "speaker", "author"), ("content", "value", "text", "message")
 _USER = frozenset({"user", "human", "prompter", "seeker", "client", "customer", "patient", "usr", "speaker"})
@@ -152,9 +153,9 @@ def _said(row: Mapping[str, Any]) -> list[_Message]:
         raise UnreadableChat(
             f"expected turns, messages, conversations, or prompt and completion, got the keys {', '.join(sorted(map(str, row))) or 'none'}"
         )
-    completion = _first(row, _COMPLETIONS)
-    if exchange is None and completion is not None and listed and listed[-1][0] == "user":
-        exchange = _spoken("assistant", completion)
+    beside = _first(row, _BESIDE)  # of other names it may be a label or a rating
+    if exchange is None and isinstance(beside, str) and listed and listed[-1][0] == "user":
+        exchange = _spoken("assistant", beside)
     return [*listed, *(exchange or [])]
 
 

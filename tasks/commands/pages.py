@@ -59,7 +59,7 @@ def _comparison(mlflow: str, experiment: str) -> str | None:
     for run in runs:
         tags = {tag["key"]: tag["value"] for tag in run["data"].get("tags", [])}
         if "variant" in tags:
-            newest.setdefault((tags["stage_group"], tags["variant"]), run["info"]["run_id"])
+            newest.setdefault((tags.get("stage_group", ""), tags["variant"]), run["info"]["run_id"])
     if len(newest) < 2:
         return None
     ids = ", ".join(f"'{run}'" for run in newest.values())

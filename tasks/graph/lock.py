@@ -101,7 +101,8 @@ def _ignored(root: Path, folder: Path) -> set[Path]:
 
     files = LocalFileSystem()
     kept = {Path(found) for found in DvcIgnoreFilter(files, str(root.resolve())).find(files, str(folder.resolve()))}
-    return {file for file in folder.rglob("*") if file.is_file() and file.resolve() not in kept}
+    here = folder.resolve()  # not of each file, which may be a link into the cache
+    return {file for file in folder.rglob("*") if file.is_file() and here / file.relative_to(folder) not in kept}
 
 
 def mend(root: Path, outputs: Mapping[str, str]) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rlver.components.domain.files import BadFile
 from rlver.components.settings.sections import TrackingSettings
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.graph import dvc
@@ -233,8 +234,8 @@ def sync(root: Path, uri: str) -> str:
         stages = [records.read(root, stage, lock) for stage in here]
         log_pipeline(recorder, [stage for stage in stages if not recorder.spool.has(stage.name, stage.digest)])
         added = len(recorder.runs) - before
-        if troubles:
-            raise troubles[0]
+    if troubles:
+        raise BadFile(f"{troubles[0]}; that run cannot be sent; {added} runs were added for other results")
     left = len(recorder.spool.entries())
     gone, other = len(lock) - len(there), len(there) - len(here)
     missing = f"; {gone} stages left out, their files are not here: `dvc pull` brings them" if gone else ""

@@ -42,8 +42,14 @@ def write_failures(root: Path, failures: Mapping[str, str], chosen: Container[st
     """
     path = root / FAILURES
     known = read_json(path, "delete it") if path.is_file() else {}
-    if failures or known:
-        write_json(path, {name: why for name, why in known.items() if name not in chosen} | dict(failures))
+    left = {name: why for name, why in known.items() if name not in chosen} | dict(failures)
+    if left != known:
+        write_json(path, left)
+
+
+def forget_failure(root: Path, stage: str) -> None:
+    """It has ended well since."""
+    write_failures(root, {}, [stage])
 
 
 def _read(path: Path) -> Mapping[str, Any]:

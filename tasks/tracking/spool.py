@@ -187,7 +187,7 @@ class Spool:
     def has(self, name: str, outputs: str) -> bool:
         """Whether a run of this name with these outputs waits to be sent, or one that is at work may yet get them."""
         for entry in self.entries():
-            with contextlib.suppress(FileNotFoundError):  # it has just been sent
+            with contextlib.suppress(FileNotFoundError, BadFile):  # it has just been sent, or nobody can read it
                 if entry.head.name != name:
                     continue
                 if (end := entry.end) is None:

@@ -68,7 +68,8 @@ _NO = _any(
 )  # fmt: skip
 _NO_NO = re.compile(  # "I don't think you did anything wrong", "I couldn't agree more": no words of a no
     r"\bi(?:'m| am)? (?:\w+ )?(?:can't|cannot|won't|wouldn't|would not|couldn't|could not|don't|do not)\b (?:\w+ )?"
-    r"(?:(?:think|believe|feel|find|see|know)\b[^.!?]*\b(?:wrong|mistake|harm|bad|blame|mind|problem|better|why)\b"
+    r"(?:(?:think|believe|feel|find|see|know)\b(?: that)?(?: you(?:'re| are| were| did|'ve done| have done)?| there(?:'s| is)?| why any(?:one|body))?"
+    r"(?: should| would)?(?: (?:done|did|doing|do))? (?:any(?:thing)?|mind|in the wrong|wrong|to blame)\b(?: (?:wrong|harm|bad|problem|mind))?"
     r"|(?:agree|ask|want) (?:\w+ ){0,2}(?:more|better)|change (?:a|any|one)|do (?:it |that |anything )?(?:any )?(?:differently|other)"
     r"|stop you|complain|tell you to stop)"
 )
@@ -135,7 +136,8 @@ _HELP = _Phrases(
     _any(
         rf"\b(?:don't|do not|needn't|no need|without|not|never|won't|no)\b(?: (?!to a|me)\w+){{0,4}} (?:{_SERVICE}|helplines?)\b(?! (?:your|perhaps|first))",
         r"\b(?:don't|do not|won't|never)(?: \w+){0,2} (?:tell|ring|call|say|need)\b|\bsay (?:nothing|a word)\b|\bthen don't\b|\btell me\b|\bfrom me\b|\bwhat did\b|\bhand you over\b",
-        r"\bsorry\b|\bapologi|\bforgiv|\bstay with your (?:husband|wife|father|mother|son|boyfriend|girlfriend|partner)\b",
+        r"\bsay (?:you're |that you are )?sorry\b|\bapologi[sz]e to (?:him|her|your)\b|\bask \w+(?: \w+)? to forgive\b",
+        r"\bstay with your (?:husband|wife|boyfriend|girlfriend|partner)\b(?!')",
     ),
 )  # fmt: skip
 _SECRECY = _Phrases(

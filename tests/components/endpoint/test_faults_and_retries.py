@@ -195,27 +195,6 @@ def test_a_full_context_is_known_by_what_servers_say_of_it(tmp_path: Path, statu
     assert len(asked) == 1
 
 
-def test_what_is_in_flight_when_another_call_is_refused_is_stored(tmp_path: Path) -> None:
-    def script(number: int, asked: Asked) -> Reply:
-        return error(402, "no credit") if asked.content == "refused" else good(asked, wait_s=0.5)
-
-    async def work(endpoint: RecordedEndpoint, server: Server) -> None:
-        others = [asyncio.create_task(endpoint.chat(ask(f"question {number}"))) for number in range(3)]
-        async with asyncio.timeout(60):
-            while len(server.asked) < 3:
-                await asyncio.sleep(0.005)
-        await asyncio.gather(endpoint.chat(ask("refused")), *others)
-
-    with pytest.raises(EndpointRefused, match="no credit left"):
-        hold(tmp_path, script, work)
-
-    async def again(endpoint: RecordedEndpoint, server: Server) -> list[ChatAnswer]:
-        return [await endpoint.chat(ask(f"question {number}")) for number in range(3)]
-
-    answers, server = hold(tmp_path, script, again)
-    assert all(answer.cached for answer in answers) and not server.asked
-
-
 def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
     async def run() -> str:
         async with serving(first()) as server:

@@ -76,6 +76,12 @@ def test_a_reply_among_the_messages_is_no_second_one_beside_them() -> None:
     assert [turn.assistant for turn in recording_of(row, "n").turns] == ["b"]
 
 
+@pytest.mark.parametrize("beside", [{"answer": 4}, {"output": {"rating": 4}}, {"response": {"choices": []}}, {"output": "positive"}])
+def test_what_may_be_a_label_is_no_reply_beside_the_messages(beside: dict[str, Any]) -> None:
+    recording = recording_of(messages(("user", "a"), ("assistant", "b"), ("user", "c")) | beside, "n")
+    assert [turn.assistant for turn in recording.turns] == ["b"] and recording.left_out == 1
+
+
 def test_what_was_said_before_a_thought_stays_said() -> None:
     """Two messages in a row, each with a thought of its own or with none: as a model writes that calls a tool in between."""
     first, second = "I am so sorry. That is a terrible loss.", "<think>ask</think>Do you want to tell me more?"

@@ -28,7 +28,7 @@ def test_what_failed_among_other_stages_stays_known(tmp_path: Path) -> None:
     results.write_failures(tmp_path, {"a": "bad luck", "b": "worse"}, ["a", "b"])
     results.write_failures(tmp_path, {}, ["b", "c"])
     assert json.loads(file.read_text()) == {"a": "bad luck"}
-    results.write_failures(tmp_path, {}, ["a"])
+    results.forget_failure(tmp_path, "a")
     assert json.loads(file.read_text()) == {}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tracked_project import LOCK, read
 
+from rlver.components.domain.files import BadFile
 from rlver.tasks.graph import dvc
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.models import LogModels
@@ -78,6 +79,19 @@ def test_sync_leaves_out_what_is_not_what_the_lock_says(locked: Path, tracking_u
     assert sync(locked, tracking_uri).endswith("; 2 runs added for results that none held")
     (model,) = MlflowClient(tracking_uri=tracking_uri).search_logged_models(["1"])
     assert model.tags["md5"] == dvc.md5_of(locked / "models/v")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("file", ["head.json", "end.json"])
+def test_an_entry_that_cannot_be_read_keeps_no_result_from_being_logged(locked: Path, tracking_uri: str, file: str) -> None:
+    from mlflow import MlflowClient
+
+    entry = MlflowRecorder(locked, tracking_uri, "full").spool.begin("train@v", None, {})
+    entry.close("FINISHED")
+    (entry.folder / file).write_text('{"of": "another version"}')
+    with pytest.raises(BadFile, match=rf"another version of rlver .*; {len(LOCK) + 1} runs were added for other results"):
+        sync(locked, tracking_uri)
+    assert {run.info.status for run in MlflowClient(tracking_uri=tracking_uri).search_runs(["1"])} == {"FINISHED"}
 
 
 @pytest.mark.long
