@@ -111,7 +111,7 @@ class MlflowRecorder:
         if self._pipeline is not None:
             self.end(status)
             with contextlib.suppress(TrackingUnavailable):
-                self.send()
+                self.send_what_can_be()
 
     # To MLflow.
 
