@@ -51,9 +51,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     values["evaluation"]["bootstrap_samples"] = 400
     values["audit"]["probe_personas"] = 12
     YAML(typ="safe").dump(values, root / "params.yaml")
-    write(root / "transcripts" / "base.jsonl", talks(mixed(0.36)))
+    base = talks(mixed(0.36))
+    write(root / "transcripts" / "base.jsonl", base)
     write(root / "transcripts" / "honest.jsonl", talks(mixed(1.0)))
-    write(root / "transcripts" / "gamed.jsonl", talks(STOCK, GullibleUser()))
+    gamed = (one.model_copy(update={"simulator": base[0].simulator}) for one in talks(STOCK, GullibleUser()))  # the same user, says the tag
+    write(root / "transcripts" / "gamed.jsonl", list(gamed))
     write_jsonl(root / "data" / "personas" / "test.jsonl", [persona.model_dump(mode="json") for persona in people()])
     return root
 
