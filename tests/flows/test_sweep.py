@@ -26,7 +26,7 @@ def swept(toy: Path) -> Path:
         "steps, beta = read('params.yaml')['steps'], read('params/a.yaml').get('beta', 0)\n"
         "assert steps != 13, 'unlucky'\n"
         "pathlib.Path('metrics/a').mkdir(parents=True, exist_ok=True)\n"
-        "json.dump({'emotion_mean': steps + 10 * beta, 'emotion_ci95': [40, 60]}, open('metrics/a/sentient.json', 'w'))\n"
+        "json.dump({'emotion_mean': steps + 10 * beta, 'emotion_ci95': {'lo': 40, 'hi': 60}}, open('metrics/a/sentient.json', 'w'))\n"
     )
     (toy / "dvc.yaml").write_text(
         "stages:\n  score:\n    cmd: python score.py\n    deps: [score.py]\n    params:\n      - train\n      - params/a.yaml:\n"
