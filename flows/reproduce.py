@@ -54,6 +54,7 @@ def reproduce(
         if personas_md5:
             dvc.require_import(root, personas_md5)
         chosen = selection.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
+        results.known_failures(root)  # a damaged file is told before anything runs
         if keep_going:
             results.write_failures(root, {}, [step.name for step in chosen])
         reasons = dvc.changed(root, selection.with_needs(chosen))

@@ -40,11 +40,16 @@ def write_failures(root: Path, failures: Mapping[str, str], chosen: Container[st
 
     What is known of stages that were not `chosen` stays.
     """
-    path = root / FAILURES
-    known = read_json(path, "delete it") if path.is_file() else {}
+    known = known_failures(root)
     left = {name: why for name, why in known.items() if name not in chosen} | dict(failures)
     if left != known:
-        write_json(path, left)
+        write_json(root / FAILURES, left)
+
+
+def known_failures(root: Path) -> Mapping[str, str]:
+    """The reasons that were left, by stage. Raises BadFile."""
+    path = root / FAILURES
+    return dict(read_json(path, "delete it")) if path.is_file() else {}
 
 
 def forget_failure(root: Path, stage: str) -> None:

@@ -22,7 +22,7 @@ from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import english_only
 from rlver.components.users.special.rule import VERSION as SPECIAL
-from rlver.components.users.special.rule import Answered, weigh
+from rlver.components.users.special.rule import Answered, harms, weigh
 from rlver.components.users.special.signs import Sign
 
 KIND = "heard"
@@ -117,9 +117,8 @@ class Hearing:
     def _target(self, before: Sequence[Heard], now: Heard) -> Iterator[Evidence]:
         """Does what the reply does serve the hidden need, now, and how is it done?"""
         acts, quality, pays = now.acts, now.quality, self.difficulty
-        harm = sum(acts[act] * points for act, points in HARM.items())
-        for act, points in HARM.items():
-            yield self._found(act, act, acts[act] * points * min(1.0, min(HARM.values()) / min(harm, -1e-9)), now)
+        for act, points in harms(acts).items():
+            yield self._found(act, act, points, now)
         unharmed = 1 - max(acts[act] for act in HARM)
         need = self.listener.need
         serving = {act: acts[act] for act in SERVING}

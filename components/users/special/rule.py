@@ -79,6 +79,12 @@ def weigh(kind: PersonaKind, last: Answered, earlier: Sequence[Answered] = ()) -
             yield one
 
 
+def harms(acts: Mapping[str, float]) -> dict[str, float]:
+    """Points of each harmful act by its probability; together they cost no more than the worst."""
+    harm = sum(acts[act] * points for act, points in HARM.items())
+    return {act: acts[act] * points * min(1.0, min(HARM.values()) / min(harm, -1e-9)) for act, points in HARM.items()}
+
+
 def signs_in(kind: PersonaKind, answered: Sequence[Answered], number: int) -> dict[str, Sign]:
     """Every sign of `kind` in the reply of exchange `number`, which the exchanges before it are known to."""
     one = answered[number]
@@ -91,10 +97,8 @@ def _reasons(kind: PersonaKind, last: Answered, now: Mapping[str, Sign], before:
     acts, quality = last.heard.acts, last.heard.quality
     unharmed = 1 - max(acts[act] for act in HARM)
     done = 0.4 * quality["coherent"] + 0.3 * quality["specific"] + 0.3 * quality["sincere"]
-    harm = sum(acts[act] * points for act, points in HARM.items())
-    capped = min(1.0, min(HARM.values()) / min(harm, -1e-9))  # together they cost no more than the worst
-    for act, points in HARM.items():
-        yield Evidence(step="target", what=act, points=round(acts[act] * points * capped, 2), probability=acts[act])
+    for act, points in harms(acts).items():
+        yield Evidence(step="target", what=act, points=round(points, 2), probability=acts[act])
     for name, points in STEPS[kind].items():
         sign = now[name]
         worth = sign.probability * points

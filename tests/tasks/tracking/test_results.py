@@ -32,6 +32,14 @@ def test_what_failed_among_other_stages_stays_known(tmp_path: Path) -> None:
     assert json.loads(file.read_text()) == {}
 
 
+def test_damaged_reasons_of_failures_are_told(tmp_path: Path) -> None:
+    file = tmp_path / results.FAILURES
+    file.parent.mkdir(parents=True)
+    file.write_text('{"a": "bad')
+    with pytest.raises(BadFile, match=r"failures\.json.*delete it"):
+        results.known_failures(tmp_path)
+
+
 def test_the_base_comes_first_and_differences_have_signs(tmp_path: Path) -> None:
     assert results.table(tmp_path) is None
     pair = {"difference": 65.9, "ci95": [60.0, 71.25]}
