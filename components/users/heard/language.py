@@ -87,8 +87,11 @@ class Prompt:
 class LanguageModel:
     """Calling it reads a reply after the message it answers. Not for several threads at once."""
 
-    def __init__(self, folder: Path, adapter: Mapping[str, torch.Tensor] = NOTHING) -> None:
-        """`folder` holds the model in the format of transformers; the names in `adapter` are those of its modules with DOWN or UP."""
+    def __init__(self, folder: Path, adapter: Mapping[str, torch.Tensor] = NOTHING, device: str = "cpu") -> None:
+        """`folder` holds the model in the format of transformers; the names in `adapter` are those of its modules with DOWN or UP.
+
+        It computes on `device`; what it made of a reply is on the CPU.
+        """
         self.prompt, self._came, self._adapted = Prompt(folder), whole_model(folder), lower_layers(folder)
         for name, down_RI in adapter.items():
             if name.endswith(DOWN):
@@ -97,25 +100,27 @@ class LanguageModel:
         del self._adapted.embed_tokens
         for layer in range(ADAPTED.start):
             self._adapted.layers[layer] = torch.nn.Identity()  # never run
+        self._device = device
+        self._came, self._adapted = self._came.to(device), self._adapted.to(device)
 
     @torch.inference_mode()
     def __call__(self, message: str, reply: str, begins: Sequence[int] = (0,)) -> Answer:
         """`begins` are the places in the reply where its parts begin; the first is 0."""
         read = self.prompt(message, reply)
         own_T, part_T = slice(read.begin, None), _parts([*read.starts, len(reply)], begins)
-        lower = through(self._came, self._came.embed_tokens(torch.tensor([read.ids])), range(ADAPTED.start))
+        lower = through(self._came, self._came.embed_tokens(torch.tensor([read.ids], device=self._device)), range(ADAPTED.start))
         readings = [lower | through(model, lower[ADAPTED.start], ADAPTED) for model in (self._came, self._adapted)]
         top = range(ADAPTED.stop, len(self._came.layers))
         likely_T2 = likely(self._came, through(self._came, readings[0][top.start], top)[top.stop], read)
-        own_RTM = torch.stack([torch.cat([states[layer][0, own_T] for layer in MEANS], dim=1) for states in readings])
+        own_RTM = torch.stack([torch.cat([states[layer][0, own_T] for layer in MEANS], dim=1) for states in readings]).cpu()
         sums_RPM = torch.zeros(len(readings), len(begins), own_RTM.shape[2]).index_add_(1, part_T, own_RTM)
         end_RE = torch.stack([torch.cat([states[layer][0, -1] for layer in ENDS]) for states in readings])
-        return Answer(sums_RPM, end_RE, part_T, likely_T2)
+        return Answer(sums_RPM, end_RE.cpu(), part_T, likely_T2.cpu())
 
 
 def through(model: Any, states_BTH: torch.Tensor, layers: range) -> dict[int, torch.Tensor]:
     """The states after each of MEANS within `layers` and after the last, from those before the first. Rows may be padded at their ends: attention is causal."""
-    places = model.rotary_emb(states_BTH, torch.arange(states_BTH.shape[1])[None])
+    places = model.rotary_emb(states_BTH, torch.arange(states_BTH.shape[1], device=states_BTH.device)[None])
     taken = {}
     for layer in layers:
         states_BTH = model.layers[layer](states_BTH, attention_mask=None, position_embeddings=places)
@@ -127,7 +132,7 @@ def through(model: Any, states_BTH: torch.Tensor, layers: range) -> dict[int, to
 def likely(model: Any, states_1TH: torch.Tensor, read: Prompted) -> torch.Tensor:
     """(T, 2) as token_likelihoods: of the reply's tokens and of its end, from the last states of the whole prompt."""
     logits_TV = torch.nn.functional.linear(model.norm(states_1TH[0, read.begin - 1 : -1]), model.embed_tokens.weight)
-    return token_likelihoods(logits_TV, torch.tensor(read.ids[read.begin :]))
+    return token_likelihoods(logits_TV, torch.tensor(read.ids[read.begin :], device=logits_TV.device))
 
 
 def whole_model(folder: Path) -> Any:

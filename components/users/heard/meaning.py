@@ -27,11 +27,11 @@ _LONGEST_TOKEN = 64  # characters; no more of a text is looked at than so many t
 class Meaning:
     """Calling it reads a text: (HIDDEN,) of length 1. One text at a time and unpadded, so that nothing beside it can change a bit."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, device: str = "cpu") -> None:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(READ_TOKENS)
-        self._model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False).eval()
+        self._model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False).eval().to(device)
         self._read_once = lru_cache(maxsize=1 << 13)(self._read)
 
     def __call__(self, text: str) -> torch.Tensor:
@@ -40,10 +40,10 @@ class Meaning:
     @torch.inference_mode()
     def _read(self, text: str) -> torch.Tensor:
         ids = self._tokenizer.encode(text[: READ_TOKENS * _LONGEST_TOKEN]).ids
-        return torch.nn.functional.normalize(self._model(torch.tensor([ids])).last_hidden_state[0].mean(dim=0), dim=0)
+        return torch.nn.functional.normalize(self._model(torch.tensor([ids], device=self._model.device)).last_hidden_state[0].mean(dim=0), dim=0).cpu()
 
 
 @cache
-def meaning() -> Meaning:
-    """The one of this process, fetched if need be. Raises NotFetched."""
-    return Meaning(fetched(MINILM))
+def meaning(device: str = "cpu") -> Meaning:
+    """The one of this process on `device`, fetched if need be. Raises NotFetched."""
+    return Meaning(fetched(MINILM), device)

@@ -61,13 +61,13 @@ class Heard:
 class Reader:
     """Hears replies with one file of what was fitted (fit.py writes it). Not for several threads at once. Raises NotFetched and BadFile."""
 
-    def __init__(self, heads: Path = HEADS) -> None:
+    def __init__(self, heads: Path = HEADS, device: str = "cpu") -> None:
         content = heads.read_bytes()
         self._nets = {name: tensor.float() for name, tensor in load(content).items()}
         adapter = {name: self._nets.pop(name) for name in tuple(self._nets) if name.endswith((DOWN, UP))}
         if self._nets.keys() != _NETS or len(self._nets["adapted.out.bias"]) != len(OUTPUTS):
             raise BadFile(f"{heads}: not a file of this reader (heard-11): fit it again with `rlver hearing fit`")
-        self._language, self._meaning = LanguageModel(of_package(SMOLLM2.name), adapter), meaning()
+        self._language, self._meaning = LanguageModel(of_package(SMOLLM2.name), adapter, device), meaning(device)
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
         weights = f"{SMOLLM2.sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
         self.version = f"heard-11 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
@@ -116,5 +116,5 @@ def scaled(features_NF: torch.Tensor, mean_F: torch.Tensor, scale_F: torch.Tenso
 
 @cache
 def reader() -> Reader:
-    """The one of this process; its two models are fetched if need be. Raises NotFetched."""
-    return Reader()
+    """The one of this process, on the GPU where there is one; its two models are fetched if need be. Raises NotFetched."""
+    return Reader(device="cuda" if torch.cuda.is_available() else "cpu")
