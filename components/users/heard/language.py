@@ -8,7 +8,7 @@ twice: with their weights as they came, and with an adapter (LoRA) that was fitt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModel
 from transformers.utils import logging
 
+from rlver.components.users.heard.graphs import Graphs
 from rlver.components.users.heard.likelihood import LIKELIHOODS, likelihoods, token_likelihoods
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # as in policy/load.py
@@ -100,22 +101,32 @@ class LanguageModel:
         del self._adapted.embed_tokens
         for layer in range(ADAPTED.start):
             self._adapted.layers[layer] = torch.nn.Identity()  # never run
-        self._device = device
         self._came, self._adapted = self._came.to(device), self._adapted.to(device)
+        longest = READ_MESSAGE + READ_REPLY + len(self.prompt("", "").ids)
+        self._read: Callable[[Sequence[int]], tuple[torch.Tensor, ...]] = Graphs(self._pass, longest) if device == "cuda" else self._plainly
 
     @torch.inference_mode()
     def __call__(self, message: str, reply: str, begins: Sequence[int] = (0,)) -> Answer:
         """`begins` are the places in the reply where its parts begin; the first is 0."""
         read = self.prompt(message, reply)
-        own_T, part_T = slice(read.begin, None), _parts([*read.starts, len(reply)], begins)
-        lower = through(self._came, self._came.embed_tokens(torch.tensor([read.ids], device=self._device)), range(ADAPTED.start))
+        part_T = _parts([*read.starts, len(reply)], begins)
+        means_RTM, ends_RTE, last_TH = self._read(read.ids)
+        likely_T2 = likely(self._came, last_TH[None, : len(read.ids)], read).cpu()
+        own_RTM = means_RTM[:, read.begin : len(read.ids)].cpu()
+        sums_RPM = torch.zeros(len(READINGS), len(begins), own_RTM.shape[2]).index_add_(1, part_T, own_RTM)
+        return Answer(sums_RPM, ends_RTE[:, len(read.ids) - 1].cpu(), part_T, likely_T2)
+
+    def _plainly(self, ids: Sequence[int]) -> tuple[torch.Tensor, ...]:
+        return self._pass(torch.tensor([ids]))
+
+    def _pass(self, ids_1T: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(READINGS, T, MEANS), (READINGS, T, ENDS) and, of the model as it came, the last states (T, HIDDEN)."""
+        lower = through(self._came, self._came.embed_tokens(ids_1T), range(ADAPTED.start))
         readings = [lower | through(model, lower[ADAPTED.start], ADAPTED) for model in (self._came, self._adapted)]
         top = range(ADAPTED.stop, len(self._came.layers))
-        likely_T2 = likely(self._came, through(self._came, readings[0][top.start], top)[top.stop], read)
-        own_RTM = torch.stack([torch.cat([states[layer][0, own_T] for layer in MEANS], dim=1) for states in readings]).cpu()
-        sums_RPM = torch.zeros(len(readings), len(begins), own_RTM.shape[2]).index_add_(1, part_T, own_RTM)
-        end_RE = torch.stack([torch.cat([states[layer][0, -1] for layer in ENDS]) for states in readings])
-        return Answer(sums_RPM, end_RE.cpu(), part_T, likely_T2.cpu())
+        last_1TH = through(self._came, readings[0][top.start], top)[top.stop]
+        means, ends = (torch.stack([torch.cat([one[layer][0] for layer in layers], dim=1) for one in readings]) for layers in (MEANS, ENDS))
+        return means, ends, last_1TH[0]
 
 
 def through(model: Any, states_BTH: torch.Tensor, layers: range) -> dict[int, torch.Tensor]:

@@ -31,7 +31,9 @@ class Meaning:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(READ_TOKENS)
-        self._model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False).eval().to(device)
+        self._model: Any = (
+            AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False).eval().to(device)
+        )
         self._read_once = lru_cache(maxsize=1 << 13)(self._read)
 
     def __call__(self, text: str) -> torch.Tensor:
@@ -40,7 +42,9 @@ class Meaning:
     @torch.inference_mode()
     def _read(self, text: str) -> torch.Tensor:
         ids = self._tokenizer.encode(text[: READ_TOKENS * _LONGEST_TOKEN]).ids
-        return torch.nn.functional.normalize(self._model(torch.tensor([ids], device=self._model.device)).last_hidden_state[0].mean(dim=0), dim=0).cpu()
+        return torch.nn.functional.normalize(
+            self._model(torch.tensor([ids], device=self._model.device)).last_hidden_state[0].mean(dim=0), dim=0
+        ).cpu()
 
 
 @cache
