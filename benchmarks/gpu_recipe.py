@@ -124,7 +124,7 @@ def lay_out(folder: Path, less: Sequence[str]) -> None:
     for variant in VARIANTS:
         overlay = yaml.load((root / "params" / f"{variant}.yaml").read_text("utf-8"))
         if "train" in overlay:
-            overlay["train"]["save_every"] = overlay["train"]["steps"]  # nothing here goes on after a kill
+            overlay["train"] |= {"save_every": overlay["train"]["steps"], "rows_per_forward": 24}  # memory there is
         for one in less:
             name, _, value = one.partition("=")
             section, _, key = name.partition(".")

@@ -83,8 +83,6 @@ def _padding(*_: Any, attention_mask: torch.Tensor | None = None, dtype: torch.d
 AttentionInterface.register(GROUPED, grouped_attention)
 AttentionInterface.register(BLOCKED, blocked_attention)
 AttentionMaskInterface.register(BLOCKED, _padding)
-# On Hopper and later torch asks cuDNN first, which plans anew for every number of keys, so for every token (83 ms each on an H200).
-torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 @contextmanager

@@ -60,10 +60,10 @@ def load_model(path: Path | str, dtype: torch.dtype | str = torch.float32, devic
     """The same of any causal language model, whether it was made for conversation or not; dtype "auto" is the folder's own.
     `device` None: the GPU, where there is one."""
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each number of rows and keys, in every thread
     folder, tokenizer = _checked(path)
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False)
-        model = model.to(device)
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False).to(device)
     except Exception as error:  # as in `_checked`
         raise ValueError(_cannot_load(path, error)) from error
     head, embedding = model.get_output_embeddings(), model.get_input_embeddings()

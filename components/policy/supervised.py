@@ -3,7 +3,7 @@
 The tiny policy's lessons come in order: single replies, then dialogues of a good supporter, then the habits the base is to have (mostly poor
 support). What good support looks like is learned while it is frequent and stays available, as a function of the cues, when it is rare.
 
-Deterministic given seed, corpus and thread count, as long as the pass ends before `max_seconds` decides the schedule (the metrics say if it was cut short).
+Deterministic on a CPU given seed, corpus and thread count, as long as the pass ends before `max_seconds` decides the schedule (the metrics say if it was cut short).
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _forwards_per_update(train: TrainSettings, at_work: int) -> int:
 def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoints: Path, forwards: int) -> GRPOConfig:
     """Our numbers under TRL's names; one optimiser step takes `forwards` forward passes."""
     train, on_gpu = parameters.train, torch.cuda.is_available()
-    return kind(
+    config = kind(
         output_dir=str(checkpoints),
         use_cpu=not on_gpu,
         bf16=on_gpu or any(map(computes_in_bfloat16, (parameters.policy.precision, train.frozen_precision))),
@@ -105,3 +105,5 @@ def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoint
         ddp_find_unused_parameters=False,
         mask_truncated_completions=False,
     )
+    config._n_gpu = min(config.n_gpu, 1)  # a process uses one GPU, however many it sees; transformers too sets it so
+    return config

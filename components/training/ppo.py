@@ -185,7 +185,8 @@ class Critic(nn.Module):
         """Values (B, T) above the level; `hidden_BTH` are the policy's hidden states, not used by a critic with its own trunk."""
         if self.trunk is not None:
             hidden_BTH = self.trunk(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
-        value_BT: torch.Tensor = self.value_head(hidden_BTH.float()).squeeze(-1)
+        with torch.autocast(hidden_BTH.device.type, enabled=False):  # values stay float32
+            value_BT: torch.Tensor = self.value_head(hidden_BTH.float()).squeeze(-1)
         return value_BT
 
     def head(self) -> dict[str, torch.Tensor]:

@@ -103,7 +103,9 @@ class LanguageModel:
             self._adapted.layers[layer] = torch.nn.Identity()  # never run
         self._came, self._adapted = self._came.to(device), self._adapted.to(device)
         longest = READ_MESSAGE + READ_REPLY + len(self.prompt("", "").ids)
-        self._read: Callable[[Sequence[int]], tuple[torch.Tensor, ...]] = Graphs(self._pass, longest) if device == "cuda" else self._plainly
+        self._read: Callable[[Sequence[int]], tuple[torch.Tensor, ...]] = (
+            Graphs(self._pass, longest) if device.startswith("cuda") else self._plainly
+        )
 
     @torch.inference_mode()
     def __call__(self, message: str, reply: str, begins: Sequence[int] = (0,)) -> Answer:
@@ -117,7 +119,7 @@ class LanguageModel:
         return Answer(sums_RPM, ends_RTE[:, len(read.ids) - 1].cpu(), part_T, likely_T2)
 
     def _plainly(self, ids: Sequence[int]) -> tuple[torch.Tensor, ...]:
-        return self._pass(torch.tensor([ids]))
+        return self._pass(torch.tensor([ids], device=self._came.device))
 
     def _pass(self, ids_1T: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """(READINGS, T, MEANS), (READINGS, T, ENDS) and, of the model as it came, the last states (T, HIDDEN)."""
