@@ -26,7 +26,7 @@ from rlver.tasks.tracking.recorder import MlflowRecorder
 from rlver.tasks.tracking.spool import SpoolEntry, SpoolReading, now_ms
 from rlver.tasks.tracking.store import TrackingUnavailable
 
-PATIENCE_S = 10.0  # for an answer; who has not answered once in this time is not waited for again
+PATIENCE_S = 60.0  # for an answer, which comes after a hundred dialogues that are sent first; who has not answered once in it is not waited for again
 LAST_WAIT_S, INTERRUPTED_WAIT_S = 120.0, 3.0
 SEND_EVERY_S = 5.0
 BACK_OFF_S = 30.0  # after a failure, unless something is asked
