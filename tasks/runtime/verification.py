@@ -80,7 +80,7 @@ def verify_folder(folder: Path) -> Iterator[tuple[str, bool]]:
     """
     files = [file for place in PLACES for file in sorted((folder / place).rglob("*.jsonl"))]
     if not files:
-        raise BadFile(f"{folder}: no transcripts in {', '.join(PLACES)}; name the folder of a run, or a transcript file")
+        raise BadFile(f"{folder}: no transcripts in {', '.join(PLACES)}; name a run's folder (the one above), or a transcript file")
 
     @cache
     def people(needed: bool) -> Mapping[str, Persona]:
