@@ -61,6 +61,11 @@ def test_a_workspace_is_laid_out_in_an_empty_folder_only(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="is a file"):
         lay_out(tmp_path / "mine.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    (tmp_path / "mine.txt").rename(tmp_path / "pyvenv.cfg")
+    environment = tmp_path / "new" / ".venv-openenv"
+    environment.mkdir(parents=True)
+    (tmp_path / "pyvenv.cfg").rename(environment / "pyvenv.cfg")
+    lay_out(tmp_path / "new")
 
 
 def test_in_a_folder_that_git_ignores_it_is_a_repository_of_its_own(tmp_path: Path) -> None:

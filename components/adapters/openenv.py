@@ -9,7 +9,7 @@ Metadata before the end: `emotion`, `change`, `turn` and the appraisal's reasons
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -56,7 +56,7 @@ class Offered:
     personas: Mapping[str, Persona]
     simulator_of: Callable[[str | None], Simulator]
     rules: EmotionRules
-    seed: int
+    seeds: Iterator[int]  # of resets that name none, whichever session asks
     reward: Literal["change", "final"] = "change"
     thinking: bool = False
 
@@ -86,7 +86,7 @@ class SupportEnvironment(Environment[SupportAction, SupportObservation, SupportS
             if given is not None and (type(given) is not str or len(given) > _LONGEST):
                 raise ValueError(f"{name} must be text of at most {_LONGEST} characters, got {str(given)[:_LONGEST]!r}")
         offered = self._offered
-        known, seed = [*offered.personas], offered.seed if seed is None else seed
+        known, seed = [*offered.personas], next(offered.seeds) if seed is None else seed
         if type(seed) is not int or seed < 0:
             raise ValueError(f"seed must be a whole number from 0, got {str(seed)[:_LONGEST]!r}")
         chosen = known[seed % len(known)] if persona_id is None else persona_id

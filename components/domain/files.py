@@ -266,7 +266,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def parse_json(content: bytes, where: str, remedy: str = "") -> Any:
     """The JSON value in UTF-8. Raises BadFile, which begins with `where`, for anything else, however deep or long."""
     try:
-        value = json.loads(content.decode("utf-8"))
+        value = json.loads(content.decode("utf-8-sig"))  # Windows marks files so
         return whole_characters(value) if b"\\ud" in content.lower() else value  # only an escape can be half of a character
     except (ValueError, RecursionError) as error:
         raise BadFile(f"{where}: not valid JSON ({_reason(error)}){remedy and f'; {remedy}'}") from error

@@ -5,6 +5,7 @@ Nothing passes when any row is bad, and no bad row is dropped; whoever writes a 
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -205,7 +206,7 @@ def read_rows(path: Path) -> tuple[list[SourceRow], list[Problem]]:
     """
     rows: list[SourceRow] = []
     problems: list[Problem] = []
-    for number, line in enumerate(read_unpacked(path).split(b"\n"), start=1):
+    for number, line in enumerate(read_unpacked(path).removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -34,8 +34,7 @@ _warnings.addFilter(lambda record: record.levelno >= logging.ERROR)  # they are 
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_HEADER = 16 * 2**20  # bytes of the JSON that begins a safetensors file; a shard of the largest models has half of one of these MiB
-MOST_JSON = {"tokenizer.json": 64 * 2**20, INDEX: 32 * 2**20}  # bytes; of every other JSON file MOST_OTHER_JSON
-MOST_OTHER_JSON = 4 * 2**20
+MOST_JSON, MOST_OTHER_JSON = {"tokenizer.json": 64 * 2**20, INDEX: 32 * 2**20}, 4 * 2**20  # bytes
 MOST_TEMPLATE = 2**16  # characters of a chat template, which is rendered at every turn; the longest have a third of it
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _ELSEWHERE = {  # keys of config.json that make transformers read or run something else than the folder's plain weights
@@ -63,7 +62,8 @@ def load_model(path: Path | str, dtype: torch.dtype | str = torch.float32, devic
     torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each number of rows and keys, in every thread
     folder, tokenizer = _checked(path)
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False).to(device)
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False)
+        model = model.to(device)
     except Exception as error:  # as in `_checked`
         raise ValueError(_cannot_load(path, error)) from error
     head, embedding = model.get_output_embeddings(), model.get_input_embeddings()

@@ -8,10 +8,11 @@ lost, would say too much.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from rlver.components.domain.transcript import Dialogue, StopReason
+from rlver.components.domain.emotion import FAILURE, SUCCESS
+from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring.behaviour import by_persona, mean, share, thought_about, unknown
 from rlver.components.scoring.statistics import Interval
 from rlver.components.scoring.units import Sampling, Values
@@ -19,7 +20,7 @@ from rlver.components.scoring.units import Sampling, Values
 CAPS = (6, 8, 10)  # turns
 _EMOTIONS = Interval(0.0, 100.0)
 _NONE = "no dialogue can be scored"
-_ENDS = {"succeeded": StopReason.EMOTION_CEILING, "failed": StopReason.EMOTION_FLOOR}
+_ENDS: dict[str, Callable[[int], bool]] = {"succeeded": lambda emotion: emotion >= SUCCESS, "failed": lambda emotion: emotion < FAILURE}
 
 
 def course(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
@@ -31,8 +32,8 @@ def course(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
     turns = range(1, max((len(dialogue.turns) for dialogue in scorable), default=0) + 1)
     return {
         **{
-            f"{name}_by_turn": {str(turn): share(_ended_by(scorable, why, turn), _NONE, how.units) for turn in turns}
-            for name, why in _ENDS.items()
+            f"{name}_by_turn": {str(turn): share(_ended_by(scorable, ended, turn), _NONE, how.units) for turn in turns}
+            for name, ended in _ENDS.items()
         },
         "emotion_by_cap": {str(cap): mean(_emotions_at(scorable, cap), _EMOTIONS, how, _NONE) for cap in CAPS},
         "emotion_gated": mean(_gated(scorable), _EMOTIONS, how, _NONE)
@@ -41,8 +42,8 @@ def course(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
     }
 
 
-def _ended_by(dialogues: Sequence[Dialogue], why: StopReason, turn: int) -> Values:
-    return by_persona(dialogues, lambda dialogue: [float(dialogue.stop_reason is why and len(dialogue.turns) <= turn)])
+def _ended_by(dialogues: Sequence[Dialogue], ended: Callable[[int], bool], turn: int) -> Values:
+    return by_persona(dialogues, lambda one: [float(one.emotion_final is not None and ended(one.emotion_final) and len(one.turns) <= turn)])
 
 
 def _emotions_at(dialogues: Sequence[Dialogue], cap: int) -> Values:

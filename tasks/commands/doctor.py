@@ -12,6 +12,7 @@ from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 import psutil
 
@@ -229,7 +230,7 @@ def _mlflow(uri: str) -> Found:
     if not path.is_file():
         return True, f"{path} will be made by the first run", ""
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as database:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5)) as database:
             runs = database.execute("select count(*) from runs").fetchone()[0]
     except sqlite3.Error as error:
         return False, f"{path}: {error}", f"move {path} away; the next run logs the current results again"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ def _application(
         personas={one.persona_id: one for one in chosen},
         simulator_of=lambda difficulty: user_of(settings.simulator, difficulty, connection),
         rules=settings.simulator.rules,
-        seed=settings.seed,
+        seeds=count(settings.seed),
         reward="change" if reward == "change" else "final",
         thinking=thinking,
     )
@@ -93,4 +94,4 @@ def people(file: Path | None, settings: Settings) -> list[Persona]:
     """The personas of a file, else of the project's training split, else of the library."""
     from rlver.tasks.runtime.people import personas_from
 
-    return personas_from(file, TRAIN_PERSONAS, settings, 0)[0]
+    return personas_from(file, environment.project_root() / TRAIN_PERSONAS, settings, 0)[0]

@@ -23,8 +23,8 @@ def register(root: typer.Typer) -> None:
 @app.command()
 def generate(
     out: Annotated[Path, options.out("With --count: the persona file. Without: a folder for train.jsonl and test.jsonl.", options.ANY)],
-    train: Annotated[int, typer.Option(help="Personas to train on, without --count.")] = 500,
-    test: Annotated[int, typer.Option(help="Personas to test on, without --count; they share no scenario with the others.")] = 100,
+    train: Annotated[int, typer.Option(min=1, help="Personas to train on, without --count.")] = 500,
+    test: Annotated[int, typer.Option(min=1, help="Personas to test on, without --count; they share no scenario with the others.")] = 100,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 7,
     backend: Annotated[
         Literal["library", "llm"],

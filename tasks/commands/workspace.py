@@ -35,7 +35,7 @@ FILES = {
     "gitignore": ".gitignore",
     "env_example": ".env.example",
 }
-MAY_BE_THERE = {".git", ".venv"}
+ENVIRONMENT = "pyvenv.cfg"  # the mark of a virtual environment, which may be there before
 _CODE_LINES = re.compile(r"^( *- )(?:components|tasks|flows)/\S+\n(?: *- (?:components|tasks|flows)/\S+\n)*", re.MULTILINE)
 _CODE_PATH = re.compile(r"\b(?:components|tasks|flows)/[\w./-]+(?=\})")
 
@@ -54,7 +54,8 @@ def lay_out(folder: Path) -> None:
     """Write the files of a workspace. Raises ValueError if `folder` holds anything already; nothing is ever overwritten."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: name a new or an empty folder")
-    there = sorted({path.name for path in folder.iterdir()} - MAY_BE_THERE) if folder.exists() else []
+    inside = folder.iterdir() if folder.exists() else ()
+    there = sorted(path.name for path in inside if path.name != ".git" and not (path / ENVIRONMENT).is_file())
     if there:
         raise ValueError(f"{folder} is not empty (it holds {', '.join(there[:3])}): name a new or an empty folder")
     folder.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from rlver.components.settings.settings import Settings
 from rlver.components.training.memory import ModelShape
 from rlver.components.training.rates import warning_of_rate
 from rlver.components.weights.sources.model import without_revision
-from rlver.tasks.graph import dvc, estimates, selection
+from rlver.tasks.graph import dvc, estimates, pipelines, selection
 from rlver.tasks.graph.estimates import PlannedStage, planned
 from rlver.tasks.runtime import environment, verl_process
 from rlver.tasks.runtime.fingerprints import DIGITS
@@ -60,6 +60,7 @@ class DryRun:
 
 def look_ahead(root: Path, only: Sequence[str] | None, variants: Sequence[str] | None) -> DryRun:
     """Raises GraphError and SettingsError, as the run itself would."""
+    pipelines.renew(root)
     chosen = selection.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
     return estimate(root, chosen, dvc.changed(root, selection.with_needs(chosen)), this_machine(root))
 

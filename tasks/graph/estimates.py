@@ -20,6 +20,7 @@ from rlver.components.training.memory import ADAMW, FLOAT32, KNOWN, ModelShape, 
 from rlver.components.users.llm.kind import Usage
 from rlver.components.weights.sources.model import without_revision
 from rlver.tasks.graph import dvc
+from rlver.tasks.graph.pipelines import ASKED_FOR, OFFERED
 from rlver.tasks.runtime.language import ENGLISH, language_of_personas
 
 CHECKPOINTS = 3  # two are kept, and a third is there while it is being written
@@ -183,8 +184,10 @@ def refuse_impossible(root: Path, steps: Iterable[dvc.Stage]) -> None:
         if overlays[1:] == [f"params/{one.options.get('variant')}.yaml"] and overlays[0] not in one.stage.reads:
             raise SettingsError(
                 f"{overlays[1]} extends {overlays[0]}, which {one.stage.name} does not watch: name it in that stage's params in "
-                f"{one.stage.pipeline}, or a change of it makes nothing old"
+                f"{one.stage.pipeline.replace(f'/{ASKED_FOR}', f'/{OFFERED}')}, or a change of it makes nothing old"
             )
+        if one.module == "warmup" and one.settings(root).policy.thinking:
+            raise SettingsError(f"{one.stage.name}: the warm-up dialogues have no thoughts: set policy.thinking: false")
         if one.module in ("base", "train"):
             settings = one.settings(root)
             if one.module == "train":

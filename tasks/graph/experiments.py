@@ -68,6 +68,10 @@ def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[
     this call early ends the experiment that runs too: DVC runs it in a process that would go on. All of this is done to DVC's one queue, so
     a queue with somebody else's experiments in it is refused.
     """
+    people = read_yaml(root / "params.yaml").get("personas") or {}
+    for name in filter(None, (people.get("imported_train"), people.get("imported_test"))):
+        if not (root / f"{name}.dvc").is_file():
+            raise SweepError(f"{name} is in neither git nor DVC, so no experiment would have it: `dvc add {name}`, then commit {name}.dvc")
     if waiting := [line for line in _dvc(root, ["queue", "status"]) if re.search(r"\b(Queued|Running)\b", line)]:
         raise SweepError(
             f"DVC's queue holds {len(waiting)} other experiments: wait for them (`dvc queue start`, `dvc queue status`), or remove them with "
@@ -78,7 +82,7 @@ def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[
         _dvc(root, ["exp", "remove", *earlier], on_line)
     try:
         for experiment in experiments:
-            _dvc(root, ["exp", "run", "--queue", "--force", "--name", experiment.name, *experiment.options], on_line)
+            _dvc(root, ["exp", "run", "--queue", "--name", experiment.name, *experiment.options], on_line)
         _dvc(root, ["exp", "run", "--run-all", "--jobs", "1"], on_line)
     except BaseException:
         for leftovers in (["queue", "stop", "--kill"], ["queue", "remove", "--queued"]):
@@ -93,7 +97,10 @@ def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str
     found = {}
     for commit in json.loads(shown):
         for experiment in commit.get("experiments") or []:
-            metrics = ((experiment["revs"][0] or {}).get("data") or {}).get("metrics", {})
+            first = experiment["revs"][0] or {}
+            if first.get("error"):  # DVC shows one that failed with the metrics of the commit it began from
+                continue
+            metrics = (first.get("data") or {}).get("metrics", {})
             means = {
                 Path(path).parent.name: _with_interval(content["data"])
                 for path, content in metrics.items()

@@ -38,6 +38,15 @@ def ask_for(root: Path, names: Iterable[str]) -> None:
                 _write(asked_for, offered, new)
 
 
+def renew(root: Path) -> None:
+    """Write what was asked for before as it is offered now, so that DVC sees what has changed in it."""
+    for offered in sorted(root.glob(f"*/{OFFERED}")):
+        if (asked_for := offered.with_name(ASKED_FOR)).is_file():
+            with offered.open(encoding="utf-8") as held:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                _write(asked_for, offered, set())
+
+
 def _write(asked_for: Path, offered: Path, new: set[str]) -> None:
     """What was asked for before and what is `new`, unless it stands there."""
     before = _names(read_yaml(asked_for), offered.parent) if asked_for.is_file() else set()

@@ -105,9 +105,10 @@ def read(root: Path, name: str, lock: Mapping[str, LockedStage]) -> StageRecord:
     for file in scored:
         prefix = f"{file.path.stem}/" if len(scored) > 1 else ""
         metrics |= {prefix + quantity: value for quantity, value in flat_numbers(read_json(file.path, remedy)).items()}
-    for path in stage.outputs:
-        if (spent := root / costs_file(Path(path))).is_file():
-            metrics |= flat_numbers(read_json(spent, remedy))
+    spent = [Path(path) for path in stage.outputs if (root / costs_file(Path(path))).is_file()]
+    for output in spent:
+        prefix = f"{output.stem}/" if len(spent) > 1 else ""
+        metrics |= {prefix + quantity: value for quantity, value in flat_numbers(read_json(root / costs_file(output), remedy)).items()}
     parameters = effective_parameters(stage.parameters)
     if stage.seed is not None:
         parameters["seed"] = str(stage.seed)

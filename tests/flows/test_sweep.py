@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from rlver.components.domain.files import BadFile
+from rlver.components.domain.files import BadFile, read_yaml
 from rlver.tasks.graph import experiments
 from rlver.tasks.graph.experiments import SweepError, read_sweep
 
@@ -62,6 +63,21 @@ def test_a_sweep_runs_each_in_a_worktree_and_shows_them_side_by_side(
     state = sweep("s", return_state=True)
     assert state.is_failed() and "1 of 2 experiments failed: s-1" in (state.message or "")
     assert "| s-1 | 13 | failed |" in "\n".join(said)
+
+    (swept / "metrics" / "a").mkdir(parents=True)  # committed, as operations.md says: DVC shows a failed experiment with them
+    (swept / "metrics" / "a" / "sentient.json").write_text('{"emotion_mean": 99}')
+    for command in ("git add -A", "git -c user.name=T -c user.email=t@example.org commit -qm metrics"):
+        subprocess.run(command.split(), cwd=swept, check=True)
+    said.clear()
+    assert sweep("s", return_state=True).is_failed()
+    assert "| s-1 | 13 | failed |" in "\n".join(said) and "| s-2 | 3 | 3.0 [40.0, 60.0] |" in "\n".join(said)
+
+
+def test_people_that_no_experiment_would_have_are_told_first(swept: Path) -> None:
+    parameters = read_yaml(swept / "params.yaml")
+    (swept / "params.yaml").write_text(json.dumps({**parameters, "personas": {"imported_train": "imported/mine.jsonl"}}))
+    with pytest.raises(SweepError, match=r"`dvc add imported/mine\.jsonl`"):
+        experiments.run_sweep(swept, read_sweep(swept, "s"), print)
 
 
 @pytest.mark.slow

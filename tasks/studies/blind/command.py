@@ -108,6 +108,10 @@ def report(
     from rlver.tasks.studies.blind.wording import markdown
 
     settings = load_settings(params)
+    stem = out or answers.with_name(answers.name.removesuffix(".jsonl") + ".report")
+    page, numbers = (stem.with_name(f"{stem.name}.{ending}") for ending in ("md", "json"))
+    for path in (page, numbers):
+        options.check(path, options.FILE, {"answers": answers, "transcripts": transcripts})
     found = read_answers(answers)
     if found.cut_off_bytes:
         cut_off = f"the last line was cut off while it was written ({found.cut_off_bytes} bytes)"
@@ -121,8 +125,7 @@ def report(
         made = human_report(answered, settings.evaluation.bootstrap_samples, settings.seed, emotions)
     except ValueError as error:
         raise BadFile(f"{answers}: {error}") from error
-    stem = out or answers.with_name(answers.name.removesuffix(".jsonl") + ".report")
-    text, page, numbers = markdown(made), stem.with_name(f"{stem.name}.md"), stem.with_name(f"{stem.name}.json")
+    text = markdown(made)
     write_text_atomically(page, text)
     write_json(numbers, made.as_json())
     where = _track(answers, made, (page, numbers), settings) if track else ""
@@ -155,6 +158,8 @@ def _hold_open(
     from rlver.tasks.studies.blind.talking import Talking, TalkSpeaker
 
     names = None if raters is None else [name for name in raters.split(",") if name.strip()]
+    if names == []:
+        raise ValueError("--raters needs a name, got none")
     for name in names or ():
         known_name(name)  # what nobody can be called is told before anything is loaded
     try:

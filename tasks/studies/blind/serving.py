@@ -50,7 +50,8 @@ def hidden_models(policies: tuple[str, str], variants: tuple[str, str] | None, p
         settings = as_evaluated(with_simulator(load_settings(params, variant), "scripted", None))  # nobody asks a simulated user
         settings = settings.model_copy(update={"rollout": settings.rollout.model_copy(update={"sampler": "transformers"})})
         who = candidate(policy, settings)
-        found[side] = HiddenModel(who.location if who.connection else policy, who, settings)
+        name = who.location if who.connection else policy
+        found[side] = HiddenModel(f"{name} ({variant})" if variant else name, who, settings)
     return found
 
 

@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,7 @@ def test_a_session_that_is_left_is_freed(repository_root: Path, tmp_path: Path, 
     monkeypatch.setattr(openenv, "IDLE_S", 0.1)  # they look every five seconds
     settings = load_settings(tmp_path / "params.yaml")
     offered = openenv.Offered(
-        {one.persona_id: one for one in people(None, settings)}, lambda _: user_of(settings.simulator), settings.simulator.rules, 7
+        {one.persona_id: one for one in people(None, settings)}, lambda _: user_of(settings.simulator), settings.simulator.rules, count(7)
     )
     port = free_port()
     server = uvicorn.Server(uvicorn.Config(openenv.server(offered, 1, web=False), port=port, log_level="error"))
@@ -208,3 +209,17 @@ def test_a_page_of_another_site_opens_no_web_socket(url: str, path: str) -> None
     asyncio.run(opened(url))
     with pytest.raises(websockets.InvalidStatus, match="403"):
         asyncio.run(opened("http://evil.example"))
+
+
+def test_resets_that_name_no_seed_meet_one_user_after_another(url: str) -> None:
+    async def met() -> list[int]:
+        seeds = []
+        for _ in range(2):
+            async with GenericEnvClient(base_url=url) as client:
+                for _ in range(2):
+                    await client.reset()
+                    seeds.append((await client.state())["seed"])
+        return seeds
+
+    seeds = asyncio.run(met())
+    assert seeds == list(range(seeds[0], seeds[0] + 4))

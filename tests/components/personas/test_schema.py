@@ -162,6 +162,12 @@ def test_broken_lines_are_reported_beside_broken_rows(personas: Split, tmp_path:
     assert "and 1 more" in str(raised.value) and "\n" not in str(raised.value)
 
 
+def test_the_mark_that_windows_puts_before_a_file_is_no_part_of_it(persona: Persona, tmp_path: Path) -> None:
+    file = tmp_path / "personas.jsonl"
+    file.write_text(persona.model_dump_json() + "\n", "utf-8-sig")
+    assert validate_file(file) == [persona]
+
+
 def test_an_empty_file_is_not_a_valid_one(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text("\n", encoding="utf-8")
 

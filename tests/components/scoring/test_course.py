@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlver.components.domain.thinking import split_thought
+from rlver.components.domain.transcript import StopReason
 from rlver.components.scoring.behaviour import behaviour
 from rlver.components.scoring.course import course
 from rlver.components.scoring.units import Sampling
@@ -21,6 +22,16 @@ def test_success_and_failure_compete(found):
     """A quarter each of all four, where Kaplan-Meier, which drops the failed one, would say a third."""
     shares = {name: [found[f"{name}_by_turn"][str(turn)]["value"] for turn in (3, 4, 6, 10)] for name in ("succeeded", "failed")}
     assert shares == {"succeeded": [0, 0, 0.25, 0.25], "failed": [0, 0.25, 0.25, 0.25]}
+
+
+def test_success_and_failure_are_the_benchmarks_wherever_dialogues_stop(dialogue):
+    """With a ceiling of 80 and a floor of 20, dialogues stop there: neither is a success or a failure."""
+    stopped = [
+        dialogue("a", [10] * 4).model_copy(update={"stop_reason": StopReason.EMOTION_CEILING}),
+        dialogue("b", [-10] * 3).model_copy(update={"stop_reason": StopReason.EMOTION_FLOOR}),
+    ]
+    found = course(stopped, Sampling(200, 7))
+    assert [found[name]["4"]["value"] for name in ("succeeded_by_turn", "failed_by_turn")] == [0, 0]
 
 
 def test_a_lower_cap_pays_what_was_reached_by_then(found):

@@ -27,7 +27,10 @@ STAYS = (
     "models/a/weights",
     "transcripts/a.jsonl",
     "data/personas/train.jsonl",
+    ".venv/pyvenv.cfg",
     ".venv/lib/__pycache__/z.pyc",
+    ".venv-openenv/pyvenv.cfg",
+    ".venv-openenv/lib/__pycache__/z.pyc",
     "params.yaml",
 )
 

@@ -95,6 +95,12 @@ def test_a_damaged_or_foreign_tracking_store_is_found(ready: Path, monkeypatch: 
     with closing(sqlite3.connect(store)) as database:
         database.execute("create table runs (id)")
     assert "mlflow" not in bad(ready)
+    odd = ready / "C# 50%25 ?"
+    odd.mkdir()
+    store.rename(odd / "mlflow.db")
+    before = sorted(ready.iterdir())
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{odd / 'mlflow.db'}")
+    assert "mlflow" not in bad(ready) and sorted(ready.iterdir()) == before
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "file:./mlruns")
     assert "unknown address" in bad(ready)["mlflow"].finding
 

@@ -64,6 +64,19 @@ def test_a_stage_that_nobody_asked_for_is_not_dvcs(workspace: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("workspace", [("bigger",)], indirect=True, ids=["bigger"])
+def test_what_has_changed_in_an_offered_pipeline_is_a_reason(workspace: Path) -> None:
+    (stage,) = [name for name in chosen(workspace, "qwen3-4b") if name.endswith(":base@qwen3-4b")]
+    pipelines.ask_for(workspace, [stage])
+    offered = workspace / "bigger" / "pipeline.yaml"
+    offered.write_text(offered.read_text().replace("rlver.tasks.stages.base --variant", "rlver.tasks.stages.base  --variant"))
+    before = (workspace / "bigger" / "dvc.yaml").read_text()
+    pipelines.renew(workspace)
+    after = (workspace / "bigger" / "dvc.yaml").read_text()
+    assert before != after and "stages.base  --variant" in after and not (workspace / "paper" / "dvc.yaml").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workspace", [("bigger",)], indirect=True, ids=["bigger"])
 def test_what_was_asked_for_before_stays_and_asking_again_writes_nothing(workspace: Path) -> None:
     first, second = ([name for name in chosen(workspace, variant) if "bigger/" in name] for variant in ("qwen3-4b", "qwen2.5-0.5b"))
     pipelines.ask_for(workspace, first)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from tracked_project import DATA, LOCK
 
-from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.files import write_json, write_jsonl
 from rlver.tasks.graph.lock import md5_of
+from rlver.tasks.runtime.stage import costs_file
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.models import speaking
 from rlver.tasks.tracking.records import File, effective_parameters, stamp, stamped
@@ -69,3 +70,16 @@ def test_a_policy_talks_as_it_was_trained_with_whom_it_was_trained(finished: Pat
     found = speaking(records.read(finished, "train@v", lock).speaking, "v")
     assert found == {"thinking": True, "temperature": 0.5, "language": "zh", "seed": 0, "name": "v"}
     assert speaking({}, "v") == {}
+
+
+def test_of_a_stage_with_two_outputs_both_have_their_costs(finished: Path) -> None:
+    one, two = "transcripts/one.jsonl", "transcripts/two.jsonl"
+    for output, money in ((one, 3.0), (two, 4.0)):
+        write_json(finished / costs_file(Path(output)), {"user": {"money": money}})
+
+    def spent(*outputs: str) -> dict[str, float]:
+        lock = {"personas": replace(LOCK["personas"], outputs=dict.fromkeys(outputs, DATA))}
+        return {name: value for name, value in records.read(finished, "personas", lock).metrics.items() if "money" in name}
+
+    assert spent(one) == {"user/money": 3.0}
+    assert spent(one, two) == {"one/user/money": 3.0, "two/user/money": 4.0}

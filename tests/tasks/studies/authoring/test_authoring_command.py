@@ -200,3 +200,6 @@ def test_one_split_of_the_library_goes_into_one_file(project: Path, capsys: pyte
     assert main(["personas", "generate", "--train", "8", "--test", "8", "-o", "both"]) == 0
     assert (project / "new.jsonl").read_bytes() == (project / "both" / "test.jsonl").read_bytes()
     assert len(load_split(project / "new.jsonl", "test")) == 8
+    kept = (project / "both" / "train.jsonl").read_bytes()
+    assert main(["personas", "generate", "--train", "0", "--test", "8", "-o", "both"]) == 2, "nobody can be trained on"
+    assert (project / "both" / "train.jsonl").read_bytes() == kept

@@ -110,6 +110,13 @@ def test_the_report_goes_to_the_files_and_once_into_mlflow(
     assert len(client.search_runs([run.info.experiment_id])) == 1
 
 
+def test_a_report_does_not_replace_the_answers_it_reads(answered: Answered, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answered({"ann": 8})
+    kept = (project / "a.jsonl").rename(project / "people.json").read_bytes()
+    assert main(["blind", "report", "people.json", "--no-mlflow", "-o", "people"]) == 1
+    assert "people.json is read too" in capsys.readouterr().err and (project / "people.json").read_bytes() == kept
+
+
 def test_talks_are_in_mlflow_too(project: Path, tracking_uri: str) -> None:
     with AnswerFile(project / "talks.jsonl", print) as file:
         file.add(TalkBegun(at="t", rater="ann", talk_id="1", a="x//1", b="y", left="a"))
@@ -186,7 +193,11 @@ def test_a_server_is_kept_under_its_model_and_a_wrong_option_is_told_before_anyt
     monkeypatch.setattr(serving, "serve", lambda *_: None)
     with serving_beside(lambda number, asked: Reply(body=json.dumps({"data": [{"id": MODEL}]}).encode())) as beside:
         talk = ["blind", "talk", f"vllm:{beside.url}", f"vllm:{beside.url}"]
-        for wrong, message in ((["--personas", "nowhere.jsonl"], "no such file"), (["--raters", "a" * 41], "a name has 1 to 40")):
+        for wrong, message in (
+            (["--personas", "nowhere.jsonl"], "no such file"),
+            (["--raters", "a" * 41], "a name has 1 to 40"),
+            (["--raters", ""], "--raters needs a name"),
+        ):
             assert main([*talk, *wrong]) == 1 and message in capsys.readouterr().err
             assert not (project / "blind").exists()
         assert main(talk) == 0
