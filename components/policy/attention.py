@@ -38,7 +38,7 @@ def grouped_attention(
     grouped = query.reshape(batch, key.shape[1], groups * queries, size)
     if queries == 1 and size >= _WIDE:
         mixed = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask.to(query.dtype), scale=scaling)
-        return mixed.view(batch, heads, 1, size).transpose(1, 2), None
+        return mixed.reshape(batch, heads, 1, size).transpose(1, 2), None
     scores = torch.matmul(grouped, key.transpose(2, 3)) * scaling
     scores = scores.view(batch, heads, queries, -1) + attention_mask
     weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype).view(batch, key.shape[1], groups * queries, -1)

@@ -116,5 +116,5 @@ def scaled(features_NF: torch.Tensor, mean_F: torch.Tensor, scale_F: torch.Tenso
 
 @cache
 def reader() -> Reader:
-    """The one of this process; its two models are fetched if need be. Raises NotFetched."""
-    return Reader()
+    """The one of this process, on the GPU where there is one; its two models are fetched if need be. Raises NotFetched."""
+    return Reader(device="cuda" if torch.cuda.is_available() else "cpu")
