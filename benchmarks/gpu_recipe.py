@@ -4,7 +4,7 @@
     python -m benchmarks.gpu_recipe FOLDER --alone              # and a training that begins with the raw model
 
 It needs neither DVC nor Prefect nor MLflow, so that it runs where only the extras `train`, `heard` and `eval` are. Every model talks with the test
-personas of seed 7. The trained ones and the warm-up also meet challenging users, and the users who hint in words that no training user has.
+personas of seed 7. The trained ones and the warm-up also meet challenging users, and the users who ramble.
 A stage that fails ends nothing but those that need its files; the exit code is 1 then.
 """
 
@@ -26,7 +26,7 @@ from rlver.tasks.runtime.environment import project_root
 
 VARIANTS = RAW, WARMED, TRAINED = "pretrained-raw", "pretrained-warmup", "pretrained"
 ALONE = f"{TRAINED}-alone"
-SHIFT = "unseen-cues"
+SHIFT = "rambling"
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,8 @@ def reproduce(
     try:
         if personas_md5:
             dvc.require_import(root, personas_md5)
-        pipelines.renew(root)
+        if variants:
+            pipelines.renew(root)
         chosen = selection.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
         results.known_failures(root)  # a damaged file is told before anything runs
         if keep_going:

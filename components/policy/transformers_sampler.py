@@ -80,6 +80,7 @@ class TransformersSampler:
         if self._copy is not None:
             self._copy.refresh(self.model)
         if self._cache is None:
+            torch.backends.cuda.enable_cudnn_sdp(False)  # as in load.py, for a model that was not loaded there
             held = is_held_in_bfloat16(self.model)
             self._must_read_as_the_model_does(_ROUNDED if held else _NEAR)
             if computes_in_bfloat16(self.precision) and not held:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import psutil
 
 from rlver.components.domain.files import InUse, alone_with, exclusive_lock
-from rlver.tasks.commands.workspace import ENVIRONMENT
+from rlver.tasks.commands.workspace import is_environment
 from rlver.tasks.graph import dvc
 
 TOOLS = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache", ".grimp_cache", ".benchmarks", ".coverage")
@@ -63,7 +63,7 @@ def _below(folder: Path, pattern: str) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
         if path.match(pattern):
             yield path
-        elif path.is_dir() and not path.is_symlink() and path.name not in NOT_OURS and not (path / ENVIRONMENT).is_file():
+        elif path.is_dir() and not path.is_symlink() and path.name not in NOT_OURS and not is_environment(path):
             yield from _below(path, pattern)
 
 

@@ -35,7 +35,6 @@ FILES = {
     "gitignore": ".gitignore",
     "env_example": ".env.example",
 }
-ENVIRONMENT = "pyvenv.cfg"  # the mark of a virtual environment, which may be there before
 _CODE_LINES = re.compile(r"^( *- )(?:components|tasks|flows)/\S+\n(?: *- (?:components|tasks|flows)/\S+\n)*", re.MULTILINE)
 _CODE_PATH = re.compile(r"\b(?:components|tasks|flows)/[\w./-]+(?=\})")
 
@@ -50,12 +49,17 @@ def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an
     typer.echo(f"{folder}: a workspace of rlver {installed.version('rlver')}. Next: cd {folder}, then rlver run (--dry-run shows the plan)")
 
 
+def is_environment(folder: Path) -> bool:
+    """Whether Python packages are installed there, by venv, uv or conda; of the project it is no part."""
+    return folder.name == ".venv" or any((folder / mark).exists() for mark in ("pyvenv.cfg", "conda-meta"))
+
+
 def lay_out(folder: Path) -> None:
     """Write the files of a workspace. Raises ValueError if `folder` holds anything already; nothing is ever overwritten."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: name a new or an empty folder")
     inside = folder.iterdir() if folder.exists() else ()
-    there = sorted(path.name for path in inside if path.name != ".git" and not (path / ENVIRONMENT).is_file())
+    there = sorted(path.name for path in inside if path.name != ".git" and not is_environment(path))
     if there:
         raise ValueError(f"{folder} is not empty (it holds {', '.join(there[:3])}): name a new or an empty folder")
     folder.mkdir(parents=True, exist_ok=True)

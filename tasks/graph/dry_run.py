@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from rlver.components.domain.packages import PACKAGES, is_fetched
+from rlver.components.settings.overlays import SettingsError
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings
 from rlver.components.training.memory import ModelShape
@@ -60,7 +61,8 @@ class DryRun:
 
 def look_ahead(root: Path, only: Sequence[str] | None, variants: Sequence[str] | None) -> DryRun:
     """Raises GraphError and SettingsError, as the run itself would."""
-    pipelines.renew(root)
+    if variants:
+        pipelines.renew(root)
     chosen = selection.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
     return estimate(root, chosen, dvc.changed(root, selection.with_needs(chosen)), this_machine(root))
 
@@ -95,6 +97,10 @@ def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequ
         trains_later = any(later.module == "train" for later in running[place:])
         base = f", with the base{', before training' if trains_later else ''}" if one.options.get("model") in bases else ""
         _describe(root, one, machine, told, base)
+    try:
+        estimates.refuse_impossible(root, (step for step in chosen if step.name in will_run))
+    except SettingsError as error:
+        told.lacks(str(error))
     if told.disk > machine.disk_free:
         told.lacks(f"disk: up to {_size(told.disk)} are needed, {_size(machine.disk_free)} are free")
     told.lines.append("\nTogether")

@@ -70,7 +70,9 @@ def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[
     """
     people = read_yaml(root / "params.yaml").get("personas") or {}
     for name in filter(None, (people.get("imported_train"), people.get("imported_test"))):
-        if not (root / f"{name}.dvc").is_file():
+        in_dvc = any((root / f"{part}.dvc").is_file() for part in (name, *Path(name).parents))
+        in_git = ["git", "ls-files", "--error-unmatch", "--", name]
+        if not in_dvc and processes.run(in_git, root, environment.for_child(), lambda _: None):
             raise SweepError(f"{name} is in neither git nor DVC, so no experiment would have it: `dvc add {name}`, then commit {name}.dvc")
     if waiting := [line for line in _dvc(root, ["queue", "status"]) if re.search(r"\b(Queued|Running)\b", line)]:
         raise SweepError(

@@ -39,12 +39,13 @@ def ask_for(root: Path, names: Iterable[str]) -> None:
 
 
 def renew(root: Path) -> None:
-    """Write what was asked for before as it is offered now, so that DVC sees what has changed in it."""
+    """Write what was asked for before as it is offered now, so that DVC sees what has changed in it. A pipeline that offers less is left alone."""
     for offered in sorted(root.glob(f"*/{OFFERED}")):
         if (asked_for := offered.with_name(ASKED_FOR)).is_file():
             with offered.open(encoding="utf-8") as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
-                _write(asked_for, offered, set())
+                if _names(read_yaml(asked_for), offered.parent) <= _names(read_yaml(offered), offered.parent):
+                    _write(asked_for, offered, set())
 
 
 def _write(asked_for: Path, offered: Path, new: set[str]) -> None:

@@ -73,11 +73,18 @@ def test_a_sweep_runs_each_in_a_worktree_and_shows_them_side_by_side(
     assert "| s-1 | 13 | failed |" in "\n".join(said) and "| s-2 | 3 | 3.0 [40.0, 60.0] |" in "\n".join(said)
 
 
-def test_people_that_no_experiment_would_have_are_told_first(swept: Path) -> None:
+def test_people_that_no_experiment_would_have_are_told_first(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = read_yaml(swept / "params.yaml")
     (swept / "params.yaml").write_text(json.dumps({**parameters, "personas": {"imported_train": "imported/mine.jsonl"}}))
     with pytest.raises(SweepError, match=r"`dvc add imported/mine\.jsonl`"):
         experiments.run_sweep(swept, read_sweep(swept, "s"), print)
+    said: list[str] = []
+    monkeypatch.setattr(experiments, "_dvc", lambda root, arguments, on_line=None: said.append(arguments[0]) or [])
+    (swept / "imported").mkdir()
+    (swept / "imported" / "mine.jsonl").write_text("{}\n")
+    subprocess.run(["git", "add", "-f", "imported/mine.jsonl"], cwd=swept, check=True)
+    experiments.run_sweep(swept, read_sweep(swept, "s"), print)
+    assert said, "git has them"
 
 
 @pytest.mark.slow

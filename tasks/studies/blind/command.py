@@ -168,7 +168,7 @@ def _hold_open(
         compared = None if transcripts is None else [(str(file), read_transcripts(file)) for file in transcripts]
         models = hidden_models(policies, variants, params) if policies else {}
         cards = _cards(personas) if models else []
-        sides = transcripts or [model.name for model in models.values()]
+        sides = transcripts or [model.policy for model in models.values()]
         answers = answers or ANSWERS / f"{'-vs-'.join(map(_stem, sides))}.jsonl"
         with ExitStack() as stack:
             file = stack.enter_context(AnswerFile(answers, typer.echo))

@@ -29,11 +29,17 @@ def now() -> str:
 
 
 class HiddenModel(NamedTuple):
-    """Who is talked with. `name`: as it was typed; of a server the model's, because its address may have another one tomorrow."""
+    """Who is talked with. `policy`: as it was typed; of a server the model's, because its address may have another one tomorrow."""
 
-    name: str
+    policy: str
+    variant: str | None
     candidate: PolicyCandidate
     settings: Settings
+
+    @property
+    def name(self) -> str:
+        """What its answers are noted under: the same model is another one to talk with when it is asked to think."""
+        return f"{self.policy} ({self.variant})" if self.variant else self.policy
 
     def open(self) -> AbstractContextManager[Conversation]:
         """Loaded or connected. Raises ValueError in one line."""
@@ -50,8 +56,7 @@ def hidden_models(policies: tuple[str, str], variants: tuple[str, str] | None, p
         settings = as_evaluated(with_simulator(load_settings(params, variant), "scripted", None))  # nobody asks a simulated user
         settings = settings.model_copy(update={"rollout": settings.rollout.model_copy(update={"sampler": "transformers"})})
         who = candidate(policy, settings)
-        name = who.location if who.connection else policy
-        found[side] = HiddenModel(f"{name} ({variant})" if variant else name, who, settings)
+        found[side] = HiddenModel(who.location if who.connection else policy, variant, who, settings)
     return found
 
 

@@ -73,6 +73,9 @@ def test_what_has_changed_in_an_offered_pipeline_is_a_reason(workspace: Path) ->
     pipelines.renew(workspace)
     after = (workspace / "bigger" / "dvc.yaml").read_text()
     assert before != after and "stages.base  --variant" in after and not (workspace / "paper" / "dvc.yaml").exists()
+    offered.write_text(offered.read_text().replace("qwen3-4b", "qwen4-4b"))
+    pipelines.renew(workspace)
+    assert (workspace / "bigger" / "dvc.yaml").read_text() == after, "what was asked for is not forgotten"
 
 
 @pytest.mark.long
