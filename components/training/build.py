@@ -89,6 +89,7 @@ def _trl_config(parameters: UpdateParameters, kind: type[GRPOConfig], checkpoint
         **train.update_arguments(),
         delta=train.ratio_cap,
         beta=train.beta,
+        use_bias_correction_kl=True,  # the gradient of KL(policy || base): each token's term is weighed by its whole ratio
         loss_type=train.loss_type,
         max_completion_length=parameters.most_tokens,  # nothing is cut: the divisor of dr_grpo
         scale_rewards=train.scale_rewards,

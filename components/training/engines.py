@@ -55,7 +55,6 @@ NEEDED: dict[Engine, tuple[Needed, ...]] = {
         Needed("train", "gae_level", "token", "a step of its policy is a token", of="ppo"),
         Needed("train", "curriculum", "none", "its dialogues know nothing of each other"),
         Needed("train", "learning_rate_schedule", "constant", "it has no linear one"),
-        Needed("train", "ratio_cap", 4.0, "it has no cap of its own on ratios"),
         Needed("train", "updates_per_batch", 1, "more were never tried"),
         Needed("train", "max_turns", None, "its dialogues are as long as those of the benchmark"),
         Needed("train", "max_staleness", 0, "it has a staleness of its own"),

@@ -143,7 +143,8 @@ def _actor(update: UpdateParameters) -> dict[str, Any]:
         f"{actor}.clip_ratio_high": train.epsilon_high,
         f"{actor}.use_kl_loss": train.beta > 0,
         f"{actor}.kl_loss_coef": train.beta,
-        f"{actor}.kl_loss_type": "low_var_kl",  # TRL's
+        f"{actor}.kl_loss_type": "low_var_kl+",  # with the gradient of KL(policy || base), as TRL's
+        f"{actor}.clip_ratio_c": train.ratio_cap,
         f"{actor}.loss_agg_mode": LOSSES[train.loss_type],
         f"{actor}.loss_scale_factor": update.most_tokens if train.loss_type == "dr_grpo" else None,
         **_optimiser(actor, train.learning_rate, update),

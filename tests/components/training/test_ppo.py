@@ -194,3 +194,12 @@ def test_explained_variance() -> None:
     )
     of_two_processes = explained_variance(value[:2], returned[:2], lambda sums: sums + next(elsewhere))
     assert of_two_processes == pytest.approx(explained_variance(value, returned))
+
+
+def test_values_stay_float32_where_the_policy_computes_in_bfloat16():
+    critic = Critic(micro_model(), separate=False)
+    torch.nn.init.normal_(critic.value_head.weight)
+    hidden, ids = torch.randn(2, 3, critic.value_head.in_features), torch.zeros(2, 3, dtype=torch.long)
+    plain = critic(hidden, ids, torch.ones_like(ids))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(critic(hidden, ids, torch.ones_like(ids)), plain)

@@ -64,6 +64,14 @@ def test_the_rate_of_the_tiny_model_is_warned_of(plan: list[dvc.Stage], tmp_path
     assert "grpo: 4 steps" in text, "the overlay is above the one that it extends"
 
 
+def test_a_warm_up_for_a_policy_that_thinks_is_told_before_it_runs(plan: list[dvc.Stage], tmp_path: Path) -> None:
+    (tmp_path / "params").mkdir()
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    (tmp_path / "params" / "pretrained.yaml").write_text("policy: {thinking: true}\n")
+    (tmp_path / "params" / "qwen3-0.6b.yaml").write_text("extends: pretrained\nbase: {kind: model, model: Qwen/Qwen3-0.6B}\n")
+    assert "warmup@qwen3-0.6b: the warm-up dialogues have no thoughts: set policy.thinking: false" in told(tmp_path, plan, "qwen3-0.6b")
+
+
 def test_a_step_of_a_model_four_times_as_large_takes_four_times_as_long() -> None:
     settings = load_settings(ROOT / "params.yaml", "pretrained")
     shape = estimates.policy_shape(settings, None)

@@ -14,10 +14,11 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from rlver.components.domain.packages import SMOLLM2
 from rlver.components.users.heard.circumstances import circumstances
+from rlver.components.users.heard.graphs import padded
 from rlver.components.users.heard.language import DOWN, ENDS, HIDDEN, MEANS, READ_MESSAGE, READ_REPLY, UP, WIDTH, LanguageModel, Prompt
 from rlver.components.users.heard.likelihood import LIKELIHOODS
 from rlver.components.users.heard.meaning import meaning
-from rlver.components.users.heard.reading import Reader
+from rlver.components.users.heard.reading import GRID, Reader
 from rlver.components.weights.sources.package import of_package
 from rlver.tasks.studies.hearing import adapting, net
 from rlver.tasks.studies.hearing.drawn import written
@@ -48,6 +49,30 @@ def test_the_states_are_those_of_the_whole_model_in_a_chat() -> None:
     came, adapted = language_model()(USER, REPLY).features()
     assert torch.allclose(came[:-LIKELIHOODS], whole[:-LIKELIHOODS], rtol=1e-3, atol=1e-2)
     assert torch.equal(came, adapted), "there is no adapter here"
+
+
+@pytest.mark.long
+def test_what_is_padded_at_its_end_is_read_the_same() -> None:
+    """A recorded pass has one of a few lengths (graphs.py)."""
+    model = language_model()
+    ids = list(model.prompt(USER, REPLY).ids)
+    with torch.inference_mode():
+        plain = model._pass(torch.tensor([ids]))
+        longer = model._pass(torch.tensor([ids + [0] * (padded(len(ids)) - len(ids))]))
+    assert padded(len(ids)) > len(ids)
+    for one, other in zip(plain, longer, strict=True):
+        tokens = one.shape.index(len(ids))
+        assert torch.allclose(one, other.narrow(tokens, 0, len(ids)), rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_hears_what_a_cpu_hears() -> None:
+    rows = Random(1).sample(every_label(), 20)
+    here, there = Reader(), Reader(device="cuda")
+    for row in rows:
+        one, other = (reader.hear(row.reply, row.user) for reader in (here, there))
+        assert all(abs(one.acts[act] - other.acts[act]) <= 1.01 / GRID for act in one.acts) and abs(one.value - other.value) <= 1.01 / GRID
 
 
 @pytest.mark.long
