@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from ruamel.yaml import YAML
 
 from rlver.tasks.runtime.environment import project_root
@@ -95,12 +94,7 @@ def _others(name: str) -> list[Step]:
 def run(folder: Path, steps: Sequence[Step], began: float) -> bool:
     """All of them at once, each with its share of the cores. Prints one line for each that ends; whether all ended well."""
     threads = str(max(1, (os.cpu_count() or 1) // len(steps)))
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{project_root()}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-        "HF_HUB_OFFLINE": "1",
-        "RLVER_HEARD_DEVICE": "cuda" if torch.cuda.is_available() else "cpu",
-    }
+    environment = {**os.environ, "PYTHONPATH": f"{project_root()}{os.pathsep}{os.environ.get('PYTHONPATH', '')}", "HF_HUB_OFFLINE": "1"}
     (folder / "said").mkdir(exist_ok=True)
     under_way: dict[Step, tuple[Any, float]] = {}
     for step in steps:

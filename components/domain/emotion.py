@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate, islice
+from operator import add
 
 from rlver.components.domain.transcript import Dialogue, StopReason
 
@@ -16,6 +18,11 @@ SUCCESS = 100  # a final emotion at or above: success (SAGE paper, section 3), w
 FAILURE = 10  # below: failure
 LARGEST_CHANGE = 10
 _TIERS = ((100, "S"), (70, "A"), (40, "B"), (10, "C"))
+
+
+def added(points: Iterable[float]) -> float:
+    """Their sum, one after the other, as `sum` adds before Python 3.12: a half that is rounded must be the same half everywhere."""
+    return reduce(add, points, 0.0)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rlver.components.domain.acts import SURE
+from rlver.components.domain.emotion import added
 from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, AppraiserKind, Exchange, Rounding
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
@@ -147,7 +148,7 @@ class Hearing:
 
     def _believed(self, asked: str, before: Sequence[Heard], now: Heard) -> float:
         """How far the act that serves the need is believed: at once where it is about this user, else once repeated; reasoning only once the user was heard."""
-        repeated_acts = sum(one.acts[asked] for one in before) / max(1, self.difficulty.doubts)
+        repeated_acts = added(one.acts[asked] for one in before) / max(1, self.difficulty.doubts)
         believed = min(1.0, max(now.quality["picks_up"], now.quality["specific"]) + repeated_acts)
         if self.listener.need not in NEEDS_HEARING_FIRST:
             return believed

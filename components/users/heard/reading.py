@@ -9,7 +9,6 @@ words the user has used (circumstances.py). Probabilities are on a grid of 1/50,
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -21,6 +20,7 @@ from safetensors.torch import load
 from torch.nn.functional import gelu, linear
 
 from rlver.components.domain.acts import ACTS, SURE
+from rlver.components.domain.emotion import added
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.packages import MINILM, SMOLLM2
 from rlver.components.users.heard.circumstances import circumstances
@@ -36,7 +36,6 @@ SIGNS_HEARD = tuple(sign for signs in SIGNS.values() for sign in signs)  # in re
 _PARTS = ("mean", "scale", "in.weight", "in.bias", "out.weight", "out.bias")
 _NETS = {f"{reading}.{part}" for reading in READINGS for part in _PARTS}
 OUTPUTS = (*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1]), *SIGNS_HEARD)
-DEVICE = "RLVER_HEARD_DEVICE"  # environment: cuda is five times as fast, and such rewards are derived again on such a GPU only
 HEADS = Path(__file__).with_name("heads.safetensors")
 FURTHEST = 6.0  # standard deviations; a few states are far out now and then
 GRID = 50
@@ -72,8 +71,7 @@ class Reader:
         self._language, self._meaning = LanguageModel(of_package(SMOLLM2.name), adapter, device), meaning(device)
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
         weights = f"{SMOLLM2.sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
-        beside = "" if device == "cpu" else f" {device}"  # what a GPU hears is not always derived again on a CPU
-        self.version = f"heard-11 {weights} {hashlib.sha256(content).hexdigest()[:8]}{beside}"
+        self.version = f"heard-11 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
 
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str = "") -> Heard:
@@ -84,7 +82,7 @@ class Reader:
         beside = circumstances(reply, user, before)
         probability = dict(zip(OUTPUTS, self._probabilities([answer.features()], beside)[0].tolist(), strict=True))
         named = {name: round(one * GRID) / GRID for name, one in probability.items()}
-        value = sum(named[f"above {step}"] for step in VALUES[:-1]) + VALUES[0]
+        value = added(named[f"above {step}"] for step in VALUES[:-1]) + VALUES[0]
         acts = {act: named[act] for act in ACTS}
         signs = {sign: named[sign] for sign in SIGNS_HEARD}
         asked = [act for act in acts if acts[act] >= _CARRIED] + [sign for sign in signs if signs[sign] >= SURE / 2]
@@ -119,5 +117,5 @@ def scaled(features_NF: torch.Tensor, mean_F: torch.Tensor, scale_F: torch.Tenso
 
 @cache
 def reader() -> Reader:
-    """The one of this process, on the CPU or where $RLVER_HEARD_DEVICE says; its two models are fetched if need be. Raises NotFetched."""
-    return Reader(device=os.environ.get(DEVICE, "cpu"))
+    """The one of this process, on the GPU where there is one; its two models are fetched if need be. Raises NotFetched."""
+    return Reader(device="cuda" if torch.cuda.is_available() else "cpu")

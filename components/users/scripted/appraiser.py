@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlver.components.domain.emotion import LARGEST_CHANGE
+from rlver.components.domain.emotion import LARGEST_CHANGE, added
 from rlver.components.domain.persona import HiddenNeed, PersonaClass
 from rlver.components.domain.protocols import About, Exchange
 from rlver.components.domain.transcript import Appraisal, Evidence
@@ -246,7 +246,7 @@ _ACTIVITY: dict[PersonaClass | None, dict[int, str]] = {
 
 def appraisal(persona_class: PersonaClass | None, evidence: Sequence[Evidence]) -> Appraisal:
     """The change that the points of the evidence add up to, and the evidence in the four sentences that SAGE asks of its appraiser."""
-    change = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, round(sum(item.points for item in evidence))))
+    change = max(-LARGEST_CHANGE, min(LARGEST_CHANGE, round(added(item.points for item in evidence))))
     acts = [_ACT[item.what] for item in evidence if item.step == "content" and item.what in _ACT]
     targets = [_target(item) for item in evidence if item.step == "target"]
     content = f"The reply {', and '.join(acts)}." if acts else "The reply does not really do anything."

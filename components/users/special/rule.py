@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from rlver.components.domain.emotion import added
 from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.transcript import Evidence
 from rlver.components.users.scripted.effects import HARM
@@ -81,7 +82,7 @@ def weigh(kind: PersonaKind, last: Answered, earlier: Sequence[Answered] = ()) -
 
 def harms(acts: Mapping[str, float]) -> dict[str, float]:
     """Points of each harmful act by its probability; together they cost no more than the worst."""
-    harm = sum(acts[act] * points for act, points in HARM.items())
+    harm = added(acts[act] * points for act, points in HARM.items())
     return {act: acts[act] * points * min(1.0, min(HARM.values()) / min(harm, -1e-9)) for act, points in HARM.items()}
 
 

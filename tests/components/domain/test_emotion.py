@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlver.components.domain.emotion import EmotionRules, apply_change, stop_reason, tier
+from rlver.components.domain.emotion import EmotionRules, added, apply_change, stop_reason, tier
 from rlver.components.domain.transcript import StopReason
 
 RULES = EmotionRules()
@@ -63,3 +63,10 @@ def test_stops_follow_the_rules_they_are_given() -> None:
     assert stop_reason(80, 1, False, rules) == StopReason.EMOTION_CEILING
     assert stop_reason(29, 1, False, rules) == StopReason.EMOTION_FLOOR
     assert stop_reason(50, 2, False, rules) == StopReason.TURN_LIMIT
+
+
+def test_points_add_up_to_the_same_half_in_every_python():
+    """Python 3.12 adds with compensation: 4.5 there, a little more before. A dialogue of the one was refused by the other."""
+    points = [4.48, 1.04, 0.49, -0.55, -0.96]
+    assert added(points) == ((((4.48 + 1.04) + 0.49) - 0.55) - 0.96) and round(added(points)) == 5
+    assert added([]) == 0
