@@ -137,7 +137,11 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """One JSON object a line, keys in the order given."""
-    write_text_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_text_atomically(path, "".join(map(jsonl_line, rows)))
+
+
+def jsonl_line(row: Mapping[str, Any]) -> str:
+    return f"{json.dumps(row, ensure_ascii=False)}\n"
 
 
 def read_unpacked(path: Path) -> bytes:

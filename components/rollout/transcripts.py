@@ -1,15 +1,10 @@
-"""The door for transcript files: every line is checked, and a file that is refused has all its bad lines named at once.
-
-Dialogues that are finished while others are still held are kept on disk as they end, so that an interruption loses only the rest.
-"""
+"""The door for transcript files: every line is checked, and a file that is refused has all its bad lines named at once."""
 
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +12,7 @@ from pydantic import ValidationError
 
 from rlver.components.domain import looks
 from rlver.components.domain.emotion import FAILURE, SUCCESS, EmotionRules, ImpossibleDialogue, check_arithmetic, check_stops
-from rlver.components.domain.files import BadFile, parse_json, read_jsonl, write_text_atomically
+from rlver.components.domain.files import BadFile, parse_json, read_jsonl
 from rlver.components.domain.transcript import Dialogue
 
 SHOWN = 3  # problems told in full; of the rest the lines
@@ -154,44 +149,6 @@ def _lines(numbers: Sequence[int]) -> str:
             runs.append([number])
     said = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
     return f"line{'s' if len(numbers) > 1 else ''} {said}"
-
-
-@dataclass(frozen=True)
-class FinishedDialogues:
-    """`path` grows by a line a dialogue; `fingerprint` stands for everything that decides what is said."""
-
-    path: Path
-    fingerprint: str
-
-    def resume(self) -> dict[str, Dialogue]:
-        """The dialogues finished earlier with the same fingerprint, by id; a line that was cut off is dropped. Call before `add`."""
-        finished = self._earlier()
-        lines = [json.dumps({"fingerprint": self.fingerprint}), *(dialogue.model_dump_json() for dialogue in finished.values())]
-        write_text_atomically(self.path, "".join(f"{line}\n" for line in lines))
-        return finished
-
-    def add(self, dialogue: Dialogue) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(dialogue.model_dump_json() + "\n")
-
-    def discard(self) -> None:
-        """The whole result is written elsewhere now."""
-        self.path.unlink(missing_ok=True)
-
-    def _earlier(self) -> dict[str, Dialogue]:
-        if not self.path.is_file():
-            return {}
-        head, *lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
-        if head != json.dumps({"fingerprint": self.fingerprint}):
-            return {}
-        finished: dict[str, Dialogue] = {}
-        for line in lines:
-            try:
-                dialogue = Dialogue.model_validate_json(line)
-            except ValidationError:
-                break
-            finished[dialogue.dialogue_id] = dialogue
-        return finished
 
 
 def summary(dialogues: Sequence[Dialogue]) -> str:

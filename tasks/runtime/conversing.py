@@ -9,8 +9,8 @@ from rlver.components.domain import looks
 from rlver.components.domain.files import alone_with, write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
+from rlver.components.domain.unfinished import Unfinished
 from rlver.components.rollout.episode import Job, Rollout, check_failed
-from rlver.components.rollout.transcripts import FinishedDialogues
 from rlver.components.settings.settings import Settings, digest_of
 from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.fingerprints import code_of, digests, packages_of_users, user_files
@@ -40,7 +40,7 @@ def hold_and_write(
     Failed dialogues are held again on a rerun. Raises TooManyFailures, and then `out` stays as it was; InUse while another process holds
     dialogues for the same file, and then nothing is touched.
     """
-    finished = FinishedDialogues(out.with_name(f"{out.name}.partial"), fingerprint)
+    finished = Unfinished(out, {"fingerprint": fingerprint}, Dialogue)
 
     def on_finished(rollout: Rollout) -> None:
         if rollout.dialogue.error is None:
@@ -49,7 +49,7 @@ def hold_and_write(
 
     talk.can_hold(jobs)
     with alone_with(out):
-        earlier, wanted = finished.resume(), {job.dialogue_id for job in jobs}
+        earlier, wanted = {dialogue.dialogue_id: dialogue for dialogue in finished.resume()}, {job.dialogue_id for job in jobs}
         dialogues = {name: dialogue for name, dialogue in earlier.items() if name in wanted}
         for dialogue in dialogues.values():
             progress.add(dialogue, held_now=False)

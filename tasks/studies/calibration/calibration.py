@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import About, AppraiserKind, Simulator, SimulatorUnavailable, exchanges_of, now
+from rlver.components.domain.protocols import About, AppraiserKind, Simulator, SimulatorUnavailable, exchanges_of
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.rollout.episode import Job, check_failed
 from rlver.components.scoring.acts import STRATEGIES
 from rlver.components.scoring.statistics import Estimated, by_cluster
 from rlver.components.scoring.units import Units
 from rlver.components.settings.settings import Settings
+from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
 from rlver.components.users.scripted.effects import HARM
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
@@ -78,42 +80,13 @@ def figures_of(talk: Conversation, held: Sequence[Dialogue], people: Sequence[Pe
     by_id, units = {persona.persona_id: persona for persona in people}, Units.of(people)
     figures = []
     for difficulty, published in PUBLISHED.items():
-        if talk.connection:
-            accepted = acceptance(asyncio.run(_changes(talk, contexts, by_id, difficulty, settings)), units)
-        else:
-            accepted = strategy_acceptance(contexts, by_id, _appraiser(talk.user(settings, difficulty), difficulty))
+        kind = _appraiser(talk.user(settings, difficulty), difficulty)
+        accepted = strategy_acceptance(contexts, by_id, kind, talk.connection, settings.rollout.max_failure_rate)
         figures.append(Figure(difficulty, "strategy acceptance", accepted, published.acceptance))
         if not talk.connection:
             expressed = need_expression([dialogue for dialogue in held if dialogue.simulator.difficulty == difficulty], units)
             figures.append(Figure(difficulty, "need expression", expressed, published.expression))
     return figures
-
-
-async def _changes(
-    talk: Conversation, contexts: Sequence[Dialogue], people: Mapping[str, Persona], difficulty: str, settings: Settings
-) -> list[tuple[str, int]]:
-    """(persona_id, change) of every dominated reply, as an LLM user of `difficulty` takes it; one that gives no answer is left out."""
-    from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
-
-    user = talk.user(settings, difficulty)
-    assert isinstance(user, LLMSimulator) and talk.connection is not None
-
-    async def one(dialogue: Dialogue, number: int) -> tuple[str, int] | SimulatorUnavailable:
-        before = dialogue.turns[number - 1].emotion if number else dialogue.emotion_start
-        try:
-            appraiser = LLMAppraiser(user).appraiser(About(people[dialogue.persona_id]), dialogue.seed)
-            appraisal = await appraiser.appraise(exchanges_of(dialogue.turns[: number + 1]), before or 0)
-        except SimulatorUnavailable as error:
-            return error
-        return dialogue.persona_id, appraisal.change
-
-    async with talk.connection:
-        asked = [one(dialogue, number) for dialogue in contexts for number in dominated_turns(dialogue)]
-        answers = await asyncio.gather(*asked)
-    failed = [answer for answer in answers if isinstance(answer, SimulatorUnavailable)]
-    if len(failed) > settings.rollout.max_failure_rate * len(answers):
-        raise failed[0]
-    return [answer for answer in answers if not isinstance(answer, SimulatorUnavailable)]
 
 
 def table(figures: Sequence[Figure]) -> str:
@@ -157,35 +130,60 @@ def dominating_strategy(reply: str) -> str | None:
 
 
 def _appraiser(user: Simulator, difficulty: str) -> AppraiserKind:
-    """Whose acceptance is measured: the appraiser of a user who has one of another kind than its speaker, else the scripted one."""
-    return user.appraiser if isinstance(user, Together) else ScriptedAppraiser(difficulty)
+    """Whose acceptance is measured: the model of an LLM user, the appraiser of a user put together, else the scripted one."""
+    if isinstance(user, Together):
+        return user.appraiser
+    return LLMAppraiser(user) if isinstance(user, LLMSimulator) else ScriptedAppraiser(difficulty)
 
 
-def strategy_acceptance(dialogues: Iterable[Dialogue], personas: Mapping[str, Persona], kind: AppraiserKind) -> Estimated:
-    """Share of the dominated replies that an appraiser who never waits takes kindly; the interval is over scenarios where personas have them.
+def strategy_acceptance(
+    dialogues: Iterable[Dialogue],
+    personas: Mapping[str, Persona],
+    kind: AppraiserKind,
+    connection: AbstractAsyncContextManager[object] | None = None,
+    max_failure_rate: float = 0.0,
+) -> Estimated:
+    """Share of the dominated replies after which the emotion rises; the interval is over scenarios where personas have them.
 
-    Raises ValueError when no reply is dominated by one strategy.
+    What an LLM user gives no answer to is left out. Raises SimulatorUnavailable when that is more than `max_failure_rate` of the replies, and
+    ValueError when no reply is dominated by one strategy.
     """
-    changes = []
-    for dialogue in dialogues:
-        about = About(personas.get(dialogue.persona_id), dialogue.hidden_need)
-        appraiser = kind.appraiser(about, dialogue.seed)
-        appraisals = [now(appraiser.appraise(exchanges_of(dialogue.turns[: n + 1]), 0)) for n in dominated_turns(dialogue)]
-        changes += [(dialogue.persona_id, appraisal.change) for appraisal in appraisals]
-    return acceptance(changes, Units.of(personas.values()))
+    answers = asyncio.run(_answers(dialogues, personas, kind, connection))
+    failed = [answer for answer in answers if isinstance(answer, SimulatorUnavailable)]
+    if len(failed) > max_failure_rate * len(answers):
+        raise failed[0]
+    accepted = by_cluster(
+        (persona_id, float(change > 0)) for answer in answers if not isinstance(answer, Exception) for persona_id, change in [answer]
+    )
+    if not accepted:
+        raise ValueError("no reply is dominated by one strategy, so there is no acceptance to measure")
+    return Units.of(personas.values()).share(accepted)
+
+
+async def _answers(
+    dialogues: Iterable[Dialogue],
+    personas: Mapping[str, Persona],
+    kind: AppraiserKind,
+    connection: AbstractAsyncContextManager[object] | None,
+) -> list[tuple[str, int] | SimulatorUnavailable]:
+    """(persona_id, change) of every dominated reply, each asked on its own with the emotion that it met."""
+
+    async def one(dialogue: Dialogue, number: int) -> tuple[str, int] | SimulatorUnavailable:
+        before = dialogue.turns[number - 1].emotion if number else dialogue.emotion_start
+        appraiser = kind.appraiser(About(personas.get(dialogue.persona_id), dialogue.hidden_need), dialogue.seed)
+        try:
+            appraisal = await appraiser.appraise(exchanges_of(dialogue.turns[: number + 1]), before or 0)
+        except SimulatorUnavailable as error:
+            return error
+        return dialogue.persona_id, appraisal.change
+
+    async with connection or nullcontext():
+        return await asyncio.gather(*(one(dialogue, number) for dialogue in dialogues for number in dominated_turns(dialogue)))
 
 
 def dominated_turns(dialogue: Dialogue) -> list[int]:
     """The turns, from 0, whose reply one strategy dominates."""
     return [number for number, turn in enumerate(dialogue.turns) if dominating_strategy(turn.assistant)]
-
-
-def acceptance(changes: Iterable[tuple[str, int]], units: Units) -> Estimated:
-    """Share of (persona_id, change) in which the emotion rises. Raises ValueError when there are none."""
-    accepted = by_cluster((persona_id, float(change > 0)) for persona_id, change in changes)
-    if not accepted:
-        raise ValueError("no reply is dominated by one strategy, so there is no acceptance to measure")
-    return units.share(accepted)
 
 
 def need_expression(dialogues: Iterable[Dialogue], units: Units) -> Estimated:

@@ -7,9 +7,8 @@ beside its place as FILE.partial; the same run goes on with it, and FILE is ther
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rlver.components.domain.files import BadFile, alone_with, parse_json, read_jsonl, write_text_atomically
+from rlver.components.domain.files import BadFile, alone_with, read_jsonl, write_jsonl
 from rlver.components.domain.protocols import ContextFull, Policy, PolicyUnavailable
+from rlver.components.domain.unfinished import Unfinished
 from rlver.components.rollout.episode import TooManyFailures, together
 from rlver.components.settings.settings import Settings, with_simulator
 from rlver.tasks.runtime.assembly import Conversation
@@ -80,18 +80,16 @@ def ask_and_write(
 
     Raises TooManyFailures, and then `out` stays as it was and the next run asks for the missing ones; InUse while another process writes it.
     """
+    unfinished = Unfinished(out, asked.model_dump(mode="json"), GivenAnswer)
     with alone_with(out):
-        partial = out.with_name(f"{out.name}.partial")
-        kept = _resumed(partial, asked)
+        kept = {answer.key: answer for answer in unfinished.resume()}
         given = {one.key: kept[one.key] for one in questions if one.key in kept and kept[one.key].asked == one.asked}
-        write_text_atomically(partial, _text([asked, *kept.values()]))
         for _ in given:
             step()
 
         def on_answer(answer: GivenAnswer) -> None:
             if answer.error is None:
-                with partial.open("a", encoding="utf-8") as file:
-                    file.write(_text([answer]))
+                unfinished.add(answer)
             step()
 
         todo = [question for question in questions if question.key not in given]
@@ -99,9 +97,9 @@ def ask_and_write(
         given |= {answer.key: answer for answer in asyncio.run(_ask_all(talk, asked.seed, todo, on_answer))}
         answers = [given[question.key] for question in questions]
         _check_failed(answers, max_failure_rate)
-        write_text_atomically(out, _text([asked, *answers]))
+        write_jsonl(out, [line.model_dump(mode="json") for line in (asked, *answers)])
         if kept.keys() <= given.keys():  # else they are of a run with a higher --limit, which goes on with them
-            partial.unlink()
+            unfinished.discard()
     return AnswersFile(asked, answers)
 
 
@@ -141,27 +139,6 @@ def _check_failed(answers: Sequence[GivenAnswer], max_failure_rate: float) -> No
     if (failed := sum(reasons.values())) > max_failure_rate * len(answers):
         commonest = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common(3))
         raise TooManyFailures(f"{failed} of {len(answers)} questions got no answer (allowed: {max_failure_rate:.0%}): {commonest}")
-
-
-def _text(lines: Iterable[_Line]) -> str:
-    return "".join(f"{json.dumps(line.model_dump(mode='json'), ensure_ascii=False)}\n" for line in lines)
-
-
-def _resumed(partial: Path, asked: Interview) -> dict[QuestionKey, GivenAnswer]:
-    """What was answered before by the same; a line that was cut off ends it."""
-    if not partial.is_file():
-        return {}
-    head, *lines = partial.read_text(encoding="utf-8", errors="replace").split("\n")
-    if head != _text([asked]).rstrip("\n"):
-        return {}
-    given: dict[QuestionKey, GivenAnswer] = {}
-    for line in lines:
-        try:
-            answer = read(GivenAnswer, parse_json(line.encode(), ""), "")
-        except BadFile:
-            break
-        given[answer.key] = answer
-    return given
 
 
 def read_answers(path: Path) -> AnswersFile:
