@@ -180,7 +180,8 @@ class Problem(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.field}: {self.reason}"
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.field}: {self.reason}"
 
 
 class InvalidPersonas(ValueError):
@@ -188,10 +189,10 @@ class InvalidPersonas(ValueError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = sorted(set(problems))
-        rows = len({(one.file, one.line) for one in self.problems})
+        rows = len({(one.file, one.line) for one in self.problems if one.line})
         shown = "; ".join(str(one) for one in self.problems[:SHOWN])
         more = f"; and {len(self.problems) - SHOWN} more" if len(self.problems) > SHOWN else ""
-        super().__init__(f"{rows} bad row(s), {len(self.problems)} problem(s): {shown}{more}")
+        super().__init__(f"{f'{rows} bad row(s), ' if rows else ''}{len(self.problems)} problem(s): {shown}{more}")
 
 
 class SourceRow(NamedTuple):

@@ -20,7 +20,7 @@ OPENING = frozenset({"invite_telling", "invite_reflection", "ask_fact"})
 REASONING = frozenset({"advise", "weigh_sides", "explain_other", "invite_reflection"})
 ALL = EMOTION | SOLUTION | HARMFUL
 
-NO_ACTS = "no acts are known: these dialogues were not appraised by the scripted user (rlver appraise reads English ones)"
+NO_ACTS = "no acts are known: no scripted or hearing user appraised these dialogues (rlver appraise reads English ones)"
 
 _WORD = re.compile(r"[㐀-鿿豈-﫿]|[^\W_㐀-鿿豈-﫿]+(?:['’][^\W_]+)?")
 _TELLING_LETTERS = 5  # a shorter word is shared by chance

@@ -14,7 +14,7 @@ from rlver.components.scoring.capabilities import capabilities, cognition
 from rlver.components.scoring.statistics import Interval, by_cluster
 from rlver.components.scoring.units import Sampling, Units
 
-NO_CUES = "nobody knows which messages hint at the need: only the scripted user marks them"
+NO_CUES = "nobody knows which messages hint at the need: only scripted and talking users mark them"
 _CHANGES = Interval(-10.0, 10.0)
 
 

@@ -35,7 +35,7 @@ def chat(
     from rlver.tasks.runtime.assembly import simulator, user_connection
     from rlver.tasks.runtime.language import language_of
     from rlver.tasks.runtime.person import newest_policy, someone, standard_terminal, support, talk
-    from rlver.tasks.runtime.policies import candidate
+    from rlver.tasks.runtime.policies import candidate, in_this_process
 
     settings, terminal = load_settings(params, variant), standard_terminal()
     seed = settings.seed if seed is None else seed
@@ -45,7 +45,7 @@ def chat(
         return
     named = persona is not None or personas is not None
     language = someone(persona, personas, settings).language if named else language_of(settings, params.parent)
-    settings = with_simulator(settings, "scripted", None)  # nobody asks the user anything
+    settings = in_this_process(with_simulator(settings, "scripted", None))  # nobody asks the user anything
     model = candidate(policy or str(newest_policy(Path("models"))), settings)
     with model.open_conversation(settings, concurrency=1) as conversation:
         conversation.policy.start()

@@ -24,6 +24,7 @@ from rlver.tasks.graph import dvc, estimates, pipelines, selection
 from rlver.tasks.graph.estimates import PlannedStage, planned
 from rlver.tasks.runtime import environment, verl_process
 from rlver.tasks.runtime.fingerprints import DIGITS
+from rlver.tasks.runtime.serving.setup import NotSetUp, python_of
 
 GB, MILLION = 1e9, 1e6
 SHOWN_REASONS = 2
@@ -139,6 +140,8 @@ def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun, bas
     with_verl = one.module == "train" and settings.train.engine == "verl"  # which says itself what it lacks
     if not with_verl and not _trains_here(settings, shape, machine) and one.module != "base":
         told.lacks("a GPU: torch sees none")
+    if one.module in ("train", "converse") and not with_verl and settings.rollout.sampler == "vllm":
+        _ask_for_vllm(root, told)
     if one.module == "benchmark":
         from rlver.components.ability.tasks import lacking
 
@@ -154,6 +157,14 @@ def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun, bas
         people = estimates.test_personas(root, settings)
         count = settings.evaluation.repeats * people * len(one.stage.command.split("\n"))
         _describe_user(root, one, settings, count, told, base)
+
+
+def _ask_for_vllm(root: Path, told: DryRun) -> None:
+    """The user's own server, or an environment to start one from."""
+    try:
+        told.say("sampler", f"vLLM, {environment.policy_server_url(root) or f'started by the stage, for {python_of(root)[1]}'}")
+    except NotSetUp as error:
+        told.lacks(str(error))
 
 
 def _trains_here(settings: Settings, shape: ModelShape | None, machine: Machine) -> bool:

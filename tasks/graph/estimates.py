@@ -179,7 +179,9 @@ def planned(step: dvc.Stage) -> PlannedStage:
 
 def refuse_impossible(root: Path, steps: Iterable[dvc.Stage]) -> None:
     """Raise SettingsError, in one line, for the first of `steps` whose settings cannot work: better now than after the stages before it."""
-    for one in map(planned, steps):
+    stages = list(map(planned, steps))
+    maker = {path: one for one in stages for path in one.stage.writes}
+    for one in stages:
         overlays = list(overlays_of(root / "params", one.options["variant"])) if one.module and "variant" in one.options else []
         if overlays[1:] == [f"params/{one.options.get('variant')}.yaml"] and overlays[0] not in one.stage.reads:
             raise SettingsError(
@@ -192,3 +194,29 @@ def refuse_impossible(root: Path, steps: Iterable[dvc.Stage]) -> None:
             settings = one.settings(root)
             if one.module == "train":
                 settings.require_trainable()
+        base = maker.get(one.options.get("base", ""))
+        if base and base.module == "base" and one.module == "train":
+            _refuse_longer_context(one, one.settings(root), base.settings(root))
+        if base and base is not maker.get(one.options.get("transcripts", "")) and one.module == "score":
+            _refuse_other_users(one, one.settings(root), base.settings(root))
+
+
+def _refuse_longer_context(one: PlannedStage, own: Settings, base: Settings) -> None:
+    tokens, positions = own.policy.max_context_tokens, base.policy.max_context_tokens
+    if base.base.kind == TINY and tokens > positions:
+        raise SettingsError(
+            f"{one.stage.name}: policy.max_context_tokens is {tokens}, but the tiny model that it begins with has {positions} positions: set "
+            "it in params.yaml, or name a model with base.model"
+        )
+
+
+def _refuse_other_users(one: PlannedStage, own: Settings, base: Settings) -> None:
+    users = [
+        f"{'+'.join(part.name for part in user.parts)} ({one.options.get('difficulty', user.difficulty)})"
+        for user in (own.simulator, base.simulator)
+    ]
+    if users[0] != users[1]:
+        raise SettingsError(
+            f"{one.stage.name}: its users are {users[0]}, those of what it is compared with {users[1]}: scores of different users are not "
+            "comparable, so put `simulator` into params.yaml and not into the overlay"
+        )

@@ -16,9 +16,10 @@ ALL = "all"  # in the place of a variant: every stage of every pipeline but thos
 def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterable[str] | None) -> list[Stage]:
     """The part of the plan that was asked for, in plan order.
 
-    `only` takes stage names (`train@grpo-think`) or the name before the @ (`train`) and selects exactly those. `variants` alone selects
-    the stages of those variants and all that they need; together with `only` it narrows it to them and what they share. A variant that has
-    the name of a pipeline's folder stands for the whole pipeline, its report included; ALL stands for every variant but those of BY_NAME.
+    `only` takes stage names (`train@grpo-think`), also without their pipeline, or the name before the @ (`train`), and selects exactly
+    those. `variants` alone selects the stages of those variants and all that they need; together with `only` it narrows it to them and what
+    they share. A variant that has the name of a pipeline's folder stands for the whole pipeline, its report included; ALL stands for every
+    variant but those of BY_NAME.
     Raises GraphError for an unknown name.
     """
     wanted, of_variants = set(only or ()), set(variants or ())
@@ -26,9 +27,10 @@ def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterabl
         raise GraphError(f"--variants {ALL} takes no other name beside it; run {', '.join(sorted(of_variants - {ALL}))} on its own")
     if ALL in of_variants:
         of_variants, steps = set(), [step for step in steps if step.pipeline not in BY_NAME]
-    _must_be_known(wanted, {step.name for step in steps} | {step.group for step in steps}, "stage")
+    hint = "" if variants else "; stages of other pipelines need --variants too"
+    _must_be_known(wanted, {name for step in steps for name in _names(step)}, "stage", hint)
     _must_be_known(of_variants, {step.variant for step in steps if step.variant}, "variant")
-    chosen = [step for step in steps if not wanted or step.name in wanted or step.group in wanted]
+    chosen = [step for step in steps if not wanted or wanted & _names(step)]
     if of_variants:
         whole = {f"{variant}/{PIPELINE}" for variant in of_variants}
         theirs = [step for step in steps if step.variant in of_variants or step.pipeline in whole]
@@ -44,14 +46,19 @@ def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterabl
     return chosen
 
 
+def _names(step: Stage) -> set[str]:
+    """With the pipeline, without it, and of its whole group."""
+    return {step.name, step.name.rpartition(":")[2], step.group}
+
+
 def with_needs(steps: Iterable[Stage]) -> list[str]:
     """The names of these stages and of what they need."""
     return sorted({name for step in steps for name in (step.name, *step.needs)})
 
 
-def _must_be_known(names: set[str], known: set[str], what: str) -> None:
+def _must_be_known(names: set[str], known: set[str], what: str, hint: str = "") -> None:
     if unknown := sorted(names - known):
         near = get_close_matches(unknown[0], known, MOST_NAMED)
         named = sorted(known) if len(known) <= MOST_NAMED else near or sorted(known)[:MOST_NAMED]
         others = f" and {len(known) - len(named)} more" if len(named) < len(known) else ""
-        raise GraphError(f"unknown {what} {', '.join(unknown)}; dvc.yaml has {', '.join(named)}{others}")
+        raise GraphError(f"unknown {what} {', '.join(unknown)}; dvc.yaml has {', '.join(named)}{others}{hint}")

@@ -65,6 +65,11 @@ def candidate(policy: str, settings: Settings, variant: str | None = None) -> Po
     return PolicyCandidate(model, f"{OPENAI}{model}", connection)  # answers are kept by model, whatever the address
 
 
+def in_this_process(settings: Settings) -> Settings:
+    """Folders speak here, as a server for rollouts has one model's weights, and a training may be using them."""
+    return settings.model_copy(update={"rollout": settings.rollout.model_copy(update={"sampler": "transformers"})})
+
+
 def is_served(policy: str) -> bool:
     """Whether `policy` is a chat endpoint's."""
     return any(policy.startswith(kind) and len(policy) > len(kind) for kind in (OPENAI, VLLM))

@@ -16,7 +16,7 @@ from rlver.components.settings.settings import Settings, load_settings, with_sim
 from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.conversing import as_evaluated
 from rlver.tasks.runtime.guard import hosts_of
-from rlver.tasks.runtime.policies import PolicyCandidate, candidate
+from rlver.tasks.runtime.policies import PolicyCandidate, candidate, in_this_process
 from rlver.tasks.runtime.web import Announced, config_of
 from rlver.tasks.studies.blind.answers import Side
 from rlver.tasks.studies.blind.page import page_guard
@@ -47,14 +47,10 @@ class HiddenModel(NamedTuple):
 
 
 def hidden_models(policies: tuple[str, str], variants: tuple[str, str] | None, params: Path) -> dict[Side, HiddenModel]:
-    """Found in order before anything is loaded: decoding as in the benchmark, each with its own overlay.
-
-    Folders speak in this process, because a server for rollouts has one model's weights.
-    """
+    """Found in order before anything is loaded: decoding as in the benchmark, each with its own overlay."""
     found: dict[Side, HiddenModel] = {}
     for side, policy, variant in zip(get_args(Side), policies, variants or (None, None), strict=True):
-        settings = as_evaluated(with_simulator(load_settings(params, variant), "scripted", None))  # nobody asks a simulated user
-        settings = settings.model_copy(update={"rollout": settings.rollout.model_copy(update={"sampler": "transformers"})})
+        settings = in_this_process(as_evaluated(with_simulator(load_settings(params, variant), "scripted", None)))  # nobody asks a user
         who = candidate(policy, settings)
         found[side] = HiddenModel(who.location if who.connection else policy, variant, who, settings)
     return found

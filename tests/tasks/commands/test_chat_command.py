@@ -17,7 +17,7 @@ from profiles import profile, write_profiles
 from ruamel.yaml import YAML
 
 from rlver.components.domain.emotion import EmotionRules
-from rlver.components.domain.files import write_jsonl
+from rlver.components.domain.files import load_yaml, write_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import SimulatedUser, SimulatorUnavailable
 from rlver.components.domain.transcript import Appraisal, Evidence
@@ -119,6 +119,20 @@ def test_a_policy_answers_every_line_the_same_for_the_same_seed(
     assert lines[0].startswith("You talk to models/one.")
     assert [line for line in lines if line.startswith("you > ")] == ["you > My sister left.", "you > And then?"]
     assert sum(line.startswith("it > ") for line in lines) == 2
+
+
+def test_a_chat_leaves_the_server_for_rollouts_alone(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A training may be using its weights."""
+    settings = load_yaml(project / "params.yaml")
+    settings["rollout"]["sampler"] = "vllm"
+    YAML(typ="safe").dump(settings, project / "params.yaml")
+    monkeypatch.setenv("RLVER_POLICY_SERVER_URL", "http://127.0.0.1:9")
+    save_policy(micro_model(), micro_tokenizer(), project / "models" / "one")
+    typed(monkeypatch, "My sister left.")
+    assert main(["chat"]) == 0
+    assert "it > " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("named", ["settings", "personas"])

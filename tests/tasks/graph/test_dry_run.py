@@ -117,6 +117,18 @@ def test_data_that_a_task_does_not_fetch_itself_are_missing(
     assert [lacks for lacks in told(project, chosen).missing if "punkt_tab" in lacks], "lm-eval's ifeval"
 
 
+def test_vllm_is_missing_where_neither_a_server_nor_its_environment_is(
+    project: Path, chosen: list[dvc.Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common = project / "params" / "recipes" / "common.yaml"
+    common.write_text(f"{common.read_text()}rollout:\n  sampler: vllm\n")
+    [missing] = told(project, chosen).missing
+    assert missing.endswith("rlver serve setup")
+    monkeypatch.setenv("RLVER_POLICY_SERVER_URL", "http://127.0.0.1:7400")
+    found = told(project, chosen)
+    assert found.missing == [] and "  sampler    vLLM, http://127.0.0.1:7400" in found.lines
+
+
 def test_money_is_calls_times_prices_or_unknown(project: Path, chosen: list[dvc.Stage]) -> None:
     """A dialogue of 10 turns: appraised 10 x 1950 + 200 x 55 in, 10 x 230 out; spoken 9 x 2250 + 200 x 45 in, 9 x 260 out."""
     tokens_in, tokens_out = 10 * 1950 + 200 * 55 + 9 * 2250 + 200 * 45, 10 * 230 + 9 * 260

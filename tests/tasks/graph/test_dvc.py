@@ -126,6 +126,13 @@ def test_selection_by_stage_group_and_variant(toy: Path) -> None:
     assert names(select(steps, ["report", "train"], ["a"])) == ["train@a", "report"]
 
 
+def test_a_stage_of_another_pipeline_needs_no_path(toy: Path) -> None:
+    steps = [dvc.Stage(name, frozenset()) for name in ("train@a", "more/dvc.yaml:train@b", "more/dvc.yaml:report")]
+    assert names(select(steps, ["train@b"], ["b"])) == ["more/dvc.yaml:train@b"] == names(select(steps, ["more/dvc.yaml:train@b"], ["b"]))
+    with pytest.raises(dvc.GraphError, match=r"unknown stage train@b; .*; stages of other pipelines need --variants too$"):
+        select(steps[:1], ["train@b"], None)
+
+
 def test_an_unknown_name_is_answered_with_the_known_ones(toy: Path) -> None:
     steps = dvc.plan(toy)
     with pytest.raises(dvc.GraphError, match=r"unknown stage trian; dvc.yaml has personas, report, train, train@a, train@b"):

@@ -208,3 +208,26 @@ def test_settings_that_cannot_train_are_refused_before_any_stage_runs(finished: 
     finally:
         params.write_text(before)
     refuse_impossible(finished, steps)
+
+
+@pytest.mark.parametrize(
+    ("overlay", "message"),
+    [
+        (
+            "simulator: {appraiser: heard, speaker: talking}",
+            r"score@grpo-think: its users are heard\+talking \(vanilla\), those of what it is compared with scripted \(vanilla\): scores of",
+        ),
+        ("simulator: {difficulty: challenging}", r"scripted \(challenging\), those of what it is compared with scripted \(vanilla\)"),
+        ("policy: {max_context_tokens: 5120}", r"train@grpo-think: .* is 5120, but the tiny model that it begins with has 1536 positions"),
+    ],
+)
+def test_an_overlay_that_cannot_be_compared_is_refused_before_it_is_trained(finished: Path, overlay: str, message: str) -> None:
+    path = finished / "params" / "grpo-think.yaml"
+    before = path.read_text()
+    try:
+        path.write_text(f"{overlay}\n")
+        with pytest.raises(SettingsError, match=message):
+            refuse_impossible(finished, dvc.plan(finished))
+    finally:
+        path.write_text(before)
+    refuse_impossible(finished, dvc.plan(finished, all_pipelines=True))
