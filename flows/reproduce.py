@@ -55,12 +55,13 @@ def reproduce(
             dvc.require_import(root, personas_md5)
         if variants:
             pipelines.renew(root)
-        chosen = selection.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
+        plan = dvc.plan(root, all_pipelines=bool(variants))
+        chosen = selection.select(plan, only, variants)
         results.known_failures(root)  # a damaged file is told before anything runs
         if keep_going:
             results.write_failures(root, {}, [step.name for step in chosen])
         reasons = dvc.changed(root, selection.with_needs(chosen))
-        refuse_impossible(root, (step for step in chosen if step.name in reasons))
+        refuse_impossible(root, (step for step in chosen if step.name in reasons), plan)
         pipelines.ask_for(root, (step.name for step in chosen))
     except (dvc.GraphError, SettingsError, BadFile) as error:
         return Failed(message=str(error))

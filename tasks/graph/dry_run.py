@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from rlver.components.domain.packages import PACKAGES, is_fetched
+from rlver.components.domain.printable import without_secrets
 from rlver.components.settings.overlays import SettingsError
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import Settings
@@ -99,7 +100,7 @@ def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequ
         base = f", with the base{', before training' if trains_later else ''}" if one.options.get("model") in bases else ""
         _describe(root, one, machine, told, base)
     try:
-        estimates.refuse_impossible(root, (step for step in chosen if step.name in will_run))
+        estimates.refuse_impossible(root, (step for step in chosen if step.name in will_run), chosen)
     except SettingsError as error:
         told.lacks(str(error))
     if told.disk > machine.disk_free:
@@ -162,7 +163,8 @@ def _describe(root: Path, one: PlannedStage, machine: Machine, told: DryRun, bas
 def _ask_for_vllm(root: Path, told: DryRun) -> None:
     """The user's own server, or an environment to start one from."""
     try:
-        told.say("sampler", f"vLLM, {environment.policy_server_url(root) or f'started by the stage, for {python_of(root)[1]}'}")
+        server = environment.policy_server_url(root) or f"started by the stage, for {python_of(root)[1]}"
+        told.say("sampler", f"vLLM, {without_secrets(server)}")
     except NotSetUp as error:
         told.lacks(str(error))
 

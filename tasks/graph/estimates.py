@@ -177,11 +177,13 @@ def planned(step: dvc.Stage) -> PlannedStage:
     return PlannedStage(step, module[1] if module else "", dict(options))
 
 
-def refuse_impossible(root: Path, steps: Iterable[dvc.Stage]) -> None:
-    """Raise SettingsError, in one line, for the first of `steps` whose settings cannot work: better now than after the stages before it."""
-    stages = list(map(planned, steps))
-    maker = {path: one for one in stages for path in one.stage.writes}
-    for one in stages:
+def refuse_impossible(root: Path, steps: Iterable[dvc.Stage], plan: Iterable[dvc.Stage] = ()) -> None:
+    """Raise SettingsError, in one line, for the first of `steps` whose settings cannot work: better now than after the stages before it.
+
+    `plan` has the stages that make what they read, out of date or not.
+    """
+    maker = {path: one for one in map(planned, plan) for path in one.stage.writes}
+    for one in map(planned, steps):
         overlays = list(overlays_of(root / "params", one.options["variant"])) if one.module and "variant" in one.options else []
         if overlays[1:] == [f"params/{one.options.get('variant')}.yaml"] and overlays[0] not in one.stage.reads:
             raise SettingsError(
@@ -194,11 +196,11 @@ def refuse_impossible(root: Path, steps: Iterable[dvc.Stage]) -> None:
             settings = one.settings(root)
             if one.module == "train":
                 settings.require_trainable()
-        base = maker.get(one.options.get("base", ""))
-        if base and base.module == "base" and one.module == "train":
+        base, held = (maker.get(one.options.get(name, "")) for name in ("base", "transcripts"))
+        if one.module == "train" and base and base.module == "base":
             _refuse_longer_context(one, one.settings(root), base.settings(root))
-        if base and base is not maker.get(one.options.get("transcripts", "")) and one.module == "score":
-            _refuse_other_users(one, one.settings(root), base.settings(root))
+        if one.module == "score" and base and held and base.module == held.module == "converse":
+            _refuse_other_users(root, one, held, base)
 
 
 def _refuse_longer_context(one: PlannedStage, own: Settings, base: Settings) -> None:
@@ -210,13 +212,16 @@ def _refuse_longer_context(one: PlannedStage, own: Settings, base: Settings) -> 
         )
 
 
-def _refuse_other_users(one: PlannedStage, own: Settings, base: Settings) -> None:
-    users = [
-        f"{'+'.join(part.name for part in user.parts)} ({one.options.get('difficulty', user.difficulty)})"
-        for user in (own.simulator, base.simulator)
-    ]
+def _refuse_other_users(root: Path, one: PlannedStage, held: PlannedStage, base: PlannedStage) -> None:
+    users = []
+    for stage in (held, base):
+        if len(stage.stage.writes) > 1:  # with a command for each
+            return
+        user = stage.settings(root).simulator
+        parts = [(part.name, part.which) for part in user.parts]
+        users.append((parts, user.models, stage.options.get("difficulty", user.difficulty), user.rules))
     if users[0] != users[1]:
         raise SettingsError(
-            f"{one.stage.name}: its users are {users[0]}, those of what it is compared with {users[1]}: scores of different users are not "
-            "comparable, so put `simulator` into params.yaml and not into the overlay"
+            f"{one.stage.name}: the users of {held.stage.name}, or their rules, are not those of {base.stage.name}, and such scores are not "
+            "comparable: put `simulator` into params.yaml, not into the overlay"
         )

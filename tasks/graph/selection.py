@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -28,9 +29,11 @@ def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterabl
     if ALL in of_variants:
         of_variants, steps = set(), [step for step in steps if step.pipeline not in BY_NAME]
     hint = "" if variants else "; stages of other pipelines need --variants too"
-    _must_be_known(wanted, {name for step in steps for name in _names(step)}, "stage", hint)
+    by_name = _by_name(steps)
+    _must_be_known(wanted, set(by_name), "stage", hint)
     _must_be_known(of_variants, {step.variant for step in steps if step.variant}, "variant")
-    chosen = [step for step in steps if not wanted or wanted & _names(step)]
+    named = {step.name for name in wanted for step in by_name[name]}
+    chosen = [step for step in steps if not wanted or step.name in named]
     if of_variants:
         whole = {f"{variant}/{PIPELINE}" for variant in of_variants}
         theirs = [step for step in steps if step.variant in of_variants or step.pipeline in whole]
@@ -46,9 +49,14 @@ def select(steps: Sequence[Stage], only: Iterable[str] | None, variants: Iterabl
     return chosen
 
 
-def _names(step: Stage) -> set[str]:
-    """With the pipeline, without it, and of its whole group."""
-    return {step.name, step.name.rpartition(":")[2], step.group}
+def _by_name(steps: Sequence[Stage]) -> dict[str, list[Stage]]:
+    """What a name stands for: a stage, those of a group in any pipeline, or, where it is neither, those of that name in another pipeline."""
+    found: dict[str, list[Stage]] = defaultdict(list)
+    known = {name for step in steps for name in (step.name, step.group)}
+    for step in steps:
+        for name in {step.name, step.group} | ({step.name.rpartition(":")[2]} - known):
+            found[name].append(step)
+    return found
 
 
 def with_needs(steps: Iterable[Stage]) -> list[str]:

@@ -20,8 +20,7 @@ def load_split(path: Path, *splits: str) -> list[Persona]:
     strangers = [one for one in personas if one.split not in splits]
     if strangers:
         reason = (
-            f"{len(strangers)} row(s) are not of split {splits[0]!r}, first {strangers[0].persona_id}: change `split` in the file, "
-            "or import the profiles with that split"
+            f"{len(strangers)} row(s) are not of split {splits[0]!r}, first {strangers[0].persona_id}: make or import them with that split"
         )
         raise InvalidPersonas([Problem(path.name, 0, "split", reason)])
     return personas

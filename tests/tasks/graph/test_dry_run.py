@@ -124,9 +124,10 @@ def test_vllm_is_missing_where_neither_a_server_nor_its_environment_is(
     common.write_text(f"{common.read_text()}rollout:\n  sampler: vllm\n")
     [missing] = told(project, chosen).missing
     assert missing.endswith("rlver serve setup")
-    monkeypatch.setenv("RLVER_POLICY_SERVER_URL", "http://127.0.0.1:7400")
+    monkeypatch.setenv("RLVER_POLICY_SERVER_URL", "http://me:s3cret@127.0.0.1:7400")
     found = told(project, chosen)
-    assert found.missing == [] and "  sampler    vLLM, http://127.0.0.1:7400" in found.lines
+    assert found.missing == [] and "s3cret" not in "\n".join(found.lines)
+    assert [line for line in found.lines if line.startswith("  sampler    vLLM, http://") and "127.0.0.1:7400" in line]
 
 
 def test_money_is_calls_times_prices_or_unknown(project: Path, chosen: list[dvc.Stage]) -> None:

@@ -129,6 +129,7 @@ def test_selection_by_stage_group_and_variant(toy: Path) -> None:
 def test_a_stage_of_another_pipeline_needs_no_path(toy: Path) -> None:
     steps = [dvc.Stage(name, frozenset()) for name in ("train@a", "more/dvc.yaml:train@b", "more/dvc.yaml:report")]
     assert names(select(steps, ["train@b"], ["b"])) == ["more/dvc.yaml:train@b"] == names(select(steps, ["more/dvc.yaml:train@b"], ["b"]))
+    assert names(select([*steps, dvc.Stage("train@b", frozenset())], ["train@b"], ["b"])) == ["train@b"], "its full name"
     with pytest.raises(dvc.GraphError, match=r"unknown stage train@b; .*; stages of other pipelines need --variants too$"):
         select(steps[:1], ["train@b"], None)
 

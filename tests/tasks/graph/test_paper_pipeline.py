@@ -210,24 +210,37 @@ def test_settings_that_cannot_train_are_refused_before_any_stage_runs(finished: 
     refuse_impossible(finished, steps)
 
 
+OTHER_USERS = r"score@grpo-think: the users of converse@grpo-think, or their rules, are not those of converse@base"
+
+
 @pytest.mark.parametrize(
     ("overlay", "message"),
     [
-        (
-            "simulator: {appraiser: heard, speaker: talking}",
-            r"score@grpo-think: its users are heard\+talking \(vanilla\), those of what it is compared with scripted \(vanilla\): scores of",
-        ),
-        ("simulator: {difficulty: challenging}", r"scripted \(challenging\), those of what it is compared with scripted \(vanilla\)"),
+        ("simulator: {appraiser: heard, speaker: talking}", OTHER_USERS),
+        ("simulator: {difficulty: challenging}", OTHER_USERS),
+        ("simulator: {max_turns: 6}", OTHER_USERS),
         ("policy: {max_context_tokens: 5120}", r"train@grpo-think: .* is 5120, but the tiny model that it begins with has 1536 positions"),
     ],
 )
 def test_an_overlay_that_cannot_be_compared_is_refused_before_it_is_trained(finished: Path, overlay: str, message: str) -> None:
-    path = finished / "params" / "grpo-think.yaml"
-    before = path.read_text()
+    """What it is compared with is up to date: only its own stages would run."""
+    path, plan = finished / "params" / "grpo-think.yaml", dvc.plan(finished)
+    before, own = path.read_text(), [step for step in plan if step.variant == "grpo-think"]
     try:
         path.write_text(f"{overlay}\n")
         with pytest.raises(SettingsError, match=message):
-            refuse_impossible(finished, dvc.plan(finished))
+            refuse_impossible(finished, own, plan)
     finally:
         path.write_text(before)
-    refuse_impossible(finished, dvc.plan(finished, all_pipelines=True))
+    everything = dvc.plan(finished, all_pipelines=True)
+    refuse_impossible(finished, everything, everything)
+
+
+def test_both_users_may_be_others_and_a_command_of_ones_own_is_not_looked_into(finished: Path) -> None:
+    steps = {step.name: step for step in dvc.plan(finished)}
+    score, converse, base = steps["score@grpo-think"], steps["converse@grpo-think"], steps["converse@base"]
+    challenging = replace(converse, command=f"{converse.command} --difficulty challenging")
+    with pytest.raises(SettingsError, match=OTHER_USERS):
+        refuse_impossible(finished, [score], [challenging, base])
+    refuse_impossible(finished, [score], [challenging, replace(base, command=f"{base.command} --difficulty challenging")])
+    refuse_impossible(finished, [score], [challenging, replace(base, command="python mine.py --variant of-my-own")])
