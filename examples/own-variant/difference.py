@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel
 
 from rlver.components.settings.settings import load_settings
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    for key, value in before.items():
-        if isinstance(value, Mapping):
-            yield from differences(value, after[key], f"{above}{key}.")
-        elif value != after[key]:
-            yield f"{above}{key}: {value} -> {after[key]}"
+def differences(before: BaseModel, after: BaseModel, above: str = "") -> Iterator[str]:
+    for key, value in before:
+        other = getattr(after, key)
+        if isinstance(value, BaseModel):
+            yield from differences(value, other, f"{above}{key}.")
+        elif value != other:
+            yield f"{above}{key}: {value} -> {other}"
 
 
 if __name__ == "__main__":
     params, variant = Path("params.yaml"), sys.argv[1]
-    print("\n".join(differences(load_settings(params).model_dump(), load_settings(params, variant).model_dump())))
+    print("\n".join(differences(load_settings(params), load_settings(params, variant))))
