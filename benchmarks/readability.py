@@ -23,7 +23,7 @@ READING_PATH = (
     "README.md",
     *(f"docs/{name}.md" for name in (
         "tutorial", "concepts", "guides/real-models", "serving", "personas", "operations", "troubleshooting", "any-model", "evaluation",
-        "audit", "results", "simulator", "training", "maintain",
+        "audit", "results", "simulator", "training", "architecture", "maintain",
     )),
 )  # fmt: skip
 # Abbreviations whose full stop ends nothing.

@@ -49,7 +49,7 @@ def test_the_measures_see_what_they_are_for(tmp_path: Any) -> None:
 
 
 def test_the_map_of_the_house_names_every_room_and_no_other() -> None:
-    text = (ROOT / "docs" / "maintain.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     tasks, components = (
         part.partition("```")[0] for part in re.findall(r"^(?:tasks|components)/ .*?(?=^components/|```)", text, re.M | re.S)
     )
