@@ -1,1 +1,1 @@
-"""Reinforcement learning on dialogues: what each token is credited with, and GRPO on TRL."""
+"""Reinforcement learning on dialogues: what each token is credited with, GRPO and PPO on TRL, and the bridge to verl."""

@@ -128,6 +128,7 @@ def appraise(
     dialogues = [dialogue for _, dialogue in both]
     looks.tell_of(dialogues)
     _refuse_repeated_ids(transcripts, dialogues)
+    agreement = [_agreement(appraiser)] if name == "distilled" else []
     write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in dialogues])
     remarks = [
         f"{count} {what}"
@@ -140,9 +141,7 @@ def appraise(
         )
         if count
     ]
-    if name == "distilled":
-        remarks.append(_agreement(appraiser))
-    return "; ".join([f"{out}: {summary(dialogues)}", *remarks])
+    return "; ".join([f"{out}: {summary(dialogues)}", *remarks, *agreement])
 
 
 def _agreement(appraiser: str) -> str:

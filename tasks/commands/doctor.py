@@ -76,9 +76,9 @@ def examine_live(root: Path, model: Path) -> MachineCheck:
         with available(root, Serving(str(model), max_context_tokens=256, concurrency=64)) as url:
             found = agreement(url, environment.policy_server_key(root, url), model, root / "scratch" / "agreement")
     except (NotSetUp, servers.ServerFailed, PolicyServerFailed, PolicyServerUnavailable, ValueError) as error:
-        return MachineCheck("policy server", False, " ".join(str(error).split()), "see docs/serving.md")
+        return MachineCheck("policy server", False, " ".join(str(error).split()), "see docs/vllm.md")
     good = found.mean <= limit < found.other and found.under_way > 0
-    remedy = f"expected at most {limit} nats on average: docs/serving.md says what differs"
+    remedy = f"expected at most {limit} nats on average: docs/vllm.md says what differs"
     return MachineCheck("policy server", good, f"{environment.shown(url)}: {found}", remedy)
 
 

@@ -84,11 +84,18 @@ class Conversation:
             give_back_memory()  # of these dialogues, before the next update
 
     async def _hold(self, jobs: Sequence[Job], on_finished: Callable[[Rollout], None]) -> list[Rollout]:
+        asyncio.get_running_loop().set_exception_handler(_but_interrupts)
         async with self.connection or nullcontext(), self.policy_connection or nullcontext():
             try:
                 return await run_episodes(jobs, self.simulator, self.policy, self.rules, self.concurrency, on_finished)
             finally:
                 await self.policy.close()
+
+
+def _but_interrupts(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio tells of a task that nobody waited for, but for the one that a signal ended: the interrupt itself is raised."""
+    if not isinstance(context.get("exception"), KeyboardInterrupt):
+        loop.default_exception_handler(context)
 
 
 def conversation(settings: Settings, policy_name: str, model: Any, tokenizer: Any, concurrency: int, apart: bool = False) -> Conversation:

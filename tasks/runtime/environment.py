@@ -1,4 +1,4 @@
-"""Endpoints, keys and addresses: the only reader of environment variables.
+"""Endpoints, keys and addresses: the reader of environment variables (RLVER_CACHE alone is read where packages are fetched).
 
 Nothing read here may change a result; numbers live in params.yaml. Values come from the process environment or, where that is silent,
 from a `.env` file in the project's root (`.env.example` lists them all).

@@ -1,7 +1,7 @@
 """Our measures as `mlflow.genai` scorers, for the traces of any chat model: `mlflow.genai.evaluate(data=traces, scorers=dialogue_scorers(…))`.
 
 A session is one dialogue. Traces that this project logged are scored by the appraisals they carry; any other conversation is appraised
-anew by the scripted user, who knows the persona if it is given one and else appraises blindly (docs/evaluation.md says what that is worth).
+anew by the scripted user, who knows the persona if it is given one and else appraises blindly (docs/mlflow.md says what that is worth).
 It reads English only: a session in another language gets an error in place of a value.
 """
 

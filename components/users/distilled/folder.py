@@ -19,7 +19,7 @@ from rlver.components.users.distilled.guard import PAIR_BITS, Guard, GuardLimits
 from rlver.components.users.distilled.heads import ANYBODY, Calibration, Head, Trees
 
 ARRAYS, FACTS, CARD = "appraiser.safetensors", "appraiser.json", "fidelity"
-MOST_ARRAYS, MOST_FACTS = 2**30, 2**20  # bytes; what the defaults distil has 12 MiB of arrays
+MOST_ARRAYS, MOST_FACTS = 2**30, 2**20  # bytes; what the defaults distil has about 16 MiB of arrays
 FIGURES = {
     "teacher_forced_r": ("teacher_forced", "expected", "r"),
     "teacher_forced_sign_accuracy": ("teacher_forced", "change", "sign_accuracy"),
@@ -38,7 +38,7 @@ def folder_of(name: str) -> Path:
     """The folder of `distilled:FOLDER`. Raises ValueError for another kind of appraiser."""
     kind, _, folder = name.partition(":")
     if kind != "distilled" or not folder:
-        raise ValueError(f"unknown appraiser {name!r}: there are scripted and distilled:FOLDER")
+        raise ValueError(f"{name!r} is no learned appraiser: write distilled:FOLDER")
     return Path(folder)
 
 

@@ -152,9 +152,8 @@ def strategy_acceptance(
     failed = [answer for answer in answers if isinstance(answer, SimulatorUnavailable)]
     if len(failed) > max_failure_rate * len(answers):
         raise failed[0]
-    accepted = by_cluster(
-        (persona_id, float(change > 0)) for answer in answers if not isinstance(answer, Exception) for persona_id, change in [answer]
-    )
+    given = [answer for answer in answers if not isinstance(answer, SimulatorUnavailable)]
+    accepted = by_cluster((persona_id, float(change > 0)) for persona_id, change in given)
     if not accepted:
         raise ValueError("no reply is dominated by one strategy, so there is no acceptance to measure")
     return Units.of(personas.values()).share(accepted)

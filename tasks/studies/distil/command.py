@@ -11,6 +11,7 @@ from rlver.tasks.runtime import options
 from rlver.tasks.runtime.options import PARAMS, Params
 
 if TYPE_CHECKING:
+    from rlver.components.domain.protocols import AppraiserKind
     from rlver.components.domain.transcript import Dialogue
 
 Recorded = Annotated[list[Path], typer.Argument(help="Transcripts or recorded SAGE dialogues (JSONL, also .gz), one file a policy model.")]
@@ -93,20 +94,18 @@ def ask_unsure(
     """Let the LLM user appraise the dialogues that a distilled appraiser is least sure of, within a budget."""
     options.limit_endpoints(budget, replay)
     import asyncio
-    from contextlib import nullcontext
 
     from rlver.components.domain.files import write_jsonl
     from rlver.components.personas.schema import validate_file
     from rlver.components.rollout.transcripts import summary
-    from rlver.components.settings.settings import load_settings, with_simulator
+    from rlver.components.settings.settings import load_settings
     from rlver.components.users.distilled.folder import folder_of, read_folder
-    from rlver.components.users.llm.simulator import LLMSimulator
-    from rlver.tasks.runtime.assembly import simulator, user_connection
+    from rlver.tasks.runtime.appraisers import appraiser_of
     from rlver.tasks.studies.distil.doubts import doubts, felt_by, within
     from rlver.tasks.studies.distil.recordings import recorded
 
     model = read_folder(folder_of(appraiser))
-    settings = with_simulator(load_settings(params, variant), "llm", None)
+    settings = load_settings(params, variant)
     people = {persona.persona_id: persona for persona in validate_file(personas)}
     every = [dialogue for path in transcripts for dialogue in recorded(path)]
     chosen = list(within(doubts(model, [one for one in every if one.persona_id in people], people), replies))
@@ -114,17 +113,12 @@ def ask_unsure(
         raise ValueError(
             f"no dialogue of a persona in {personas} has between 1 and {replies} replies; ask about more, or name other personas"
         )
-    connection = user_connection(settings)
-    user, rules = simulator(settings, endpoint=connection), settings.simulator.rules
-    assert isinstance(user, LLMSimulator)
+    model_asked, rules = appraiser_of("llm", settings), settings.simulator.rules
 
-    async def asked() -> list[Dialogue | None]:
-        async with connection or nullcontext():
-            return list(
-                await asyncio.gather(*(felt_by(user, doubt.dialogue, people[doubt.dialogue.persona_id], rules) for doubt in chosen))
-            )
+    async def asked(kind: AppraiserKind) -> list[Dialogue | None]:
+        return list(await asyncio.gather(*(felt_by(kind, doubt.dialogue, people[doubt.dialogue.persona_id], rules) for doubt in chosen)))
 
-    dialogues = [one for one in asyncio.run(asked()) if one is not None]
+    dialogues = [one for one in model_asked.run(asked) if one is not None]
     if not dialogues:
         raise ValueError(
             f"{settings.simulator.llm.appraiser.model} gave no usable answer on any of {len(chosen)} dialogues; try another model"
@@ -135,6 +129,6 @@ def ask_unsure(
         f"sure of the direction with probability {chosen[0].sure:.2f} to {chosen[-1].sure:.2f}",
         *([f"{len(chosen) - len(dialogues)} that the model gave no usable answer on are left out"] if len(dialogues) < len(chosen) else []),
         *([f"{unknown} of a persona that is not in {personas} were not considered"] if unknown else []),
-        *([connection.line()] if connection else []),
+        *([model_asked.connection.line()] if model_asked.connection else []),
     ]
     typer.echo("; ".join([f"{out}: {summary(dialogues)}", *remarks]))

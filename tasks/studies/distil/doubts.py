@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from rlver.components.domain.emotion import EmotionRules, stop_reason
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import About, SimulatorUnavailable, UnfamiliarUser
+from rlver.components.domain.protocols import About, AppraiserKind, SimulatorUnavailable, UnfamiliarUser
 from rlver.components.domain.transcript import Dialogue, StopReason, Turn
 from rlver.components.replay.reappraisal import APPRAISER, appraised
 from rlver.components.users.distilled.appraiser import Distilled, FollowedDialogue
 from rlver.components.users.distilled.features import known_from, moments_of
-from rlver.components.users.llm.simulator import LLMAppraiser, LLMSimulator
 
 KIND = "llm" + APPRAISER
 
@@ -54,12 +53,12 @@ def within(ordered: Iterable[Doubt], most_replies: int) -> Iterator[Doubt]:
             yield doubt
 
 
-async def felt_by(user: LLMSimulator, dialogue: Dialogue, persona: Persona, rules: EmotionRules) -> Dialogue | None:
-    """The same words as this user feels them, up to where that user would have left. None where the model gave no usable answer.
+async def felt_by(kind: AppraiserKind, dialogue: Dialogue, persona: Persona, rules: EmotionRules) -> Dialogue | None:
+    """The same words as a user of this kind feels them, up to where that user would have left. None where the model gave no usable answer.
 
     Raises BudgetExceeded.
     """
-    kind, turns, ended = LLMAppraiser(user), list[Turn](), StopReason.GOODBYE
+    turns, ended = list[Turn](), StopReason.GOODBYE
     try:
         async for turn in appraised(kind.appraiser(About(persona), dialogue.seed), dialogue.emotion_start, dialogue.turns):
             assert turn.emotion is not None
@@ -72,7 +71,7 @@ async def felt_by(user: LLMSimulator, dialogue: Dialogue, persona: Persona, rule
     return dialogue.model_copy(
         update={
             "hidden_need": persona.hidden_need.value,
-            "simulator": user.tag.model_copy(update={"kind": KIND}),
+            "simulator": kind.tag.model_copy(update={"kind": KIND}),
             "emotion_final": turns[-1].emotion if turns else dialogue.emotion_start,
             "stop_reason": ended,
             "error": None,

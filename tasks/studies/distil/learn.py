@@ -106,9 +106,11 @@ def readings(material: LearningMaterial, learned: Learned, rows: NDArray[np.int6
 
 
 def grid_of(change: Numbers, rare_share: float) -> tuple[int, ...]:
-    """The changes that users gave, without those rarer than `rare_share`."""
+    """The changes that users gave, without those rarer than `rare_share`; the most frequent one always."""
     values, counts = np.unique(change.astype(int), return_counts=True)
-    return tuple(int(value) for value, count in zip(values, counts, strict=True) if count > rare_share * len(change))
+    return tuple(
+        int(value) for value, count in zip(values, counts, strict=True) if count > rare_share * len(change) or count == counts.max()
+    )
 
 
 def calibration(expected: Numbers, change: Numbers, grid: tuple[int, ...]) -> Calibration:

@@ -1,7 +1,10 @@
-"""What the stage `train` does not go on with: what needs one process, under torchrun, and a check in which too many dialogues failed."""
+"""What the stage `train` does not go on with: what needs one process, under torchrun, a check in which too many dialogues failed, and a
+step that is given up."""
 
 from __future__ import annotations
 
+import gc
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,10 @@ from small_project import make_project, train_arguments
 from rlver.components.domain.files import read_jsonl
 from rlver.components.domain.persona import Persona
 from rlver.components.policy.token_policy import TokenPolicy
-from rlver.components.rollout.episode import TooManyFailures
+from rlver.components.rollout.episode import Job, TooManyFailures
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.assembly import Conversation
+from rlver.tasks.runtime.processes import handling, interrupt
 from rlver.tasks.stages import train
 
 ASYNC = "{engine: trl-async, credit: turn, scale_rewards: batch, loss_type: dapo, beta: 0.0}"
@@ -80,3 +84,24 @@ def test_a_check_in_which_too_many_dialogues_failed_ends_the_training(project: P
     else:
         assert dialogues.check(8)["failed_dialogues"] == failures
     assert len(list(read_jsonl(project / "held_out" / "8.jsonl"))) == 4, "what was said can be looked at"
+
+
+def test_dialogues_that_a_signal_ends_say_nothing_but_that(caplog: pytest.LogCaptureFixture) -> None:
+    """asyncio would tell, with a traceback, of the dialogue during which it came."""
+
+    def given_up(*_: Any) -> str:
+        signal.raise_signal(signal.SIGALRM)
+        return "never said"
+
+    users = people()[0][:4]
+    settings = load_settings(Path(__file__).parents[3] / "params.yaml")
+    talk = Conversation(
+        FakeSimulator(lambda persona, seed: FakeUser(persona.persona_id, [0])),
+        TokenPolicy(FakeSampler(given_up), LetterChat(), SPEAKING),
+        settings.simulator.rules,
+        concurrency=4,
+    )
+    with handling({signal.SIGALRM: interrupt}), pytest.raises(KeyboardInterrupt):
+        talk.hold([Job(persona.persona_id, persona, 1) for persona in users])
+    gc.collect()
+    assert not caplog.records

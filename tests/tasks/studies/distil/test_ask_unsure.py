@@ -40,7 +40,7 @@ def asking(project: Path, server: str, tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     (tmp_path / "params").mkdir()
     (tmp_path / "params" / "v.yaml").write_text(
-        "simulator: {kind: llm, llm: {appraiser: {model: user-model}, speaker: {model: user-model}}}\n"
+        "simulator: {llm: {appraiser: {model: user-model}}}\n"  # nobody speaks, so a speaker need not be named
     )
     monkeypatch.chdir(tmp_path)
     for name, value in (("RLVER_USER_URL", server), ("RLVER_USER_KEY", ""), ("RLVER_REPLAY", ""), ("RLVER_BUDGET", "")):
@@ -91,6 +91,12 @@ def test_a_model_without_a_usable_answer_is_said_to_have_none(
         monkeypatch.setenv("RLVER_USER_URL", server.url)
         assert main(command(appraiser)) == 1
     assert "gave no usable answer on any of" in capsys.readouterr().err and not (asking / "asked.jsonl").exists()
+
+
+def test_only_a_learned_appraiser_has_doubts(asking: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["--appraiser", "scripted", "--replies", "9", "--personas", "personas.jsonl", "--variant", "v", "-o", "asked.jsonl"]
+    assert main(["ask-unsure", "recorded.jsonl", *named]) == 1
+    assert "'scripted' is no learned appraiser: write distilled:FOLDER" in capsys.readouterr().err
 
 
 def test_users_it_abstains_from_come_first(appraiser: Path, recordings: list[Dialogue]) -> None:

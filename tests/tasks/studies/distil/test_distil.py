@@ -17,7 +17,7 @@ from rlver.components.users.distilled.features import Known, known_from, known_o
 from rlver.components.users.distilled.folder import ARRAYS, read_folder
 from rlver.tasks.studies.distil import recordings as recordings_of
 from rlver.tasks.studies.distil.examples import examples, known_shares, material
-from rlver.tasks.studies.distil.learn import learned_guard, refused_personas
+from rlver.tasks.studies.distil.learn import grid_of, learned_guard, refused_personas
 
 
 def test_it_agrees_with_the_user_it_was_learned_from_on_personas_and_policies_it_has_not_seen(appraiser: Path) -> None:
@@ -154,3 +154,8 @@ def test_the_trees_taken_out_of_scikit_learn_predict_as_it_does() -> None:
     fitted = [HistGradientBoostingRegressor(max_iter=20, max_features=0.5, random_state=number).fit(rows, target) for number in range(2)]
     for ensembles in ([fitted[0]], fitted):
         assert arrays_of(ensembles).predict(rows) == pytest.approx(np.mean([one.predict(rows) for one in ensembles], axis=0))
+
+
+@pytest.mark.parametrize(("rare", "grid"), [(0.0, (-2, 1, 3)), (0.3, (1,)), (0.49, (1,))])
+def test_rare_changes_are_not_on_the_grid_and_the_most_frequent_always_is(rare: float, grid: tuple[int, ...]) -> None:
+    assert grid_of(np.array([-2.0, 1.0, 1.0, 1.0, 3.0, 1.0, -2.0, 3.0, 3.0, -2.0]), rare) == grid

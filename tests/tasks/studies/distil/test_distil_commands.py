@@ -59,6 +59,16 @@ def test_users_it_knows_nothing_of_are_unscorable(
     assert dialogue.emotion_final is None and "the user is unlike those the appraiser was learned from" in str(dialogue.error)
 
 
+def test_without_its_fidelity_card_nothing_is_appraised(
+    project: Path, appraiser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project)
+    bare, out = tmp_path / "bare", tmp_path / "out.jsonl"
+    shutil.copytree(appraiser, bare, ignore=shutil.ignore_patterns("fidelity*"))
+    assert main(["appraise", "recorded.jsonl", "--appraiser", f"distilled:{bare}", "-o", str(out)]) == 1
+    assert "fidelity" in capsys.readouterr().err and not out.exists()
+
+
 def test_scripted_speakers_feel_as_it_says_and_can_be_verified(project: Path, appraiser: Path, people: list[Persona]) -> None:
     settings = load_settings(project / "params.yaml")
     chosen = settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"appraiser": f"distilled:{appraiser}"})})
