@@ -39,7 +39,7 @@ OUTPUTS = (*ACTS, *QUALITIES, *(f"above {value}" for value in VALUES[:-1]), *SIG
 HEADS = Path(__file__).with_name("heads.safetensors")
 FURTHEST = 6.0  # standard deviations; a few states are far out now and then
 GRID = 50
-_CARRIED = SURE / 2 - 1 / GRID  # the least probability of an act that has a sentence: a step below what is spoken of (rounding.py)
+CARRIED = SURE / 2 - 1 / GRID  # the least probability of an act or sign that has a sentence: a step below what is spoken of (rounding.py)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Reader:
         value = added(named[f"above {step}"] for step in VALUES[:-1]) + VALUES[0]
         acts = {act: named[act] for act in ACTS}
         signs = {sign: named[sign] for sign in SIGNS_HEARD}
-        asked = [act for act in acts if acts[act] >= _CARRIED] + [sign for sign in signs if signs[sign] >= SURE / 2]
+        asked = [name for name, probability in {**acts, **signs}.items() if probability >= CARRIED]
         spans = self._spans(asked, [match.group().strip() for match in sentences], answer, beside)
         return Heard(acts, {one: named[one] for one in QUALITIES}, round(value, 2), named["above 0"], spans, self._meaning(reply), signs)
 

@@ -42,10 +42,16 @@ class Rounded:
     async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
         here, there = await self.hearing.appraise(exchanges, emotion), self.recorded[len(exchanges) - 1]
 
-        async def fitting(ways: Iterator[Way]) -> list[Way]:
-            return [way for way in ways if await replace(self.hearing, otherwise=way).appraise(exchanges, emotion) == there]
+        async def gives_recorded(way: Way, since: int) -> bool:
+            """Whether that is what follows for each reply from `since` on; how the user feels before one makes no difference."""
+            hearing = replace(self.hearing, otherwise=way)
+            for replies in range(len(exchanges), since, -1):
+                if await hearing.appraise(exchanges[:replies], emotion) != self.recorded[replies - 1]:
+                    return False
+            return True
 
-        self._ways = await fitting(iter(self._ways)) or await fitting(self._a_step_further(exchanges))
+        ways = [way for way in self._ways if await gives_recorded(way, len(exchanges) - 1)]
+        self._ways = ways or [way for way, since in self._a_step_further(exchanges) if await gives_recorded(way, since)]
         if not self._ways:
             return here
         if here != there:
@@ -53,14 +59,15 @@ class Rounded:
             self.rounded.append(Rounding(1 / GRID, round(abs(here_points - there_points), 2), abs(here.change - there.change)))
         return there
 
-    def _a_step_further(self, exchanges: Sequence[Exchange]) -> Iterator[Way]:
+    def _a_step_further(self, exchanges: Sequence[Exchange]) -> Iterator[tuple[Way, int]]:
+        """Each way with one step more, and the reply that was heard so."""
         for way in self._ways:
             hearing = replace(self.hearing, otherwise=way)
             for number in range(len(exchanges)):
                 if number in way:  # one step in a reply is rare, a second one is no rounding
                     continue
                 for heard in a_step_away(hearing.hear(exchanges, number)):
-                    yield {**way, number: heard}
+                    yield {**way, number: heard}, number
 
 
 def a_step_away(heard: Heard) -> Iterator[Heard]:

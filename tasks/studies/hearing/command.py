@@ -39,7 +39,7 @@ def measure(params: Params = PARAMS) -> None:
     typer.echo(f"{listening.reader.version}; users are {settings.simulator.difficulty}, their need is unknown\n")
     drawn = (settings.evaluation.bootstrap_samples, settings.seed)
     typer.echo(figures_report(apart, listening, *drawn) + "\n")
-    typer.echo(strict_report(strict, listening, *drawn) + "\n")
+    typer.echo(strict_report(strict, listening) + "\n")
     typer.echo(short_report(short_apart(settings.seed, fitted_messages(rows)), listening, *drawn))
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from rlver.components.domain.emotion import LARGEST_CHANGE
-from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap, proportion, wilson
+from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, cluster_bootstrap, of_equals, proportion, quantile
 
 BINS = 10
 NO_TRAP = "none"
-_CHANGES = Interval(-LARGEST_CHANGE, LARGEST_CHANGE)
+_CHANGES, _SHARES = Interval(-LARGEST_CHANGE, LARGEST_CHANGE), Interval(0, 1)
 
 
 @dataclass(frozen=True)
@@ -67,31 +68,41 @@ def order(taken: Sequence[Taken], apart: int) -> Order:
     return Order(len(compared), proportion(wins), sum(worse.change == better.change for worse, better in compared) / len(compared))
 
 
-def told_apart(claims: Iterable[tuple[str, float, bool]], samples: int, seed: int) -> Estimated | None:
+def told_apart(claims: Iterable[tuple[str, float, bool]]) -> Estimated | None:
     """Area under the ROC curve of claims (cluster, probability, whether it is so): how often one that is so has the higher probability than one that is
-    not, ties by half. The interval is over the clusters of those that are so. None where all or none are."""
+    not, ties by half. None where all or none are. The interval is over clusters, from which both sides come (Obuchowski 1997)."""
     every = list(claims)
-    others = sorted(probability for _, probability, is_so in every if not is_so)
-    places = by_cluster(
-        (cluster, (bisect_left(others, probability) + bisect_right(others, probability)) / 2 / len(others))
-        for cluster, probability, is_so in every
-        if is_so and others
-    )
-    return cluster_bootstrap(places, samples, seed, Interval(0, 1)) if places else None
+    sides = {side: sorted(probability for _, probability, is_so in every if is_so == side) for side in (True, False)}
+    if not all(sides.values()):
+        return None
+
+    def place(probability: float, is_so: bool) -> float:
+        """The share of the other side that it stands on the right side of."""
+        others = sides[not is_so]
+        below = (bisect_left(others, probability) + bisect_right(others, probability)) / 2 / len(others)
+        return below if is_so else 1 - below
+
+    area = sum(place(probability, True) for probability in sides[True]) / len(sides[True])
+    moved = by_cluster((cluster, (place(probability, is_so) - area) / len(sides[is_so])) for cluster, probability, is_so in every)
+    clusters = len(moved)
+    if clusters == 1:
+        return Estimated(area, _SHARES, 1)
+    half = quantile(0.975, clusters - 1) * math.sqrt(clusters / (clusters - 1) * math.fsum(math.fsum(one) ** 2 for one in moved.values()))
+    around = Interval(max(0.0, area - half), min(1.0, area + half)) if half > 1e-9 else of_equals(area, clusters, _SHARES)
+    return Estimated(area, around, clusters)
 
 
-def calibration(claims: Iterable[tuple[float, bool]]) -> list[Bin]:
-    """The tenths into which any probability falls, of claims (probability, whether it is labelled); 1 falls into the last."""
-    tenths: dict[int, list[tuple[float, bool]]] = {}
+def calibration(claims: Iterable[tuple[str, float, bool]]) -> list[Bin]:
+    """The tenths into which any probability falls, of claims (cluster, probability, whether it is labelled); 1 falls into the last."""
+    tenths: dict[int, list[tuple[str, float, bool]]] = {}
     for claim in claims:
-        tenths.setdefault(min(BINS - 1, int(claim[0] * BINS + 1e-9)), []).append(claim)
+        tenths.setdefault(min(BINS - 1, int(claim[1] * BINS + 1e-9)), []).append(claim)
     return [_bin(tenth, tenths[tenth]) for tenth in sorted(tenths)]
 
 
-def _bin(tenth: int, claims: Sequence[tuple[float, bool]]) -> Bin:
-    n, right = len(claims), sum(labelled for _, labelled in claims)
-    share = Estimated(right / n, wilson(right / n, n), n)
-    return Bin(tenth / BINS, (tenth + 1) / BINS, n, sum(probability for probability, _ in claims) / n, share)
+def _bin(tenth: int, claims: Sequence[tuple[str, float, bool]]) -> Bin:
+    share = proportion(by_cluster((cluster, float(labelled)) for cluster, _, labelled in claims))
+    return Bin(tenth / BINS, (tenth + 1) / BINS, len(claims), sum(probability for _, probability, _ in claims) / len(claims), share)
 
 
 def expected_calibration_error(bins: Sequence[Bin]) -> float:

@@ -99,8 +99,8 @@ def _orders(taken: Sequence[Taken]) -> str:
 
 
 def _calibrations(rows: Sequence[labels.Labelled], listening: Listening) -> list[str]:
-    acts = [(listening.heard(row).acts[act], act in row.acts) for row in rows for act in ACTS]
-    qualities = [(listening.heard(row).quality[one], one in row.quality) for row in rows for one in QUALITIES]
+    acts = [(row.situation, listening.heard(row).acts[act], act in row.acts) for row in rows for act in ACTS]
+    qualities = [(row.situation, listening.heard(row).quality[one], one in row.quality) for row in rows for one in QUALITIES]
     parts = []
     for name, claims in (("acts", acts), ("qualities", qualities)):
         bins = calibration(claims)
@@ -127,7 +127,7 @@ def _served(rows: Sequence[labels.Labelled], listening: Listening, samples: int,
         yield group("any", every, samples, seed)
 
 
-def strict_report(groups: Mapping[str, Sequence[labels.Labelled]], listening: Listening, samples: int, seed: int) -> str:
+def strict_report(groups: Mapping[str, Sequence[labels.Labelled]], listening: Listening) -> str:
     """How far sense and the change of the emotion tell apart replies that were read strictly: of small models, and written for them."""
     wanted: dict[str, Callable[[labels.Labelled], bool]] = {
         "is coherent": lambda row: "coherent" in row.quality,
@@ -139,7 +139,7 @@ def strict_report(groups: Mapping[str, Sequence[labels.Labelled]], listening: Li
     lines = []
     for group_name, rows in groups.items():
         for name, is_so in wanted.items():
-            areas = [told_apart(((row.situation, reads(row), is_so(row)) for row in rows), samples, seed) for reads in readings]
+            areas = [told_apart((row.situation, reads(row), is_so(row)) for row in rows) for reads in readings]
             lines.append((group_name, name, f"{sum(map(is_so, rows))} of {len(rows)}", *map(shown, areas)))
     return f"How often the one of two replies that is so gets more than the one that is not (area under the ROC curve)\n\n{aligned(header, lines)}"
 

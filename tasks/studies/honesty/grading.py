@@ -65,6 +65,7 @@ _REPLACED = tuple(
         ("[\u2010-\u2015\u2212]", _HYPHEN),
         (r"(?<=\d)(?=[\u00bc-\u00be\u2150-\u215e])", " "),  # 2½ is two words
         (r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))", ""),  # 1 000 with a space that does not break
+        (r"(?<![\w.])\.(?=\d)", "0."),  # .25
     )
 )
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,]*\d)")

@@ -17,14 +17,14 @@ from heard_by_hand import NEEDS_READER, ByHand, heard
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.emotion import EmotionRules, apply_change
 from rlver.components.domain.files import write_jsonl
-from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import About, Rounding, exchanges_of
+from rlver.components.domain.persona import HiddenNeed, Persona, PersonaKind
+from rlver.components.domain.protocols import About, Exchange, Rounding, exchanges_of, now
 from rlver.components.domain.transcript import Appraisal, Dialogue, Evidence, SimulatorTag
 from rlver.components.replay.verification import Mismatch, first_difference
 from rlver.components.users.heard.appraiser import HeardAppraiser, Hearing
-from rlver.components.users.heard.reading import QUALITIES, Heard, Reader
+from rlver.components.users.heard.reading import CARRIED, QUALITIES, SIGNS_HEARD, Heard, Reader
 from rlver.components.users.heard.rounding import Rounded
-from rlver.components.users.scripted.appraiser import listener_of
+from rlver.components.users.scripted.appraiser import Listener, listener_of
 from rlver.components.users.scripted.effects import DIFFICULTIES, SERVES
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.components.users.talking.speaker import TalkingSpeakers
@@ -136,6 +136,39 @@ def test_what_is_given_after_a_step_follows_from_it_also_where_the_user_goes_on_
             assert difference is None and max(one.change for one in rounded) == 1
             assert first_difference(once, PEOPLE, lambda tag, is_appraiser, here=here: here) is not None, "exact where nobody asks for more"
     assert found
+
+
+def test_a_reply_that_was_heard_otherwise_is_heard_so_by_its_own_appraisal_too() -> None:
+    """The second appraisal alone follows from a step in the first reply, which the first appraisal shows was not taken."""
+    persona = next(persona for persona in PEOPLE.values() if SERVES[persona.hidden_need] == "absolve")
+    doubted = {"picks_up": 0.0, "specific": 0.2}
+    read = {SAID[0]: heard({"absolve": 0.4}, 1.0, doubted), SAID[1]: heard({"absolve": 0.9}, 1.0, doubted, 1)}
+    plain = Hearing(listener_of(About(persona)), DIFFICULTIES["challenging"], cast(Reader, ByHand(read)))  # believes half of a step
+    other = replace(plain, otherwise={0: moved(read[SAID[0]], "absolve", 0.02)})
+    said = [Exchange("My boat sank.", SAID[0]), Exchange("It was old.", SAID[1])]
+    here, there = ([now(one.appraise(said[:replies], 40)) for replies in (1, 2)] for one in (plain, other))
+    assert here[0] != there[0] and here[1] != there[1]
+
+    def taken(*recorded: Appraisal) -> bool:
+        beside = Rounded(plain, recorded, [])
+        return [now(beside.appraise(said[:replies], 40)) for replies in (1, 2)] == list(recorded)
+
+    assert taken(*here) and taken(*there) and not taken(here[0], there[1])
+
+
+@pytest.mark.parametrize(("recorded", "derived"), [(0.14, 0.16), (0.16, 0.14)])
+def test_a_sign_that_just_gets_its_words_or_loses_them_is_rounding(recorded: float, derived: float) -> None:
+    def hearing(probability: float) -> Hearing:
+        signs = dict.fromkeys(SIGNS_HEARD, 0.0) | {"points_to_help": probability}
+        spans = {name: SAID[0] for name, one in signs.items() if one >= CARRIED}
+        read = {SAID[0]: replace(heard({}), signs=signs, spans=spans)}
+        return Hearing(Listener(HiddenNeed.DEEP_EMPATHY), DIFFICULTIES["vanilla"], cast(Reader, ByHand(read)), PersonaKind.DANGER)
+
+    said, rounded = [Exchange("I cannot go on.", SAID[0])], list[Rounding]()
+    there = now(hearing(recorded).appraise(said, 40))
+    (found,) = (one for one in there.evidence if one.what == "points_to_help")
+    assert found.span == (SAID[0] if recorded > 0.15 else "")
+    assert now(Rounded(hearing(derived), [there], rounded).appraise(said, 40)) == there and len(rounded) == 1
 
 
 # With the real reader.

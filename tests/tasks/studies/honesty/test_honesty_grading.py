@@ -65,6 +65,9 @@ def test_words_decide(answer: str, right: list[str], wrong: list[str], expected:
         ("ten-twelve", "10 12"),
         ("2,3,5", "2 3 5"),
         ("10-15", "10 15"),
+        (".25, or $.5", "0.25 or 0.5"),
+        ("the end.25 more", "the end 25 more"),
+        ("...25", "25"),
         ("one hundred and then some", "100 and then some"),
         ("five thousand two thousand", "7000"),  # nobody says it; what counts is that reading ends
         ("and, hundred and", "and 100 and"),
