@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from small_tensors import NAN, close, tensor
@@ -19,7 +20,7 @@ def test_group_advantages_are_distances_from_the_groups_mean_in_its_deviations()
 
 
 def test_a_group_is_silent_when_no_turn_of_it_has_an_advantage() -> None:
-    turns = torch.tensor([[0.0, 0.0], [0.0, 0.0], [0.0, -0.2], [0.0, 0.2], [0.1, 0.0], [0.0, 0.0]])
+    turns = torch.tensor([[0.0, 0.0], [0.0, 0.0], [0.0, -0.2], [0.0, 0.0], [0.1, 0.0], [0.0, 0.0]])
     assert zero_advantage_groups(turns, 2).tolist() == [True, True, False, False, False, False]
 
 
@@ -164,6 +165,34 @@ def test_state_credit_leaves_out_the_dialogue_itself_whoever_is_unscorable_and_t
     other = state_advantages(tensor(0.1, 0.2, NAN, 0.5), before, "none")
     close(found[0] - other[0], 0.8, 0.8)  # its own reward moves what it got, not what was expected of it
     close(state_advantages(tensor(NAN, NAN, NAN, NAN), before, "batch").flatten(), *[0.0] * 8)
+
+
+@pytest.mark.parametrize(("gamma", "scale"), [(1.0, "none"), (0.5, "none"), (0.5, "batch")])
+def test_state_credit_is_the_return_less_what_a_ridge_of_the_other_dialogues_expects(gamma: float, scale: str) -> None:
+    """Once more by hand, row by row: 12 dialogues of two to five turns, and one that could not be scored."""
+    random = np.random.default_rng(5)
+    emotions = [[0.4, *random.uniform(0.1, 0.9, random.integers(2, 6)).round(2).tolist()] for _ in range(12)]  # the last one is the end
+    emotions[3][2] = emotions[3][1]  # a turn that changed nothing
+    rows: list[list[tuple[list[float], float]]] = []
+    for dialogue in emotions:
+        known: list[tuple[list[float], float]] = []
+        for turn, emotion in enumerate(dialogue[:-1]):
+            change = emotion - dialogue[turn - 1] if turn else 0.0
+            before = [1.0, float(turn == 0), turn / 10, emotion, 10 * change, float(change > 0), float(change < 0)]
+            to_go = sum(gamma**later * (dialogue[turn + later + 1] - dialogue[turn + later]) for later in range(len(dialogue) - 1 - turn))
+            known.append((before, to_go))
+        rows.append(known)
+    wanted = np.zeros((13, 5))
+    for number, own in enumerate(rows):
+        others = [row for one in rows if one is not own for row in one]
+        known_NF, to_go_N = np.array([row[0] for row in others]), np.array([row[1] for row in others])
+        weights_F = np.linalg.solve(known_NF.T @ known_NF + np.diag([0.0, 1, 1, 1, 1, 1, 1]), known_NF.T @ to_go_N)
+        wanted[number, : len(own)] = [to_go - weights_F @ before for before, to_go in own]
+    if scale == "batch":
+        wanted /= np.sqrt((wanted**2).sum() / sum(map(len, rows)))
+    before_DK = torch.tensor([[*one[:-1], *[NAN] * (6 - len(one))] for one in [*emotions, [0.4, 0.7, 0.2, 0.9]]], dtype=torch.float64)
+    found = state_advantages(tensor(*(one[-1] for one in emotions), NAN), before_DK, scale, gamma)
+    assert np.abs(found.numpy() - wanted).max() < 2e-3 and np.abs(wanted).max() > 0.1
 
 
 # A world of two turns. First choice 1 (probability p1) ends the dialogue at once; choice 0 leads to a second choice. The emotion after
