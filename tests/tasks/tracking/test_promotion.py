@@ -27,7 +27,7 @@ def test_a_better_policy_that_loses_nothing_is_let_through():
     assert unmet(evidence("new", BETTER), evidence("old", SAME)) == {}
 
 
-@pytest.mark.parametrize("gains", [SAME, SAME[::-1], [0] * 40])
+@pytest.mark.parametrize("gains", [SAME, SAME[::-1], [0] * 40, [3, 0, 1, 6] * 9 + [1, 2, 3, 6]])
 def test_no_gain_or_one_that_chance_explains_is_not_enough(gains: list[int]):
     assert list(unmet(evidence("new", gains), evidence("old", SAME))) == ["gain over old"]
 
@@ -59,14 +59,20 @@ def test_the_emotion_is_compared_with_the_champion():
 def test_a_measurement_that_does_not_say_what_chance_is_is_made_again():
     old = general(100)
     del old["tasks"]["facts"]["chance"]
-    found = unmet(dataclasses.replace(evidence("new", BETTER), general=old), evidence("old", SAME))
-    assert found == {"general ability": "benchmarked by an older version: run `rlver run --only benchmark`"}
+    older, wanted = evidence("old", SAME), {"general ability": "benchmarked by an older version: run `rlver run --only benchmark`"}
+    assert unmet(dataclasses.replace(evidence("new", BETTER), general=old), older) == wanted
+    assert unmet(evidence("new", BETTER), dataclasses.replace(older, general=old)) == wanted, "of the base too"
 
 
 def test_an_alarm_of_the_audit_keeps_it_out():
     assert unmet(evidence("new", BETTER, audit=ALARMED), evidence("old", SAME)) == {
         "hacking audit": "alarm; alarm: stock phrases; unknown: reward_overoptimization"
     }
+
+
+def test_an_audit_that_could_not_judge_keeps_it_out_too():
+    thin = {"outcome": "unknown", "why": "too few dialogues", "checks": [{"name": "stock phrases", "outcome": "clean"}]}
+    assert unmet(evidence("new", BETTER, audit=thin), evidence("old", SAME)) == {"hacking audit": "unknown; too few dialogues"}
 
 
 def test_what_was_not_measured_is_not_met():
