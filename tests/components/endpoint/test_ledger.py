@@ -57,6 +57,17 @@ def test_calls_retries_hits_tokens_and_money_are_counted(tmp_path: Path) -> None
     assert line.startswith("3 calls, 1 retries, 1 cached, 200+20 tokens, cost 0.0002 EUR, p50 0.0 s, p95 ")
 
 
+def test_the_most_that_a_call_can_cost_is_all_its_bytes_and_all_tokens_that_it_may_say() -> None:
+    bytes_sent = len("You are kind.") + len("ä") + 1
+    assert tokens_in_at_most(ask("ä")) == 128 + 2 * 16 + bytes_sent
+    assert money_at_most(ask("ä"), PRICES) == pytest.approx(((128 + 2 * 16 + bytes_sent) * 1 + 100 * 2) / 1e6)
+
+
+def test_a_call_that_just_fits_the_budget_is_made(tmp_path: Path) -> None:
+    worst = money_at_most(ask("a"), PRICES)
+    assert spend(tmp_path / "a.db", always, "a", budget=worst)[3] == ["the answer to a"]
+
+
 def test_dialogues_in_a_thread_of_their_own_are_counted_from_any(tmp_path: Path) -> None:
     """As with train.max_staleness: the watch asks what a file has seen that another thread opened, and a replay begins in one and goes on in another."""
     run = EndpointRun("of this run")

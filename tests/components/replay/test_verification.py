@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import REPLIES, difference_of, people, scripted_dialogues
+from fakes import REPLIES, dialogues_of, difference_of, people, scripted_dialogues
 
 from rlver.components.domain.emotion import EmotionRules, check_arithmetic
 from rlver.components.domain.persona import HiddenNeed, Persona
-from rlver.components.domain.protocols import About
+from rlver.components.domain.protocols import About, UnfamiliarUser
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason
 from rlver.components.formats.foreign import Recording, recording_of
 from rlver.components.replay.reappraisal import UnreadableLanguage, reappraise
-from rlver.components.replay.verification import NotRederivable
+from rlver.components.replay.verification import NotRederivable, first_difference
 from rlver.components.users.scripted.appraiser import Listener, listener_of
-from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser
+from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser, ScriptedSimulator
+from rlver.components.users.together import Together
 
 RULES, VANILLA = EmotionRules(), ScriptedAppraiser("vanilla")
 
@@ -113,6 +114,7 @@ def test_a_dialogue_that_failed_is_derived_as_far_as_it_went(dialogues: list[Dia
         ({"simulator": SimulatorTag(kind="scripted", difficulty="brutal", version=VERSION)}, "brutal"),
         ({"persona_id": "nobody"}, "persona nobody is not in the personas file"),
         ({"hidden_need": "a hug"}, "hidden_need is a hug, but the persona's is"),
+        ({"hidden_need": None}, "hidden_need is None, but the persona's is"),
     ],
 )
 def test_what_cannot_be_derived_here_is_said_so(
@@ -120,6 +122,30 @@ def test_what_cannot_be_derived_here_is_said_so(
 ) -> None:
     with pytest.raises(NotRederivable, match=message):
         difference_of(dialogues[0].model_copy(update=update), personas)
+
+
+def test_a_dialogue_that_began_elsewhere_is_derived_from_there(personas: dict[str, Persona]) -> None:
+    """Ended by what was felt: from 40 the same replies would go on."""
+    user = Together(VANILLA, ScriptedSimulator("vanilla"), 15)
+    sad = dialogues_of(user, people()[1][:4], lambda number, turn: REPLIES[turn % 2], EmotionRules(15))
+    assert {dialogue.emotion_start for dialogue in sad} == {15} and all(dialogue.turns for dialogue in sad)
+    assert all(first_difference(one, personas, lambda tag, is_appraiser: user) is None for one in sad)
+
+
+def test_an_appraiser_that_abstains_derives_nothing(dialogues: list[Dialogue], personas: dict[str, Persona]) -> None:
+    class Abstaining(ScriptedAppraiser):
+        def appraiser(self, about: About, seed: int = 0) -> Any:
+            raised = UnfamiliarUser("like nobody it knows")
+
+            class One:
+                async def appraise(self, exchanges: Any, emotion: int) -> Any:
+                    raise raised
+
+            return One()
+
+    again = reappraise(recorded(dialogues[0]), personas[dialogues[0].persona_id], VANILLA, RULES)
+    with pytest.raises(NotRederivable, match="like nobody it knows"):
+        first_difference(again, personas, lambda tag, is_appraiser: Abstaining("vanilla"))
 
 
 def recorded(dialogue: Dialogue, **changes: Any) -> Recording:
