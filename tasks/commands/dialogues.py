@@ -109,6 +109,7 @@ def appraise(
             f"unknown appraiser {appraiser!r} here: {name} asks models, and recordings are appraised by those who answer at once"
         )
     kind = appraiser_of(appraiser, settings).appraiser
+    agreement = [_agreement(appraiser)] if name == "distilled" else []
     people = {} if personas is None else {persona.persona_id: persona for persona in validate_file(personas)}
 
     def read(row: Any, dialogue_id: str) -> tuple[Recording, Dialogue]:
@@ -128,7 +129,6 @@ def appraise(
     dialogues = [dialogue for _, dialogue in both]
     looks.tell_of(dialogues)
     _refuse_repeated_ids(transcripts, dialogues)
-    agreement = [_agreement(appraiser)] if name == "distilled" else []
     write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in dialogues])
     remarks = [
         f"{count} {what}"

@@ -1,4 +1,4 @@
-"""Endpoints, keys and addresses: the reader of environment variables (RLVER_CACHE alone is read where packages are fetched).
+"""Endpoints, keys and addresses: the reader of environment variables (but where caches lie is read in domain/packages.py).
 
 Nothing read here may change a result; numbers live in params.yaml. Values come from the process environment or, where that is silent,
 from a `.env` file in the project's root (`.env.example` lists them all).

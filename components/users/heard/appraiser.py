@@ -178,9 +178,7 @@ class Hearing:
 
 def signs_of(heard: Heard) -> dict[str, Sign]:
     """As the rule for users of a kind wants them."""
-    return {
-        name: Sign(probability, heard.spans.get(name, "") if probability >= SURE / 2 else "") for name, probability in heard.signs.items()
-    }
+    return {name: Sign(probability, heard.spans.get(name, "") if probability >= _SOME else "") for name, probability in heard.signs.items()}
 
 
 def breaks_off(reply: str) -> bool:

@@ -106,7 +106,7 @@ def readings(material: LearningMaterial, learned: Learned, rows: NDArray[np.int6
 
 
 def grid_of(change: Numbers, rare_share: float) -> tuple[int, ...]:
-    """The changes that users gave, without those rarer than `rare_share`; the most frequent one always."""
+    """The changes that users gave, without those rarer than `rare_share`; the most frequent always."""
     values, counts = np.unique(change.astype(int), return_counts=True)
     return tuple(
         int(value) for value, count in zip(values, counts, strict=True) if count > rare_share * len(change) or count == counts.max()

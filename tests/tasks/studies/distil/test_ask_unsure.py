@@ -42,14 +42,15 @@ def asking(project: Path, server: str, tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "params" / "v.yaml").write_text(
         "simulator: {llm: {appraiser: {model: user-model}}}\n"  # nobody speaks, so a speaker need not be named
     )
+    (tmp_path / "params" / "both.yaml").write_text("simulator: {kind: llm, llm: {appraiser: {model: user-model}, speaker: {model: x}}}\n")
     monkeypatch.chdir(tmp_path)
     for name, value in (("RLVER_USER_URL", server), ("RLVER_USER_KEY", ""), ("RLVER_REPLAY", ""), ("RLVER_BUDGET", "")):
         monkeypatch.setenv(name, value)
     return tmp_path
 
 
-def command(appraiser: Path, *more: str) -> list[str]:
-    named = ["--appraiser", f"distilled:{appraiser}", "--replies", str(MOST), "--personas", "personas.jsonl", "--variant", "v"]
+def command(appraiser: Path, *more: str, variant: str = "v") -> list[str]:
+    named = ["--appraiser", f"distilled:{appraiser}", "--replies", str(MOST), "--personas", "personas.jsonl", "--variant", variant]
     return ["ask-unsure", "recorded.jsonl", *named, "-o", "asked.jsonl", *more]
 
 
@@ -84,12 +85,13 @@ def test_a_budget_that_does_not_suffice_stops_it_and_nothing_is_written(
     assert "error: " in capsys.readouterr().err and not (asking / "asked.jsonl").exists()
 
 
+@pytest.mark.parametrize("variant", ["v", "both"])
 def test_a_model_without_a_usable_answer_is_said_to_have_none(
-    asking: Path, appraiser: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    variant: str, asking: Path, appraiser: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving_beside(lambda _, asked: good(asked, text="I would rather not say") if asked.body else MODELS) as server:
         monkeypatch.setenv("RLVER_USER_URL", server.url)
-        assert main(command(appraiser)) == 1
+        assert main(command(appraiser, variant=variant)) == 1
     assert "gave no usable answer on any of" in capsys.readouterr().err and not (asking / "asked.jsonl").exists()
 
 

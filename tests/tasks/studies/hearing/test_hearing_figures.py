@@ -51,6 +51,13 @@ def test_who_is_right_as_often_as_said_is_calibrated() -> None:
     assert expected_calibration_error(calibration(claims)) == pytest.approx(0)
 
 
+def test_claims_of_one_situation_are_not_independent() -> None:
+    apart, together = ([(str(number % situations), 0.5, number % 4 == 0) for number in range(40)] for situations in (40, 4))
+    (wide,), (narrow,) = calibration(together), calibration(apart)
+    assert wide.labelled.value == narrow.labelled.value == 0.25
+    assert wide.labelled.ci95.high - wide.labelled.ci95.low > 1.5 * (narrow.labelled.ci95.high - narrow.labelled.ci95.low)
+
+
 def test_what_is_so_is_told_from_what_is_not_by_rank() -> None:
     claims = [("a", 0.9, True), ("b", 0.5, True), ("a", 0.5, False), ("c", 0.1, False)]
     area = told_apart(claims)
