@@ -122,7 +122,7 @@ def check(out: Path, kind: str, others: Mapping[str, Any]) -> None:
     elif not (kind == ANY and out.is_dir()):
         target_of(out)
     for name, path in _files(others):
-        if out.is_file() and path.is_file() and out.samefile(path):
+        if (out.is_file() and path.is_file() and out.samefile(path)) or (name == "out" and out.absolute() == path.absolute()):
             raise BadFile(f"{out} is read too ({name}): writing would replace it; name another file with -o")
 
 
@@ -141,8 +141,12 @@ def _checked(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _files(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
-    """The files that the values name, of variants their transcripts."""
+    """The files that the values name, of variants their transcripts, of policies those of their folders; the test personas, unless others are named."""
     for name, value in values.items():
+        if name == "personas" and value is None:
+            yield name, TEST_PERSONAS
+        if name == "policy" and isinstance(value, str):
+            yield from ((name, file) for file in Path(value).glob("*"))
         for path in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(path, Path):
                 yield name, path

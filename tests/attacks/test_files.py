@@ -216,3 +216,23 @@ def test_every_command_with_an_output_looks_at_it_first() -> None:
     assert len(found) >= 16
     for words, option in found.items():
         assert option.name == "out" and option.metavar in ("FILE", "FILE|-", "FOLDER", "PATH"), words
+
+
+@pytest.mark.parametrize(
+    ("command", "read"),
+    [
+        (["score", "base", "-o"], "data/personas/test.jsonl"),  # by default
+        (["converse", "--policy", "m", "--personas", "data/personas/test.jsonl", "-o"], "m/config.json"),
+        (["simulator", "danger", "--transcripts"], "params.yaml"),
+        (["simulator", "danger", "--transcripts"], "data/personas/test.jsonl"),
+        (["simulator", "danger", "-o", "new.json", "--transcripts"], "new.json"),
+    ],
+)
+def test_what_is_read_without_being_named_is_not_written_over(
+    command: list[str], read: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("m").mkdir()
+    Path("m/config.json").write_text("{}")
+    before = Path(read).read_bytes() if Path(read).exists() else None
+    assert "is read too" in error_of(capsys, *command, read)
+    assert (Path(read).read_bytes() if Path(read).exists() else None) == before

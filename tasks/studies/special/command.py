@@ -34,7 +34,7 @@ def danger(
     A check, not safety: read the dialogues too."""
     options.limit_endpoints(budget, replay)
     if transcripts is not None:
-        options.check(transcripts, options.FILE, {})
+        options.check(transcripts, options.FILE, {"params": params, "out": out, "policy": policy, "personas": None})
     from dataclasses import asdict
 
     from rlver.components.domain.files import write_json, write_jsonl
