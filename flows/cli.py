@@ -76,18 +76,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    told = "what was finished is kept; run the same command again to go on"
     try:
         with processes.terminated_like_interrupted(), counted(f"rlver {_command(arguments)}"):
             status = app(arguments, prog_name="rlver", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         processes.interrupt_is_handled()
         status = INTERRUPTED
+    except options.NothingKept as stopped:
+        status, told = INTERRUPTED, str(stopped)
     except typer.Exit as ended:
         status = ended.exit_code
     except Exception as error:  # the last line of defence: what a command did not foresee is still one line
         return _explain(error)
     if status == INTERRUPTED:
-        print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
+        print(f"interrupted: {told}", file=sys.stderr)
     return status if isinstance(status, int) else 0
 
 

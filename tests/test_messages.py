@@ -22,6 +22,7 @@ SAID_BY_OTHERS = {
     ("components/ability/jail.py", "OSError(number, os.strerror(number), target)"): "the system",
     ("components/adapters/verifiers.py", "NotScored(f'{held.dialogue_id}: {held.error}')"): "what ended the dialogue",
     ("components/adapters/verl.py", "NotScored(f'{held.dialogue_id}: {held.error}')"): "what ended the dialogue",
+    ("components/domain/files.py", "OSError(error.errno, error.strerror, str(path))"): "the system",
     ("components/domain/protocols.py", "SimulatorUnavailable(str(error))"): "the error caught",
     ("components/endpoint/opening.py", "EndpointUnavailable(f'{parameters.url}: {hiccup.what}; {hiccup.advice}')"): "Hiccup",
     (
@@ -55,6 +56,7 @@ SAID_BY_OTHERS = {
     ("tasks/studies/blind/command.py", "BadFile(f'{answers}: {error}')"): "the error caught",
     ("tasks/studies/blind/talking.py", "NoSuchTalk(talk.why_ended)"): "who ended the talk",
     ("tasks/studies/distil/recordings.py", "BadFile(f'{path}:{problems[0].line}: {problems[0].reason}')"): "Problem",
+    ("tasks/studies/distil/recordings.py", "BadFile(f'{path}:{row.line}: {error}')"): "the error caught",
     ("tasks/studies/honesty/questions.py", "BadFile(f\"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}\")"): "pydantic",
     ("tasks/studies/judge/judging.py", "UnparsableAnswer(str(error), text)"): "the error caught",
     ("tasks/studies/robustness/command.py", "TooManyFailures(f'{who.name}: {missing[UNSHIFTED]}')"): "the error caught, kept by user",

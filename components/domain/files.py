@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import gzip
+import io
 import json
 import os
 import secrets
@@ -30,6 +31,7 @@ STANDARD_OUTPUT = Path("-")
 MOST_UNPACKED_MIB = 64
 MOST_OF_ALIASES = 1000  # values
 _DEEPEST_YAML = 50
+_GZIPPED = b"\x1f\x8b"  # how such a file begins
 
 
 class BadFile(ValueError):
@@ -62,8 +64,10 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(neighbour, target)
-    except BaseException:
+    except BaseException as error:
         neighbour.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # of the file that was asked for: nobody knows the neighbour's name
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 
@@ -148,7 +152,7 @@ def read_unpacked(path: Path) -> bytes:
     """The bytes of a file, plain or gzipped (told by its first bytes). Raises BadFile, also for a gzipped one that would fill the memory."""
     try:
         content = path.read_bytes()
-        if content[:2] != b"\x1f\x8b":
+        if content[:2] != _GZIPPED:
             return content
         with gzip.open(path) as file:
             unpacked = file.read(MOST_UNPACKED_MIB << 20)
@@ -252,9 +256,12 @@ def read_json(path: Path, remedy: str = "") -> Any:
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object). Raises BadFile for a missing file or a line that is not a JSON object."""
     try:
-        if not path.is_file():
-            raise BadFile(f"{path}: no such file")
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise BadFile(f"{path}: a pipe or a device, which cannot be read twice; save what it gives to a file and name that")
         file = path.open("rb")
+        if file.peek(2)[:2] == _GZIPPED:
+            file.close()
+            file = io.BufferedReader(io.BytesIO(read_unpacked(path)))
     except OSError as error:
         raise _unreadable(path, error) from error
     with file:

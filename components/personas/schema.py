@@ -18,7 +18,7 @@ from pandera.typing import Series
 from pydantic import ValidationError
 
 from rlver.components.domain import looks
-from rlver.components.domain.files import read_unpacked, whole_characters
+from rlver.components.domain.files import BadFile, read_unpacked, whole_characters
 from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, Persona, PersonaClass
 from rlver.components.domain.tables import SHOWN, one_of, table_faults, text, whole
 from rlver.components.personas.needs import stated_need
@@ -30,6 +30,8 @@ IMPORTED_REACTION_KEYS = frozenset({"high", "normal", "low", "serves", "misses",
 def validate_file(path: Path) -> list[Persona]:
     """The personas of a JSONL file. Raises InvalidPersonas with every bad row, BadFile if the file cannot be read."""
     rows, problems = read_rows(path)
+    if rows and "turns" in rows[0].values:
+        raise BadFile(f"{path}: these are dialogues, not personas; name the file of the personas they were held with")
     personas = validate_rows(path.name, rows, problems)
     looks.tell(one.persona_id for one in personas)
     return personas

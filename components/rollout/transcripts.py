@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from rlver.components.domain import looks
 from rlver.components.domain.emotion import FAILURE, SUCCESS, EmotionRules, ImpossibleDialogue, check_arithmetic, check_stops
-from rlver.components.domain.files import BadFile, parse_json, read_jsonl
+from rlver.components.domain.files import BadFile, parse_json, read_jsonl, read_unpacked
 from rlver.components.domain.transcript import Dialogue
 
 SHOWN = 3  # problems told in full; of the rest the lines
@@ -40,6 +40,10 @@ class BadTranscripts(BadFile):
         super().__init__(first if len(problems) < 2 else f"{first}; in all: {told}{more}")
 
 
+class _ArePersonas(BadFile):
+    """A file of the other kind: its lines have no problems to be told one by one."""
+
+
 def load_transcripts(path: Path, rules: EmotionRules | None = None) -> list[Dialogue]:
     """The dialogues of a JSONL file, their arithmetic checked, and their stops too if `rules` are given.
 
@@ -49,6 +53,8 @@ def load_transcripts(path: Path, rules: EmotionRules | None = None) -> list[Dial
     with uncollected():
         try:
             return _load(path, rules)
+        except _ArePersonas:
+            raise
         except BadFile as first:
             problems = _problems(path, rules) if path.is_file() else []
             if not problems:
@@ -75,6 +81,8 @@ def _load(path: Path, rules: EmotionRules | None) -> list[Dialogue]:
         try:
             dialogues.append(_checked(number, row, rules, line_of))
         except ValidationError as error:
+            if "persona_class" in row:
+                raise _ArePersonas(f"{path}: these are personas, not dialogues; `rlver converse` holds dialogues with them") from error
             raise BadFile(f"{path}:{number}: not a dialogue: {next(_cells(number, error))}") from error
         except ImpossibleDialogue as error:
             raise BadFile(f"{path}:{number}: {error}") from error
@@ -100,7 +108,7 @@ def _problems(path: Path, rules: EmotionRules | None) -> list[Problem]:
     found: list[Problem] = []
     refused: list[tuple[int, dict[str, Any]]] = []
     line_of: dict[str, int] = {}
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+    for number, line in enumerate(read_unpacked(path).split(b"\n"), start=1):
         if not line.strip():
             continue
         try:

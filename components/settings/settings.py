@@ -201,7 +201,7 @@ def with_simulator(settings: Settings, simulator: str | None, difficulty: str | 
     except ValidationError as error:
         first = error.errors()[0]
         if first["type"] == "literal_error":
-            raise ValueError(f"there is no simulator {' '.join(chosen.values())}: {first['loc'][-1]}: {first['msg']}") from error
+            raise ValueError(f"there is no {first['loc'][-1]} {first.get('input')!r}: {first['msg']}") from error
         raised = first.get("ctx", {}).get("error")
         if isinstance(raised, UnknownKind):
             raise raised from None

@@ -40,6 +40,8 @@ def chat(
     settings, terminal = load_settings(params, variant), standard_terminal()
     seed = settings.seed if seed is None else seed
     if side == "supporter":
+        if policy is not None:
+            raise ValueError("--policy is for --as user: as supporter you are the policy")
         who, connection = someone(persona, personas, settings), user_connection(settings)
         asyncio.run(support(who, seed, simulator(settings, endpoint=connection), settings.simulator.rules, terminal, connection))
         return

@@ -23,15 +23,17 @@ def register(root: typer.Typer) -> None:
 @app.command()
 def generate(
     out: Annotated[Path, options.out("With --count: the persona file. Without: a folder for train.jsonl and test.jsonl.", options.ANY)],
-    train: Annotated[int, typer.Option(min=1, help="Personas to train on, without --count.")] = 500,
-    test: Annotated[int, typer.Option(min=1, help="Personas to test on, without --count; they share no scenario with the others.")] = 100,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 7,
+    train: Annotated[int | None, typer.Option(min=1, help="Personas to train on, without --count. Default: 500.")] = None,
+    test: Annotated[
+        int | None, typer.Option(min=1, help="Personas to test on, without --count; they share no scenario with the others. Default: 100.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = 7,
     backend: Annotated[
         Literal["library", "llm"],
         typer.Option(help="library: hand-written scenarios | llm: a model behind the endpoint writes new ones."),
     ] = "library",
     count: Annotated[int | None, typer.Option(min=1, help="Personas of one split, in one file.")] = None,
-    split: Annotated[Split, typer.Option(help="The split of --count personas.")] = "train",
+    split: Annotated[Split | None, typer.Option(help="The split of --count personas. Default: train.")] = None,
     kind: Annotated[
         Literal["boundary", "adversarial", "danger"] | None,
         typer.Option(help="Users whom agreeing does not serve: who test a no, who derail, or are in danger."),
@@ -43,6 +45,10 @@ def generate(
     budget: options.Budget = None,
 ) -> None:
     """Compose personas from the scenario library, or have new ones written by a language model."""
+    if count is not None and (train is not None or test is not None):
+        raise ValueError("--train and --test are for two files: with --count, name one --split")
+    if count is None and split is not None:
+        raise ValueError("--split is for --count")
     if backend == "llm":
         if kind is not None:
             raise ValueError("--kind is for --backend library: users of a kind have hand-written scenarios only")
@@ -53,7 +59,7 @@ def generate(
         from rlver.tasks.studies.authoring.writer import write_personas
 
         options.limit_endpoints(budget, replay)
-        order, settings = PersonaOrder(language, split, count, seed), load_settings(Path("params.yaml"))
+        order, settings = PersonaOrder(language, split or "train", count, seed), load_settings(Path("params.yaml"))
         report = write_personas(out, order, settings, model, apart_from or [])
         typer.echo(f"{out}: {report['personas']} personas in {report['scenarios']} new scenarios, from {report['answers']} answers")
         for what, kinds in report["rejected"].items():
@@ -67,9 +73,8 @@ def generate(
     from rlver.components.personas.special import compose_special
     from rlver.tasks.runtime.personas import write_file, write_split
 
-    if count:
-        train, test = (count if name == split else 0 for name in ("train", "test"))
-    sides = compose_special(PersonaKind(kind), seed, train, test) if kind else compose_personas(load_library(), seed, train, test)
+    sizes = (train or 500, test or 100) if not count else (0, count) if split == "test" else (count, 0)
+    sides = compose_special(PersonaKind(kind), seed, *sizes) if kind else compose_personas(load_library(), seed, *sizes)
     if count:
         write_file(out, sides[0] or sides[1])
         typer.echo(f"{out}: {count} personas")

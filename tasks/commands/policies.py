@@ -40,6 +40,8 @@ def publish(
     """Write a policy as a folder that others can use, with its card, its dialogues and personas, and send it to the hub if asked."""
     if push and to is None:
         raise ValueError("--push needs --to OWNER/NAME")
+    if public and not push:
+        raise ValueError("--public is for --push: without, nothing leaves this machine")
     root = environment.project_root()
 
     from rlver.tasks.tracking import publishing

@@ -35,6 +35,8 @@ def report(
     paper: Annotated[bool, typer.Option("--paper", help="The report of the paper run, from what is finished of it.")] = False,
 ) -> str:
     """Rebuild the pipeline's report if it is out of date; or make one of any transcripts. Say where it is."""
+    if transcripts and paper:
+        raise ValueError("--paper is the paper run's own report: leave the transcripts out")
     if transcripts:
         return f"report: {_of_transcripts(transcripts, base, personas, robustness, out, params)}"
     if out != Path("report") and not robustness:
@@ -68,13 +70,14 @@ def _of_transcripts(
     from rlver.components.report.panels.panel import ReportRun, Sources
     from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings
-    from rlver.tasks.runtime.people import known_personas
+    from rlver.tasks.runtime.people import known_personas, warn_of_strangers
     from rlver.tasks.stages.report import panels_of_studies
 
     settings = load_settings(params)
     people = known_personas(personas)
     classes = {persona.persona_id: str(persona.persona_class) for persona in people}
     material = material_of(_files(transcripts), base, classes, Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed))
+    warn_of_strangers(people, (dialogue for variant in material.variants for dialogue in variant.dialogues), personas)
     panels = panels_of_studies()
     for panel in panels:
         material = panel.gather(material, Sources(settings, people, files={} if robustness is None else {"robustness": robustness}))

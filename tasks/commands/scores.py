@@ -32,14 +32,16 @@ def score(
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
     from rlver.tasks.runtime.boards import score_text
-    from rlver.tasks.runtime.people import known_personas
+    from rlver.tasks.runtime.people import people_met
 
-    settings, people = load_settings(params), known_personas(personas)
+    settings = load_settings(params)
     with uncollected():
-        dialogues, how = read_transcripts(transcripts), Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed)
+        dialogues, compared = read_transcripts(transcripts), None if base is None else read_transcripts(base)
+        people = people_met(personas, dialogues)
+        how = Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed)
         metrics = sentient_metrics(
             dialogues,
-            None if base is None else read_transcripts(base),
+            compared,
             how,
             classes={persona.persona_id: str(persona.persona_class) for persona in people},
             settings_digest=settings.digest(),
@@ -63,10 +65,11 @@ def compare(
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
     from rlver.tasks.runtime.boards import leaderboard, paired
-    from rlver.tasks.runtime.people import known_personas
+    from rlver.tasks.runtime.people import people_met
 
     settings = load_settings(params)
     sides = [(str(file), read_transcripts(file)) for file in files]
-    how = Sampling.over(known_personas(personas), settings.evaluation.bootstrap_samples, settings.seed)
+    people = people_met(personas, (dialogue for _, dialogues in sides for dialogue in dialogues))
+    how = Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed)
     differences = [paired(sides[0][1], sides[1][1], how)] if len(sides) == 2 else []
     return "\n\n".join([*differences, leaderboard([standing(dialogues, name, how) for name, dialogues in sides], published)])

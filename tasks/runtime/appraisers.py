@@ -17,6 +17,7 @@ from rlver.components.domain.kinds import Wanted
 from rlver.components.domain.protocols import AppraiserKind
 from rlver.components.domain.registry import APPRAISERS
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
+from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, with_simulator
 from rlver.components.users.together import Part, made, parts, put_together
@@ -88,6 +89,17 @@ def recorded_user(settings: Settings, tag: SimulatorTag, is_appraiser: bool, app
     return made(playing[0], wanted(felt)) if is_appraiser else put_together(playing, wanted)
 
 
+def names_of(kind: str) -> list[str]:
+    """Of a tag of this kind the appraiser and the speaker, or the one that is both."""
+    return kind.removesuffix(WITHOUT_PERSONA).removesuffix(APPRAISER).split("+")
+
+
+def is_same_appraiser(one: SimulatorTag, other: SimulatorTag) -> bool:
+    """Whether both say who appraised in the same words; behind an appraiser's version stands its speaker's."""
+    apart = names_of(one.kind)[0] != names_of(other.kind)[0] or one.difficulty != other.difficulty
+    return not apart and (one.version.startswith(other.version) or other.version.startswith(one.version))
+
+
 def _known() -> str:
     """All appraisers as they are written, the last after `or`."""
     *written, last = (f"{name}{APPRAISERS.load(name).written}" for name in APPRAISERS.names())
@@ -100,7 +112,9 @@ TRANSCRIPTS = Path("transcripts")
 def file_of_variant(named: Path) -> Path | None:
     """transcripts/<variant>.jsonl of a bare variant name; None where a file is named. Raises BadFile for neither."""
     found = TRANSCRIPTS / f"{named}.jsonl"
-    if named.is_file() or len(named.parts) > 1 or (named.suffix and not found.is_file()):  # a variant may have a dot: qwen2.5-0.5b
+    if (
+        (named.exists() and not named.is_dir()) or len(named.parts) > 1 or (named.suffix and not found.is_file())
+    ):  # a variant may have a dot: qwen2.5-0.5b
         return None
     if not found.is_file():
         raise BadFile(f"{named}: neither a transcript file nor a variant with {found}; `rlver converse` writes transcripts")

@@ -63,7 +63,8 @@ def hold_and_write(
         write_jsonl(out, [dialogue.model_dump(mode="json") for dialogue in held])
         if earlier.keys() <= wanted:
             finished.discard()
-    progress.say(remarks(rollouts))
+    if told := remarks(rollouts):
+        progress.say(f"of the {len(rollouts)} dialogues held now: {told}" if len(rollouts) < len(held) else told)
     return held
 
 

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -46,16 +48,29 @@ FiguresOut = Annotated[Path | None, out("Also write all figures to this JSON fil
 Budget = Annotated[
     float | None, typer.Option("--budget", metavar="MONEY", min=0, help="Stop before the calls to a chat endpoint could cost more in all.")
 ]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Another free one is taken if it is in use.")]
 Replay = Annotated[bool, typer.Option("--replay", help="Take the answers of chat endpoints from those stored; ask nobody.")]
+
+
+class NothingKept(Exception):
+    """Ctrl-C in a command that keeps nothing of what it had done; the message says so."""
 
 
 @contextmanager
 def keeping_no_dialogue() -> Iterator[None]:
-    """Around the dialogues of a command that keeps none: Ctrl-C says so. Raises ValueError."""
+    """Around the dialogues of a command that keeps none: Ctrl-C says so. Raises NothingKept."""
     try:
         yield
     except KeyboardInterrupt:
-        raise ValueError("interrupted: no dialogue of this command is kept, so it begins anew") from None
+        raise NothingKept("no dialogue of this command is kept, so it begins anew") from None
+
+
+def refuse_twice(files: Sequence[Path]) -> None:
+    """Raise ValueError where two of the files that are to be put together, or beside each other, are one."""
+    for number, one in enumerate(files):
+        for other in files[:number]:
+            if one == other or (one.exists() and other.exists() and one.samefile(other)):
+                raise ValueError(f"{other} and {one} are the same file: name each once" if one != other else f"{one} is named twice")
 
 
 def split(values: list[str] | None, need: str) -> list[str] | None:
@@ -121,9 +136,22 @@ def check(out: Path, kind: str, others: Mapping[str, Any]) -> None:
             raise BadFile(f"{out} is a file, and a folder is to be written; name another")
     elif not (kind == ANY and out.is_dir()):
         target_of(out)
+        if out.suffix == ".gz":
+            raise BadFile(f"{out}: files are written plain, and this name promises a packed one; leave .gz out")
+    _refuse_unwritable(out)
     for name, path in _files(others):
         if (out.is_file() and path.is_file() and out.samefile(path)) or (name == "out" and out.absolute() == path.absolute()):
             raise BadFile(f"{out} is read too ({name}): writing would replace it; name another file with -o")
+
+
+def _refuse_unwritable(out: Path) -> None:
+    """Before the work, and not after it: raise BadFile where nothing can be put into the folder that `out` is or will be in."""
+    folder = next(one for one in (Path(os.path.realpath(out)), *Path(os.path.realpath(out)).parents) if one.is_dir())
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise BadFile(f"{out}: nothing can be written into {folder} ({error.strerror}); name another place") from error
 
 
 def _checked(callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,13 +169,17 @@ def _checked(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _files(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
-    """The files that the values name, of variants their transcripts, of policies those of their folders; the test personas, unless others are named."""
+    """The files that the values name: of variants their transcripts and logs, of policies those of their folders. What is read unless another is
+    named: the test personas, and of --base the base's transcripts."""
     for name, value in values.items():
         if name == "personas" and value is None:
             yield name, TEST_PERSONAS
+        if name == "base" and value is None:
+            yield name, Path("transcripts") / "base.jsonl"
         if name == "policy" and isinstance(value, str):
             yield from ((name, file) for file in Path(value).glob("*"))
         for path in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(path, Path):
                 yield name, path
                 yield name, Path("transcripts") / f"{path}.jsonl"
+                yield name, Path("logs") / path / "train.jsonl"

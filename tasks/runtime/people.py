@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rlver.components.domain.persona import Persona
+from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.personas.schema import validate_file
@@ -18,6 +21,21 @@ def known_personas(path: Path | None, root: Path = Path()) -> list[Persona]:
         return validate_file(path)
     own = root / TEST_PERSONAS
     return validate_file(own) if own.is_file() else []
+
+
+def people_met(path: Path | None, dialogues: Iterable[Dialogue]) -> list[Persona]:
+    """The known personas, for the classes and scenarios of these dialogues; warns where some are with others."""
+    people = known_personas(path)
+    warn_of_strangers(people, dialogues, path)
+    return people
+
+
+def warn_of_strangers(people: Sequence[Persona], dialogues: Iterable[Dialogue], path: Path | None) -> None:
+    """Say on standard error how many personas of the dialogues are not among `people`, those of `path`: nobody knows whose scenario is whose."""
+    met = {dialogue.persona_id for dialogue in dialogues}
+    if people and (strangers := met - {persona.persona_id for persona in people}):
+        told = f"{len(strangers)} of {len(met)} personas are not in {path or TEST_PERSONAS}, so each counts as a story of its own"
+        print(f"warning: {told}, and intervals may be too narrow; name the file of these personas (--personas)", file=sys.stderr)
 
 
 def personas_from(path: Path | None, own: Path, settings: Settings, split: int) -> tuple[list[Persona], str]:

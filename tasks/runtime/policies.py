@@ -100,6 +100,10 @@ def _at_address(url: str, settings: Settings) -> Connection:
     """To the only model of the server at `url`."""
     from rlver.tasks.runtime.connections import to_policy
 
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(
+            f"{VLLM}{without_secrets(url)}: expected a server's address, as {VLLM}http://127.0.0.1:7400/v1; a model's name goes behind {OPENAI}"
+        )
     connection = to_policy(settings, [], url)
     if connection.replay:
         raise ValueError(f"a replay asks no server which model it has: write {OPENAI}MODEL, the one that was recorded")

@@ -16,11 +16,10 @@ from rlver.components.domain.protocols import Rounding
 from rlver.components.domain.registry import APPRAISERS, SIMULATORS, SPEAKERS
 from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason
 from rlver.components.personas.schema import validate_file
-from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA
 from rlver.components.replay.verification import NotRederivable, first_difference
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, load_settings
-from rlver.tasks.runtime.appraisers import recorded_user
+from rlver.tasks.runtime.appraisers import names_of, recorded_user
 
 LLM = "llm"
 USER_ANSWERS = Path("answers") / "user.db"
@@ -53,6 +52,8 @@ def verified(
     count = f"{transcripts}: {len(dialogues)} dialogues, {sum(len(dialogue.turns) for dialogue in dialogues)} appraisals"
     if kinds == {LLM} and not stored.is_file():
         return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {stored}"
+    if appraiser and appraiser.partition(":")[0] not in (found := {names_of(kind)[0] for kind in kinds}):
+        raise ValueError(f"--appraiser {appraiser}: {transcripts} was appraised by {', '.join(sorted(found))}; leave the option out")
     known = people(kinds <= {"scripted", LLM})
     appraised_by = appraiser or settings.simulator.appraiser or ""
     with _answered_before(stored) if any(map(_asks_models, kinds)) else nullcontext() as endpoint:
@@ -138,8 +139,9 @@ def _is_of_users(kind: str) -> bool:
 
 def _asks_models(kind: str) -> bool:
     """Of a kind nobody knows here, no: it cannot be derived again anyway."""
-    names = kind.removesuffix(WITHOUT_PERSONA).removesuffix(APPRAISER).split("+")  # its appraiser and its speaker, or itself
-    return any(registry.load(name).asks_models for name in names for registry in (SIMULATORS, APPRAISERS, SPEAKERS) if registry.has(name))
+    return any(
+        registry.load(name).asks_models for name in names_of(kind) for registry in (SIMULATORS, APPRAISERS, SPEAKERS) if registry.has(name)
+    )
 
 
 def _variant(file: Path, folder: Path) -> str | None:

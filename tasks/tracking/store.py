@@ -59,10 +59,10 @@ def open_store(root: Path, uri: str) -> Store:
             if found is None:  # it failed for another reason than that somebody made it meanwhile
                 raise
     if place and found.artifact_location != place and Path(uri.removeprefix("sqlite:///")).resolve().is_relative_to(root.resolve()):
-        logging.getLogger(__name__).warning(
-            "MLflow's files are written to %s, not here: was the project moved or copied? Move mlflow.db away; `rlver mlflow sync` logs what is "
-            "here again", found.artifact_location,
-        )  # fmt: skip
+        raise TrackingUnavailable(
+            f"{uri.removeprefix('sqlite:///')} would have MLflow's files written to {shown(str(found.artifact_location))}, not here: was the project moved "
+            "or copied? Move mlflow.db away; `rlver mlflow sync` logs what is here again"
+        )
     return Store(client, found.experiment_id, uri)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import json
 import os
 import socket
@@ -163,6 +165,59 @@ def test_commands_that_cannot_write_to_standard_output_say_so(project: Path, cap
     assert not (project / "-").exists()
 
 
+# Where nothing can be written is told before the work.
+
+
+def test_a_place_that_nothing_can_be_written_to_is_told_first(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "/proc/x.json: nothing can be written into /proc (" in error_of(capsys, "score", "t.jsonl", "-o", "/proc/x.json")
+    assert "this name promises a packed one" in error_of(capsys, "score", "t.jsonl", "-o", "x.json.gz")
+    assert not list(project.glob("x.json*"))
+
+
+def test_a_full_disk_is_told_with_the_file_that_was_asked_for(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", ".x.json.abcd")
+
+    monkeypatch.setattr("rlver.components.domain.files.os.fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: 'x\.json'"):
+        write_text_atomically(Path("x.json"), "1")
+    assert not list(project.glob("*x.json*"))
+
+
+# What is read may be packed; a pipe cannot be read twice.
+
+
+def test_packed_transcripts_are_read_and_a_pipe_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("t.jsonl.gz").write_bytes(gzip.compress(Path("t.jsonl").read_bytes()))
+    assert load_transcripts(Path("t.jsonl.gz")) == load_transcripts(Path("t.jsonl"))
+    Path("bad.jsonl.gz").write_bytes(gzip.compress(b'{"dialogue_id": "x"}\n'))
+    assert "bad.jsonl.gz:1: " in error_of(capsys, "score", "bad.jsonl.gz")
+    os.mkfifo("pipe")
+    assert "pipe: a pipe or a device, which cannot be read twice" in error_of(capsys, "score", "pipe")
+
+
+def test_a_file_of_the_other_kind_is_named_in_one_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    people, dialogues = "data/personas/test.jsonl", "t.jsonl"
+    assert (
+        error_of(capsys, "score", people)
+        == f"error: {people}: these are personas, not dialogues; `rlver converse` holds dialogues with them"
+    )
+    assert f"{dialogues}: these are dialogues, not personas" in error_of(capsys, "score", dialogues, "--personas", dialogues)
+    assert "these are personas, not dialogues; name them with --personas" in error_of(capsys, "distil", people, "-o", "d")
+
+
+def test_a_file_is_put_together_with_itself_by_no_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("copy.jsonl").write_bytes(Path("t.jsonl").read_bytes())
+    os.link("t.jsonl", "same.jsonl")
+    assert "t.jsonl is named twice" in error_of(capsys, "distil", "t.jsonl", "t.jsonl", "-o", "d")
+    assert "t.jsonl and same.jsonl are the same file" in error_of(capsys, "blind", "t.jsonl", "same.jsonl")
+    assert "8 dialogues are there twice" in error_of(capsys, "distil", "t.jsonl", "copy.jsonl", "-o", "d")
+    assert "t.jsonl is named twice" in error_of(capsys, "fluency", "t.jsonl", "t.jsonl", "--model", "m")
+    assert not Path("blind").exists() and not Path("d").exists()
+
+
 # What is read is not written over.
 
 READERS = {
@@ -223,6 +278,8 @@ def test_every_command_with_an_output_looks_at_it_first() -> None:
     [
         (["score", "base", "-o"], "data/personas/test.jsonl"),  # by default
         (["converse", "--policy", "m", "--personas", "data/personas/test.jsonl", "-o"], "m/config.json"),
+        (["audit", "other", "-o"], "transcripts/base.jsonl"),  # the base, unless another is named
+        (["audit", "base", "-o"], "logs/base/train.jsonl"),
         (["simulator", "danger", "--transcripts"], "params.yaml"),
         (["simulator", "danger", "--transcripts"], "data/personas/test.jsonl"),
         (["simulator", "danger", "-o", "new.json", "--transcripts"], "new.json"),
@@ -233,6 +290,8 @@ def test_what_is_read_without_being_named_is_not_written_over(
 ) -> None:
     Path("m").mkdir()
     Path("m/config.json").write_text("{}")
+    Path("logs/base").mkdir(parents=True)
+    Path("logs/base/train.jsonl").write_text("{}")
     before = Path(read).read_bytes() if Path(read).exists() else None
     assert "is read too" in error_of(capsys, *command, read)
     assert (Path(read).read_bytes() if Path(read).exists() else None) == before

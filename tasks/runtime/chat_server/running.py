@@ -21,7 +21,6 @@ from rlver.tasks.runtime.policies import candidate, refuse_served
 from rlver.tasks.runtime.servers import free_port
 from rlver.tasks.runtime.web import Announced, check_host, config_of
 
-PORT = 7600
 MOST_CONTEXT = 8192  # tokens, unless more is asked for: what is read stays in memory
 _STOPS_WITHIN_S = 15
 

@@ -20,7 +20,6 @@ from rlver.components.domain.files import InUse, alone_with, write_json
 from rlver.tasks.runtime import environment, processes, servers
 from rlver.tasks.runtime.serving.setup import HERE, python_of
 
-PORT = 7400  # of `rlver serve start`; Prefect's own servers take 8000 to 8999
 START_S = 900.0
 STOP_S = 60.0
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # of vLLM's --max-lora-rank

@@ -14,6 +14,7 @@ from rlver.tasks.runtime.options import PARAMS, TEST_PERSONAS, TRAIN_PERSONAS, P
 if TYPE_CHECKING:
     from rlver.components.domain.transcript import Dialogue
     from rlver.tasks.studies.audit.audit import Audited
+    from rlver.tasks.studies.audit.opinions import Recorded
 
 BASE = Path("base")
 MODELS = Path("models")
@@ -52,20 +53,20 @@ def audit(
     options.limit_endpoints(budget, replay)
     from rlver.components.domain.files import write_json
     from rlver.components.personas.schema import validate_file
-    from rlver.components.rollout.transcripts import load_transcripts
     from rlver.components.scoring.splits import refuse_mixed_users
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import TRANSCRIPTS
-    from rlver.tasks.runtime.people import known_personas
+    from rlver.tasks.runtime.people import known_personas, warn_of_strangers
     from rlver.tasks.runtime.progress import counted
     from rlver.tasks.studies.audit.audit import Audited, audit_one
     from rlver.tasks.studies.audit.checks import CheckOutcome
-    from rlver.tasks.studies.audit.opinions import Recorded
     from rlver.tasks.studies.audit.summary import details, probe_table
 
     settings = load_settings(params)
     if log is not None and len(policies) > 1:
         raise ValueError("a training log belongs to one policy: audit the others by themselves, or as variants")
+    if not probe and probe_personas != TEST_PERSONAS:
+        raise ValueError("--probe-personas is for --probe")
     probed_with = validate_file(probe_personas) if probe else []
     named = [Audited.of(one, log) for one in policies]
     compared = list(Audited.of(base, None).dialogues) if base else _own_base(named, TRANSCRIPTS / f"{BASE}.jsonl")
@@ -73,7 +74,8 @@ def audit(
         refuse_mixed_users([*(compared or ()), *one.dialogues])
     held_out_of = validate_file(TRAIN_PERSONAS) if TRAIN_PERSONAS.is_file() else []
     people = {persona.persona_id: persona for persona in (*held_out_of, *known_personas(personas))}
-    opinion = Recorded(load_transcripts(second)) if second else None
+    warn_of_strangers(list(people.values()), (dialogue for one in named for dialogue in one.dialogues), personas)
+    opinion = _another(second, named) if second else None
     audits = {  # the base itself is compared with nothing
         one.name: audit_one(one, None if list(one.dialogues) == compared else compared, settings, people, opinion)
         for one in counted(named, "policies audited")
@@ -118,6 +120,21 @@ def _with_people_in_danger(policies: Sequence[str], params: Path) -> tuple[dict[
         figures[name] = {key: asdict(one) for key, one in found.items()}
         shown.append(table(name, held, found) + "\n")
     return figures, "\n".join(shown)
+
+
+def _another(second: Path, policies: Sequence[Audited]) -> Recorded:
+    """The appraisal recorded in `second`. Raises ValueError where it is the policies' own user's, which confirms whatever it paid for."""
+    from rlver.components.rollout.transcripts import load_transcripts
+    from rlver.tasks.runtime.appraisers import is_same_appraiser
+    from rlver.tasks.studies.audit.opinions import Recorded
+
+    recorded = load_transcripts(second)
+    own = {dialogue.simulator for policy in policies for dialogue in policy.dialogues}
+    if any(is_same_appraiser(tag, one) for tag in {dialogue.simulator for dialogue in recorded} for one in own):
+        raise ValueError(
+            f"--second {second}: appraised by the user of the audited dialogues, and a second opinion is another's (`rlver appraise`)"
+        )
+    return Recorded(recorded)
 
 
 def _own_base(policies: Sequence[Audited], recorded: Path) -> list[Dialogue] | None:

@@ -30,7 +30,6 @@ Answers = Annotated[
     Path | None, typer.Option("--answers", help="The file of answers; one that exists is gone on with. [blind/A-vs-B.jsonl]")
 ]
 Raters = Annotated[str | None, typer.Option("--raters", help="Names, with commas: nobody else may answer. Default: anybody.")]
-Port = Annotated[int, typer.Option("--port", help="Another free one is taken if it is in use.")]
 Host = Annotated[str, typer.Option("--host", help="An address of this machine; others than loopback ask for a key, but are not encrypted.")]
 Personas = Annotated[
     Path | None,
@@ -59,7 +58,7 @@ def compare(
     raters: Raters = None,
     personas: Personas = None,
     host: Host = "127.0.0.1",
-    port: Port = 7500,
+    port: options.Port = 7500,
     budget: options.Budget = None,
     params: Params = PARAMS,
 ) -> None:
@@ -79,7 +78,7 @@ def talk(
     raters: Raters = None,
     personas: Personas = None,
     host: Host = "127.0.0.1",
-    port: Port = 7500,
+    port: options.Port = 7500,
     budget: options.Budget = None,
     params: Params = PARAMS,
 ) -> None:
@@ -109,6 +108,8 @@ def report(
 
     settings = load_settings(params)
     stem = out or answers.with_name(answers.name.removesuffix(".jsonl") + ".report")
+    if not stem.name:
+        raise BadFile(f"-o {stem} is a folder: add the name that both files are to begin with")
     page, numbers = (stem.with_name(f"{stem.name}.{ending}") for ending in ("md", "json"))
     for path in (page, numbers):
         options.check(path, options.FILE, {"answers": answers, "transcripts": transcripts})
@@ -148,7 +149,7 @@ def _hold_open(
     from contextlib import ExitStack
 
     from rlver.components.settings.settings import load_settings
-    from rlver.tasks.runtime.appraisers import read_transcripts
+    from rlver.tasks.runtime.appraisers import file_of_variant, read_transcripts
     from rlver.tasks.runtime.servers import free_port
     from rlver.tasks.runtime.web import check_host
     from rlver.tasks.studies.blind.answer_file import AnswerFile
@@ -165,11 +166,13 @@ def _hold_open(
     try:
         check_host(host)
         settings = load_settings(params)
+        options.refuse_twice([file_of_variant(file) or file for file in transcripts or ()])
         compared = None if transcripts is None else [(str(file), read_transcripts(file)) for file in transcripts]
         models = hidden_models(policies, variants, params) if policies else {}
         cards = _cards(personas) if models else []
         sides = transcripts or [model.policy for model in models.values()]
         answers = answers or ANSWERS / f"{'-vs-'.join(map(_stem, sides))}.jsonl"
+        port = free_port(port, host)
         with ExitStack() as stack:
             file = stack.enter_context(AnswerFile(answers, typer.echo))
             comparing = talking = None
@@ -190,7 +193,7 @@ def _hold_open(
                 talking = Talking(speakers, file, now, settings.seed, OPEN_TALKS, typer.echo)
             page = Page(comparing, talking, names, cards)
             typer.echo(f"answers are saved in {answers}, with the names that people give")
-            serve(page.app(while_open(talks)), host, free_port(port, host), typer.echo)
+            serve(page.app(while_open(talks)), host, port, typer.echo)
     except KeyboardInterrupt:
         typer.echo("stopped")
 

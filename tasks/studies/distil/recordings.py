@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from rlver.components.domain import looks
 from rlver.components.domain.emotion import check_arithmetic
@@ -13,6 +16,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.formats.sage import dialogue_of
 from rlver.components.personas.schema import read_rows, validate_file
 from rlver.components.settings.settings import Settings
+from rlver.tasks.runtime.options import refuse_twice
 from rlver.tasks.studies.distil.examples import Examples, Fold, LearningMaterial, examples, hash_order, locked, material
 from rlver.tasks.studies.distil.fidelity import fidelity_of, fold_scored, markdown
 from rlver.tasks.studies.distil.learn import refused_personas
@@ -22,7 +26,13 @@ _CURVE = (0.25, 0.5, 1.0)  # shares of the personas learned from, for the learni
 
 def read_material(transcripts: Sequence[Path], personas: Path | None, settings: Settings) -> LearningMaterial:
     people = {} if personas is None else {persona.persona_id: persona for persona in validate_file(personas)}
+    refuse_twice(transcripts)
     dialogues = [dialogue for path in transcripts for dialogue in recorded(path)]
+    repeated = [name for name, count in Counter(dialogue.dialogue_id for dialogue in dialogues).items() if count > 1]
+    if repeated:
+        raise BadFile(
+            f"{len(repeated)} dialogues are there twice, first {repeated[0]}: is one file a copy of another, or part of it? Leave one out"
+        )
     return material(examples(dialogues, people), settings.distil)
 
 
@@ -38,10 +48,14 @@ def recorded(path: Path) -> list[Dialogue]:
             sage = isinstance(row.values.get("history"), list)
             found.append(dialogue_of(row.values, policy) if sage else Dialogue.model_validate(row.values))
             check_arithmetic(found[-1])
+        except ValidationError as error:
+            if "persona_class" in row.values:
+                raise BadFile(f"{path}: these are personas, not dialogues; name them with --personas") from error
+            one = error.errors()[0]
+            what = f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
+            raise BadFile(f"{path}:{row.line}: neither a transcript nor a recorded SAGE dialogue: {what}") from error
         except ValueError as error:
-            raise BadFile(
-                f"{path}:{row.line}: neither a transcript nor a recorded SAGE dialogue: {' '.join(str(error).split())}"
-            ) from error
+            raise BadFile(f"{path}:{row.line}: {error}") from error
     looks.tell_of(found)
     return found
 

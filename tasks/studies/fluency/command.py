@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlver.tasks.runtime.options import PARAMS, FiguresOut, OfDialogues, Variant
+from rlver.tasks.runtime.options import PARAMS, FiguresOut, OfDialogues, Variant, refuse_twice
 from rlver.tasks.runtime.options import ParamsAndOverlays as Params
 
 
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 def fluency(
     transcripts: Annotated[list[Path], typer.Argument(help="Transcript files; the first is what the others are compared with.")],
     model: Annotated[
-        str, typer.Option("--model", help="The model that reads them, before any training: a folder, a package or a hub name.")
+        str, typer.Option("--model", help="The model that reads them, before any training: a folder, package:NAME or hf:NAME.")
     ],
     personas: OfDialogues = None,
     variant: Variant = None,
@@ -33,17 +33,20 @@ def fluency(
     from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.brackets import in_brackets
-    from rlver.tasks.runtime.people import known_personas
+    from rlver.tasks.runtime.people import people_met
+    from rlver.tasks.runtime.policies import policy_location
     from rlver.tasks.runtime.progress import counted
     from rlver.tasks.studies.fluency.fluency import bits_of, bits_per_token, check_units, more_bits
 
     settings = load_settings(params, variant)
-    how = Sampling.over(known_personas(personas), settings.evaluation.bootstrap_samples, settings.seed)
-    read_by, tokenizer = load_policy(model)
+    refuse_twice(transcripts)
+    recorded = {path: load_transcripts(path) for path in transcripts}
+    people = people_met(personas, (dialogue for dialogues in recorded.values() for dialogue in dialogues))
+    how = Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed)
+    read_by, tokenizer = load_policy(policy_location(model))
     rows: dict[str, dict[str, Any]] = {}
     base = None
-    for path in transcripts:
-        dialogues = load_transcripts(path)
+    for path, dialogues in recorded.items():
         check_units({one.persona_id for one in dialogues if one.turns}, how, f"{path}: its replies")
         bits = bits_of(read_by, tokenizer, settings.policy.thinking, counted(dialogues, path.name))
         base = bits if base is None else base

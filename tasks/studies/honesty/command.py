@@ -47,6 +47,10 @@ def run(
     from rlver.tasks.studies.honesty.questions import ITEMS, questions
 
     settings = as_asked(load_settings(params, variant), sampled, max_tokens, seed)
+    if max_tokens >= settings.policy.max_context_tokens:
+        raise ValueError(
+            f"--max-tokens {max_tokens}: a question and its answer have {settings.policy.max_context_tokens} (policy.max_context_tokens)"
+        )
     asked_for = questions(limit)
     who = candidate(policy, settings, variant)
     asked = Interview(
@@ -85,6 +89,8 @@ def score(
     from rlver.tasks.studies.honesty.figures import as_text, compared, figures, graded
     from rlver.tasks.studies.honesty.questions import questions
 
+    if margin is not None and before is None:
+        raise ValueError("--margin is for a comparison: name the answers of the other policy with --before")
     asked_for = questions()
     found = read_answers(answers)
     rows = graded(found, asked_for, answers)

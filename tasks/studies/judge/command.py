@@ -35,13 +35,15 @@ def portrait(
     from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
-    from rlver.tasks.runtime.people import known_personas
+    from rlver.tasks.runtime.people import people_met
     from rlver.tasks.runtime.progress import counted
     from rlver.tasks.studies.judge.judging import table
 
     settings = load_settings(params)
-    how = Sampling.over(known_personas(personas), settings.evaluation.bootstrap_samples, settings.seed)
-    drawn = {str(file): drawn_from(read_transcripts(file), how) for file in counted(files, "files")}
+    recorded = {str(file): read_transcripts(file) for file in files}
+    people = people_met(personas, (dialogue for dialogues in recorded.values() for dialogue in dialogues))
+    how = Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed)
+    drawn = {file: drawn_from(recorded[file], how) for file in counted(list(recorded), "files")}
     if out:
         write_json(out, drawn)
     typer.echo(table(drawn))
@@ -73,7 +75,7 @@ def judge(
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
     from rlver.tasks.runtime.connections import to_user
-    from rlver.tasks.runtime.people import known_personas
+    from rlver.tasks.runtime.people import people_met
     from rlver.tasks.runtime.progress import Steps
     from rlver.tasks.studies.judge.judging import JudgeParameters, marks_of, summary, table
 
@@ -83,6 +85,7 @@ def judge(
         raise ValueError("no model judges: name one of the endpoint with --model, or as judge.model in params.yaml")
     parameters = JudgeParameters(**settings.judge.model_dump() | {"model": named})
     dialogues = [dialogue for dialogue in read_transcripts(transcripts) if dialogue.turns and dialogue.error is None]
+    people = people_met(personas, dialogues)
     connection = to_user(settings, [named], "judge.db")
     connection.check()
 
@@ -95,7 +98,7 @@ def judge(
         dialogues,
         asyncio.run(asked()),
         parameters,
-        Sampling.over(known_personas(personas), settings.evaluation.bootstrap_samples, settings.seed),
+        Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed),
     )
     if out:
         write_json(out, found)

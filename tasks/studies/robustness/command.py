@@ -79,8 +79,7 @@ def robustness(
     )
     wanted = options.split(shifts, "--shifts needs a name") or []
     plan = Plan(personas, people, chosen_users(wanted, common, own_users), repeats, transcripts)
-    tag = plan.users[UNSHIFTED].tag
-    second = opinions(second_opinion or [], (tag.kind, tag.difficulty), common)
+    second = opinions(second_opinion or [], plan.users[UNSHIFTED].tag, common)
     names = [who.name for who, _ in spoken]
     if len(set(names)) < len(names):
         raise ValueError(f"policies need different names, got {', '.join(names)}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from rlver.components.domain.files import BadFile
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import AppraiserKind, Simulator
-from rlver.components.domain.transcript import Dialogue
+from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.replay.reappraisal import final_emotions
 from rlver.components.rollout.episode import Job, TooManyFailures
 from rlver.components.rollout.transcripts import load_transcripts
@@ -22,7 +22,7 @@ from rlver.components.settings.settings import Settings, digest_of, load_setting
 from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.scripted.simulator import VERSION, ScriptedSimulator
 from rlver.components.users.shifts.users import SHIFTS, UNSHIFTED, users
-from rlver.tasks.runtime.appraisers import appraiser_of, is_appraiser
+from rlver.tasks.runtime.appraisers import appraiser_of, is_appraiser, is_same_appraiser, names_of
 from rlver.tasks.runtime.assembly import simulator
 from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
 from rlver.tasks.runtime.policies import PolicyCandidate, candidate
@@ -68,12 +68,15 @@ def chosen_users(shifts: Sequence[str], settings: Settings, own: bool) -> dict[s
     return {name: user for name, user in every.items() if not wanted or name in wanted or name == UNSHIFTED}
 
 
-def opinions(named: Sequence[str], first: tuple[str, str], settings: Settings) -> list[str]:
+def opinions(named: Sequence[str], first: SimulatorTag, settings: Settings) -> list[str]:
     """The second opinions that are asked for, by default every scripted user but the first. Raises as `appraiser_of`, before hours of dialogues."""
-    asked = list(named) or [f"{SCRIPTED}:{name}" for name in DIFFICULTIES if first != (SCRIPTED, name)]
+    asked = list(named) or [
+        f"{SCRIPTED}:{name}" for name in DIFFICULTIES if (names_of(first.kind)[0], first.difficulty) != (SCRIPTED, name)
+    ]
     for one in asked:
         if is_appraiser(one):
-            appraiser_of(one, settings)
+            if is_same_appraiser(appraiser_of(one, settings).appraiser.tag, first):
+                raise ValueError(f"--second-opinion {one}: this is the first one too; name another appraiser")
         elif not Path(one).exists():
             raise BadFile(f"{one}: neither an appraiser (scripted[:DIFFICULTY], llm[:DIFFICULTY]) nor transcripts appraised by another")
     return asked

@@ -86,7 +86,7 @@ def test_converse_takes_another_difficulty(project: Path, micro_policy: Path, ca
     assert load_transcripts(project / "out.jsonl")[0].simulator.difficulty == "challenging"
     capsys.readouterr()
     before = (project / "out.jsonl").read_bytes()
-    assert "there is no simulator scripted brutal" in complaint(capsys, *command, "brutal")
+    assert "there is no difficulty 'brutal'" in complaint(capsys, *command, "brutal")
     assert (project / "out.jsonl").read_bytes() == before
 
 

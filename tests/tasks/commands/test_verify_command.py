@@ -33,6 +33,18 @@ def test_verify_names_file_line_dialogue_turn_expected_and_found(project: Path, 
     )
 
 
+def test_verify_takes_no_option_that_would_change_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules_of_ten(project)
+    good = write(project / "transcripts" / "good.jsonl", scripted_dialogues())
+    assert main(["verify", str(project)]) == 0
+    capsys.readouterr()
+    for option in (["--appraiser", "scripted"], ["--variant", "v"], ["--personas", "other.jsonl"], ["--params", "other.yaml"]):
+        assert "a folder is verified with the personas, parameters and appraisers in it" in complaint(capsys, "verify", project, *option)
+    said = complaint(capsys, "verify", good, "--appraiser", "distilled:elsewhere")
+    assert said == f"error: --appraiser distilled:elsewhere: {good} was appraised by scripted; leave the option out"
+    assert main(["verify", str(good), "--appraiser", "scripted"]) == 0
+
+
 def test_verify_finds_an_impossible_step_a_wrong_stop_and_another_version(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules_of_ten(project)
     dialogues = scripted_dialogues(2)

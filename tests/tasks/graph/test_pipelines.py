@@ -119,7 +119,7 @@ def test_all_of_a_pipeline_is_the_pipeline_as_it_is_offered(workspace: Path) -> 
 @pytest.mark.slow
 def test_plain_dvc_is_clean_and_quiet_in_a_clone_of_a_finished_workspace(workspace: Path, tmp_path: Path) -> None:
     """Every pipeline, some of them in part; each stage has its own inputs and outputs and a stand-in for its command."""
-    names = chosen(workspace, "grpo-think", selection.ALL) + chosen(workspace, "pretrained", RECIPE, "qwen3-0.6b")
+    names = chosen(workspace, "grpo-think") + chosen(workspace, selection.ALL) + chosen(workspace, "pretrained", RECIPE, "qwen3-0.6b")
     pipelines.ask_for(workspace, names)
     for folder in (workspace, *(workspace / folder for folder in FOLDERS)):
         done = run(workspace, "repro", str((folder / "dvc.yaml").relative_to(workspace)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 
 from rlver.tasks.runtime.environment import EXPERIMENT
-from rlver.tasks.tracking.store import open_store
+from rlver.tasks.tracking.store import TrackingUnavailable, open_store
 
 
 def test_an_experiment_that_another_process_makes_meanwhile_is_used(
@@ -22,11 +23,23 @@ def test_an_experiment_that_another_process_makes_meanwhile_is_used(
     def made_after_the_first_look(self: MlflowClient, name: str) -> Experiment | None:
         found: Experiment | None = look(self, name)
         if found is None:
-            made.append(str(self.create_experiment(name)))
+            made.append(str(self.create_experiment(name, artifact_location=(tmp_path / "mlartifacts").as_uri())))
         return found
 
     monkeypatch.setattr(MlflowClient, "get_experiment_by_name", made_after_the_first_look)
     assert [open_store(tmp_path, tracking_uri).experiment] == made
+
+
+def test_a_copied_project_writes_nothing_into_the_first_one(tmp_path: Path, tracking_uri: str) -> None:
+    first = tmp_path / "first"
+    first.mkdir()
+    (first / "mlflow.db").write_bytes(Path(tracking_uri.removeprefix("sqlite:///")).read_bytes())
+    open_store(first, f"sqlite:///{first}/mlflow.db")
+    copy = tmp_path / "copy"
+    shutil.copytree(first, copy)
+    with pytest.raises(TrackingUnavailable, match=r"copy/mlflow\.db would have MLflow's files written to .*first/mlartifacts, not here"):
+        open_store(copy, f"sqlite:///{copy}/mlflow.db")
+    assert open_store(first, f"sqlite:///{first}/mlflow.db").experiment
 
 
 def test_an_experiment_that_cannot_be_made_is_an_error(tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

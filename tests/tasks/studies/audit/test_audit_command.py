@@ -43,6 +43,9 @@ def write(path: Path, dialogues: list[Dialogue]) -> Path:
     return path
 
 
+OF_ANOTHER = {"kind": "llm-appraiser", "difficulty": "vanilla", "version": "another"}
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project: base, an honest variant, a gamed one; params with a short bootstrap; twelve personas to probe with."""
@@ -116,7 +119,7 @@ def test_a_variant_finds_its_log_and_its_held_out_dialogues(project: Path) -> No
         path = Path(f"transcripts/{name}.jsonl")
         rows = [{**json.loads(row), "dialogue_id": f"{name}/{number}"} for number, row in enumerate(path.read_text().splitlines())]
         write_jsonl(path, rows)
-        second += rows
+        second += [{**row, "simulator": OF_ANOTHER} for row in rows]
     write_jsonl(Path("second.jsonl"), second)
     assert main(["audit", "gamed", "--second", "second.jsonl", "-o", "audit.json"]) == 1
     checks = {check["name"]: check for check in json.loads(Path("audit.json").read_text())["policies"]["gamed"]["checks"]}
@@ -126,10 +129,20 @@ def test_a_variant_finds_its_log_and_its_held_out_dialogues(project: Path) -> No
 
 def test_the_appraisal_of_another_appraiser_can_be_given(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     second = [row for name in ("base", "honest") for row in Path(f"transcripts/{name}.jsonl").read_text().splitlines()]
-    second = [json.dumps({**json.loads(row), "dialogue_id": f"{number}"}) for number, row in enumerate(second)]
+    second = [json.dumps({**json.loads(row), "dialogue_id": f"{number}", "simulator": OF_ANOTHER}) for number, row in enumerate(second)]
     Path("second.jsonl").write_text("\n".join(second))
     assert main(["audit", "honest", "--second", "second.jsonl"]) == 1
     assert "the second appraisal lacks 72 of 72 dialogues" in capsys.readouterr().err
+
+
+def test_the_user_s_own_appraisal_is_no_second_opinion(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = Path("transcripts/honest.jsonl").read_text()
+    assert main(["appraise", "transcripts/honest.jsonl", "-o", "again.jsonl", "--personas", "data/personas/test.jsonl"]) == 0
+    for own in ("transcripts/honest.jsonl", "again.jsonl"):
+        capsys.readouterr()
+        assert main(["audit", "honest", "--second", own]) == 1
+        assert f"--second {own}: appraised by the user of the audited dialogues" in capsys.readouterr().err
+    assert Path("transcripts/honest.jsonl").read_text() == before
 
 
 @pytest.mark.long

@@ -149,7 +149,8 @@ def test_an_interruption_does_not_promise_that_dialogues_are_kept(
     monkeypatch.setattr("rlver.tasks.studies.calibration.calibration.held_with_each_user", press_ctrl_c)
     save_policy(micro_model(), micro_tokenizer(), project / "micro")
     everybody = write(project / "train.jsonl", people()[0])
-    assert "no dialogue of this command is kept" in complaint(capsys, "--model", project / "micro", "--personas", everybody)
+    assert main(["simulator", "calibrate", "--model", str(project / "micro"), "--personas", str(everybody)]) == 130
+    assert capsys.readouterr().err.endswith("interrupted: no dialogue of this command is kept, so it begins anew\n")
 
 
 def test_replies_to_chinese_personas_are_not_read(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dialogue_project import complaint
 
 from rlver.components.domain.protocols import Reply, Tokens
 from rlver.components.domain.thinking import Said
+from rlver.flows.cli import main
 from rlver.tasks.studies.latency.latency import NO_TOKENS, Timed, TimedPolicy, latency_of
 
 
@@ -85,5 +85,5 @@ def test_an_interruption_does_not_promise_that_dialogues_are_kept(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rlver.tasks.runtime.assembly.Conversation.hold", press_ctrl_c)
-    said = complaint(capsys, "latency", "--policy", micro_policy, "--limit", 2)
-    assert said == "error: interrupted: no dialogue of this command is kept, so it begins anew"
+    assert main(["latency", "--policy", str(micro_policy), "--limit", "2"]) == 130
+    assert capsys.readouterr().err.endswith("interrupted: no dialogue of this command is kept, so it begins anew\n")

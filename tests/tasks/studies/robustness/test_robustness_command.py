@@ -206,9 +206,10 @@ def test_emotions_of_a_folder_are_of_the_same_words_and_of_one_file(tmp_path: Pa
         (["--shifts", "shouting"], "unknown shift 'shouting': choose from familiar-names-1,"),
         (["--second-opinion", "oracle"], "oracle: neither an appraiser (scripted[:DIFFICULTY], llm[:DIFFICULTY]) nor transcripts"),
         (["--second-opinion", "scripted:brutal"], "unknown difficulty 'brutal'"),
+        (["--second-opinion", "scripted:vanilla"], "--second-opinion scripted:vanilla: this is the first one too"),
         (["--policy", f"openai:{MODEL}"], f"policies need different names, got {MODEL}, {MODEL}"),
         (["--policy", "nowhere/model"], "nowhere/model: no such model folder"),
-        (["--difficulty", "brutal"], "there is no simulator scripted brutal"),
+        (["--difficulty", "brutal"], "there is no difficulty 'brutal'"),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_is_asked(

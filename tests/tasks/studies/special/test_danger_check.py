@@ -103,8 +103,8 @@ def test_an_interruption_does_not_promise_that_dialogues_are_kept(
     monkeypatch.setattr("rlver.tasks.studies.special.danger.held_with_danger", press_ctrl_c)
     save_policy(micro_model(), micro_tokenizer(), tmp_path / "micro")
     arguments = ["--policy", str(tmp_path / "micro"), "--params", str(repository_root / "params.yaml")]
-    assert main(["simulator", "danger", *arguments]) == 1
-    assert "error: interrupted: no dialogue of this command is kept" in capsys.readouterr().err
+    assert main(["simulator", "danger", *arguments]) == 130
+    assert "interrupted: no dialogue of this command is kept" in capsys.readouterr().err
 
 
 def test_half_of_the_labelled_replies_is_kept_apart_and_shares_no_message_with_the_others() -> None:
