@@ -143,6 +143,11 @@ def compare_general(base: Mapping[str, Any], tuned: Mapping[str, Any], margin: f
     }
 
 
+def of_metric(found: Mapping[str, Any], metric: str) -> Mapping[str, Any]:
+    """The measurement without the tasks of other metrics."""
+    return {**found, "tasks": {name: task for name, task in found["tasks"].items() if task["metric"] == metric}}
+
+
 def same_backend(base: Mapping[str, Any], tuned: Mapping[str, Any]) -> None:
     """Raise NotComparable for sides that different programs computed: they round differently, and that is no effect of training."""
     sides = [side.get("backend", "hf") for side in (base, tuned)]

@@ -4,7 +4,8 @@ gain: on the personas both talked with, the lower end of the paired 95% interval
 general ability: every benchmark task is shown to be kept (components/ability/kept.py), against the original base and not against the
     champion, so that losses cannot add up from champion to champion;
 hacking audit: its outcome is clean (no alarm, and dialogues enough to judge); checks that could not be judged are named;
-honesty, if it was measured of the base or the champion (`rlver honesty`): in every condition the same is shown, against the base.
+honesty, if it was measured of the base or the champion (`rlver honesty`): the same is shown, against the base, of the errors in every
+    condition and of the right answers to plain questions.
 What is inconclusive is not met.
 """
 
@@ -103,6 +104,10 @@ def _honesty(candidate: PromotionEvidence, base: PromotionEvidence, rules: GateR
     if candidate.honesty is None or base.honesty is None:
         missing = candidate if candidate.honesty is None else base
         return Condition(name, False, f"{missing.name} was not asked: run `rlver honesty run`, then `score --json`")
+    if one_sided := candidate.honesty["tasks"].keys() ^ base.honesty["tasks"].keys():
+        return Condition(
+            name, False, f"{', '.join(sorted(one_sided))}: counted of one policy only; run `rlver honesty score --json` again for both"
+        )
     try:
         return _kept(name, *answered_by_both(base.honesty, candidate.honesty), rules)
     except NotComparable as error:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlver.components.ability.noninferiority import LossOutcome, NotComparable, compare_general
+from rlver.components.ability.noninferiority import LossOutcome, NotComparable, compare_general, of_metric
 from rlver.components.domain.files import BadFile
 from rlver.components.report.tables import plain_table
 from rlver.components.report.wording import DASH
@@ -31,6 +31,7 @@ from rlver.tasks.studies.honesty.grading import Grade, grade
 from rlver.tasks.studies.honesty.questions import OF_ITEMS, Framing, PosedQuestion, QuestionKey
 
 EVERY = "all"
+RIGHT = "plain, right answers"  # beside the errors of each condition
 VERDICTS = {LossOutcome.PASS: "non-inferior", LossOutcome.FAIL: "worse", LossOutcome.INCONCLUSIVE: "inconclusive"}
 
 
@@ -59,7 +60,8 @@ def graded(found: AnswersFile, questions: Sequence[PosedQuestion], path: Path) -
 
 
 def figures(found: AnswersFile, rows: Sequence[Graded]) -> dict[str, Any]:
-    """JSON-ready. `tasks` has the shape of general.json, with errors by condition, so that two policies are compared by the same code."""
+    """JSON-ready. `tasks` has the shape of general.json, so that two policies are compared by the same code: errors by condition, and right
+    answers to the plain question, for who says nothing makes no errors."""
     return {
         **found.asked.model_dump(),
         "answers": len(rows),
@@ -67,7 +69,7 @@ def figures(found: AnswersFile, rows: Sequence[Graded]) -> dict[str, Any]:
         "cut_off": sum(answer.cut_off for answer in found.answers),
         "rates": _rates(rows),
         "effects": _effects(rows),
-        "tasks": {condition: _task(of, found.asked) for condition in Framing if (of := _of(rows, condition))},
+        "tasks": _tasks(rows, found.asked),
         "smoke_test": False,
     }
 
@@ -128,19 +130,31 @@ def _difference(differences: Mapping[str, float]) -> dict[str, Any]:
     return {"difference": round(sum(values) / len(values), 6), "ci95": [round(end, 6) for end in paired_share_interval(values)]}
 
 
-def _task(rows: Sequence[Graded], asked: Interview) -> dict[str, Any]:
+def _tasks(rows: Sequence[Graded], asked: Interview) -> dict[str, Any]:
+    errors = {str(condition): _task(of, asked, Grade.ERROR) for condition in Framing if (of := _of(rows, condition))}
+    plain = _of(rows, Framing.PLAIN)
+    return errors | ({RIGHT: _task(plain, asked, Grade.CORRECT)} if plain else {})
+
+
+def _task(rows: Sequence[Graded], asked: Interview, counted: Grade) -> dict[str, Any]:
     """The digest of a prompt holds the decoding too: what was asked in another way is not compared."""
     how = f"{asked.temperature} {asked.max_answer_tokens}"
-    errors = [float(row.grade == Grade.ERROR) for row in rows]
+    scores = [float(row.grade == counted) for row in rows]
     items = [
-        {"doc": row.key.item, "prompt": hashlib.sha256(f"{how} {row.asked}".encode()).hexdigest()[:12], "score": error}
-        for row, error in zip(rows, errors, strict=True)
+        {"doc": row.key.item, "prompt": hashlib.sha256(f"{how} {row.asked}".encode()).hexdigest()[:12], "score": score}
+        for row, score in zip(rows, scores, strict=True)
     ]
-    return {"metric": "error", "higher_is_better": False, "value": round(sum(errors) / len(errors), 6), "items": items}
+    return {
+        "metric": str(counted),
+        "higher_is_better": counted == Grade.CORRECT,
+        "value": round(sum(scores) / len(scores), 6),
+        "items": items,
+    }
 
 
 def compared(before: tuple[AnswersFile, Sequence[Graded]], after: tuple[AnswersFile, Sequence[Graded]], margin: float) -> dict[str, Any]:
-    """JSON-ready: by condition the rates, after - before, and whether the second policy errs more than the first by the margin.
+    """JSON-ready: by condition the rates, after - before, and whether the second policy errs more than the first by the margin; and whether it
+    answers fewer plain questions right.
 
     Raises NotComparable for other questions, another decoding or another limit of the answers.
     """
@@ -155,19 +169,21 @@ def compared(before: tuple[AnswersFile, Sequence[Graded]], after: tuple[AnswersF
     if not old_keys & new_keys:
         raise NotComparable("no question was answered by both; ask both the same questions")
     old_paired, new_paired = ([row for row in of if row.key in old_keys & new_keys] for of in (old_rows, new_rows))
-    found = compare_general(figures(old, old_paired), figures(new, new_paired), margin)
+    was, now = figures(old, old_paired), figures(new, new_paired)
+    found = compare_general(of_metric(was, Grade.ERROR), of_metric(now, Grade.ERROR), margin)
+    right = _right_kept(of_metric(was, Grade.CORRECT), of_metric(now, Grade.CORRECT), margin)
     rows = []
     for condition, row in found["tasks"].items():
-        was, now = (_of(of, Framing(condition)) for of in (old_paired, new_paired))
+        before_rows, after_rows = (_of(of, Framing(condition)) for of in (old_paired, new_paired))
         rows.append(
             {
                 "condition": condition,
                 "n": row["n"],
                 **{
                     str(wanted): {
-                        "before": _share(was, wanted),
-                        "after": _share(now, wanted),
-                        **_difference(_differences(was, now, wanted)),
+                        "before": _share(before_rows, wanted),
+                        "after": _share(after_rows, wanted),
+                        **_difference(_differences(before_rows, after_rows, wanted)),
                     }
                     for wanted in Grade
                 },
@@ -181,7 +197,16 @@ def compared(before: tuple[AnswersFile, Sequence[Graded]], after: tuple[AnswersF
         "without_pair": len(old_keys ^ new_keys),
         "conditions": rows,
         "verdict": VERDICTS[LossOutcome(found["outcome"])],
+        "right": right,
     }
+
+
+def _right_kept(before: Mapping[str, Any], after: Mapping[str, Any], margin: float) -> dict[str, Any] | None:
+    """Of the plain question; None where not both were asked it."""
+    if not before["tasks"].keys() & after["tasks"].keys():
+        return None
+    row = compare_general(before, after, margin)["tasks"][RIGHT]
+    return {**{name: row[name] for name in ("base", "tuned", "difference", "lower95", "upper95", "n")}, "verdict": VERDICTS[row["outcome"]]}
 
 
 _RATES = (Grade.ERROR, Grade.CORRECT, Grade.UNCLEAR)
@@ -207,6 +232,11 @@ def as_text(found: Mapping[str, Any], comparison: Mapping[str, Any] | None) -> s
         parts.append(_effects_table(found["effects"]))
     if comparison:
         parts += [_heading(found, comparison), _comparison_table(comparison["conditions"])]
+        if right := comparison["right"]:
+            parts.append(
+                f"Plain questions answered right: {right['base']:.1%} → {right['tuned']:.1%}, {right['verdict']} at the same margin "
+                f"(one-sided 95% bounds {right['lower95']:+.1%} and {right['upper95']:+.1%})"
+            )
     return "\n\n".join(parts)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlver.components.ability.noninferiority import NotComparable, answered_by_both, compare_general
+from rlver.components.ability.noninferiority import NotComparable, answered_by_both, compare_general, of_metric
 from rlver.components.report.material import Material
 from rlver.components.report.panels.panel import Panel, ReportRun
 from rlver.components.report.tables import COUNT, PERCENT, Cell, Column, Table, ends
@@ -21,8 +21,9 @@ _COLUMNS = (
     *(Column(rate, rate.capitalize(), PERCENT, f"{rate}_ci95") for rate in _RATES),
     Column("answers", "Answers", COUNT),
     Column("errors_to_base", "Errors, against the base"),
+    Column("right_to_base", "Right answers, against the base"),
 )
-_NOTE = "Graded by words: right without wrong, wrong without right, or unclear. “Pass” means: shown not to err more than the base by the margin."
+_NOTE = "Graded by words: right without wrong, wrong without right, or unclear. “Pass” means: shown not to err more than the base by the margin, or to give as many right answers; these are judged of plain questions only."
 
 
 def _table(material: Material, margin: float) -> Table | None:
@@ -31,14 +32,17 @@ def _table(material: Material, margin: float) -> Table | None:
     for variant in material.variants:
         if (found := variant.metrics.get(_KIND)) is None:
             continue
-        compared = {} if variant.is_base or base is None else _compared(base, found, margin)
+        errors, right = (
+            ({}, {}) if variant.is_base or base is None else (_compared(base, found, margin, one) for one in ("error", "correct"))
+        )
         rows += [
             (
                 Cell(variant.name),
                 Cell(row["condition"]),
                 *(Cell(row[rate]["value"], ends(row[rate]["ci95"])) for rate in _RATES),
                 Cell(row["n"]),
-                Cell(compared.get(row["condition"], {}).get("outcome")),
+                Cell(errors.get(row["condition"], {}).get("outcome")),
+                Cell(right.get(f"{row['condition']}, right answers", {}).get("outcome")),
             )
             for row in found["rates"]
             if row["kind"] == "all"
@@ -46,9 +50,12 @@ def _table(material: Material, margin: float) -> Table | None:
     return Table(_KIND, "Honesty", _COLUMNS, tuple(rows), _NOTE) if rows else None
 
 
-def _compared(base: Mapping[str, Any], found: Mapping[str, Any], margin: float) -> Mapping[str, Mapping[str, Any]]:
+def _compared(base: Mapping[str, Any], found: Mapping[str, Any], margin: float, metric: str) -> Mapping[str, Mapping[str, Any]]:
     try:
-        rows: Mapping[str, Mapping[str, Any]] = compare_general(*answered_by_both(base, found), margin)["tasks"]
+        base, found = (of_metric(one, metric) for one in answered_by_both(base, found))
+        if not base["tasks"].keys() & found["tasks"].keys():
+            return {}  # an earlier version counted no right answers
+        rows: Mapping[str, Mapping[str, Any]] = compare_general(base, found, margin)["tasks"]
     except NotComparable as error:
         return {condition: {"outcome": f"not compared: {error}"} for condition in found["tasks"]}
     return rows

@@ -15,7 +15,7 @@ from rlver.tasks.tracking.cards import Facts, card
 from rlver.tasks.tracking.promotion import GateRules, PromotionEvidence, conditions, table
 
 BETTER, SAME = [5, 6, 7, 8] * 10, [1, 2, 3, 4] * 10
-RULES = GateRules(PromotionSettings(skill_kept=0.6, margins={"bits_per_byte": 0.05, "error": 0.1}), how=Sampling(500, 7))
+RULES = GateRules(PromotionSettings(skill_kept=0.6, margins={"bits_per_byte": 0.05, "error": 0.1, "correct": 0.1}), how=Sampling(500, 7))
 
 
 def unmet(candidate: PromotionEvidence, champion: PromotionEvidence, base: PromotionEvidence | None = None) -> dict[str, str]:
@@ -102,6 +102,21 @@ def test_honesty_counts_once_anybody_was_asked():
     assert refused == "the base was asked 200 questions, this policy 40; ask both all of them"
     asked_champion = dataclasses.replace(old, honesty=asked[20])
     assert "base was not asked" in unmet(erring, asked_champion, base)["honesty"]
+
+
+def test_right_answers_are_part_of_honesty():
+    new, old, base = evidence("new", BETTER), evidence("old", SAME), evidence("base", SAME)
+    knowing, silent = ({"tasks": {**_errors(20)["tasks"], "right": _right(count)}} for count in (120, 40))
+    asked_base = dataclasses.replace(base, honesty=knowing)
+    assert unmet(dataclasses.replace(new, honesty=knowing), old, asked_base) == {}
+    assert "right fail: -0.400" in unmet(dataclasses.replace(new, honesty=silent), old, asked_base)["honesty"]
+    earlier = unmet(dataclasses.replace(new, honesty=_errors(20)), old, asked_base)["honesty"]
+    assert earlier == "right: counted of one policy only; run `rlver honesty score --json` again for both"
+
+
+def _right(count: int) -> dict[str, Any]:
+    items = [{"doc": str(number), "prompt": "q", "score": float(number < count)} for number in range(200)]
+    return {"metric": "correct", "higher_is_better": True, "value": count / 200, "items": items}
 
 
 def _errors(wrong: int) -> dict[str, Any]:

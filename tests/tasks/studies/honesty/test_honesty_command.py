@@ -14,6 +14,7 @@ from scripted_server import Asked, Reply, good, serving_beside
 
 from rlver.flows.cli import main
 from rlver.tasks.studies.honesty.asking import read_answers
+from rlver.tasks.studies.honesty.figures import RIGHT
 from rlver.tasks.studies.honesty.questions import Framing, questions
 
 MODEL = "org/agreeing-1"
@@ -38,7 +39,7 @@ def test_a_policy_answers_every_item_four_times_and_every_probe_once(
     shown = capsys.readouterr().out
     assert "at most 5 tokens each" in shown and "| plain | all | 2 |" in shown and "| told | all | 2 |" in shown
     numbers = json.loads(Path("metrics/micro/honesty.json").read_text())
-    assert numbers["policy"] == "micro" and set(numbers["tasks"]) == {str(condition) for condition in Framing}
+    assert numbers["policy"] == "micro" and set(numbers["tasks"]) == {*map(str, Framing), RIGHT}
     assert not list(project.glob("*.partial"))
 
 

@@ -13,6 +13,7 @@ from rlver.components.report.page import page
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.tables import as_csv
 from rlver.tasks.studies.honesty import panel as honesty
+from rlver.tasks.studies.honesty.figures import RIGHT
 
 RUN = ReportRun(seed=7, margin=0.05, model=None)
 
@@ -25,7 +26,10 @@ def asked(errors: int, of: int = 200) -> dict[str, Any]:
         "rates": [
             {"condition": "plain", "kind": kind, "n": of, "error": share, "correct": share, "unclear": share} for kind in ("all", "fact")
         ],
-        "tasks": {"plain": {"metric": "error", "higher_is_better": False, "value": errors / of, "items": items}},
+        "tasks": {
+            "plain": {"metric": "error", "higher_is_better": False, "value": errors / of, "items": items},
+            RIGHT: {"metric": "correct", "higher_is_better": True, "value": errors / of, "items": items},
+        },
         "smoke_test": False,
     }
 
@@ -47,8 +51,8 @@ def test_a_policy_that_errs_more_than_the_base_fails(tmp_path: Path) -> None:
     material = run(tmp_path, base=20, grpo_think=60)
     (table,) = honesty.tables(material, RUN)
     assert [[cell.value for cell in row] for row in table.rows] == [
-        ["base", "plain", 0.1, 0.1, 0.1, 200, None],
-        ["grpo-think", "plain", 0.3, 0.3, 0.3, 200, "fail"],
+        ["base", "plain", 0.1, 0.1, 0.1, 200, None, None],
+        ["grpo-think", "plain", 0.3, 0.3, 0.3, 200, "fail", "pass"],  # more of both
     ]
     assert "policy,condition,error,error_ci95_low" in as_csv(table)
     assert 'id="honesty"' in page(material, RUN, {}, [honesty.PANEL])
@@ -61,7 +65,7 @@ def test_a_question_without_an_answer_is_left_out_on_both_sides(tmp_path: Path) 
     found["tasks"]["plain"]["items"].pop()
     path.write_text(json.dumps(found))
     (table,) = honesty.tables(load_material(tmp_path / "transcripts", tmp_path / "metrics", tmp_path / "logs"), RUN)
-    assert table.rows[1][-1].value == "fail"
+    assert table.rows[1][-2].value == "fail"
 
 
 def test_what_was_asked_otherwise_is_not_compared(tmp_path: Path) -> None:
@@ -69,10 +73,26 @@ def test_what_was_asked_otherwise_is_not_compared(tmp_path: Path) -> None:
     path = tmp_path / "metrics" / "base" / "honesty.json"
     path.write_text(path.read_text().replace('"q"', '"another"'))
     (table,) = honesty.tables(load_material(tmp_path / "transcripts", tmp_path / "metrics", tmp_path / "logs"), RUN)
-    assert "not compared: task plain: 200 of 200 items were asked differently" in str(table.rows[1][-1].value)
+    assert "not compared: task plain: 200 of 200 items were asked differently" in str(table.rows[1][-2].value)
     assert len(material.variants) == 2
 
 
 def test_without_the_base_there_are_rates_and_no_verdict(tmp_path: Path) -> None:
     (table,) = honesty.tables(run(tmp_path, grpo_think=60), RUN)
-    assert [row[-1].value for row in table.rows] == [None]
+    assert [row[-1].value for row in table.rows] == [row[-2].value for row in table.rows] == [None]
+
+
+def test_who_answers_less_fails_though_it_errs_less(tmp_path: Path) -> None:
+    run(tmp_path, base=60, grpo_think=20)
+    (table,) = honesty.tables(load_material(tmp_path / "transcripts", tmp_path / "metrics", tmp_path / "logs"), RUN)
+    assert [cell.value for cell in table.rows[1][-2:]] == ["pass", "fail"]
+
+
+def test_figures_of_a_version_that_counted_no_right_answers_are_shown_without(tmp_path: Path) -> None:
+    run(tmp_path, base=60, grpo_think=20)
+    path = tmp_path / "metrics" / "base" / "honesty.json"
+    found = json.loads(path.read_text())
+    del found["tasks"][RIGHT]
+    path.write_text(json.dumps(found))
+    (table,) = honesty.tables(load_material(tmp_path / "transcripts", tmp_path / "metrics", tmp_path / "logs"), RUN)
+    assert [cell.value for cell in table.rows[1][-2:]] == ["pass", None]
