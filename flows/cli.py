@@ -84,6 +84,7 @@ def _run(arguments: list[str]) -> int:
         processes.interrupt_is_handled()
         status = INTERRUPTED
     except options.NothingKept as stopped:
+        processes.interrupt_is_handled()
         status, told = INTERRUPTED, str(stopped)
     except typer.Exit as ended:
         status = ended.exit_code

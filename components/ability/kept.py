@@ -59,8 +59,8 @@ def margin_of(name: str, base: Mapping[str, Any], allowed: PromotionSettings) ->
         return stated
     if base.get("chance") is None:
         raise NotComparable(
-            f"task {name}: no level of chance is known; benchmark again, or state how much of {base['metric']} may be lost "
-            f"(promotion.margins.{base['metric']})"
+            f"task {name}: no level of chance is known; state how much of {base['metric']} may be lost "
+            f"(promotion.margins.{base['metric']}), or benchmark again with another task"
         )
     skill = base["value"] - base["chance"]
     if skill <= 0:

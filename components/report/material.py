@@ -44,10 +44,10 @@ def material_of(
 
     Raises BadFile for a broken file, two files of one name or an unknown base; ValueError for dialogues that cannot be compared.
     """
-    repeated = [name for name, count in Counter(path.stem for path in paths).items() if count > 1]
+    repeated = [name for name, count in Counter(map(_policy, paths)).items() if count > 1]
     if repeated:
         raise BadFile(f"two transcript files are called {', '.join(repeated)}: a policy is named after its file, so rename one")
-    dialogues = {path.stem: tuple(load_transcripts(path)) for path in paths}
+    dialogues = {_policy(path): tuple(load_transcripts(path)) for path in paths}
     if base is not None and base not in dialogues:
         raise BadFile(f"--base {base}: no such policy here; there are {', '.join(sorted(dialogues))}")
     base = base or (BASE if BASE in dialogues else None)
@@ -69,6 +69,11 @@ def material_of(
         ),
         known,
     )
+
+
+def _policy(path: Path) -> str:
+    """Whom a transcript file, plain or packed, is named after."""
+    return Path(path.name.removesuffix(".gz")).stem
 
 
 def _recorded_classes(dialogues: Mapping[str, tuple[Dialogue, ...]]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from rlver.components.domain.protocols import About, AppraiserKind, SimulatedUse
 from rlver.components.domain.registry import APPRAISERS, SIMULATORS, SPEAKERS, Registry
 from rlver.components.domain.transcript import SimulatorTag
 
-_NO_DIFFICULTY = ("recorded", "any")  # in the tags of appraisers that have only one way: distilled, and as docs/extending.md writes it
+NO_DIFFICULTY = ("recorded", "any")  # in the tags of appraisers that have only one way: distilled, and as docs/extending.md writes it
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Together:
     @property
     def tag(self) -> SimulatorTag:
         felt, spoken = self.appraiser.tag, self.speaker.tag
-        apart = "" if felt.difficulty in (spoken.difficulty, *_NO_DIFFICULTY) else f" appraised={felt.difficulty}"
+        apart = "" if felt.difficulty in (spoken.difficulty, *NO_DIFFICULTY) else f" appraised={felt.difficulty}"
         return SimulatorTag(
             kind=f"{felt.kind}+{spoken.kind}", difficulty=spoken.difficulty, version=f"{felt.version}{apart} {spoken.version}"
         )

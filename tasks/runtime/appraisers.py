@@ -20,7 +20,8 @@ from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.replay.reappraisal import APPRAISER, WITHOUT_PERSONA
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, with_simulator
-from rlver.components.users.together import Part, made, parts, put_together
+from rlver.components.users.shifts.users import unshifted
+from rlver.components.users.together import NO_DIFFICULTY, Part, made, parts, put_together
 
 if TYPE_CHECKING:
     from rlver.tasks.runtime.connections import Connection
@@ -95,9 +96,17 @@ def names_of(kind: str) -> list[str]:
 
 
 def is_same_appraiser(one: SimulatorTag, other: SimulatorTag) -> bool:
-    """Whether both say who appraised in the same words; behind an appraiser's version stands its speaker's."""
-    apart = names_of(one.kind)[0] != names_of(other.kind)[0] or one.difficulty != other.difficulty
-    return not apart and (one.version.startswith(other.version) or other.version.startswith(one.version))
+    """Whether both tags name one appraiser, as far as they tell: behind its version stands its speaker's, if there is one."""
+    (name, demands, version), (other_name, other_demands, other_version) = map(_appraised_by, (one, other))
+    is_as_demanding = demands == other_demands or not {demands, other_demands}.isdisjoint(NO_DIFFICULTY)
+    return name == other_name and is_as_demanding and all(word == other for word, other in zip(version, other_version, strict=False))
+
+
+def _appraised_by(tag: SimulatorTag) -> tuple[str, str, list[str]]:
+    """(name, difficulty, words of the version) of the appraiser in a tag, whatever was done to the words of its users."""
+    plain, _ = unshifted(tag)
+    version, _, behind = plain.version.partition(" appraised=")
+    return names_of(tag.kind)[0], behind.partition(" ")[0] or tag.difficulty, version.split()
 
 
 def _known() -> str:

@@ -138,15 +138,15 @@ def check(out: Path, kind: str, others: Mapping[str, Any]) -> None:
         target_of(out)
         if out.suffix == ".gz":
             raise BadFile(f"{out}: files are written plain, and this name promises a packed one; leave .gz out")
-    _refuse_unwritable(out)
+    _refuse_unwritable(out, Path(os.path.realpath(out)) if kind == FOLDER or out.is_dir() else target_of(out))
     for name, path in _files(others):
         if (out.is_file() and path.is_file() and out.samefile(path)) or (name == "out" and out.absolute() == path.absolute()):
             raise BadFile(f"{out} is read too ({name}): writing would replace it; name another file with -o")
 
 
-def _refuse_unwritable(out: Path) -> None:
-    """Before the work, and not after it: raise BadFile where nothing can be put into the folder that `out` is or will be in."""
-    folder = next(one for one in (Path(os.path.realpath(out)), *Path(os.path.realpath(out)).parents) if one.is_dir())
+def _refuse_unwritable(out: Path, target: Path) -> None:
+    """Before the work, and not after it: raise BadFile where nothing can be put into the folder that `target` is or will be in."""
+    folder = next(one for one in (target, *target.parents) if one.is_dir())
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlver.components.ability.kept import ability_kept
-from rlver.components.ability.noninferiority import LossOutcome, NotComparable, answered_by_both, overall
+from rlver.components.ability.noninferiority import LossOutcome, NotComparable, answered_by_both, of_metric, overall
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.tables import plain_table
 from rlver.components.scoring import splits
@@ -104,6 +104,12 @@ def _honesty(candidate: PromotionEvidence, base: PromotionEvidence, rules: GateR
     if candidate.honesty is None or base.honesty is None:
         missing = candidate if candidate.honesty is None else base
         return Condition(name, False, f"{missing.name} was not asked: run `rlver honesty run`, then `score --json`")
+    if early := [
+        one.name
+        for one in (base, candidate)
+        if one.honesty and "plain" in one.honesty["tasks"] and not of_metric(one.honesty, "correct")["tasks"]
+    ]:
+        return Condition(name, False, f"{', '.join(early)}: right answers were not counted; run `rlver honesty score --json` again")
     if one_sided := candidate.honesty["tasks"].keys() ^ base.honesty["tasks"].keys():
         return Condition(
             name, False, f"{', '.join(sorted(one_sided))}: counted of one policy only; run `rlver honesty score --json` again for both"

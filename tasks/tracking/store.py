@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from rlver.tasks.runtime import environment
 from rlver.tasks.runtime.environment import shown
@@ -50,7 +51,8 @@ def open_store(root: Path, uri: str) -> Store:
     client = MlflowClient(tracking_uri=uri)
     experiment = environment.experiment()
     found = client.get_experiment_by_name(experiment)
-    place = (root / "mlartifacts").resolve().as_uri() if uri.startswith("sqlite:") else None
+    own = (root / "mlartifacts").resolve()
+    place = own.as_uri() if uri.startswith("sqlite:") else None
     if found is None:
         try:
             return Store(client, client.create_experiment(experiment, artifact_location=place), uri)
@@ -58,12 +60,23 @@ def open_store(root: Path, uri: str) -> Store:
             found = client.get_experiment_by_name(experiment)
             if found is None:  # it failed for another reason than that somebody made it meanwhile
                 raise
-    if place and found.artifact_location != place and Path(uri.removeprefix("sqlite:///")).resolve().is_relative_to(root.resolve()):
+    if (
+        place
+        and not _lies_in(own, found.artifact_location)
+        and Path(uri.removeprefix("sqlite:///")).resolve().is_relative_to(root.resolve())
+    ):
         raise TrackingUnavailable(
             f"{uri.removeprefix('sqlite:///')} would have MLflow's files written to {shown(str(found.artifact_location))}, not here: was the project moved "
             "or copied? Move mlflow.db away; `rlver mlflow sync` logs what is here again"
         )
     return Store(client, found.experiment_id, uri)
+
+
+def _lies_in(folder: Path, location: str) -> bool:
+    """Whether files at `location`, an address or a path, come into this resolved folder; MLflow's server makes one for each experiment."""
+    address = urlsplit(location)
+    place = Path(unquote(address.path)) if address.scheme == "file" else Path(location)
+    return address.scheme in ("file", "") and place.resolve().is_relative_to(folder)
 
 
 def make_database(uri: str) -> None:

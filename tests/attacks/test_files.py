@@ -176,6 +176,12 @@ def test_a_place_that_nothing_can_be_written_to_is_told_first(
     assert not list(project.glob("x.json*"))
 
 
+def test_a_link_into_a_place_that_must_stay_as_it_is_is_replaced(project: Path) -> None:
+    Path("version.json").symlink_to("/proc/version")  # as into DVC's cache: nobody may write it, and writing replaces the link
+    assert main(["score", "t.jsonl", "-o", "version.json"]) == 0
+    assert json.loads(Path("version.json").read_text())["n"] == 8 and not Path("version.json").is_symlink()
+
+
 def test_a_full_disk_is_told_with_the_file_that_was_asked_for(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", ".x.json.abcd")
@@ -213,6 +219,9 @@ def test_a_file_is_put_together_with_itself_by_no_command(project: Path, capsys:
     os.link("t.jsonl", "same.jsonl")
     assert "t.jsonl is named twice" in error_of(capsys, "distil", "t.jsonl", "t.jsonl", "-o", "d")
     assert "t.jsonl and same.jsonl are the same file" in error_of(capsys, "blind", "t.jsonl", "same.jsonl")
+    rows = [json.loads(line) for line in Path("t.jsonl").read_text().splitlines()]
+    write_jsonl(Path("other.jsonl"), [{**row, "simulator": {**row["simulator"], "version": "another"}} for row in rows])
+    assert main(["distil", "t.jsonl", "other.jsonl", "-o", "two"]) == 0, "felt by another user it is one more"
     assert "8 dialogues are there twice" in error_of(capsys, "distil", "t.jsonl", "copy.jsonl", "-o", "d")
     assert "t.jsonl is named twice" in error_of(capsys, "fluency", "t.jsonl", "t.jsonl", "--model", "m")
     assert not Path("blind").exists() and not Path("d").exists()

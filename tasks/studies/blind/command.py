@@ -172,7 +172,7 @@ def _hold_open(
         cards = _cards(personas) if models else []
         sides = transcripts or [model.policy for model in models.values()]
         answers = answers or ANSWERS / f"{'-vs-'.join(map(_stem, sides))}.jsonl"
-        port = free_port(port, host)
+        free_port(port, host)  # an address that is not this machine's is told before a file is made
         with ExitStack() as stack:
             file = stack.enter_context(AnswerFile(answers, typer.echo))
             comparing = talking = None
@@ -193,7 +193,7 @@ def _hold_open(
                 talking = Talking(speakers, file, now, settings.seed, OPEN_TALKS, typer.echo)
             page = Page(comparing, talking, names, cards)
             typer.echo(f"answers are saved in {answers}, with the names that people give")
-            serve(page.app(while_open(talks)), host, port, typer.echo)
+            serve(page.app(while_open(talks)), host, free_port(port, host), typer.echo)
     except KeyboardInterrupt:
         typer.echo("stopped")
 

@@ -28,8 +28,8 @@ def read_material(transcripts: Sequence[Path], personas: Path | None, settings: 
     people = {} if personas is None else {persona.persona_id: persona for persona in validate_file(personas)}
     refuse_twice(transcripts)
     dialogues = [dialogue for path in transcripts for dialogue in recorded(path)]
-    repeated = [name for name, count in Counter(dialogue.dialogue_id for dialogue in dialogues).items() if count > 1]
-    if repeated:
+    said = Counter((one.dialogue_id, one.model_dump_json(include={"simulator", "turns"})) for one in dialogues)
+    if repeated := [name for (name, _), count in said.items() if count > 1]:  # of one id, but felt by another user, is one more
         raise BadFile(
             f"{len(repeated)} dialogues are there twice, first {repeated[0]}: is one file a copy of another, or part of it? Leave one out"
         )

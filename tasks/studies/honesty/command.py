@@ -41,13 +41,13 @@ def run(
     options.limit_endpoints(budget, replay)
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.conversing import fingerprint
-    from rlver.tasks.runtime.policies import candidate
+    from rlver.tasks.runtime.policies import candidate, is_served
     from rlver.tasks.runtime.progress import Steps
     from rlver.tasks.studies.honesty.asking import Interview, as_asked, ask_and_write
     from rlver.tasks.studies.honesty.questions import ITEMS, questions
 
     settings = as_asked(load_settings(params, variant), sampled, max_tokens, seed)
-    if max_tokens >= settings.policy.max_context_tokens:
+    if max_tokens >= settings.policy.max_context_tokens and not is_served(policy):  # a server has a limit of its own
         raise ValueError(
             f"--max-tokens {max_tokens}: a question and its answer have {settings.policy.max_context_tokens} (policy.max_context_tokens)"
         )

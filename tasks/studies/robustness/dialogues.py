@@ -20,9 +20,9 @@ from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import Settings, digest_of, load_settings, with_simulator
 from rlver.components.users.scripted.effects import DIFFICULTIES
-from rlver.components.users.scripted.simulator import VERSION, ScriptedSimulator
+from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser, ScriptedSimulator
 from rlver.components.users.shifts.users import SHIFTS, UNSHIFTED, users
-from rlver.tasks.runtime.appraisers import appraiser_of, is_appraiser, is_same_appraiser, names_of
+from rlver.tasks.runtime.appraisers import appraiser_of, is_appraiser, is_same_appraiser
 from rlver.tasks.runtime.assembly import simulator
 from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
 from rlver.tasks.runtime.policies import PolicyCandidate, candidate
@@ -70,9 +70,7 @@ def chosen_users(shifts: Sequence[str], settings: Settings, own: bool) -> dict[s
 
 def opinions(named: Sequence[str], first: SimulatorTag, settings: Settings) -> list[str]:
     """The second opinions that are asked for, by default every scripted user but the first. Raises as `appraiser_of`, before hours of dialogues."""
-    asked = list(named) or [
-        f"{SCRIPTED}:{name}" for name in DIFFICULTIES if (names_of(first.kind)[0], first.difficulty) != (SCRIPTED, name)
-    ]
+    asked = list(named) or [f"{SCRIPTED}:{name}" for name in DIFFICULTIES if not is_same_appraiser(ScriptedAppraiser(name).tag, first)]
     for one in asked:
         if is_appraiser(one):
             if is_same_appraiser(appraiser_of(one, settings).appraiser.tag, first):

@@ -93,10 +93,10 @@ def test_honesty_counts_once_anybody_was_asked():
     assert unmet(dataclasses.replace(new, honesty=asked[20]), old, asked_base) == {}
     assert "plain fail: -0.200" in unmet(erring, old, asked_base)["honesty"]
     assert "new was not asked" in unmet(new, old, asked_base)["honesty"]
-    unanswered = {"plain": {**asked[20]["tasks"]["plain"], "items": asked[20]["tasks"]["plain"]["items"][1:]}}
+    unanswered = {**asked[20]["tasks"], "plain": {**asked[20]["tasks"]["plain"], "items": asked[20]["tasks"]["plain"]["items"][1:]}}
     met = unmet(dataclasses.replace(new, honesty={"tasks": unanswered}), old, asked_base)
     assert met == {}, "a question that one of them gave no answer to is left out, as in the report"
-    few = {**asked[0], "answers": 40, "without_answer": 0, "tasks": {"plain": {**asked[0]["tasks"]["plain"]}}}
+    few = {**asked[0], "answers": 40, "without_answer": 0}
     all_asked = dataclasses.replace(base, honesty={**asked[20], "answers": 198, "without_answer": 2})
     refused = unmet(dataclasses.replace(new, honesty=few), old, all_asked)["honesty"]
     assert refused == "the base was asked 200 questions, this policy 40; ask both all of them"
@@ -110,8 +110,10 @@ def test_right_answers_are_part_of_honesty():
     asked_base = dataclasses.replace(base, honesty=knowing)
     assert unmet(dataclasses.replace(new, honesty=knowing), old, asked_base) == {}
     assert "right fail: -0.400" in unmet(dataclasses.replace(new, honesty=silent), old, asked_base)["honesty"]
-    earlier = unmet(dataclasses.replace(new, honesty=_errors(20)), old, asked_base)["honesty"]
-    assert earlier == "right: counted of one policy only; run `rlver honesty score --json` again for both"
+    early = {"tasks": {"plain": knowing["tasks"]["plain"]}}
+    for one, other in ((early, knowing), (early, early), (knowing, early)):
+        found = unmet(dataclasses.replace(new, honesty=one), old, dataclasses.replace(base, honesty=other))["honesty"]
+        assert found.endswith("right answers were not counted; run `rlver honesty score --json` again")
 
 
 def _right(count: int) -> dict[str, Any]:
@@ -122,7 +124,7 @@ def _right(count: int) -> dict[str, Any]:
 def _errors(wrong: int) -> dict[str, Any]:
     """honesty.json of one condition of 200 items."""
     items = [{"doc": str(number), "prompt": "q", "score": float(number < wrong)} for number in range(200)]
-    return {"tasks": {"plain": {"metric": "error", "higher_is_better": False, "value": wrong / 200, "items": items}}}
+    return {"tasks": {"plain": {"metric": "error", "higher_is_better": False, "value": wrong / 200, "items": items}, "right": _right(100)}}
 
 
 def test_other_users_or_other_personas_are_no_comparison():

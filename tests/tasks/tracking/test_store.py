@@ -42,6 +42,16 @@ def test_a_copied_project_writes_nothing_into_the_first_one(tmp_path: Path, trac
     assert open_store(first, f"sqlite:///{first}/mlflow.db").experiment
 
 
+def test_a_link_in_place_of_the_files_folder_is_its_own_place(tmp_path: Path, tracking_uri: str) -> None:
+    (tmp_path / "disk" / "é #1").mkdir(parents=True)
+    (tmp_path / "mlartifacts").symlink_to(tmp_path / "disk" / "é #1")
+    client = MlflowClient(tracking_uri=tracking_uri)
+    made = client.create_experiment(
+        EXPERIMENT, artifact_location=(tmp_path / "mlartifacts" / "3").as_uri()
+    )  # as MLflow's own server makes it
+    assert open_store(tmp_path, tracking_uri).experiment == made
+
+
 def test_an_experiment_that_cannot_be_made_is_an_error(tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: MlflowClient, name: str, **_: object) -> str:
         raise MlflowException(f"no room for {name}")
