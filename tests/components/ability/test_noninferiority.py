@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlver.components.ability.noninferiority import LossOutcome, holm, non_inferiority
+from rlver.components.ability.noninferiority import LossOutcome, NotComparable, compare_general, holm, non_inferiority, overall
 from rlver.components.scoring.statistics import Paired, paired_shares
 
 
@@ -62,6 +64,36 @@ def test_a_second_task_raises_the_bar_of_the_first():
     both = non_inferiority({"a": borderline, "b": Paired(-0.015, 0.02, 500)}, {"a": 0.05, "b": 0.05})
     assert {result.outcome for result in both.values()} == {LossOutcome.INCONCLUSIVE}
     assert both["a"].p_not_worse == pytest.approx(0.0801, abs=1e-3)
+
+
+def test_a_second_task_raises_the_bar_of_a_loss_too():
+    borderline = Paired(-0.085, 0.02, 500)  # z = -1.75 below the margin, p = .040
+    assert non_inferiority({"a": borderline}, {"a": 0.05})["a"].outcome is LossOutcome.FAIL
+    both = non_inferiority({"a": borderline, "b": borderline}, {"a": 0.05, "b": 0.05})
+    assert {one.outcome for one in both.values()} == {LossOutcome.INCONCLUSIVE}
+    assert both["a"].p_worse == pytest.approx(2 * 0.040, abs=2e-3)
+
+
+def general(scores: list[float], **task: object) -> dict[str, Any]:
+    items = [{"doc": str(number), "prompt": "q", "score": score} for number, score in enumerate(scores)]
+    return {"tasks": {"t": {"metric": "acc", "higher_is_better": True, "value": sum(scores) / len(scores), "items": items, **task}}}
+
+
+def test_right_and_wrong_items_that_never_flip_still_leave_a_doubt():
+    same = compare_general(general([1.0] * 40), general([1.0] * 40), margin=0.05)["tasks"]["t"]
+    assert -0.05 < same["lower95"] < -0.01, "as shares: 40 equal pairs do not show that all are"
+    graded = compare_general(general([0.5] * 40), general([0.5] * 40), margin=0.05)["tasks"]["t"]
+    assert graded["lower95"] == 0
+
+
+def test_one_metric_in_two_directions_is_not_compared():
+    with pytest.raises(NotComparable, match="base has metric acc, tuned has acc"):
+        compare_general(general([1.0] * 40), general([1.0] * 40, higher_is_better=False), margin=0.05)
+
+
+def test_one_task_without_evidence_leaves_the_whole_undecided():
+    assert overall(["pass", "inconclusive"]) is LossOutcome.INCONCLUSIVE
+    assert overall(["inconclusive", "fail", "pass"]) is LossOutcome.FAIL and overall(["pass"]) is LossOutcome.PASS
 
 
 @pytest.mark.parametrize("margin", [0.0, -0.1])
