@@ -82,6 +82,12 @@ def test_a_task_of_one_side_is_no_comparison():
             ability_kept({"tasks": tasks}, {"tasks": others}, ALLOWED, 500, 7)
 
 
+def test_two_programs_round_differently_and_are_not_compared():
+    same = measured([1.0, 0.0] * 160)
+    with pytest.raises(NotComparable, match="base was measured with backend vllm, tuned with hf"):
+        kept(same, same, backend="vllm")
+
+
 def test_all_tasks_must_pass():
     same, lost = measured([1.0, 0.0] * 160), measured([0.0] * 320)
     before = {"tasks": {"a": same, "b": same}}

@@ -69,6 +69,10 @@ def test_verify_tells_how_many_ended_for_a_reason_that_replies_do_not_show(proje
     cut = long.model_copy(update={"turns": long.turns[:1], "emotion_final": long.turns[0].emotion, "stop_reason": StopReason.CONTEXT_FULL})
     assert len(long.turns) > 1 and main(["verify", str(write(project / "cut.jsonl", [whole, cut]))]) == 0
     assert capsys.readouterr().out.endswith("follows from its replies; 1 ended with a full context, which replies alone cannot confirm\n")
+    ended = {"stop_reason": StopReason.FAILED, "emotion_final": None, "error": "PolicyUnavailable: gone"}
+    gone = long.model_copy(update={"turns": long.turns[:1], "dialogue_id": "gone", **ended})
+    assert main(["verify", str(write(project / "both.jsonl", [cut, gone]))]) == 0
+    assert "; 1 ended with a full context and 1 failed, which replies alone cannot confirm\n" in capsys.readouterr().out
     assert main(["verify", str(write(project / "whole.jsonl", [whole, long]))]) == 0
     assert capsys.readouterr().out.endswith("follows from its replies\n")
 
