@@ -103,6 +103,9 @@ def _warm_start(settings: Settings, personas: Sequence[Persona], out: Path) -> d
             print(f"warm start: step {step}/{steps}, loss {loss:.3f}", flush=True)
 
     result = warm_start(model, lessons, base.learning_rate, base.batch_tokens, base.max_seconds, settings.seed, show)
+    if result.cut_short:
+        told = f"only {result.steps} steps within base.max_seconds ({base.max_seconds:g} s): this base is weaker than that of a quiet or faster machine"
+        print(f"warning: {told}, and so is what is trained from it", file=sys.stderr, flush=True)
     save_policy(model, tokenizer, out)
     return {
         "parameters": sum(weight.numel() for weight in model.parameters()),

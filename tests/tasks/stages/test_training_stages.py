@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from fakes import a_dialogue, people
+from ruamel.yaml import YAML
 from small_project import make_project, train_arguments, weights
 
 from rlver.components.rollout.episode import Rollout
@@ -51,6 +52,19 @@ def test_base_writes_a_policy_and_its_measures(root: Path) -> None:
     assert metrics["last_loss"] < metrics["first_loss"] and metrics["steps"] > 0 and not metrics["cut_short"]
     assert metrics["parameters"] == len(weights(root / "models" / "base"))
     assert 0 <= metrics["corpus_emotion_mean"] <= 100
+
+
+def test_a_base_that_the_clock_cut_short_is_told(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    personas = (root / "train.jsonl").resolve()
+    values = YAML(typ="safe").load((root / "params.yaml").read_text())
+    values["base"]["max_seconds"] = 0.02
+    monkeypatch.chdir(tmp_path)
+    YAML(typ="safe").dump(values, Path("params.yaml"))
+    assert base.main(["--personas", str(personas), "--out", "models/base", "--metrics", "base.json"]) == 0
+    found = json.loads(Path("base.json").read_text())
+    assert found["cut_short"] and f"warning: only {found['steps']} steps within base.max_seconds (0.02 s)" in capsys.readouterr().err
 
 
 def test_the_same_parameters_give_the_same_base(root: Path) -> None:
