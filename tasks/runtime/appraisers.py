@@ -121,9 +121,8 @@ TRANSCRIPTS = Path("transcripts")
 def file_of_variant(named: Path) -> Path | None:
     """transcripts/<variant>.jsonl of a bare variant name; None where a file is named. Raises BadFile for neither."""
     found = TRANSCRIPTS / f"{named}.jsonl"
-    if (
-        (named.exists() and not named.is_dir()) or len(named.parts) > 1 or (named.suffix and not found.is_file())
-    ):  # a variant may have a dot: qwen2.5-0.5b
+    is_file = named.exists() and not named.is_dir()
+    if is_file or len(named.parts) > 1 or (named.suffix and not found.is_file()):  # a variant may have a dot: qwen2.5-0.5b
         return None
     if not found.is_file():
         raise BadFile(f"{named}: neither a transcript file nor a variant with {found}; `rlver converse` writes transcripts")
