@@ -30,13 +30,13 @@ every_label = cache(labelled)  # the shipped labelled replies, read once for all
 
 
 def heard(
-    acts: Mapping[str, float] | None = None, value: float = 0.0, quality: Mapping[str, float] = GOOD, meaning: int = 0, helps: float = 1.0
+    acts: Mapping[str, float] | None = None, value: float = 0.0, quality: Mapping[str, float] = GOOD, meaning: int = 0, helps: float = 1.0, ends: float = 1.0
 ) -> Heard:
     """These acts and no others. Replies of different `meaning` have nothing in common."""
     of_acts = dict.fromkeys(ACTS, 0.0) | dict(acts or {})
     direction = torch.zeros(HIDDEN)
     direction[meaning] = 1
-    return Heard(of_acts, {**GOOD, **quality}, value, helps, {act: "" for act in ACTS if of_acts[act]}, direction)
+    return Heard(of_acts, {**GOOD, **quality}, value, helps, {act: "" for act in ACTS if of_acts[act]}, direction, ends=ends)
 
 
 @dataclass

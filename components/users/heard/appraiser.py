@@ -10,17 +10,29 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from rlver.components.domain.acts import SURE
 from rlver.components.domain.emotion import added
 from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, AppraiserKind, Exchange, Rounding
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
-from rlver.components.users.heard.reading import Heard, Reader, reader
-from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats, tables_of
+from rlver.components.users.heard.language import READ_REPLY
+from rlver.components.users.heard.reading import NOTHING, Heard, Reader, reader
+from rlver.components.users.scripted.appraiser import (
+    Listener,
+    appraisal,
+    is_said_in,
+    length,
+    listener_of,
+    not_a_reply,
+    repeated,
+    repeats,
+    tables_of,
+)
 from rlver.components.users.scripted.effects import DIFFICULTIES, HARM, HEARING_ACTS, NEAR, NEEDS_HEARING_FIRST, SERVES, Difficulty
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
-from rlver.components.users.scripted.reading import read_reply
+from rlver.components.users.scripted.reading import SENTENCE, read_reply, words_of
 from rlver.components.users.scripted.simulator import english_only
 from rlver.components.users.special.rule import VERSION as SPECIAL
 from rlver.components.users.special.rule import Answered, harms, weigh
@@ -34,10 +46,8 @@ ECHO = 0.85  # of a reply's word pairs; one that says it again and then does som
 SAME_MEANING = 0.93  # cosine of two replies that say the same
 SAID_AGAIN = -5
 BREAKS_OFF = -4
-_FINISHED = re.compile(r"[.!?\u2026:;)\]\"'\u201d\u2019*~]\s*$|[^\w\s,]\s*$")
-_NEEDS_ANOTHER = frozenset({"a", "an", "the", "and", "or", "but", "of", "as", "i", "your", "my", "i'd", "you'd", "was", "were", "they"})
-_NEW_SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
-_LONG_SENTENCE = 16  # words
+WHOLE = 0.05  # probability that a sentence ends there, from which on a reply needs no mark at its end
+_FINISHED = re.compile(r"[^\w\s,]\s*$")
 _LEAST = 0.2  # points; what moves less is no reason
 _SOME = 0.15  # probability below which an act is not spoken of
 
@@ -92,28 +102,32 @@ class Hearing:
         )
         return appraisal(self.listener.persona_class, evidence)
 
+    def new(self, exchanges: Sequence[Exchange], number: int) -> str:
+        """What is new in that reply: what was said before is paid for nothing. To a user of a kind all of it counts, as the signs in it do."""
+        reply = exchanges[number].reply
+        return reply if self.kind else new_in(reply, [before.reply for before in exchanges[:number]])
+
     def hear(self, exchanges: Sequence[Exchange], number: int) -> Heard:
-        one = exchanges[number]
         if number in self.otherwise:
             return self.otherwise[number]
-        return self.reader.hear(one.reply, one.user, " ".join(before.user for before in exchanges[:number]))
+        new = self.new(exchanges, number)
+        return self.reader.hear(new, exchanges[number].user, " ".join(one.user for one in exchanges[:number])) if new else NOTHING
 
     def _weigh(self, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:
         exchanges = [*earlier, last]
         *before, now = (self.hear(exchanges, number) for number in range(len(exchanges)))
-        if self.kind is None:
+        if self.kind is None and now is not NOTHING:
             for act, probability in now.acts.items():
                 if probability >= SURE:
                     yield Evidence(step="content", what=act, span=now.spans[act], probability=probability)
             yield from self._target(before, now)
             yield from self._character(now)
-        else:
+        elif self.kind is not None:
             answered = [Answered(one.user, one.reply, heard, signs_of(heard)) for one, heard in zip(exchanges, (*before, now), strict=True)]
             yield from weigh(self.kind, answered[-1], answered[:-1])
         yield from _again(before, now, earlier, last)
         yield from length(read_reply(last.reply).word_count)
-        if breaks_off(last.reply):
-            yield Evidence(step="effect", what="breaks_off", span=last.reply[-40:], points=BREAKS_OFF)
+        yield from breaks_off(self.new(exchanges, len(earlier)), now)
 
     def _target(self, before: Sequence[Heard], now: Heard) -> Iterator[Evidence]:
         """Does what the reply does serve the hidden need, now, and how is it done?"""
@@ -136,9 +150,9 @@ class Hearing:
             yield self._found("picks_up", asked, min(sure, quality["picks_up"]) * pays.grounded, now)
             others = {act: probability for act, probability in serving.items() if act != asked}
             near = max((others[act] for act in NEAR[need]), default=0.0)
-            missed = max((probability for act, probability in others.items() if act not in NEAR[need]), default=0.0)
+            far = max((act for act in others if act not in NEAR[need]), key=lambda act: others[act])
             yield self._found("near_need", max(NEAR[need], key=lambda act: others[act]), min(near, 1 - sure, helps) * pays.near, now)
-            yield self._found("misses_need", max(others, key=lambda act: others[act]), missed * (1 - serving[asked]) * pays.wrong, now)
+            yield self._found("misses_need", far, others[far] * (1 - serving[asked]) * pays.wrong, now)
             welcome = sure if now.value > 0 else 1.0  # kindness beside the need changes nothing, harshness always hurts
             yield Evidence(step="target", what="manner", points=round(MANNER * now.value * welcome, 2))
         nothing = math.prod(1 - probability for probability in acts.values())
@@ -181,15 +195,37 @@ def signs_of(heard: Heard) -> dict[str, Sign]:
     return {name: Sign(probability, heard.spans.get(name, "") if probability >= _SOME else "") for name, probability in heard.signs.items()}
 
 
-def breaks_off(reply: str) -> bool:
-    """Whether it ends in the middle of a sentence: no end mark, although its writer sets capitals and marks, or a last word that needs another."""
-    text = reply.strip()
-    if not text or _FINISHED.search(text):
-        return False
-    if text.endswith(",") or text.split()[-1].lower() in _NEEDS_ANOTHER:
-        return True
-    one_long_sentence = len(text.split()) >= _LONG_SENTENCE and not re.search(r"[.!?]", text)
-    return text[0].isupper() and (one_long_sentence or bool(_NEW_SENTENCE.search(text)))
+def new_in(reply: str, earlier: Sequence[str]) -> str:
+    """`reply` without the sentences that are said in `earlier` replies, or earlier in itself; to the letter where there are none.
+
+    Of each only so many sentences count as can be read.
+    """
+    before = [words_of(sentence) for one in earlier for sentence in _sentences(one)]
+    sentences, new = _sentences(reply), []
+    for sentence in sentences:
+        words = words_of(sentence)
+        if not is_said_in(words, before):
+            new.append(sentence)
+        before.append(words)
+    if len(new) == len(sentences):
+        return reply
+    return " ".join(new) if any(words_of(sentence) for sentence in new) else ""
+
+
+def _sentences(reply: str) -> list[str]:
+    return [match.group().strip() for match in islice(SENTENCE.finditer(reply), READ_REPLY)]
+
+
+def breaks_off(reply: str, heard: Heard) -> Iterator[Evidence]:
+    """What it costs to end in the middle of a sentence: without a mark, and where the language model would have gone on."""
+    if not has_end(reply) and heard.ends < WHOLE:
+        points = round(BREAKS_OFF * (1 - heard.ends / WHOLE), 2)
+        yield Evidence(step="effect", what="breaks_off", span=reply[-40:], points=points, probability=round(1 - heard.ends, 2))
+
+
+def has_end(reply: str) -> bool:
+    """Whether a mark stands at its end; a comma is none. A reply without a word has nothing to end."""
+    return not reply.strip() or bool(_FINISHED.search(reply))
 
 
 def _again(before: Sequence[Heard], now: Heard, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:

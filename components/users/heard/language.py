@@ -19,7 +19,7 @@ from transformers import AutoModel
 from transformers.utils import logging
 
 from rlver.components.users.heard.graphs import Graphs
-from rlver.components.users.heard.likelihood import LIKELIHOODS, likelihoods, token_likelihoods
+from rlver.components.users.heard.likelihood import LIKELIHOODS, end_marks, likelihoods, token_likelihoods
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # as in policy/load.py
 
@@ -40,13 +40,14 @@ _LONGEST_TOKEN = 64  # characters; of a longer text only the end or the begin is
 class Answer:
     """A reply as it was read: of each of its parts the sums of its tokens' states, and the states at the reply's end, once for each of READINGS.
 
-    Of each token: its part, and how likely it is to the model as it came.
+    Of each token: its part, and how likely it is to the model as it came. `ends` is how likely a sentence ends after the last one.
     """
 
     sums_RPM: torch.Tensor
     end_RE: torch.Tensor
     part_T: torch.Tensor
     likely_T2: torch.Tensor
+    ends: float
 
     def features(self, without: int | None = None) -> torch.Tensor:
         """(READINGS, WIDTH), of all parts or of all but one. The states at the end have read the whole reply either way."""
@@ -64,6 +65,7 @@ class Prompted:
     ids: tuple[int, ...]
     begin: int
     starts: tuple[int, ...]
+    is_whole: bool  # False where the reply goes on after what is read
 
 
 class Prompt:
@@ -71,13 +73,15 @@ class Prompt:
 
     def __init__(self, folder: Path) -> None:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.end_marks_K = end_marks(self._tokenizer)
         self._before, self._between, self._end = (self._tokens(text)[0] for text in (_BEFORE, _BETWEEN, _END))
 
     def __call__(self, message: str, reply: str) -> Prompted:
         told = self._tokens(_plain(message[-READ_MESSAGE * _LONGEST_TOKEN :]))[0]
         head = [*self._before, *told[-READ_MESSAGE:], *self._between]
         said, starts = self._tokens(_plain(reply[: READ_REPLY * _LONGEST_TOKEN]))
-        return Prompted((*head, *said[:READ_REPLY], *self._end), len(head), tuple(starts[:READ_REPLY]))
+        ids = (*head, *said[:READ_REPLY], *self._end)
+        return Prompted(ids, len(head), tuple(starts[:READ_REPLY]), len(said) <= READ_REPLY)
 
     def _tokens(self, text: str) -> tuple[list[int], list[int]]:
         """Numbers of the tokens, and where in the text each begins."""
@@ -113,10 +117,15 @@ class LanguageModel:
         read = self.prompt(message, reply)
         part_T = _parts([*read.starts, len(reply)], begins)
         means_RTM, ends_RTE, last_TH = self._read(read.ids)
-        likely_T2 = likely(self._came, last_TH[None, : len(read.ids)], read).cpu()
+        last_1TH = last_TH[None, : len(read.ids)]
+        likely_T2, ends = likely(self._came, last_1TH, read).cpu(), self._ends(last_1TH) if read.is_whole else 1.0
         own_RTM = means_RTM[:, read.begin : len(read.ids)].cpu()
         sums_RPM = torch.zeros(len(READINGS), len(begins), own_RTM.shape[2]).index_add_(1, part_T, own_RTM)
-        return Answer(sums_RPM, ends_RTE[:, len(read.ids) - 1].cpu(), part_T, likely_T2)
+        return Answer(sums_RPM, ends_RTE[:, len(read.ids) - 1].cpu(), part_T, likely_T2, ends)
+
+    def _ends(self, last_1TH: torch.Tensor) -> float:
+        logits_V = torch.nn.functional.linear(self._came.norm(last_1TH[0, -2]), self._came.embed_tokens.weight)
+        return logits_V.float().softmax(dim=0).cpu()[self.prompt.end_marks_K].sum().item()
 
     def _plainly(self, ids: Sequence[int]) -> tuple[torch.Tensor, ...]:
         return self._pass(torch.tensor([ids], device=self._came.device))

@@ -6,9 +6,17 @@ Small models mix the words of support without a thought between them. Each word 
 from __future__ import annotations
 
 import torch
+from tokenizers import Tokenizer
 
 LIKELIHOODS = 10
 _LEAST = 3  # tokens, the least likely ones
+_MARKS, _ENDS = (".", "!", "?", "\u2026", "\n"), ("<|im_end|>", "<|endoftext|>")
+
+
+def end_marks(tokenizer: Tokenizer) -> torch.Tensor:
+    """(K,): the tokens that end a sentence or the text: they begin with a mark of _MARKS, or mean the end."""
+    texts = {number: tokenizer.decode([number], skip_special_tokens=False) for number in range(tokenizer.get_vocab_size())}
+    return torch.tensor([number for number, text in texts.items() if text in _ENDS or text.lstrip(" ").startswith(_MARKS)])
 
 
 def token_likelihoods(logits_TV: torch.Tensor, ids_T: torch.Tensor) -> torch.Tensor:

@@ -25,7 +25,7 @@ from rlver.components.domain.files import BadFile
 from rlver.components.domain.packages import MINILM, SMOLLM2
 from rlver.components.users.heard.circumstances import circumstances
 from rlver.components.users.heard.language import DOWN, READ_REPLY, READINGS, UP, Answer, LanguageModel
-from rlver.components.users.heard.meaning import meaning
+from rlver.components.users.heard.meaning import HIDDEN, meaning
 from rlver.components.users.scripted.reading import SENTENCE
 from rlver.components.users.special.signs import SIGNS
 from rlver.components.weights.sources.package import of_package
@@ -53,10 +53,16 @@ class Heard:
     spans: Mapping[str, str]
     meaning: torch.Tensor  # see meaning.py
     signs: Mapping[str, float] = field(default_factory=dict)  # what they say of replies to users of no kind is not to be trusted
+    ends: float = 1.0  # that a sentence ends where the reply does, if no mark says so
 
     @property
     def found(self) -> frozenset[str]:
         return frozenset(act for act, probability in self.acts.items() if probability >= SURE)
+
+
+NOTHING = Heard(
+    dict.fromkeys(ACTS, 0.0), dict.fromkeys(QUALITIES, 0.0), 0.0, 0.0, {}, torch.zeros(HIDDEN), dict.fromkeys(SIGNS_HEARD, 0.0)
+)  # of a reply that says nothing new
 
 
 class Reader:
@@ -67,11 +73,11 @@ class Reader:
         self._nets = {name: tensor.float() for name, tensor in load(content).items()}
         adapter = {name: self._nets.pop(name) for name in tuple(self._nets) if name.endswith((DOWN, UP))}
         if self._nets.keys() != _NETS or len(self._nets["adapted.out.bias"]) != len(OUTPUTS):
-            raise BadFile(f"{heads}: not a file of this reader (heard-11): fit it again with `rlver hearing fit`")
+            raise BadFile(f"{heads}: not a file of this reader (heard-12): fit it again with `rlver hearing fit`")
         self._language, self._meaning = LanguageModel(of_package(SMOLLM2.name), adapter, device), meaning(device)
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
         weights = f"{SMOLLM2.sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
-        self.version = f"heard-11 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
+        self.version = f"heard-12 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
 
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str = "") -> Heard:
@@ -87,7 +93,8 @@ class Reader:
         signs = {sign: named[sign] for sign in SIGNS_HEARD}
         asked = [name for name, probability in {**acts, **signs}.items() if probability >= CARRIED]
         spans = self._spans(asked, [match.group().strip() for match in sentences], answer, beside)
-        return Heard(acts, {one: named[one] for one in QUALITIES}, round(value, 2), named["above 0"], spans, self._meaning(reply), signs)
+        quality, ends = {one: named[one] for one in QUALITIES}, round(answer.ends * GRID) / GRID
+        return Heard(acts, quality, round(value, 2), named["above 0"], spans, self._meaning(reply), signs, ends)
 
     def _spans(self, asked: Sequence[str], sentences: Sequence[str], answer: Answer, beside: torch.Tensor) -> dict[str, str]:
         """The sentence without which it would be least likely, for each act and sign in `asked`."""

@@ -75,6 +75,7 @@ def a_step_away(heard: Heard) -> Iterator[Heard]:
     yield from (replace(heard, acts=acts) for acts in _one_moved(heard.acts))
     yield from (replace(heard, quality=quality) for quality in _one_moved(heard.quality))
     yield from (replace(heard, signs=signs) for signs in _one_moved(heard.signs))
+    yield from (replace(heard, ends=other) for other in _marks_beside(heard.ends))
     for step in (-1, 1):  # the value is a sum of probabilities, and that it helps is one of them
         value = round(heard.value + step / GRID, 2)
         if VALUES[0] <= value <= VALUES[-1]:

@@ -99,8 +99,8 @@ def of_value(twice: Sequence[Twice], samples: int, seed: int) -> OfValue:
     return OfValue(
         sum(first == second for first, second in pairs) / len(pairs),
         sum((first > 2) - (first < 2) == (second > 2) - (second < 2) for first, second in pairs) / len(pairs),
-        _estimated(tables_MKK, kappa, samples, seed),
-        _estimated(tables_MKK, spearman, samples, seed),
+        estimated(tables_MKK, kappa, samples, seed),
+        estimated(tables_MKK, spearman, samples, seed),
     )
 
 
@@ -137,7 +137,7 @@ def _centred_ranks(counts_SK: np.ndarray) -> np.ndarray:
 
 def _of_one(label: str, twice: Sequence[Twice], pairs: Sequence[tuple[bool, bool]], samples: int, seed: int) -> Agreement:
     first, second, both = sum(one for one, _ in pairs), sum(other for _, other in pairs), sum(one and other for one, other in pairs)
-    return Agreement(label, first, second, both, _estimated(_tables(twice, pairs, 2), kappa, samples, seed))
+    return Agreement(label, first, second, both, estimated(_tables(twice, pairs, 2), kappa, samples, seed))
 
 
 def _tables(twice: Sequence[Twice], pairs: Sequence[tuple[int, int]], size: int) -> np.ndarray:
@@ -149,7 +149,8 @@ def _tables(twice: Sequence[Twice], pairs: Sequence[tuple[int, int]], size: int)
     return tables
 
 
-def _estimated(tables_MKK: np.ndarray, of: Callable[[np.ndarray], np.ndarray], samples: int, seed: int) -> Estimated | None:
+def estimated(tables_MKK: np.ndarray, of: Callable[[np.ndarray], np.ndarray], samples: int, seed: int) -> Estimated | None:
+    """`of` the sum of tables (clusters, K, K), its interval over clusters drawn anew; None where it is not known."""
     value = float(of(tables_MKK.sum(axis=0)[None])[0])
     if np.isnan(value):
         return None

@@ -30,6 +30,7 @@ def measure(params: Params = PARAMS) -> None:
     from rlver.tasks.studies.acts.detection import labelled as old_test_set
     from rlver.tasks.studies.hearing.drawn import short_apart
     from rlver.tasks.studies.hearing.listening import Listening, fitted_messages, groups, since, strictly
+    from rlver.tasks.studies.hearing.rated import rated_report
     from rlver.tasks.studies.hearing.tables import figures_report, short_report, strict_report
 
     settings = load_settings(params)
@@ -40,7 +41,8 @@ def measure(params: Params = PARAMS) -> None:
     drawn = (settings.evaluation.bootstrap_samples, settings.seed)
     typer.echo(figures_report(apart, listening, *drawn) + "\n")
     typer.echo(strict_report(strict, listening) + "\n")
-    typer.echo(short_report(short_apart(settings.seed, fitted_messages(rows)), listening, *drawn))
+    typer.echo(short_report(short_apart(settings.seed, fitted_messages(rows)), listening, *drawn) + "\n")
+    typer.echo(rated_report(listening, *drawn))
 
 
 def agreement(params: Params = PARAMS) -> None:

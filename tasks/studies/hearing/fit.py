@@ -1,6 +1,7 @@
 """What the reader of the hearing appraiser is fitted to.
 
-Labelled replies, replies made nonsense, signs for users of a kind, and replies written for small models, in their place and out of it (drawn.py).
+Labelled replies, replies made nonsense, signs for users of a kind, and replies written for small models, in their place and out of it (drawn.py). A
+share of all but the signs is made rough, as people type (rough.py).
 
 Styles and situations that are kept apart (components/labels) are never looked at here.
 """
@@ -29,6 +30,7 @@ from rlver.components.weights.sources.package import of_package
 from rlver.tasks.studies.hearing.adapting import Adapting
 from rlver.tasks.studies.hearing.drawn import made, short, written
 from rlver.tasks.studies.hearing.net import Told, claimed_too_low, fit_net
+from rlver.tasks.studies.hearing.rough import roughened
 from rlver.tasks.studies.special.signs_found import APART, LABELS, LabelledSigns, load_signs
 
 HELD = 5
@@ -81,7 +83,9 @@ def rows_to_fit(seed: int) -> Rows:
     own, misplaced = written(seed, {row.user for row in every if row.style == WRITTEN_APART})
     short_own, short_misplaced = short(seed)
     kept = len(every) - len(used) - len(strict)
-    return Rows(used, made(used, seed), signed, strict, [*own, *short_own], [*misplaced, *short_misplaced], kept)
+    parts = used, made(used, seed), strict, [*own, *short_own], [*misplaced, *short_misplaced]
+    used, mixed, strict, own, misplaced = (roughened(part, seed + number) for number, part in enumerate(parts))
+    return Rows(used, mixed, signed, strict, own, misplaced, kept)
 
 
 def fit(rows: Rows, out: Path, seed: int, tell: Told = lambda line: None) -> None:

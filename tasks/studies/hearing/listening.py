@@ -44,6 +44,10 @@ class Listening:
     def change(self, row: Answer) -> int:
         return self.appraisal(row).change
 
+    def change_after(self, exchanges: Sequence[Exchange]) -> int:
+        """After the last reply of a dialogue."""
+        return now(Hearing(self.listener, self.difficulty, self.reader).appraise(exchanges, 0)).change
+
 
 @dataclass(frozen=True)
 class _Knowing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from random import Random
 from typing import cast
 
@@ -15,10 +16,11 @@ from rlver.components.domain.acts import ACTS
 from rlver.components.domain.persona import HiddenNeed, PersonaClass, PersonaKind
 from rlver.components.domain.protocols import Exchange, now
 from rlver.components.domain.transcript import Turn
-from rlver.components.users.heard.appraiser import HeardAppraiser, Hearing, breaks_off
+from rlver.components.users.heard.appraiser import HeardAppraiser, Hearing, new_in
 from rlver.components.users.heard.reading import QUALITIES, SURE, VALUES, Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
-from rlver.components.users.scripted.effects import CLASS_EFFECT, DIFFICULTIES, HARM, NEEDS_HEARING_FIRST, SERVES, TRAIT_EFFECT
+from rlver.components.users.scripted.effects import CLASS_EFFECT, DIFFICULTIES, HARM, NEAR, NEEDS_HEARING_FIRST, SERVES, TRAIT_EFFECT
+from rlver.components.users.scripted.patterns import SERVING
 from rlver.tasks.studies.audit.cheats import INJECTIONS
 
 WORDS = "The harbour was rough that night."
@@ -86,7 +88,8 @@ def test_what_is_said_badly_pays_less() -> None:
 
 def test_what_could_be_said_to_anybody_is_believed_once_it_comes_again() -> None:
     of_nobody = {"picks_up": 0.2, "specific": 0.0}
-    doubtful = {f"{WORDS} {number}": heard({"absolve": 0.5}, quality=of_nobody, meaning=number) for number in range(2)}
+    sayings = ("That was never yours to carry.", "Nobody warned you of the rocks.")
+    doubtful = {saying: heard({"absolve": 0.5}, quality=of_nobody, meaning=number) for number, saying in enumerate(sayings)}
     need = Listener(HiddenNeed.NOT_AT_FAULT)
     paid = [points(appraised(ByHand(doubtful), list(doubtful)[:said], need, "challenging"))["serves_need"] for said in (1, 2)]
     assert paid == [pytest.approx(1.2), pytest.approx(2.7)]
@@ -146,6 +149,57 @@ def test_repetition_costs_more_each_time_in_the_same_words_and_in_others() -> No
     )
 
 
+def test_what_was_said_before_is_paid_for_nothing_and_believed_no_more() -> None:
+    yours, new = "That was never yours to carry.", "Nobody warned you of the rocks."
+    of_nobody = heard({"absolve": 0.5}, quality={"picks_up": 0.2, "specific": 0.0})
+    reader = ByHand({yours: of_nobody, new: heard({"absolve": 1}, meaning=1)})
+    need = Listener(HiddenNeed.NOT_AT_FAULT)
+
+    def paid(*replies: str) -> dict[str, float]:
+        return points(appraised(reader, replies, need, "challenging"))
+
+    assert paid(yours)["serves_need"] == pytest.approx(1.2) and paid(yours, new)["serves_need"] == 6
+    assert paid(yours, yours) == {"repeats": -5} and paid(yours, yours, yours) == {"repeats": -7}
+    assert paid(yours, f"{yours} {new}") == paid(yours, new) | {"repeats": -5}, "only the new sentence is heard"
+    believed = {words: of_nobody for words in (yours, new)}
+    of_twice = [points(appraised(ByHand(believed), said, need, "challenging"))["serves_need"] for said in ([yours, new], [yours, yours, new])]
+    assert of_twice[0] == of_twice[1] > 1.2, "what is said again makes nothing more believed"
+
+
+def test_to_a_user_of_a_kind_the_whole_reply_counts() -> None:
+    no = "I will not tell you that."
+    reader = ByHand({no: heard({"acknowledge": 1})})
+    hearing = Hearing(Listener(None), DIFFICULTIES["vanilla"], cast(Reader, reader), PersonaKind.BOUNDARY)
+    now(hearing.appraise([Exchange("Say it.", no), Exchange("Say it now.", no)], 40))
+    assert [asked[0] for asked in reader.asked] == [no, no]
+
+
+@pytest.mark.parametrize(
+    ("reply", "earlier", "left"),
+    [
+        ("It was loud. You stayed.", [], "It was loud. You stayed."),
+        ("  It was loud.\n\nYou stayed.", ["Nothing of it."], "  It was loud.\n\nYou stayed."),
+        ("It was loud. You stayed.", ["Yes. It was loud!"], "You stayed."),
+        ("It was loud that night.", ["I hear it was loud that night."], ""),
+        ("I hear it was loud that night, and that they never came.", ["It was loud."], "I hear it was loud that night, and that they never came."),
+        ("It was loud. It was loud. You stayed.", [], "It was loud. You stayed."),
+        ("It was loud... ", ["It was loud."], ""),
+        ("Yes. You stayed.", ["Yes. No."], "Yes. You stayed."),
+    ],
+)
+def test_of_a_reply_the_sentences_that_were_not_said_are_left(reply: str, earlier: list[str], left: str) -> None:
+    assert new_in(reply, earlier) == left
+
+
+@pytest.mark.parametrize("need", HiddenNeed)
+def test_the_act_that_misses_the_need_is_the_one_that_is_named(need: HiddenNeed) -> None:
+    (near,) = NEAR[need]
+    far = next(act for act in SERVING if act not in (SERVES[need], near))
+    appraisal = appraised(ByHand({WORDS: replace(heard({near: 0.9, far: 0.5}), spans={near: "near", far: "far"})}), [WORDS], Listener(need))
+    missed = next(one for one in appraisal.evidence if one.what == "misses_need")
+    assert (missed.span, missed.probability, missed.points) == ("far", 0.5, -2)
+
+
 def test_acts_that_count_as_found_are_named_with_their_probability() -> None:
     appraisal = appraised(ByHand({WORDS: heard({"absolve": SURE, "praise": SURE - 0.02})}), [WORDS])
     assert [(one.what, one.probability) for one in appraisal.evidence if one.step == "content"] == [("absolve", SURE)]
@@ -197,19 +251,25 @@ def test_its_kind_is_found_by_name_without_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "broken"),
+    ("reply", "ends", "points"),
     [
-        ("You paid for it. And then you went and", True),
-        ("I think that the whole of it was never yours to carry and", True),
-        ("I think that the whole of it, from the first day on to the last one, was never yours to carry", True),
-        ("i think that the whole of it, from the first day on to the last one, was never yours to carry", False),
-        ("u should just text her tbh", False),
-        ("ok but who said that", False),
-        ("That was hard. I mean it!", False),
-        ('She said "never again".', False),
-        ("That was hard, and,", True),
-        ("", False),
+        ("You paid for it. And then you went and", 0.0, -4),
+        ("You paid for it. And then you went,", 0.02, -2.4),
+        ("That was hard. I mean it", 0.04, -0.8),
+        ("That was hard. I mean it", 0.06, None),
+        ("u should just text her tbh", 0.5, None),
+        ("That was hard. I mean it!", 0.0, None),
+        ('She said "never again"', 0.0, None),
+        ("so sorry \U0001f622", 0.0, None),
+        ("so sorry \U0001f622, and", 0.0, -4),
     ],
 )
-def test_a_reply_that_ends_in_the_middle_of_a_sentence_is_heard_as_that(reply: str, broken: bool) -> None:
-    assert breaks_off(reply) is broken
+def test_a_reply_that_ends_in_the_middle_of_a_sentence_is_heard_as_that(reply: str, ends: float, points: float | None) -> None:
+    appraisal = appraised(ByHand({reply: heard({"acknowledge": 1}, ends=ends)}), [reply])
+    assert {one.what: one.points for one in appraisal.evidence}.get("breaks_off") == points
+
+
+def test_only_what_is_new_can_break_off() -> None:
+    said, new = "That was hard. I mean it", "You stayed until the end."
+    reader = ByHand({said: heard({"acknowledge": 1}), new: heard({"acknowledge": 1}, meaning=1, ends=0)})
+    assert "breaks_off" not in points(appraised(reader, [said, f"{new} I mean it"]))

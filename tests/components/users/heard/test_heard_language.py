@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from rlver.components.domain.packages import SMOLLM2
+from rlver.components.users.heard.appraiser import WHOLE
 from rlver.components.users.heard.circumstances import circumstances
 from rlver.components.users.heard.graphs import padded
 from rlver.components.users.heard.language import DOWN, ENDS, HIDDEN, MEANS, READ_MESSAGE, READ_REPLY, UP, WIDTH, LanguageModel, Prompt
@@ -63,6 +64,12 @@ def test_what_is_padded_at_its_end_is_read_the_same() -> None:
     for one, other in zip(plain, longer, strict=True):
         tokens = one.shape.index(len(ids))
         assert torch.allclose(one, other.narrow(tokens, 0, len(ids)), rtol=1e-4, atol=1e-2)
+
+
+def test_where_a_reply_ends_without_a_mark_a_sentence_may_end_or_go_on() -> None:
+    ends = {reply: language_model()(USER, reply).ends for reply in ("That must have been so hard", "That must have been so", "so sorry to hear that", "So sorry to hear that you")}
+    assert [one >= WHOLE for one in ends.values()] == [True, False, True, False], ends
+    assert language_model()(USER, "and so on " * READ_REPLY).ends == 1, "what is not read may end as it should"
 
 
 @pytest.mark.gpu
