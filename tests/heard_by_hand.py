@@ -30,7 +30,12 @@ every_label = cache(labelled)  # the shipped labelled replies, read once for all
 
 
 def heard(
-    acts: Mapping[str, float] | None = None, value: float = 0.0, quality: Mapping[str, float] = GOOD, meaning: int = 0, helps: float = 1.0, ends: float = 1.0
+    acts: Mapping[str, float] | None = None,
+    value: float = 0.0,
+    quality: Mapping[str, float] = GOOD,
+    meaning: int = 0,
+    helps: float = 1.0,
+    ends: float = 1.0,
 ) -> Heard:
     """These acts and no others. Replies of different `meaning` have nothing in common."""
     of_acts = dict.fromkeys(ACTS, 0.0) | dict(acts or {})

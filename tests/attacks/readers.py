@@ -43,13 +43,14 @@ def weighed(kind: PersonaKind) -> Callable[[str], object]:
 def hearing() -> dict[str, Callable[[str], object]]:
     """Of the user who hears. PyTorch is imported here, since the other readers do without."""
     from rlver.components.domain.packages import NotFetched
-    from rlver.components.users.heard.appraiser import has_end, new_in
+    from rlver.components.users.heard.appraiser import has_end
     from rlver.components.users.heard.circumstances import circumstances
+    from rlver.components.users.heard.new import new_in
     from rlver.components.users.heard.reading import reader
 
     found: dict[str, Callable[[str], object]] = {
         "has_end": has_end,
-        "new_in": lambda text: new_in(text, [text]),
+        "new_in": lambda text: new_in(text, (text,)),
         "circumstances": lambda text: circumstances(text, text, text),
     }
     with suppress(NotFetched):

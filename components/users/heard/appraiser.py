@@ -1,38 +1,28 @@
 """The appraiser that hears English: the four steps of the scripted one, on probabilities in place of patterns.
 
 Every reason names what was heard, how sure that is, the sentence that carries it and the points it moves; the change is the clamped sum of the
-points, rounded. Need, class, traits, repetition and length weigh as they do for the scripted appraiser (users/scripted/effects.py).
+points, rounded. Need, class, traits, repetition and length weigh as they do for the scripted appraiser (users/scripted/effects.py). A reply is heard
+twice where some of it was said before: what costs is of the whole reply, what pays is of what is new (new.py).
 """
 
 from __future__ import annotations
 
 import math
-import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
 
 from rlver.components.domain.acts import SURE
 from rlver.components.domain.emotion import added
 from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, AppraiserKind, Exchange, Rounding
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
-from rlver.components.users.heard.language import READ_REPLY
+from rlver.components.users.heard.new import new_in
 from rlver.components.users.heard.reading import NOTHING, Heard, Reader, reader
-from rlver.components.users.scripted.appraiser import (
-    Listener,
-    appraisal,
-    is_said_in,
-    length,
-    listener_of,
-    not_a_reply,
-    repeated,
-    repeats,
-    tables_of,
-)
+from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats, tables_of
 from rlver.components.users.scripted.effects import DIFFICULTIES, HARM, HEARING_ACTS, NEAR, NEEDS_HEARING_FIRST, SERVES, Difficulty
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
-from rlver.components.users.scripted.reading import SENTENCE, read_reply, words_of
+from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import english_only
 from rlver.components.users.special.rule import VERSION as SPECIAL
 from rlver.components.users.special.rule import Answered, harms, weigh
@@ -47,7 +37,7 @@ SAME_MEANING = 0.93  # cosine of two replies that say the same
 SAID_AGAIN = -5
 BREAKS_OFF = -4
 WHOLE = 0.05  # probability that a sentence ends there, from which on a reply needs no mark at its end
-_FINISHED = re.compile(r"[^\w\s,]\s*$")
+_MARKS, _SYMBOLS, _UNSEEN = frozenset(".!?\u2026:;)]\"'\u201d\u2019*~"), ("So", "Sk"), ("Cf", "Mn", "Zs", "Cc")
 _LEAST = 0.2  # points; what moves less is no reason
 _SOME = 0.15  # probability below which an act is not spoken of
 
@@ -102,41 +92,49 @@ class Hearing:
         )
         return appraisal(self.listener.persona_class, evidence)
 
-    def new(self, exchanges: Sequence[Exchange], number: int) -> str:
-        """What is new in that reply: what was said before is paid for nothing. To a user of a kind all of it counts, as the signs in it do."""
-        reply = exchanges[number].reply
-        return reply if self.kind else new_in(reply, [before.reply for before in exchanges[:number]])
-
     def hear(self, exchanges: Sequence[Exchange], number: int) -> Heard:
+        one = exchanges[number]
         if number in self.otherwise:
             return self.otherwise[number]
-        new = self.new(exchanges, number)
-        return self.reader.hear(new, exchanges[number].user, " ".join(one.user for one in exchanges[:number])) if new else NOTHING
+        return self.reader.hear(one.reply, one.user, " ".join(before.user for before in exchanges[:number]))
+
+    def paid(self, exchanges: Sequence[Exchange], number: int) -> Heard:
+        """What that reply is paid for and makes believed: no more than is heard in it, and in what of it is new."""
+        one, whole = exchanges[number], self.hear(exchanges, number)
+        new = new_in(one.reply, tuple(before.reply for before in exchanges[:number]))
+        if new == one.reply:
+            return whole
+        alone = self.reader.hear(new, one.user, " ".join(before.user for before in exchanges[:number])) if new else NOTHING
+        acts, quality = (
+            {name: min(both[name], of[name]) for name in both} for both, of in ((whole.acts, alone.acts), (whole.quality, alone.quality))
+        )
+        return replace(whole, acts=acts, quality=quality, value=min(whole.value, alone.value), helps=min(whole.helps, alone.helps))
 
     def _weigh(self, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:
         exchanges = [*earlier, last]
         *before, now = (self.hear(exchanges, number) for number in range(len(exchanges)))
-        if self.kind is None and now is not NOTHING:
+        if self.kind is None:
             for act, probability in now.acts.items():
                 if probability >= SURE:
                     yield Evidence(step="content", what=act, span=now.spans[act], probability=probability)
-            yield from self._target(before, now)
-            yield from self._character(now)
-        elif self.kind is not None:
+            *paid_before, paid = (self.paid(exchanges, number) for number in range(len(exchanges)))
+            yield from self._target(paid_before, now, paid)
+            yield from self._character(now, paid)
+        else:
             answered = [Answered(one.user, one.reply, heard, signs_of(heard)) for one, heard in zip(exchanges, (*before, now), strict=True)]
             yield from weigh(self.kind, answered[-1], answered[:-1])
         yield from _again(before, now, earlier, last)
         yield from length(read_reply(last.reply).word_count)
-        yield from breaks_off(self.new(exchanges, len(earlier)), now)
+        yield from breaks_off(last.reply, now)
 
-    def _target(self, before: Sequence[Heard], now: Heard) -> Iterator[Evidence]:
-        """Does what the reply does serve the hidden need, now, and how is it done?"""
-        acts, quality, pays = now.acts, now.quality, self.difficulty
+    def _target(self, before: Sequence[Heard], whole: Heard, now: Heard) -> Iterator[Evidence]:
+        """Does what the reply does serve the hidden need, now, and how is it done? `whole` is what is heard in it, `now` and `before` what is paid."""
+        acts, quality, pays = whole.acts, now.quality, self.difficulty
         for act, points in harms(acts).items():
-            yield self._found(act, act, points, now)
+            yield self._found(act, act, points, whole)
         unharmed = 1 - max(acts[act] for act in HARM)
         need = self.listener.need
-        serving = {act: acts[act] for act in SERVING}
+        serving = {act: now.acts[act] for act in SERVING}
         likeliest = max(serving, key=lambda act: serving[act])
         helps = min(now.helps, unharmed, quality["coherent"])
         if need is None:
@@ -150,14 +148,16 @@ class Hearing:
             yield self._found("picks_up", asked, min(sure, quality["picks_up"]) * pays.grounded, now)
             others = {act: probability for act, probability in serving.items() if act != asked}
             near = max((others[act] for act in NEAR[need]), default=0.0)
-            far = max((act for act in others if act not in NEAR[need]), key=lambda act: others[act])
+            far = max((act for act in others if act not in NEAR[need]), key=lambda act: acts[act])
             yield self._found("near_need", max(NEAR[need], key=lambda act: others[act]), min(near, 1 - sure, helps) * pays.near, now)
-            yield self._found("misses_need", far, others[far] * (1 - serving[asked]) * pays.wrong, now)
+            yield self._found("misses_need", far, acts[far] * (1 - acts[asked]) * pays.wrong, whole)
             welcome = sure if now.value > 0 else 1.0  # kindness beside the need changes nothing, harshness always hurts
             yield Evidence(step="target", what="manner", points=round(MANNER * now.value * welcome, 2))
         nothing = math.prod(1 - probability for probability in acts.values())
-        yield Evidence(step="target", what="empty_talk", points=round(min(nothing, 1 - helps) * pays.empty_talk, 2))
-        yield Evidence(step="target", what="beside_the_point", points=round(min(1 - quality["coherent"], 1 - helps) * BESIDE_THE_POINT, 2))
+        coherent = whole.quality["coherent"]
+        unhelpful = 1 - min(whole.helps, unharmed, coherent)
+        yield Evidence(step="target", what="empty_talk", points=round(min(nothing, unhelpful) * pays.empty_talk, 2))
+        yield Evidence(step="target", what="beside_the_point", points=round(min(1 - coherent, unhelpful) * BESIDE_THE_POINT, 2))
         yield from self._politeness(before, now, serving[likeliest], unharmed)
 
     def _believed(self, asked: str, before: Sequence[Heard], now: Heard) -> float:
@@ -176,10 +176,11 @@ class Hearing:
         points = self.difficulty.generic_first if is_first else self.difficulty.generic_again
         yield self._found("polite" if is_first else "polite_again", act, now.acts[act] * (1 - serves) * unharmed * points, now)
 
-    def _character(self, now: Heard) -> Iterator[Evidence]:
+    def _character(self, whole: Heard, paid: Heard) -> Iterator[Evidence]:
         """What this class and these traits make of the acts."""
         for name, table in tables_of(self.listener):
             for act, points in table.items():
+                now = paid if points > 0 else whole
                 yield self._found(name, act, now.acts[act] * points, now, step="effect")
 
     @staticmethod
@@ -195,37 +196,17 @@ def signs_of(heard: Heard) -> dict[str, Sign]:
     return {name: Sign(probability, heard.spans.get(name, "") if probability >= _SOME else "") for name, probability in heard.signs.items()}
 
 
-def new_in(reply: str, earlier: Sequence[str]) -> str:
-    """`reply` without the sentences that are said in `earlier` replies, or earlier in itself; to the letter where there are none.
-
-    Of each only so many sentences count as can be read.
-    """
-    before = [words_of(sentence) for one in earlier for sentence in _sentences(one)]
-    sentences, new = _sentences(reply), []
-    for sentence in sentences:
-        words = words_of(sentence)
-        if not is_said_in(words, before):
-            new.append(sentence)
-        before.append(words)
-    if len(new) == len(sentences):
-        return reply
-    return " ".join(new) if any(words_of(sentence) for sentence in new) else ""
-
-
-def _sentences(reply: str) -> list[str]:
-    return [match.group().strip() for match in islice(SENTENCE.finditer(reply), READ_REPLY)]
-
-
 def breaks_off(reply: str, heard: Heard) -> Iterator[Evidence]:
     """What it costs to end in the middle of a sentence: without a mark, and where the language model would have gone on."""
-    if not has_end(reply) and heard.ends < WHOLE:
+    if heard.ends < WHOLE and not has_end(reply):
         points = round(BREAKS_OFF * (1 - heard.ends / WHOLE), 2)
-        yield Evidence(step="effect", what="breaks_off", span=reply[-40:], points=points, probability=round(1 - heard.ends, 2))
+        yield Evidence(step="effect", what="breaks_off", span=reply.rstrip()[-40:], points=points, probability=round(1 - heard.ends, 2))
 
 
 def has_end(reply: str) -> bool:
-    """Whether a mark stands at its end; a comma is none. A reply without a word has nothing to end."""
-    return not reply.strip() or bool(_FINISHED.search(reply))
+    """Whether a mark or a symbol (an emoji) stands at its end. A reply of blanks has nothing to end."""
+    last = next((one for one in reversed(reply) if unicodedata.category(one) not in _UNSEEN), ".")
+    return last in _MARKS or unicodedata.category(last) in _SYMBOLS
 
 
 def _again(before: Sequence[Heard], now: Heard, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:

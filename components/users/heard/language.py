@@ -79,7 +79,7 @@ class Prompt:
     def __call__(self, message: str, reply: str) -> Prompted:
         told = self._tokens(_plain(message[-READ_MESSAGE * _LONGEST_TOKEN :]))[0]
         head = [*self._before, *told[-READ_MESSAGE:], *self._between]
-        said, starts = self._tokens(_plain(reply[: READ_REPLY * _LONGEST_TOKEN]))
+        said, starts = self._tokens(_plain(reply.rstrip()[: READ_REPLY * _LONGEST_TOKEN]))
         ids = (*head, *said[:READ_REPLY], *self._end)
         return Prompted(ids, len(head), tuple(starts[:READ_REPLY]), len(said) <= READ_REPLY)
 
@@ -118,12 +118,17 @@ class LanguageModel:
         part_T = _parts([*read.starts, len(reply)], begins)
         means_RTM, ends_RTE, last_TH = self._read(read.ids)
         last_1TH = last_TH[None, : len(read.ids)]
-        likely_T2, ends = likely(self._came, last_1TH, read).cpu(), self._ends(last_1TH) if read.is_whole else 1.0
+        likely_T2, ends = likely(self._came, last_1TH, read).cpu(), self._ends(message, reply, read, last_1TH)
         own_RTM = means_RTM[:, read.begin : len(read.ids)].cpu()
         sums_RPM = torch.zeros(len(READINGS), len(begins), own_RTM.shape[2]).index_add_(1, part_T, own_RTM)
         return Answer(sums_RPM, ends_RTE[:, len(read.ids) - 1].cpu(), part_T, likely_T2, ends)
 
-    def _ends(self, last_1TH: torch.Tensor) -> float:
+    def _ends(self, message: str, reply: str, read: Prompted, last_1TH: torch.Tensor) -> float:
+        """Of a reply that is not read whole, the last words are read once more for it."""
+        letters = 8 * READ_REPLY
+        while not read.is_whole:
+            read, letters = self.prompt(message, reply.rstrip()[-letters:]), letters // 2
+            last_1TH = self._read(read.ids)[2][None, : len(read.ids)]
         logits_V = torch.nn.functional.linear(self._came.norm(last_1TH[0, -2]), self._came.embed_tokens.weight)
         return logits_V.float().softmax(dim=0).cpu()[self.prompt.end_marks_K].sum().item()
 

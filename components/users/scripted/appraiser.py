@@ -7,7 +7,7 @@ platform, which is what lets `rlver verify` re-derive any recorded emotion. No t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlver.components.domain.emotion import LARGEST_CHANGE, added
@@ -183,12 +183,6 @@ def repeated(reading: Reading, earlier: Sequence[Reading]) -> dict[Sentence, int
 def repeats(times: Mapping[Sentence, int]) -> list[Evidence]:
     """What it costs to say these sentences again."""
     return [Evidence(step="effect", what="repeats", span=sentence.text, points=-3 - 2 * count) for sentence, count in times.items()]
-
-
-def is_said_in(words: tuple[str, ...], earlier: Iterable[tuple[str, ...]]) -> bool:
-    """Whether one of the `earlier` sentences says these words: all of them, or most of their pairs. A sentence that says much more than the earlier one is new."""
-    pairs = bigrams(words)
-    return len(words) >= 2 and any(words == other or (len(pairs) >= 2 and len(pairs & bigrams(other)) >= _SAME_SENTENCE * len(pairs)) for other in earlier)
 
 
 def _same(words: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -47,13 +47,13 @@ def measure(params: Params = PARAMS) -> None:
 
 def agreement(params: Params = PARAMS) -> None:
     """How far a second labelling of some of the replies agrees with the first."""
-    from rlver.components.labels.labelled import labelled
+    from rlver.components.labels.labelled import NEXT, labelled
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.studies.hearing.agreement import read_second
     from rlver.tasks.studies.hearing.tables import agreement_report
 
     settings = load_settings(params)
-    typer.echo(agreement_report(read_second(labelled()), settings.evaluation.bootstrap_samples, settings.seed))
+    typer.echo(agreement_report(read_second([*labelled(), *labelled(NEXT)]), settings.evaluation.bootstrap_samples, settings.seed))
 
 
 def supporters(

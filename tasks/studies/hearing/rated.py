@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlver.components.domain.files import read_jsonl
-from rlver.components.domain.protocols import Exchange, now
+from rlver.components.domain.protocols import Exchange
 from rlver.components.scoring.statistics import Estimated
 from rlver.components.users.scripted.appraiser import Listener, appraise
 from rlver.components.users.scripted.reading import words_of

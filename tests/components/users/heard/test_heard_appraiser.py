@@ -16,7 +16,7 @@ from rlver.components.domain.acts import ACTS
 from rlver.components.domain.persona import HiddenNeed, PersonaClass, PersonaKind
 from rlver.components.domain.protocols import Exchange, now
 from rlver.components.domain.transcript import Turn
-from rlver.components.users.heard.appraiser import HeardAppraiser, Hearing, new_in
+from rlver.components.users.heard.appraiser import HeardAppraiser, Hearing
 from rlver.components.users.heard.reading import QUALITIES, SURE, VALUES, Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import CLASS_EFFECT, DIFFICULTIES, HARM, NEAR, NEEDS_HEARING_FIRST, SERVES, TRAIT_EFFECT
@@ -152,7 +152,8 @@ def test_repetition_costs_more_each_time_in_the_same_words_and_in_others() -> No
 def test_what_was_said_before_is_paid_for_nothing_and_believed_no_more() -> None:
     yours, new = "That was never yours to carry.", "Nobody warned you of the rocks."
     of_nobody = heard({"absolve": 0.5}, quality={"picks_up": 0.2, "specific": 0.0})
-    reader = ByHand({yours: of_nobody, new: heard({"absolve": 1}, meaning=1)})
+    both = heard({"absolve": 1}, meaning=1)
+    reader = ByHand({yours: of_nobody, new: both, f"{yours} {new}": both})
     need = Listener(HiddenNeed.NOT_AT_FAULT)
 
     def paid(*replies: str) -> dict[str, float]:
@@ -161,9 +162,35 @@ def test_what_was_said_before_is_paid_for_nothing_and_believed_no_more() -> None
     assert paid(yours)["serves_need"] == pytest.approx(1.2) and paid(yours, new)["serves_need"] == 6
     assert paid(yours, yours) == {"repeats": -5} and paid(yours, yours, yours) == {"repeats": -7}
     assert paid(yours, f"{yours} {new}") == paid(yours, new) | {"repeats": -5}, "only the new sentence is heard"
-    believed = {words: of_nobody for words in (yours, new)}
-    of_twice = [points(appraised(ByHand(believed), said, need, "challenging"))["serves_need"] for said in ([yours, new], [yours, yours, new])]
+    believed = dict.fromkeys((yours, new), of_nobody)
+    of_twice = [
+        points(appraised(ByHand(believed), said, need, "challenging"))["serves_need"] for said in ([yours, new], [yours, yours, new])
+    ]
     assert of_twice[0] == of_twice[1] > 1.2, "what is said again makes nothing more believed"
+
+
+def test_what_hurts_or_means_nothing_hurts_again_when_it_is_said_again() -> None:
+    hurts, means_nothing = "That was all your own fault.", "The ropes of my neighbour are every spring."
+    reader = ByHand({hurts: heard({"blame": 1}, value=-2, helps=0), means_nothing: heard(quality={"coherent": 0}, helps=0, meaning=1)})
+    need = Listener(HiddenNeed.NOT_AT_FAULT)
+    for reply in (hurts, means_nothing):
+        once, twice = (points(appraised(reader, [reply] * times, need)) for times in (1, 2))
+        assert twice == once | {"repeats": -5} and sum(once.values()) <= -9
+
+
+def test_an_act_is_paid_by_what_is_new_and_no_more_than_is_heard_in_the_whole() -> None:
+    said, new = "You had no way to know of the rocks.", "And the wind turned."
+    need = Listener(HiddenNeed.NOT_AT_FAULT)
+
+    def serves(whole: float, alone: float) -> float | None:
+        replies = {
+            said: heard({"absolve": 1}),
+            f"{said} {new}": heard({"absolve": whole}, meaning=1),
+            new: heard({"absolve": alone}, meaning=2),
+        }
+        return points(appraised(ByHand(replies), [said, f"{said} {new}"], need)).get("serves_need")
+
+    assert serves(1.0, 0.0) is None and serves(1.0, 0.5) == 4 and serves(0.5, 1.0) == 4
 
 
 def test_to_a_user_of_a_kind_the_whole_reply_counts() -> None:
@@ -172,23 +199,6 @@ def test_to_a_user_of_a_kind_the_whole_reply_counts() -> None:
     hearing = Hearing(Listener(None), DIFFICULTIES["vanilla"], cast(Reader, reader), PersonaKind.BOUNDARY)
     now(hearing.appraise([Exchange("Say it.", no), Exchange("Say it now.", no)], 40))
     assert [asked[0] for asked in reader.asked] == [no, no]
-
-
-@pytest.mark.parametrize(
-    ("reply", "earlier", "left"),
-    [
-        ("It was loud. You stayed.", [], "It was loud. You stayed."),
-        ("  It was loud.\n\nYou stayed.", ["Nothing of it."], "  It was loud.\n\nYou stayed."),
-        ("It was loud. You stayed.", ["Yes. It was loud!"], "You stayed."),
-        ("It was loud that night.", ["I hear it was loud that night."], ""),
-        ("I hear it was loud that night, and that they never came.", ["It was loud."], "I hear it was loud that night, and that they never came."),
-        ("It was loud. It was loud. You stayed.", [], "It was loud. You stayed."),
-        ("It was loud... ", ["It was loud."], ""),
-        ("Yes. You stayed.", ["Yes. No."], "Yes. You stayed."),
-    ],
-)
-def test_of_a_reply_the_sentences_that_were_not_said_are_left(reply: str, earlier: list[str], left: str) -> None:
-    assert new_in(reply, earlier) == left
 
 
 @pytest.mark.parametrize("need", HiddenNeed)
@@ -261,15 +271,13 @@ def test_its_kind_is_found_by_name_without_torch() -> None:
         ("That was hard. I mean it!", 0.0, None),
         ('She said "never again"', 0.0, None),
         ("so sorry \U0001f622", 0.0, None),
+        ("so sorry \U0001f622\ufe0f\u200b \n", 0.0, None),
         ("so sorry \U0001f622, and", 0.0, -4),
+        ("You paid for it. And then you went and \n", 0.0, -4),
+        ("You paid for it. And then you went and -", 0.0, -4),
+        ("You paid for it. And then you went and\u200b", 0.0, -4),
     ],
 )
 def test_a_reply_that_ends_in_the_middle_of_a_sentence_is_heard_as_that(reply: str, ends: float, points: float | None) -> None:
     appraisal = appraised(ByHand({reply: heard({"acknowledge": 1}, ends=ends)}), [reply])
     assert {one.what: one.points for one in appraisal.evidence}.get("breaks_off") == points
-
-
-def test_only_what_is_new_can_break_off() -> None:
-    said, new = "That was hard. I mean it", "You stayed until the end."
-    reader = ByHand({said: heard({"acknowledge": 1}), new: heard({"acknowledge": 1}, meaning=1, ends=0)})
-    assert "breaks_off" not in points(appraised(reader, [said, f"{new} I mean it"]))

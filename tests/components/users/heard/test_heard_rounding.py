@@ -24,7 +24,7 @@ from rlver.components.replay.verification import Mismatch, first_difference
 from rlver.components.users.heard.appraiser import HeardAppraiser, Hearing
 from rlver.components.users.heard.reading import CARRIED, QUALITIES, SIGNS_HEARD, Heard, Reader
 from rlver.components.users.heard.rounding import Rounded
-from rlver.components.users.scripted.appraiser import Listener, listener_of
+from rlver.components.users.scripted.appraiser import Listener, appraisal, listener_of
 from rlver.components.users.scripted.effects import DIFFICULTIES, SERVES
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.components.users.talking.speaker import TalkingSpeakers
@@ -169,6 +169,34 @@ def test_a_sign_that_just_gets_its_words_or_loses_them_is_rounding(recorded: flo
     (found,) = (one for one in there.evidence if one.what == "points_to_help")
     assert found.span == (SAID[0] if recorded > 0.15 else "")
     assert now(Rounded(hearing(derived), [there], rounded).appraise(said, 40)) == there and len(rounded) == 1
+
+
+@pytest.mark.parametrize(("recorded", "is_taken"), [(0.02, True), (0.04, False)])
+def test_a_step_in_whether_a_reply_breaks_off_is_rounding_and_two_are_not(recorded: float, is_taken: bool) -> None:
+    unmarked = "You stayed with it and"
+
+    def hearing(ends: float) -> Hearing:
+        read = {unmarked: heard({"acknowledge": 1.0}, ends=ends)}
+        return Hearing(Listener(HiddenNeed.DEEP_EMPATHY), DIFFICULTIES["vanilla"], cast(Reader, ByHand(read)))
+
+    said, rounded = [Exchange("My boat sank.", unmarked)], list[Rounding]()
+    there = now(hearing(recorded).appraise(said, 40))
+    taken = now(Rounded(hearing(0.0), [there], rounded).appraise(said, 40))
+    assert (taken == there) is is_taken and [one.points for one in rounded] == ([pytest.approx(1.6)] if is_taken else [])
+
+
+def test_of_a_reply_that_says_nothing_new_no_other_appraisal_is_taken() -> None:
+    again = "You stayed with it until the end."
+    hearing = Hearing(
+        Listener(HiddenNeed.DEEP_EMPATHY), DIFFICULTIES["vanilla"], cast(Reader, ByHand({again: heard({"acknowledge": 1.0})}))
+    )
+    said = [Exchange("My boat sank.", again), Exchange("It was old.", again)]
+    recorded = [now(hearing.appraise(said[:replies], 40)) for replies in (1, 2)]
+    empty = Evidence(step="target", what="empty_talk", points=-5)
+    forged = appraisal(None, [*recorded[1].evidence, empty])
+    for second, taken in ((recorded[1], recorded[1]), (forged, recorded[1])):
+        beside = Rounded(hearing, [recorded[0], second], [])
+        assert [now(beside.appraise(said[:replies], 40)) for replies in (1, 2)] == [recorded[0], taken]
 
 
 # With the real reader.

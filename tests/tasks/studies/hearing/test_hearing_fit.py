@@ -8,13 +8,13 @@ from heard_by_hand import every_label
 
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.persona import HiddenNeed, PersonaKind
-from rlver.components.labels.labelled import SHORT, WRITTEN, WRITTEN_APART
+from rlver.components.labels.labelled import NEXT, SHORT, WRITTEN, WRITTEN_APART, labelled
 from rlver.components.labels.warmup import GOOD, collection
 from rlver.components.users.heard.reading import OUTPUTS, QUALITIES, SIGNS_HEARD, VALUES
 from rlver.components.users.scripted.effects import SERVES
 from rlver.components.users.special.signs import SIGNS
 from rlver.tasks.studies.hearing.drawn import DRAWN, DRAWN_APART, DRAWN_SHORT, short, short_apart, written
-from rlver.tasks.studies.hearing.fit import COHERENT, Rows
+from rlver.tasks.studies.hearing.fit import COHERENT, SELDOM_GRANTED, Rows
 from rlver.tasks.studies.hearing.listening import fitted_messages
 from rlver.tasks.studies.special.signs_found import APART, LABELS, LabelledSigns, load_signs
 
@@ -32,6 +32,12 @@ def test_a_target_is_what_the_labels_say_and_nothing_else() -> None:
     assert [ordinary[f"above {value}"] for value in VALUES[:-1]] == [1, 1, 1, 0]
     assert special == {sign: float(sign == "points_to_help") for sign in SIGNS[PersonaKind.DANGER]}
     assert set(SIGNS_HEARD) == {sign for signs in SIGNS.values() for sign in signs}
+
+
+def test_qualities_that_the_writers_of_a_style_grant_seldom_teach_nothing() -> None:
+    row = next(iter(labelled(NEXT)))
+    (ordinary,) = map(named, Rows([row], [], [], [], [], [], 0).targets())
+    assert set(QUALITIES) - set(ordinary) == {"specific", "picks_up"} and row.style in SELDOM_GRANTED
 
 
 def test_a_written_reply_is_taught_as_coherent_and_as_beside_the_point_under_another_message() -> None:

@@ -36,12 +36,22 @@ def test_each_kind_is_measured_on_its_own_ratings(tmp_path: Path) -> None:
     def turn(reply: str, rating: int | None = None, user: str = "I told them.") -> dict[str, object]:
         return {"user": user, "reply": reply} | ({} if rating is None else {"rating": rating})
 
-    write(tmp_path, "posts", [{"turns": [turn(reply, rating, f"I told {n}.")]} for n in range(6) for reply, rating in ((HELPED, 4), (HURT, 0))])
+    write(
+        tmp_path,
+        "posts",
+        [{"turns": [turn(reply, rating, f"I told {n}.")]} for n in range(6) for reply, rating in ((HELPED, 4), (HURT, 0))],
+    )
     write(tmp_path, "chats", [{"turns": [turn(HURT, 5), turn(HELPED, 1)]} for _ in range(6)])
-    write(tmp_path, "sessions", [{"about": f"{n}", "is_good": good, "turns": [turn(HELPED if good else HURT)]} for n in range(6) for good in (True, False)])
+    write(
+        tmp_path,
+        "sessions",
+        [{"about": f"{n}", "is_good": good, "turns": [turn(HELPED if good else HURT)]} for n in range(6) for good in (True, False)],
+    )
     reader = ByHand({HELPED: heard({"praise": 1}, value=2), HURT: heard({"blame": 1}, value=-2)})
     report = rated_report(Listening(cast(Reader, reader), DIFFICULTIES["vanilla"]), 200, 1, tmp_path)
-    posts, chats, sessions = (next(line.split("  ") for line in report.splitlines() if of in line and "heard" in line) for of in ("posts", "chats", "sessions"))
+    posts, chats, sessions = (
+        next(line.split("  ") for line in report.splitlines() if of in line and "heard" in line) for of in ("posts", "chats", "sessions")
+    )
     found = [[cell.strip().split(" ")[0] for cell in line if cell.strip()][2:] for line in (posts, chats, sessions)]
     assert found == [["12", "1.00", "1.00"], ["12", "-1.00", "0.00"], ["12", "-", "1.00"]]
 

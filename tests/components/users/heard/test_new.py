@@ -1,0 +1,37 @@
+"""What of a reply was not said before."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlver.components.users.heard.language import READ_REPLY
+from rlver.components.users.heard.new import new_in
+
+
+@pytest.mark.parametrize(
+    ("reply", "earlier", "left"),
+    [
+        ("It was loud. You stayed.", [], "It was loud. You stayed."),
+        ("  It was loud.\n\nYou stayed.", ["Nothing of it."], "  It was loud.\n\nYou stayed."),
+        ("It was loud. You stayed.", ["Yes. It was loud!"], "You stayed."),
+        ("It was loud that night.", ["I hear it was loud that night."], ""),
+        ("It was loud. It was loud. You stayed.", [], "It was loud. You stayed."),
+        ("It was loud... ", ["It was loud."], ""),
+        ("", ["It was loud."], ""),
+        ("...", ["..."], "..."),
+        ("Yes. You stayed.", ["Yes. No."], "Yes. You stayed."),
+        ("I know it was your fault.", ["I know it was not your fault."], "I know it was your fault."),
+        ("I know it was not your fault.", ["I know it was your fault."], "I know it was not your fault."),
+        ("What did you do?", ["What did you say?"], "What did you do?"),
+        ("That\u2019s not on you, and so it is.", ["That's not on you."], ", and so it is."),
+        ("Well, that was never yours to carry, as it is.", ["That was never yours to carry."], "Well, , as it is."),
+        ("You stayed until the end\nNobody warned you\nI mean it.", ["I mean it."], "You stayed until the end\nNobody warned you"),
+    ],
+)
+def test_what_was_said_is_taken_out_and_the_rest_is_left_to_the_letter(reply: str, earlier: list[str], left: str) -> None:
+    assert new_in(reply, tuple(earlier)) == left
+
+
+def test_blank_lines_hide_nothing() -> None:
+    said = "You had no way to know of the rocks."
+    assert new_in("Hm." + "\n " * 2 * READ_REPLY + said, (said,)) == "Hm."
