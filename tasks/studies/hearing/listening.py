@@ -98,12 +98,16 @@ def strictly(rows: Sequence[Labelled]) -> dict[str, list[Labelled]]:
     }
 
 
-def since(rows: Sequence[Labelled], later: Sequence[Labelled]) -> dict[str, list[Labelled]]:
-    """Of `later`, labelled strictly after the reader was fitted to `rows`: each style, and all; none whose message was fitted."""
+def unseen(rows: Sequence[Labelled], later: Sequence[Labelled]) -> list[Labelled]:
+    """Of `later`, labelled after the reader was fitted to `rows`, those whose message was not fitted."""
     seen = fitted_messages(rows)
-    new = [row for row in later if row.user not in seen]
+    return [row for row in later if row.user not in seen]
+
+
+def since(new: Sequence[Labelled]) -> dict[str, list[Labelled]]:
+    """Each style of these, and all."""
     styles = {f"labelled since: {style}": [row for row in new if row.style == style] for style in sorted({row.style for row in new})}
-    return styles | {"labelled since: all": new} if new else {}
+    return styles | {"labelled since: all": list(new)} if new else {}
 
 
 def fitted_messages(rows: Sequence[Labelled]) -> set[str]:

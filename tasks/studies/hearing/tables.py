@@ -127,6 +127,15 @@ def _served(rows: Sequence[labels.Labelled], listening: Listening, samples: int,
         yield group("any", every, samples, seed)
 
 
+def since_report(later: Sequence[labels.Labelled], listening: Listening, samples: int, seed: int) -> str:
+    """In short, of replies that were labelled after the reader was fitted: each style, and all; and the order of two replies to one message."""
+    groups: dict[str, list[ReplyWithActs]] = {
+        style: [row for row in later if row.style == style] for style in sorted({row.style for row in later})
+    }
+    taken = [Taken(row.user, row.value, listening.change(row)) for row in later]
+    return f"Labelled since the reader was fitted\n\n{_in_short({**groups, 'all of these': list(later)}, listening, samples, seed)}\n\n{_orders(taken)}"
+
+
 def strict_report(groups: Mapping[str, Sequence[labels.Labelled]], listening: Listening) -> str:
     """How far sense and the change of the emotion tell apart replies that were read strictly: of small models, and written for them."""
     wanted: dict[str, Callable[[labels.Labelled], bool]] = {

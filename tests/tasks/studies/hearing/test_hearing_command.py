@@ -101,6 +101,7 @@ def test_the_test_prints_every_table(
     monkeypatch.setattr("rlver.tasks.studies.acts.detection.PACKAGED", Path("nowhere"))
     short = [ROWS[0], label("Hm.", "absolve", 0)], [label("You sank it.", "", 0)]
     monkeypatch.setattr("rlver.tasks.studies.hearing.drawn.short_apart", lambda seed, fitted: short)
+    monkeypatch.setattr("rlver.tasks.studies.hearing.rated.KINDS", ())  # test_rated.py has them
     assert main(["hearing", "test", *params]) == 0
     said = capsys.readouterr().out
     assert said.startswith("heard by hand; users are vanilla, their need is unknown")
@@ -113,6 +114,8 @@ def test_the_test_prints_every_table(
     since = [line.split("  ") for line in said.splitlines() if "labelled since" in line and "is coherent" in line]
     counts = {cells[0]: next(cell.strip() for cell in cells if cell.strip()[:1].isdigit()) for cells in since}
     assert counts == {"labelled since: model_own": "1 of 1", "labelled since: written_beside": "0 of 1", "labelled since: all": "1 of 2"}
+    table = said.partition("Labelled since the reader was fitted")[2].split("\n\n")[1]
+    assert [line.split()[0] for line in table.splitlines()[1::2]] == ["model_own", "written_beside", "all"], table
     assert [cell.strip() for cell in next(cells for cells in lines if cells[0] == "where they stand") if cell.strip()][1:3] == [
         "2",
         "0.50 [0.09, 0.91]",
