@@ -37,7 +37,11 @@ SAME_MEANING = 0.93  # cosine of two replies that say the same
 SAID_AGAIN = -5
 BREAKS_OFF = -4
 WHOLE = 0.05  # probability that a sentence ends there, from which on a reply needs no mark at its end
-_MARKS, _SYMBOLS, _UNSEEN = frozenset(".!?\u2026:;)]\"'\u201d\u2019*~"), ("So", "Sk"), ("Cf", "Mn", "Zs", "Cc")
+_MARKS, _SYMBOLS, _UNSEEN = (
+    frozenset(".!?\u2026:;)]\"'\u201d\u2019\u00bb*~\u3002\uff01\uff1f"),
+    ("So", "Sk"),
+    ("Cf", "Mn", "Me", "Zs", "Zl", "Zp", "Cc"),
+)
 _LEAST = 0.2  # points; what moves less is no reason
 _SOME = 0.15  # probability below which an act is not spoken of
 
@@ -108,7 +112,8 @@ class Hearing:
         acts, quality = (
             {name: min(both[name], of[name]) for name in both} for both, of in ((whole.acts, alone.acts), (whole.quality, alone.quality))
         )
-        return replace(whole, acts=acts, quality=quality, value=min(whole.value, alone.value), helps=min(whole.helps, alone.helps))
+        value = min(whole.value, max(0.0, alone.value))  # what is left of a cut sentence is no reason to be hurt
+        return replace(whole, acts=acts, quality=quality, value=value, helps=min(whole.helps, alone.helps))
 
     def _weigh(self, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:
         exchanges = [*earlier, last]
@@ -158,7 +163,7 @@ class Hearing:
         unhelpful = 1 - min(whole.helps, unharmed, coherent)
         yield Evidence(step="target", what="empty_talk", points=round(min(nothing, unhelpful) * pays.empty_talk, 2))
         yield Evidence(step="target", what="beside_the_point", points=round(min(1 - coherent, unhelpful) * BESIDE_THE_POINT, 2))
-        yield from self._politeness(before, now, serving[likeliest], unharmed)
+        yield from self._politeness(before, whole, now, unharmed)
 
     def _believed(self, asked: str, before: Sequence[Heard], now: Heard) -> float:
         """How far the act that serves the need is believed: at once where it is about this user, else once repeated; reasoning only once the user was heard."""
@@ -169,12 +174,15 @@ class Hearing:
         unheard = math.prod(1 - max(one.quality["picks_up"], *(one.acts[act] for act in HEARING_ACTS)) for one in (*before, now))
         return min(believed, 1 - unheard)
 
-    def _politeness(self, before: Sequence[Heard], now: Heard, serves: float, unharmed: float) -> Iterator[Evidence]:
+    def _politeness(self, before: Sequence[Heard], whole: Heard, paid: Heard, unharmed: float) -> Iterator[Evidence]:
         """Sympathy and questions of fact that serve no need: once they do some good."""
-        act = max(GENERIC, key=lambda one: now.acts[one])
+        act = max(GENERIC, key=lambda one: whole.acts[one])
         is_first = all(one.acts[act] < SURE for one in before)
-        points = self.difficulty.generic_first if is_first else self.difficulty.generic_again
-        yield self._found("polite" if is_first else "polite_again", act, now.acts[act] * (1 - serves) * unharmed * points, now)
+        what, points, now = (
+            ("polite", self.difficulty.generic_first, paid) if is_first else ("polite_again", self.difficulty.generic_again, whole)
+        )
+        serves = max(now.acts[one] for one in SERVING)
+        yield self._found(what, act, now.acts[act] * (1 - serves) * unharmed * points, now)
 
     def _character(self, whole: Heard, paid: Heard) -> Iterator[Evidence]:
         """What this class and these traits make of the acts."""

@@ -118,10 +118,10 @@ class LanguageModel:
         part_T = _parts([*read.starts, len(reply)], begins)
         means_RTM, ends_RTE, last_TH = self._read(read.ids)
         last_1TH = last_TH[None, : len(read.ids)]
-        likely_T2, ends = likely(self._came, last_1TH, read).cpu(), self._ends(message, reply, read, last_1TH)
+        likely_T2, end_RE = likely(self._came, last_1TH, read).cpu(), ends_RTE[:, len(read.ids) - 1].cpu().clone()
         own_RTM = means_RTM[:, read.begin : len(read.ids)].cpu()
         sums_RPM = torch.zeros(len(READINGS), len(begins), own_RTM.shape[2]).index_add_(1, part_T, own_RTM)
-        return Answer(sums_RPM, ends_RTE[:, len(read.ids) - 1].cpu(), part_T, likely_T2, ends)
+        return Answer(sums_RPM, end_RE, part_T, likely_T2, self._ends(message, reply, read, last_1TH))  # last: it may read again
 
     def _ends(self, message: str, reply: str, read: Prompted, last_1TH: torch.Tensor) -> float:
         """Of a reply that is not read whole, the last words are read once more for it."""

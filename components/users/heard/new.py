@@ -1,21 +1,23 @@
 """What of a reply is new: the rest was said before, in an earlier reply or earlier in the same one, and is paid for nothing.
 
-Taken out is a sentence that says again what one earlier sentence said, and out of a longer sentence the words of an earlier one. A sentence that
-turns the meaning round ("it was *not* your fault") has other word pairs, and stays.
+Taken out is a sentence that says again what one earlier sentence said, and out of a longer sentence the words of an earlier one. A sentence with a
+word of content that the earlier one has not, or with another number of words like "not", says something else and stays.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
 from rlver.components.users.heard.language import READ_REPLY
-from rlver.components.users.scripted.reading import SENTENCE, bigrams
+from rlver.components.users.scripted.reading import COMMON_WORDS, SENTENCE, bigrams
 
 SAID = 0.85  # of a sentence's word pairs, in one earlier sentence
+_LETTERS = 4  # of a word of content
+_NOT = frozenset({"not", "no", "never", "nobody", "nothing", "none", "neither", "nor", "cannot", "without", "hardly"})
 _LEAST_RUN = 4  # words of an earlier sentence that are known again within another one
 _WORD = re.compile(r"[A-Za-z0-9]+(?:['\u2019][A-Za-z]+)?")
 _ONLY_MARKS = re.compile(r"[\W_]*")
@@ -32,36 +34,55 @@ class _Sentence(NamedTuple):
 def new_in(reply: str, earlier: tuple[str, ...]) -> str:
     """`reply` without what was said in `earlier` replies or earlier in itself: to the letter where nothing was, "" where all was.
 
-    Of each only so many sentences count as can be read.
+    Of each only so many words count as can be read.
     """
-    before = [sentence.words for one in earlier for sentence in _sentences(one)]
-    taken_out: list[tuple[int, int]] = []
+    before = {sentence.words for one in earlier for sentence in _sentences(one)}
+    kept, end = list[str](), 0
     for sentence in _sentences(reply):
-        if any(_says_again(sentence.words, other) for other in before):
-            taken_out.append((sentence.begin, sentence.end))
-        else:
-            runs = (_run(sentence.words, other) for other in before)
-            taken_out += [(sentence.places[first][0], sentence.places[last][1]) for first, last in filter(None, runs)]
-        before.append(sentence.words)
-    if not taken_out:
-        return reply
-    left = "".join(character for place, character in enumerate(reply) if not any(begin <= place < end for begin, end in taken_out))
-    return "" if _ONLY_MARKS.fullmatch(left) else left.strip()
+        for begin, stop in sorted(_said(sentence, before)):
+            kept.append(reply[end : max(end, begin)])
+            end = max(end, stop)
+        before.add(sentence.words)
+    left = "".join([*kept, reply[end:]]) if end else reply
+    return left if left == reply else "" if _ONLY_MARKS.fullmatch(left) else left.strip()
+
+
+def _said(sentence: _Sentence, before: Set[tuple[str, ...]]) -> set[tuple[int, int]]:
+    """From where to where in the reply this sentence says again what was said."""
+    if any(_says_again(sentence.words, other) for other in before):
+        return {(sentence.begin, sentence.end)}
+    runs = filter(None, (_run(sentence.words, other) for other in before))
+    return {(sentence.places[first][0], sentence.places[last][1]) for first, last in runs}
 
 
 def _sentences(reply: str) -> list[_Sentence]:
-    found = (match for match in SENTENCE.finditer(reply) if _WORD.search(match.group()))
-    return [_sentence(reply, *match.span()) for match in islice(found, READ_REPLY)]
-
-
-def _sentence(reply: str, begin: int, end: int) -> _Sentence:
-    words = list(islice(_WORD.finditer(reply, begin, end), READ_REPLY))
-    return _Sentence(begin, end, tuple(one.group().lower().replace("\u2019", "'") for one in words), tuple(one.span() for one in words))
+    found, words = list[_Sentence](), 0
+    for match in SENTENCE.finditer(reply):
+        own = list(islice(_WORD.finditer(reply, *match.span()), READ_REPLY - words))
+        if own:
+            told = tuple(one.group().lower().replace("\u2019", "'") for one in own)
+            found.append(_Sentence(*match.span(), told, tuple(one.span() for one in own)))
+            words += len(own)
+        if words == READ_REPLY:
+            break
+    return found
 
 
 def _says_again(words: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    if len(words) < 2 or words == other:
+        return len(words) >= 2
     pairs = bigrams(words)
-    return len(words) >= 2 and (words == other or (len(pairs) >= 2 and len(pairs & bigrams(other)) >= SAID * len(pairs)))
+    if len(pairs) < 2 or len(pairs & bigrams(other)) < SAID * len(pairs):
+        return False
+    return _meant(words) <= set(other) and sum(map(_is_not, words)) == sum(map(_is_not, other))
+
+
+def _meant(words: Sequence[str]) -> set[str]:
+    return {word for word in words if len(word) >= _LETTERS and word not in COMMON_WORDS}
+
+
+def _is_not(word: str) -> bool:
+    return word in _NOT or word.endswith("n't")
 
 
 def _run(words: Sequence[str], other: Sequence[str]) -> tuple[int, int] | None:

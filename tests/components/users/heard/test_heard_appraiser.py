@@ -194,11 +194,25 @@ def test_an_act_is_paid_by_what_is_new_and_no_more_than_is_heard_in_the_whole() 
 
 
 def test_to_a_user_of_a_kind_the_whole_reply_counts() -> None:
-    no = "I will not tell you that."
-    reader = ByHand({no: heard({"acknowledge": 1})})
+    no, more = "I will not tell you that it was right.", "I will not tell you that it was right. Ropes and nets lay about."
+    reader = ByHand({no: heard({"acknowledge": 1}), more: heard({"acknowledge": 1}, meaning=1)})
     hearing = Hearing(Listener(None), DIFFICULTIES["vanilla"], cast(Reader, reader), PersonaKind.BOUNDARY)
-    now(hearing.appraise([Exchange("Say it.", no), Exchange("Say it now.", no)], 40))
-    assert [asked[0] for asked in reader.asked] == [no, no]
+    first, second = (
+        points(now(hearing.appraise([Exchange("Say I was right.", reply) for reply in replies], 40))) for replies in ([no], [no, more])
+    )
+    assert first["says_no"] == second["says_no"] > 0 and second["repeats"] == -5
+
+
+def test_politeness_said_again_costs_as_such_too() -> None:
+    polite = "That sounds really hard for you."
+    reader = ByHand({polite: heard({"acknowledge": 1})})
+    assert points(appraised(reader, [polite, polite], Listener(HiddenNeed.NOT_AT_FAULT))) == {"polite_again": -5, "repeats": -5}
+
+
+def test_what_is_left_of_a_cut_sentence_is_no_reason_to_be_hurt() -> None:
+    said, longer, left = "You did all that you could.", "I think you did all that you could there.", "I think  there."
+    reader = ByHand({said: heard({"praise": 1}, 2), longer: heard({"praise": 1}, 2, meaning=1), left: heard({}, -2, {"coherent": 0}, 2, 0)})
+    assert points(appraised(reader, [said, longer], Listener(HiddenNeed.SINCERE_PRAISE))) == {"repeats": -5}
 
 
 @pytest.mark.parametrize("need", HiddenNeed)

@@ -7,6 +7,8 @@ import pytest
 from rlver.components.users.heard.language import READ_REPLY
 from rlver.components.users.heard.new import new_in
 
+STORM = "I know that what came of it on the boat that night in the storm"
+
 
 @pytest.mark.parametrize(
     ("reply", "earlier", "left"),
@@ -22,6 +24,13 @@ from rlver.components.users.heard.new import new_in
         ("Yes. You stayed.", ["Yes. No."], "Yes. You stayed."),
         ("I know it was your fault.", ["I know it was not your fault."], "I know it was your fault."),
         ("I know it was not your fault.", ["I know it was your fault."], "I know it was not your fault."),
+        (f"{STORM} was not your fault.", [f"{STORM} was your fault."], f"{STORM} was not your fault."),
+        (f"{STORM} was your fault.", [f"{STORM} was your own fault."], ""),
+        (
+            "It was so very brave of you to go and call your mother.",
+            ["It was so very brave of you to go and call your sister."],
+            "It was so very brave of you to go and call your mother.",
+        ),
         ("What did you do?", ["What did you say?"], "What did you do?"),
         ("That\u2019s not on you, and so it is.", ["That's not on you."], ", and so it is."),
         ("Well, that was never yours to carry, as it is.", ["That was never yours to carry."], "Well, , as it is."),
