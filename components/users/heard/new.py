@@ -1,7 +1,8 @@
 """What of a reply is new: the rest was said before, in an earlier reply or earlier in the same one, and is paid for nothing.
 
 Taken out is a sentence that says again what one earlier sentence said, and out of a longer sentence the words of an earlier one. A sentence with a
-word of content that the earlier one has not, or with another number of words like "not", says something else and stays.
+word of content that the earlier one has not, or with another number of words like "not", says something else and stays. What repetition costs is more loosely found (`repeated` in users/scripted/appraiser.py): to cost a little and to be
+paid nothing at all are not the same.
 """
 
 from __future__ import annotations

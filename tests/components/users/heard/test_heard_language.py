@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -76,6 +77,22 @@ def test_where_a_reply_ends_without_a_mark_a_sentence_may_end_or_go_on() -> None
     long = "and so on " * READ_REPLY
     assert ends(long + goes_on) < WHOLE < ends(long + may_end), "the end of a reply that is not read whole is read"
     assert ends("\U0001f622" * 40 * READ_REPLY) >= 0
+
+
+def test_reading_the_end_of_a_long_reply_leaves_what_was_read_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded passes give the same tensors each time, overwritten (graphs.py)."""
+    model, long = language_model(), "You stayed with it until the end. " * 30
+    plain, read = model(USER, long), model._read
+    buffers = [torch.zeros_like(one) for one in read(model.prompt(USER, long).ids)]
+
+    def overwriting(ids: Sequence[int]) -> tuple[torch.Tensor, ...]:
+        for buffer, one in zip(buffers, read(ids), strict=True):
+            buffer.narrow(buffer.ndim - 2, 0, one.shape[-2]).copy_(one)
+        return tuple(buffers)
+
+    monkeypatch.setattr(model, "_read", overwriting)
+    again = model(USER, long)
+    assert not model.prompt(USER, long).is_whole and torch.equal(again.features(), plain.features()) and again.ends == plain.ends
 
 
 @pytest.mark.gpu
