@@ -140,7 +140,17 @@ def headline(material: Material) -> Headline:
     return Headline(
         f"From {wording.number(scored['emotion_mean'])} to {mean}",
         f"With {tuned.name}, users end a dialogue at an emotion of {mean} out of 100 on average. "
-        f"{verdict} (95% interval {wording.signed_interval((low, high))}).{_doubt(tuned)}",
+        f"{verdict} (95% interval {wording.signed_interval((low, high))}).{_weak_base(base)}{_doubt(tuned)}",
+    )
+
+
+def _weak_base(base: Variant | None) -> str:
+    """What is gained over a base that was not taught to its end is not all gained by training."""
+    is_weak = base is not None and base.metrics.get("warm_start", {}).get("cut_short")
+    return (
+        " The base was cut short by base.max_seconds on this machine, so it is weaker than it should be, and the difference larger."
+        if is_weak
+        else ""
     )
 
 

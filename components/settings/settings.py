@@ -184,7 +184,8 @@ def load_settings(params_path: Path, variant: str | None = None, *, seed: int | 
     except UnknownKind as error:
         raise SettingsError(f"{where}: {error}") from error
     except ValidationError as error:
-        first = error.errors()[0]
+        found = error.errors()
+        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])  # a misspelt key is missing elsewhere too
         key = ".".join(str(part) for part in first["loc"]) or "settings"
         got = "" if first["type"] == "missing" else f", got {first.get('input')!r}"
         raise SettingsError(f"{where}: {key}: {first['msg']}{got if first['loc'] else ''}") from error

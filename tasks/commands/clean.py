@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -30,7 +31,7 @@ class Removable(NamedTuple):
 def removable(root: Path) -> list[Removable]:
     """What can go, in the order of the list of kinds: checkpoints, unfinished dialogues, caches of tools and of Python."""
     found = [(root / "scratch", "unfinished trainings begin anew")]
-    found += [(path, "unfinished dialogues are held again") for path in sorted(_below(root, f"*{UNFINISHED}"))]
+    found += [(path, "unfinished dialogues are held again") for path in sorted(_below(root, f"*{UNFINISHED}")) if _is_ours(path)]
     found += [(root / name, "a tool is slower once") for name in TOOLS]
     found += [(path, "Python compiles again") for path in sorted(_below(root, "__pycache__"))]
     there = {path: cost for path, cost in found if path.exists() and not path.is_symlink()}
@@ -65,6 +66,15 @@ def _below(folder: Path, pattern: str) -> Iterator[Path]:
             yield path
         elif path.is_dir() and not path.is_symlink() and path.name not in NOT_OURS and not is_environment(path):
             yield from _below(path, pattern)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it begins as Unfinished begins, with an object that says what made it: a download of the same name stays."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return isinstance(json.loads(file.readline(1_000_000)), dict)
+    except (OSError, ValueError):
+        return False
 
 
 def _size(path: Path) -> int:

@@ -100,14 +100,12 @@ def appraise(
     from rlver.components.replay.reappraisal import goes_on_after_its_end, reappraise
     from rlver.components.rollout.transcripts import summary
     from rlver.components.settings.settings import load_settings, with_simulator
-    from rlver.tasks.runtime.appraisers import appraiser_of
+    from rlver.tasks.runtime.appraisers import appraiser_of, known
 
     settings = with_simulator(load_settings(params), None, difficulty)
     name = appraiser.partition(":")[0]
-    if APPRAISERS.has(name) and APPRAISERS.load(name).asks_models:
-        raise ValueError(
-            f"unknown appraiser {appraiser!r} here: {name} asks models, and recordings are appraised by those who answer at once"
-        )
+    if not APPRAISERS.has(name) or APPRAISERS.load(name).asks_models:
+        raise ValueError(f"unknown appraiser {appraiser!r} here, where no model behind an endpoint is asked: choose {known(at_once=True)}")
     kind = appraiser_of(appraiser, settings).appraiser
     agreement = [_agreement(appraiser)] if name == "distilled" else []
     people = {} if personas is None else {persona.persona_id: persona for persona in validate_file(personas)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from rlver.tasks.runtime import environment
 
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 mlflow = typer.Typer(no_args_is_help=True, help="Send runs that MLflow has missed; show transcripts as sessions of traces.")
 
 
@@ -38,6 +40,8 @@ def publish(
     public: Annotated[bool, typer.Option("--public", help="Make new repositories public.")] = False,
 ) -> None:
     """Write a policy as a folder that others can use, with its card, its dialogues and personas, and send it to the hub if asked."""
+    if to is not None and not _HUB_NAME.fullmatch(to):
+        raise ValueError(f"--to {to!r}: expected OWNER/NAME, of letters, digits, - _ and .")
     if push and to is None:
         raise ValueError("--push needs --to OWNER/NAME")
     if public and not push:

@@ -31,7 +31,7 @@ def policy(
     port: options.Port = 7600,
     host: Annotated[str, typer.Option(help="An address of this machine; others than loopback need RLVER_SERVE_KEY.")] = "127.0.0.1",
     name: Annotated[str | None, typer.Option(help="What clients call the model. Default: the last part of MODEL.")] = None,
-    context: Annotated[int | None, typer.Option(min=1, help="Tokens of a conversation. Default: what the model reads, to 8192.")] = None,
+    context: Annotated[int | None, typer.Option(min=64, help="Tokens of a conversation. Default: what the model reads, to 8192.")] = None,
     variant: Annotated[str | None, typer.Option(help="Whose system message (with thoughts or without) is added.")] = None,
     own_system: Annotated[
         bool, typer.Option("--system/--no-system", help="Add the system message policies are trained with, where there is none.")

@@ -52,7 +52,7 @@ def appraiser_of(named: str, settings: Settings) -> ReadyAppraiser:
     """The appraiser `named`; a model's server is found in order, so that nothing is spent in vain. Raises ValueError or EndpointError."""
     name, _, which = named.partition(":")
     if not is_appraiser(named):
-        raise ValueError(f"unknown appraiser {named!r}: choose {_known()}")
+        raise ValueError(f"unknown appraiser {named!r}: choose {known()}")
     part = Part(APPRAISERS, name, which)
     played = with_simulator(settings, None, None, appraiser=named)
     models = part.kind.models(played.simulator.wanted(name).parameters)
@@ -109,9 +109,10 @@ def _appraised_by(tag: SimulatorTag) -> tuple[str, str, list[str]]:
     return names_of(tag.kind)[0], behind.partition(" ")[0] or tag.difficulty, version.split()
 
 
-def _known() -> str:
-    """All appraisers as they are written, the last after `or`."""
-    *written, last = (f"{name}{APPRAISERS.load(name).written}" for name in APPRAISERS.names())
+def known(at_once: bool = False) -> str:
+    """All appraisers, or those that answer without a model behind an endpoint, as they are written, the last after `or`."""
+    kinds = {name: APPRAISERS.load(name) for name in APPRAISERS.names()}
+    *written, last = (f"{name}{kind.written}" for name, kind in kinds.items() if not (at_once and kind.asks_models))
     return f"{', '.join(written)} or {last}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 
@@ -111,6 +112,14 @@ def test_a_score_that_the_audit_doubts_is_not_told_without_the_doubt(tmp_path: P
         tuned = next(one for one in material.variants if one.name == "tuned")
         tuned.metrics["audit"] = {"checks": [{"name": "copying", "outcome": outcome}]}
         assert ("The audit is in alarm (copying)" in headline.headline(material).sentence) is told
+
+
+def test_a_gain_over_a_base_that_was_cut_short_says_so(tmp_path: Path):
+    write_transcripts(tmp_path, "base", base := make_dialogues("base", 8, 0.5, 1), None)
+    write_transcripts(tmp_path, "tuned", make_dialogues("tuned", 8, 0.6, 2), base)
+    for cut_short in (True, False):
+        (tmp_path / "metrics" / "base" / "warm_start.json").write_text(json.dumps({"cut_short": cut_short}))
+        assert ("The base was cut short" in headline.headline(load(tmp_path)).sentence) is cut_short
 
 
 def test_without_scores_or_without_a_base_the_headline_still_reads(tmp_path: Path):

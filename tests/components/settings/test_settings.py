@@ -118,8 +118,8 @@ def test_a_renamed_key_is_told_its_present_name(project: Path) -> None:
 
 def test_an_unknown_key_in_params_is_refused(project: Path) -> None:
     path = project / "params.yaml"
-    path.write_text(path.read_text() + "\nmood: 3\n")
-    assert "mood" in refused(path)
+    path.write_text(path.read_text().replace("\nseed: 7\n", "\nsede: 7\n"))
+    assert "sede" in refused(path), "and not that seed is missing"
 
 
 def test_an_unknown_variant_is_told_which_there_are(project: Path) -> None:

@@ -157,7 +157,9 @@ def test_an_impossible_start_is_refused_in_one_line(project: Path, capsys: pytes
 
 def test_appraise_knows_one_appraiser(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_jsonl(project / "foreign.jsonl", FOREIGN)
-    assert "unknown appraiser 'llm'" in complaint(capsys, "appraise", "foreign.jsonl", "-o", "out.jsonl", "--appraiser", "llm")
+    for unknown in ("llm", "oracle"):
+        told = complaint(capsys, "appraise", "foreign.jsonl", "-o", "out.jsonl", "--appraiser", unknown)
+        assert f"unknown appraiser '{unknown}'" in told and "scripted" in told and "llm[" not in told
     assert "empty.jsonl:0: has no rows" in complaint(capsys, "appraise", _touched(project / "empty.jsonl"), "-o", "out.jsonl")
 
 

@@ -39,11 +39,13 @@ STAYS = (
 def full(toy: Path) -> Path:
     for name in (*GOES, *STAYS):
         (toy / name).parent.mkdir(parents=True, exist_ok=True)
-        (toy / name).write_text(name)
+        (toy / name).write_text(json.dumps({"of": name}) if name.endswith(".partial") else name)
     return toy
 
 
 def test_only_what_can_be_made_again_goes(full: Path) -> None:
+    (full / "film.mp4.partial").write_text("of a browser")
+    sizes = sum((full / name).stat().st_size for name in GOES)
     assert {str(item.path.relative_to(full)) for item in removable(full)} == {
         "scratch",
         "transcripts/a.jsonl.partial",
@@ -51,9 +53,9 @@ def test_only_what_can_be_made_again_goes(full: Path) -> None:
         ".mypy_cache",
         "tasks/__pycache__",
     }
-    assert remove(full, removable(full)) == sum(len(name) for name in GOES)
+    assert remove(full, removable(full)) == sizes
     assert not any((full / name).exists() for name in GOES)
-    assert all((full / name).exists() for name in STAYS)
+    assert all((full / name).exists() for name in (*STAYS, "film.mp4.partial"))
     assert removable(full) == []
 
 
@@ -63,7 +65,7 @@ def test_what_lies_in_a_folder_that_goes_is_counted_once_and_still_guarded(full:
     (full / "scratch" / "__pycache__").mkdir()
     found = removable(full)
     assert unfinished not in {item.path for item in found}
-    assert sum(item.size for item in found) == sum(len(name) for name in GOES) + 5
+    assert sum(item.size for item in found) == sum((full / name).stat().st_size for name in GOES) + 5
     with alone_with(full / "scratch" / "x.jsonl"), pytest.raises(InUse, match=r"is writing .*scratch/x\.jsonl"):
         remove(full, found)
     assert unfinished.exists()
