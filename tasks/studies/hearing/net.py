@@ -68,13 +68,18 @@ def fit_net(features_NF: torch.Tensor, targets_NO: torch.Tensor, weights_NO: tor
 def claimed_too_low(net: Net, features_NF: torch.Tensor, targets_NO: torch.Tensor) -> torch.Tensor:
     """(OUTPUTS,): what to add to the logits of CALIBRATED, so that they claim each of these as often as it is labelled in rows that `net` never saw.
 
+    A row whose target is nan says nothing of that output. Raises ValueError where no row says anything.
+
     Made nonsense and replies under strange messages are fitted to show what nonsense is, not how often it occurs.
     """
     logits_NO, offset_O = net.eval()(features_NF), torch.zeros(len(OUTPUTS))
     for output in CALIBRATED:
-        labelled, low, high = targets_NO[:, output].mean(), -_FURTHEST, _FURTHEST
+        known_N = ~targets_NO[:, output].isnan()
+        if not known_N.any():
+            raise ValueError(f"no held reply is labelled with {OUTPUTS[output]} or without: nothing says how often it is claimed too low")
+        labelled, low, high = targets_NO[known_N, output].mean(), -_FURTHEST, _FURTHEST
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            low, high = (middle, high) if (logits_NO[:, output] + middle).sigmoid().mean() < labelled else (low, middle)
+            low, high = (middle, high) if (logits_NO[known_N, output] + middle).sigmoid().mean() < labelled else (low, middle)
         offset_O[output] = middle
     return offset_O

@@ -19,6 +19,7 @@ from rlver.components.labels.labelled import Labelled
 from rlver.components.users.heard.reading import GRID, QUALITIES, SURE, Heard, reader
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.tasks.studies.audit.cheats import INJECTIONS
+from rlver.tasks.studies.hearing.fit import SELDOM_GRANTED
 
 pytestmark = [NEEDS_READER, pytest.mark.no_cover]
 
@@ -60,6 +61,19 @@ def test_replies_give_the_same_bytes_in_two_processes_and_in_other_orders(replie
     assert done.returncode == 0, done.stderr
     elsewhere = {int(number): text for number, text in json.loads(done.stdout).items()}
     assert elsewhere == hear(range(replies)) and len(set(elsewhere.values())) > replies * 0.9
+
+
+@pytest.mark.long
+def test_the_shipped_file_claims_each_quality_about_as_often_as_it_is_labelled() -> None:
+    """A fit once lowered two of them to nothing (docs/log.md, 2026-11-30)."""
+    told = [row for row in every_label() if row.is_for_fitting and row.style not in SELDOM_GRANTED]
+    some = Random(3).sample(told, 40)
+    heard = [reader().hear(row.reply, row.user, row.before) for row in some]
+    for quality in QUALITIES:
+        claimed, labelled = (
+            sum(of) / len(some) for of in ([one.quality[quality] for one in heard], [quality in row.quality for row in some])
+        )
+        assert abs(claimed - labelled) < 0.15, (quality, claimed, labelled)
 
 
 @pytest.mark.long

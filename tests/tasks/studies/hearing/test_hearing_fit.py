@@ -16,6 +16,7 @@ from rlver.components.users.special.signs import SIGNS
 from rlver.tasks.studies.hearing.drawn import DRAWN, DRAWN_APART, DRAWN_SHORT, short, short_apart, written
 from rlver.tasks.studies.hearing.fit import COHERENT, SELDOM_GRANTED, Rows
 from rlver.tasks.studies.hearing.listening import fitted_messages
+from rlver.tasks.studies.hearing.net import Net, claimed_too_low
 from rlver.tasks.studies.special.signs_found import APART, LABELS, LabelledSigns, load_signs
 
 
@@ -97,3 +98,22 @@ def test_what_is_fitted_shares_no_message_and_no_reply_with_what_is_kept_apart()
     assert not {row.user for row in apart} & {row.user for row in fitted} and not {row.reply for row in apart} & {
         row.reply for row in fitted
     }
+
+
+def test_what_is_claimed_too_low_is_measured_where_a_label_says_something() -> None:
+    torch.manual_seed(1)
+    features_NF, targets_NO = torch.randn(60, 5), torch.zeros(60, len(OUTPUTS))
+    specific = OUTPUTS.index("specific")
+    targets_NO[:45, specific] = 1.0
+    net = Net(features_NF, 0.0, 0.0)
+    offset_O = claimed_too_low(net, features_NF, targets_NO)
+    assert (net(features_NF)[:, specific] + offset_O[specific]).sigmoid().mean().item() == pytest.approx(0.75, abs=1e-4)
+    targets_NO[40:, specific] = torch.nan
+    offset_O = claimed_too_low(net, features_NF, targets_NO)
+    assert (net(features_NF)[:40, specific] + offset_O[specific]).sigmoid().mean().item() > 0.98, "40 of the 40 that are labelled"
+    targets_NO[20:40, specific] = 0.0
+    offset_O = claimed_too_low(net, features_NF, targets_NO)
+    assert (net(features_NF)[:40, specific] + offset_O[specific]).sigmoid().mean().item() == pytest.approx(0.5, abs=1e-4)
+    targets_NO[:, specific] = torch.nan
+    with pytest.raises(ValueError, match="labelled with specific"):
+        claimed_too_low(net, features_NF, targets_NO)
