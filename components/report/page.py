@@ -148,7 +148,7 @@ def _weak_base(base: Variant | None) -> str:
     """What is gained over a base that was not taught to its end is not all gained by training."""
     is_weak = base is not None and base.metrics.get("warm_start", {}).get("cut_short")
     return (
-        " The base was cut short by base.max_seconds on this machine, so it is weaker than it should be, and the difference larger."
+        " The base was cut short by base.max_seconds, so it is weaker than it should be, and the trained policy looks better beside it than it is."
         if is_weak
         else ""
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -11,7 +10,7 @@ from typing import NamedTuple
 
 import psutil
 
-from rlver.components.domain.files import InUse, alone_with, exclusive_lock
+from rlver.components.domain.files import InUse, alone_with, exclusive_lock, parse_json
 from rlver.tasks.commands.workspace import is_environment
 from rlver.tasks.graph import dvc
 
@@ -72,8 +71,8 @@ def _is_ours(path: Path) -> bool:
     """Whether it begins as Unfinished begins, with an object that says what made it: a download of the same name stays."""
     try:
         with path.open(encoding="utf-8") as file:
-            return isinstance(json.loads(file.readline(1_000_000)), dict)
-    except (OSError, ValueError):
+            return isinstance(parse_json(file.readline(1_000_000).encode(), str(path)), dict)
+    except (OSError, ValueError):  # a BadFile is a ValueError
         return False
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,6 @@ import typer
 
 from rlver.tasks.runtime import environment
 
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 mlflow = typer.Typer(no_args_is_help=True, help="Send runs that MLflow has missed; show transcripts as sessions of traces.")
 
 
@@ -40,8 +38,8 @@ def publish(
     public: Annotated[bool, typer.Option("--public", help="Make new repositories public.")] = False,
 ) -> None:
     """Write a policy as a folder that others can use, with its card, its dialogues and personas, and send it to the hub if asked."""
-    if to is not None and not _HUB_NAME.fullmatch(to):
-        raise ValueError(f"--to {to!r}: expected OWNER/NAME, of letters, digits, - _ and .")
+    if to is not None:
+        _check_hub_name(to)
     if push and to is None:
         raise ValueError("--push needs --to OWNER/NAME")
     if public and not push:
@@ -58,6 +56,17 @@ def publish(
             typer.echo(address)
     else:
         typer.echo(f"{folder} is ready; nothing was sent: --push --to OWNER/NAME would" + (f" send it to {to}" if to else ""))
+
+
+def _check_hub_name(name: str) -> None:
+    from huggingface_hub.utils import HFValidationError, validate_repo_id
+
+    try:
+        if "/" not in name:
+            raise HFValidationError("it has no owner")
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise ValueError(f"--to {name!r}: expected OWNER/NAME as the Hugging Face hub takes it: {error}") from error
 
 
 @mlflow.command()

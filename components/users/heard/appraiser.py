@@ -42,6 +42,7 @@ _MARKS, _SYMBOLS, _UNSEEN = (
     ("So", "Sk"),
     ("Cf", "Mn", "Me", "Zs", "Zl", "Zp", "Cc"),
 )
+_PICTURES = "\U0001f000"  # from here on: which of them Python knows as symbols depends on its version
 _LEAST = 0.2  # points; what moves less is no reason
 _SOME = 0.15  # probability below which an act is not spoken of
 
@@ -113,7 +114,8 @@ class Hearing:
             {name: min(both[name], of[name]) for name in both} for both, of in ((whole.acts, alone.acts), (whole.quality, alone.quality))
         )
         value = min(whole.value, max(0.0, alone.value))  # what is left of a cut sentence is no reason to be hurt
-        return replace(whole, acts=acts, quality=quality, value=value, helps=min(whole.helps, alone.helps))
+        spans = {**whole.spans, **{name: span for name, span in alone.spans.items() if span in one.reply}}
+        return replace(whole, acts=acts, quality=quality, value=value, helps=min(whole.helps, alone.helps), spans=spans)
 
     def _weigh(self, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:
         exchanges = [*earlier, last]
@@ -214,7 +216,7 @@ def breaks_off(reply: str, heard: Heard) -> Iterator[Evidence]:
 def has_end(reply: str) -> bool:
     """Whether a mark or a symbol (an emoji) stands at its end. A reply of blanks has nothing to end."""
     last = next((one for one in reversed(reply) if unicodedata.category(one) not in _UNSEEN), ".")
-    return last in _MARKS or unicodedata.category(last) in _SYMBOLS
+    return last in _MARKS or last >= _PICTURES or unicodedata.category(last) in _SYMBOLS
 
 
 def _again(before: Sequence[Heard], now: Heard, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:

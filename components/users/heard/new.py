@@ -1,34 +1,60 @@
 """What of a reply is new: the rest was said before, in an earlier reply or earlier in the same one, and is paid for nothing.
 
-Taken out is a sentence that says again what one earlier sentence said, and out of a longer sentence the words of an earlier one. A sentence with a
-word of content that the earlier one has not, or with another number of words like "not", says something else and stays. What repetition costs is more loosely found (`repeated` in users/scripted/appraiser.py): to cost a little and to be
-paid nothing at all are not the same.
+Taken out is a sentence that says again what one earlier sentence said or a part of it, and out of a longer sentence the words of an earlier one.
+Words that add nothing (`really`) hide no repetition. A sentence with a word of content that the earlier one has not, with another number of words
+like "not", or which takes the earlier one back, says something else and stays. What repetition costs is more loosely found (`repeated` in
+users/scripted/appraiser.py): to cost a little and to be paid nothing at all are not the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from rlver.components.users.heard.language import READ_REPLY
 from rlver.components.users.scripted.reading import COMMON_WORDS, SENTENCE, bigrams
 
 SAID = 0.85  # of a sentence's word pairs, in one earlier sentence
-_LETTERS = 4  # of a word of content
+_LETTERS = 3  # of a word of content, or more
 _NOT = frozenset({"not", "no", "never", "nobody", "nothing", "none", "neither", "nor", "cannot", "without", "hardly"})
-_LEAST_RUN = 4  # words of an earlier sentence that are known again within another one
-_WORD = re.compile(r"[A-Za-z0-9]+(?:['\u2019][A-Za-z]+)?")
+_TAKES_BACK = frozenset({"wrong", "sorry", "unfair", "mistaken"})
+_FILLERS = """absolutely actually certainly clearly completely definitely honestly just obviously oh quite really simply so still surely totally truly very
+well"""
+_ADDS_NOTHING = frozenset(_FILLERS.split())
+_LEAST_RUN = 4  # words of one sentence that are known again within another one
+_UNSEEN = "\u00ad\u200b-\u200f\u2060-\u2064\ufeff"  # characters that show nothing
+_WORD = re.compile(rf"[A-Za-z0-9{_UNSEEN}]+(?:['\u2018\u2019][A-Za-z{_UNSEEN}]+)?")
+_MARK = re.compile(rf"[^\w\s'\u2018\u2019{_UNSEEN}]")
 _ONLY_MARKS = re.compile(r"[\W_]*")
+_PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'"})
 
 
 class _Sentence(NamedTuple):
-    begin: int  # in the reply
-    end: int
+    """Its words, without those that add nothing; and of each the first word since a mark (a comma, say)."""
+
     words: tuple[str, ...]
-    places: tuple[tuple[int, int], ...]  # of the words, in the reply
+    clauses: tuple[int, ...]
+
+    def places(self, words: tuple[str, ...]) -> Iterator[int]:
+        """Where `words` begin in it, in their order and with nothing between them, and are not taken back."""
+        first, size = 0, len(words)
+        while size >= _LEAST_RUN and first + size <= len(self.words):
+            if self.words[first : first + size] != words:
+                first += 1
+                continue
+            frame = self.words[self.clauses[first] : first]
+            if any(map(_is_not, words)) or not any(_is_not(word) or word in _TAKES_BACK for word in frame):
+                yield first
+            first += size
+
+
+class _Placed(NamedTuple):
+    sentence: _Sentence
+    whole: tuple[int, int]  # where it stands in the reply
+    each: tuple[tuple[int, int], ...]  # where its words do
 
 
 @lru_cache(maxsize=1 << 12)
@@ -37,45 +63,55 @@ def new_in(reply: str, earlier: tuple[str, ...]) -> str:
 
     Of each only so many words count as can be read.
     """
-    before = {sentence.words for one in earlier for sentence in _sentences(one)}
+    before = {placed.sentence for one in earlier for placed in _sentences(one)}
     kept, end = list[str](), 0
-    for sentence in _sentences(reply):
-        for begin, stop in sorted(_said(sentence, before)):
+    for placed in _sentences(reply):
+        for begin, stop in sorted(_said(placed, before)):
             kept.append(reply[end : max(end, begin)])
             end = max(end, stop)
-        before.add(sentence.words)
+        before.add(placed.sentence)
     left = "".join([*kept, reply[end:]]) if end else reply
     return left if left == reply else "" if _ONLY_MARKS.fullmatch(left) else left.strip()
 
 
-def _said(sentence: _Sentence, before: Set[tuple[str, ...]]) -> set[tuple[int, int]]:
+def _said(placed: _Placed, before: Set[_Sentence]) -> set[tuple[int, int]]:
     """From where to where in the reply this sentence says again what was said."""
-    if any(_says_again(sentence.words, other) for other in before):
-        return {(sentence.begin, sentence.end)}
-    runs = filter(None, (_run(sentence.words, other) for other in before))
-    return {(sentence.places[first][0], sentence.places[last][1]) for first, last in runs}
+    if any(_says_again(placed.sentence.words, other) for other in before):
+        return {placed.whole}
+    runs = ((first, first + len(other.words) - 1) for other in before for first in placed.sentence.places(other.words))
+    return {(placed.each[first][0], placed.each[last][1]) for first, last in runs}
 
 
-def _sentences(reply: str) -> list[_Sentence]:
-    found, words = list[_Sentence](), 0
+def _sentences(reply: str) -> list[_Placed]:
+    found, words = list[_Placed](), 0
     for match in SENTENCE.finditer(reply):
-        own = list(islice(_WORD.finditer(reply, *match.span()), READ_REPLY - words))
+        own = [
+            (told, *one.span())
+            for one in islice(_WORD.finditer(reply, *match.span()), READ_REPLY - words)
+            if (told := re.sub(f"[{_UNSEEN}]", "", one.group()).lower().translate(_PLAIN))
+        ]
+        words += len(own)
+        own = [one for one in own if one[0] not in _ADDS_NOTHING] or own
         if own:
-            told = tuple(one.group().lower().replace("\u2019", "'") for one in own)
-            found.append(_Sentence(*match.span(), told, tuple(one.span() for one in own)))
-            words += len(own)
+            clauses = [0]
+            for number, ((_, _, end), (_, begin, _)) in enumerate(pairwise(own), start=1):
+                clauses.append(number if _MARK.search(reply, end, begin) else clauses[-1])
+            sentence = _Sentence(tuple(told for told, _, _ in own), tuple(clauses))
+            found.append(_Placed(sentence, match.span(), tuple((begin, end) for _, begin, end in own)))
         if words == READ_REPLY:
             break
     return found
 
 
-def _says_again(words: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    if len(words) < 2 or words == other:
+def _says_again(words: tuple[str, ...], other: _Sentence) -> bool:
+    if len(words) < 2 or words == other.words:
         return len(words) >= 2
+    if any(True for _ in other.places(words)):
+        return True
     pairs = bigrams(words)
-    if len(pairs) < 2 or len(pairs & bigrams(other)) < SAID * len(pairs):
+    if len(pairs) < 2 or len(pairs & bigrams(other.words)) < SAID * len(pairs):
         return False
-    return _meant(words) <= set(other) and sum(map(_is_not, words)) == sum(map(_is_not, other))
+    return _meant(words) <= set(other.words) and sum(map(_is_not, words)) == sum(map(_is_not, other.words))
 
 
 def _meant(words: Sequence[str]) -> set[str]:
@@ -84,12 +120,3 @@ def _meant(words: Sequence[str]) -> set[str]:
 
 def _is_not(word: str) -> bool:
     return word in _NOT or word.endswith("n't")
-
-
-def _run(words: Sequence[str], other: Sequence[str]) -> tuple[int, int] | None:
-    """Where in `words` all those of `other` stand in their order: the places of the first and the last."""
-    size = len(other)
-    if size < _LEAST_RUN:
-        return None
-    firsts = (first for first in range(len(words) - size + 1) if tuple(words[first : first + size]) == tuple(other))
-    return next(((first, first + size - 1) for first in firsts), None)

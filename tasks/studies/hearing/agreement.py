@@ -22,7 +22,7 @@ from rlver.components.scoring.statistics import Estimated, Interval, middle, tim
 from rlver.components.users.heard.reading import QUALITIES, VALUES
 
 SECOND = Path(__file__).with_name("second_pass.tsv")
-HEADER = "style\tsha256 of the reply\tlabels"
+HEADER = "style\tsha256 of message and reply\tlabels"
 DIGITS = 16  # of the hash
 _LABELS = re.compile(r"\[([a-z_, ]*)\] v=([+-]?[0-2]) q=(-|[SPCH]+)")
 
@@ -58,13 +58,14 @@ class OfValue:
     rank_correlation: Estimated | None  # Spearman's
 
 
-def reply_hash(reply: str) -> str:
-    return hashlib.sha256(reply.encode()).hexdigest()[:DIGITS]
+def reply_hash(user: str, reply: str) -> str:
+    """Of a reply under its message: one like "Okay." stands under several."""
+    return hashlib.sha256(f"{user}\n{reply}".encode()).hexdigest()[:DIGITS]
 
 
 def read_second(rows: Sequence[Labelled], path: Path = SECOND) -> list[Twice]:
     """The replies that were labelled twice, in the order of the file. Raises BadFile with the line."""
-    known = {(row.style, reply_hash(row.reply)): row for row in rows}
+    known = {(row.style, reply_hash(row.user, row.reply)): row for row in rows}
     head, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
     if head != HEADER:
         raise BadFile(f"{path}: line 1: expected {HEADER!r}")

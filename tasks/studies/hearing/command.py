@@ -29,14 +29,14 @@ def measure(params: Params = PARAMS) -> None:
     from rlver.components.users.scripted.effects import DIFFICULTIES
     from rlver.tasks.studies.acts.detection import labelled as old_test_set
     from rlver.tasks.studies.hearing.drawn import short_apart
-    from rlver.tasks.studies.hearing.listening import Listening, fitted_messages, groups, since, strictly, unseen
+    from rlver.tasks.studies.hearing.listening import Listening, fitted_messages, groups, strictly, unseen
     from rlver.tasks.studies.hearing.rated import rated_report
     from rlver.tasks.studies.hearing.tables import figures_report, short_report, since_report, strict_report
 
     settings = load_settings(params)
     rows = labelled()
     later = unseen(rows, labelled(NEXT))
-    apart, strict = groups(rows, old_test_set([])), strictly(rows) | since(later)
+    apart, strict = groups(rows, old_test_set([])), strictly(rows)
     listening = Listening(reader(), DIFFICULTIES[settings.simulator.difficulty])
     typer.echo(f"{listening.reader.version}; users are {settings.simulator.difficulty}, their need is unknown\n")
     drawn = (settings.evaluation.bootstrap_samples, settings.seed)

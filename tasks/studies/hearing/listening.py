@@ -104,12 +104,6 @@ def unseen(rows: Sequence[Labelled], later: Sequence[Labelled]) -> list[Labelled
     return [row for row in later if row.user not in seen]
 
 
-def since(new: Sequence[Labelled]) -> dict[str, list[Labelled]]:
-    """Each style of these, and all."""
-    styles = {f"labelled since: {style}": [row for row in new if row.style == style] for style in sorted({row.style for row in new})}
-    return styles | {"labelled since: all": list(new)} if new else {}
-
-
 def fitted_messages(rows: Sequence[Labelled]) -> set[str]:
     """The messages that stand before what the reader is fitted to: labelled replies, and those that are drawn from the warm-up's dialogues."""
     kept = {row.user for row in rows if row.style == WRITTEN_APART}

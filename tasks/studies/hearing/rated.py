@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlver.components.domain.files import read_jsonl
+from rlver.components.domain.files import BadFile, read_jsonl
 from rlver.components.domain.protocols import Exchange
 from rlver.components.scoring.statistics import Estimated
 from rlver.components.users.scripted.appraiser import Listener, appraise
@@ -50,7 +50,7 @@ class Rated:
 
     exchanges: tuple[Exchange, ...]
     ratings: tuple[int, ...]
-    about: str  # conversations about the same are one cluster
+    about: str  # conversations about the same, or of one reply to the same message, are one cluster
     is_good: bool | None = None
 
     def until(self) -> Iterator[Sequence[Exchange]]:
@@ -59,15 +59,21 @@ class Rated:
 
 
 def read_rated(path: Path) -> list[Rated]:
-    """Raises BadFile."""
-    return [_rated(one) for _, one in read_jsonl(path)]
+    """Raises BadFile with the line."""
+    return [_rated(one, f"{path}:{number}") for number, one in read_jsonl(path)]
 
 
-def _rated(one: dict[str, Any]) -> Rated:
-    turns = one["turns"]
-    exchanges = tuple(Exchange(turn["user"], turn["reply"]) for turn in turns)
+def _rated(one: dict[str, Any], where: str) -> Rated:
+    try:
+        turns = one["turns"]
+        exchanges = tuple(Exchange(turn["user"], turn["reply"]) for turn in turns)
+        about = one.get("about", where if turns[1:] else turns[0]["user"])
+    except (KeyError, IndexError, TypeError) as error:
+        raise BadFile(f"{where}: expected turns, each with user and reply") from error
     ratings = tuple(turn["rating"] for turn in turns if "rating" in turn)
-    return Rated(exchanges, ratings, one.get("about", turns[0]["user"]), one.get("is_good"))
+    if len(ratings) not in (0, len(turns)):
+        raise BadFile(f"{where}: {len(ratings)} of {len(turns)} turns are rated: rate all or none")
+    return Rated(exchanges, ratings, about, one.get("is_good"))
 
 
 def rated_report(listening: Listening, samples: int, seed: int, folder: Path = FOLDER) -> str:

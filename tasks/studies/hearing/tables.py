@@ -44,6 +44,7 @@ from rlver.tasks.studies.hearing.figures import (
 from rlver.tasks.studies.hearing.listening import Listening
 from rlver.tasks.studies.hearing.supporters import Earned
 
+EVERY_LATER = "all of these"
 _SHOWN = 0.15  # the least probability of an act that `say` shows
 
 
@@ -133,24 +134,34 @@ def since_report(later: Sequence[labels.Labelled], listening: Listening, samples
         style: [row for row in later if row.style == style] for style in sorted({row.style for row in later})
     }
     taken = [Taken(row.user, row.value, listening.change(row)) for row in later]
-    return f"Labelled since the reader was fitted\n\n{_in_short({**groups, 'all of these': list(later)}, listening, samples, seed)}\n\n{_orders(taken)}"
+    parts = (
+        "Labelled since the reader was fitted",
+        _in_short({**groups, EVERY_LATER: list(later)}, listening, samples, seed),
+        _orders(taken),
+    )
+    return "\n\n".join([*parts, _told_apart("labelled since", {EVERY_LATER: later}, listening)])
 
 
 def strict_report(groups: Mapping[str, Sequence[labels.Labelled]], listening: Listening) -> str:
     """How far sense and the change of the emotion tell apart replies that were read strictly: of small models, and written for them."""
+    heading = "How often the one of two replies that is so gets more than the one that is not (area under the ROC curve)"
+    return f"{heading}\n\n{_told_apart('read strictly, never fitted', groups, listening)}"
+
+
+def _told_apart(noun: str, groups: Mapping[str, Sequence[labels.Labelled]], listening: Listening) -> str:
     wanted: dict[str, Callable[[labels.Labelled], bool]] = {
         "is coherent": lambda row: "coherent" in row.quality,
         "helped or reached": lambda row: row.value > 0,
         "is not nonsense": lambda row: row.trap != "nonsense",
     }
     readings: list[Callable[[labels.Labelled], float]] = [lambda row: listening.heard(row).quality["coherent"], listening.change]
-    header = ("read strictly, never fitted", "a reply that", "replies", "by its coherence", "by the change of the emotion")
+    header = (noun, "a reply that", "replies", "by its coherence", "by the change of the emotion")
     lines = []
     for group_name, rows in groups.items():
         for name, is_so in wanted.items():
             areas = [told_apart((row.situation, reads(row), is_so(row)) for row in rows) for reads in readings]
             lines.append((group_name, name, f"{sum(map(is_so, rows))} of {len(rows)}", *map(shown, areas)))
-    return f"How often the one of two replies that is so gets more than the one that is not (area under the ROC curve)\n\n{aligned(header, lines)}"
+    return aligned(header, lines)
 
 
 def short_report(short: Drawn, listening: Listening, samples: int, seed: int) -> str:

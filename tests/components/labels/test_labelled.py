@@ -161,7 +161,9 @@ def test_no_reply_stands_twice_and_no_hash_is_of_two() -> None:
     assert len({row.reply for row in shipped()}) == len(shipped()) - 125 and len({row.reply for row in written}) == len(written) - 7
     twice = [one for one, times in Counter((row.style, row.reply) for row in written).items() if times > 1]
     assert twice == [("spoken", "Okay.")] and DIGITS == 16
-    assert len({(row.style, reply_hash(row.reply)) for row in written}) == len({(row.style, row.reply) for row in written})
+    assert len({(row.style, reply_hash(row.user, row.reply)) for row in written}) == len(
+        {(row.style, row.user, row.reply) for row in written}
+    )
     again = [text for text, times in Counter(plain(row.reply) for row in written).items() if times > 1]
     assert len(again) <= 19, again  # proverbs, condolences, questions and answers of a few words
 

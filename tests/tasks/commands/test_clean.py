@@ -45,6 +45,7 @@ def full(toy: Path) -> Path:
 
 def test_only_what_can_be_made_again_goes(full: Path) -> None:
     (full / "film.mp4.partial").write_text("of a browser")
+    (full / "deep.partial").write_text("[" * 200_000)
     sizes = sum((full / name).stat().st_size for name in GOES)
     assert {str(item.path.relative_to(full)) for item in removable(full)} == {
         "scratch",
@@ -55,7 +56,7 @@ def test_only_what_can_be_made_again_goes(full: Path) -> None:
     }
     assert remove(full, removable(full)) == sizes
     assert not any((full / name).exists() for name in GOES)
-    assert all((full / name).exists() for name in (*STAYS, "film.mp4.partial"))
+    assert all((full / name).exists() for name in (*STAYS, "film.mp4.partial", "deep.partial"))
     assert removable(full) == []
 
 

@@ -8,7 +8,7 @@ import pytest
 from dialogue_project import complaint
 
 
-@pytest.mark.parametrize("name", ["bad name", "only-a-name", "a/b/c", "a/-b"])
+@pytest.mark.parametrize("name", ["bad name", "only-a-name", "a/b/c", "a/-b", "a/b--c", "a/b.git", f"a/{'b' * 200}"])
 def test_a_name_that_the_hub_would_refuse_is_refused_before_a_folder_is_written(
     toy: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -193,6 +193,15 @@ def test_an_act_is_paid_by_what_is_new_and_no_more_than_is_heard_in_the_whole() 
     assert serves(1.0, 0.0) is None and serves(1.0, 0.5) == 4 and serves(0.5, 1.0) == 4
 
 
+def test_the_reason_names_the_sentence_that_is_paid() -> None:
+    said, new = "You had no way to know of the rocks.", "And nobody warned you."
+    replies = {words: replace(heard({"absolve": 1}, meaning=len(words)), spans={"absolve": said}) for words in (said, f"{said} {new}")}
+    for alone, named in ((new, new), ("words that stand nowhere in it", said)):
+        reader = ByHand({**replies, new: replace(heard({"absolve": 1}, meaning=2), spans={"absolve": alone})})
+        evidence = appraised(reader, [said, f"{said} {new}"], Listener(HiddenNeed.NOT_AT_FAULT)).evidence
+        assert {one.span for one in evidence if one.what == "serves_need"} == {named}
+
+
 def test_to_a_user_of_a_kind_the_whole_reply_counts() -> None:
     no, more = "I will not tell you that it was right.", "I will not tell you that it was right. Ropes and nets lay about."
     reader = ByHand({no: heard({"acknowledge": 1}), more: heard({"acknowledge": 1}, meaning=1)})
@@ -286,6 +295,8 @@ def test_its_kind_is_found_by_name_without_torch() -> None:
         ('She said "never again"', 0.0, None),
         ("so sorry \U0001f622", 0.0, None),
         ("so sorry \U0001f622\ufe0f\u200b \n", 0.0, None),
+        ("so sorry \U0001fae8", 0.0, None),
+        ("so sorry \U0001ffff", 0.0, None),
         ("so sorry \U0001f622, and", 0.0, -4),
         ("You paid for it. And then you went and \n", 0.0, -4),
         ("You paid for it. And then you went and -", 0.0, -4),

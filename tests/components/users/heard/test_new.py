@@ -34,6 +34,23 @@ STORM = "I know that what came of it on the boat that night in the storm"
         ("What did you do?", ["What did you say?"], "What did you do?"),
         ("That\u2019s not on you, and so it is.", ["That's not on you."], ", and so it is."),
         ("Well, that was never yours to carry, as it is.", ["That was never yours to carry."], "Well, , as it is."),
+        # said twice in one sentence
+        ("None of this is your fault, none of this is your fault.", ["None of this is your fault."], ""),
+        ("None of this is your fault, and none of this is your fault.", ["None of this is your fault."], ", and ."),
+        # with a word that adds nothing, or as a part
+        ("None of this is really your fault.", ["None of this is your fault."], ""),
+        ("No none of this is your fault.", ["None of this is your fault."], "No ."),
+        ("N\u200bone of th\u200bis is your fault.", ["None of this is your fault."], ""),
+        ("That\u2018s not on you.", ["That's really not on you."], ""),
+        ("It was not your fault.", ["It was not your fault and you did not do anything wrong."], ""),
+        ("You did not do anything wrong.", ["It was not your fault and you did not do anything wrong."], ""),
+        ("Really.", ["Really."], "Really."),
+        # taken back
+        ("Nobody here really thinks it was your fault.", ["It was your fault."], "Nobody here really thinks it was your fault."),
+        ("I was wrong to say it was your fault.", ["It was your fault."], "I was wrong to say it was your fault."),
+        ("Nobody knows why, it was your fault.", ["It was your fault."], "Nobody knows why, ."),
+        ("You did well for her.", ["I never said you did well for her."], "You did well for her."),
+        (f"{STORM} took your dad.", [f"{STORM} took your mum."], f"{STORM} took your dad."),
         ("You stayed until the end\nNobody warned you\nI mean it.", ["I mean it."], "You stayed until the end\nNobody warned you"),
     ],
 )

@@ -92,11 +92,13 @@ def write(folder: Path, *lines: str, head: str = HEADER) -> Path:
 
 def test_the_second_labels_find_their_reply(tmp_path: Path) -> None:
     known = row("Old boats sink.", "absolve", 2, "specific")
-    (found,) = read_second([known, row("Hm.")], write(tmp_path, f"chatty\t{reply_hash('Old boats sink.')}\t[absolve, comfort] v=+1 q=SH"))
+    (found,) = read_second(
+        [known, row("Hm.")], write(tmp_path, f"chatty\t{reply_hash(known.user, 'Old boats sink.')}\t[absolve, comfort] v=+1 q=SH")
+    )
     assert found == Twice(known, frozenset({"absolve", "comfort"}), 1, frozenset({"specific", "sincere"}))
 
 
-GOOD = f"chatty\t{reply_hash('Hm.')}\t[] v=0 q=-"
+GOOD = f"chatty\t{reply_hash(row('Hm.').user, 'Hm.')}\t[] v=0 q=-"
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from rlver.components.users.heard.reading import OUTPUTS, QUALITIES, SIGNS_HEARD
 from rlver.components.users.scripted.effects import SERVES
 from rlver.components.users.special.signs import SIGNS
 from rlver.tasks.studies.hearing.drawn import DRAWN, DRAWN_APART, DRAWN_SHORT, short, short_apart, written
-from rlver.tasks.studies.hearing.fit import COHERENT, SELDOM_GRANTED, Rows
+from rlver.tasks.studies.hearing.fit import COHERENT, SELDOM_GRANTED, Rows, rows_to_fit
 from rlver.tasks.studies.hearing.listening import fitted_messages
 from rlver.tasks.studies.hearing.net import Net, claimed_too_low
+from rlver.tasks.studies.hearing.rough import SHARE
 from rlver.tasks.studies.special.signs_found import APART, LABELS, LabelledSigns, load_signs
 
 
@@ -82,6 +83,25 @@ def test_no_dialogue_with_a_message_that_is_kept_apart_is_shown() -> None:
     assert len(apart) > 400
     assert not apart & {row.user for rows in written(1, apart) for row in rows}
     assert apart & {row.user for rows in written(1) for row in rows}, "else nothing was asked"
+
+
+def test_a_share_of_every_part_but_the_signs_is_rough_and_each_part_is_what_it_was_drawn_as() -> None:
+    rows, every = rows_to_fit(1), every_label()
+    own, misplaced = written(1, {row.user for row in every if row.style == WRITTEN_APART})
+    short_own, short_misplaced = short(1)
+    parts = {
+        "used": (rows.used, [row for row in every if row.is_for_fitting]),
+        "strict": (rows.strict, [row for row in every if row.is_for_strict_fitting]),
+        "written": (rows.written, [*own, *short_own]),
+        "misplaced": (rows.misplaced, [*misplaced, *short_misplaced]),
+    }
+    for name, (fitted, drawn) in parts.items():
+        assert [(row.style, row.acts, row.value, row.quality) for row in fitted] == [
+            (row.style, row.acts, row.value, row.quality) for row in drawn
+        ], name
+        rough = sum(one.reply != other.reply for one, other in zip(fitted, drawn, strict=True)) / len(drawn)
+        assert 0.7 * SHARE < rough < SHARE + 0.05, (name, rough)
+    assert rows.kept == len(every) - len(rows.used) - len(rows.strict) > 3_000
 
 
 def test_strict_labels_of_coherence_count_more_than_others() -> None:

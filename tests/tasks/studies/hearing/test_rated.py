@@ -11,6 +11,7 @@ import pytest
 from heard_by_hand import ByHand, every_label, heard
 from scipy.stats import spearmanr
 
+from rlver.components.domain.files import BadFile
 from rlver.components.users.heard.reading import Reader
 from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.tasks.studies.hearing.listening import Listening
@@ -54,6 +55,28 @@ def test_each_kind_is_measured_on_its_own_ratings(tmp_path: Path) -> None:
     )
     found = [[cell.strip().split(" ")[0] for cell in line if cell.strip()][2:] for line in (posts, chats, sessions)]
     assert found == [["12", "1.00", "1.00"], ["12", "-1.00", "0.00"], ["12", "-", "1.00"]]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({}, "expected turns, each with user and reply"),
+        ({"turns": []}, "expected turns, each with user and reply"),
+        ({"turns": [{"user": "I told them."}]}, "expected turns, each with user and reply"),
+        ({"turns": [{"user": "I", "reply": "O", "rating": 1}, {"user": "I", "reply": "O"}]}, "1 of 2 turns are rated"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path: Path, row: dict[str, object], message: str) -> None:
+    write(tmp_path, "posts", [{"turns": [{"user": "I", "reply": "O"}]}, row])
+    with pytest.raises(BadFile, match=rf"posts\.jsonl:2: {message}"):
+        read_rated(tmp_path / "posts.jsonl")
+
+
+def test_chats_that_begin_alike_are_no_cluster_and_replies_to_one_post_are(tmp_path: Path) -> None:
+    turn = {"user": "hi", "reply": "hello"}
+    write(tmp_path, "posts", [{"turns": turns} for turns in ([turn], [turn], [turn, turn], [turn, turn])])
+    first, second, chat, other = (row.about for row in read_rated(tmp_path / "posts.jsonl"))
+    assert first == second and len({first, chat, other}) == 3
 
 
 def test_the_shipped_ratings_are_varied_and_none_of_them_is_fitted() -> None:
