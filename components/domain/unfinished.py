@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from rlver.components.domain.files import jsonl_line, write_jsonl
 
 Result = TypeVar("Result", bound=BaseModel)
+MADE_WITH = "made_with.json"  # in a folder OUT.partial, where what is unfinished takes several files: what decides the result
 
 
 @dataclass(frozen=True)

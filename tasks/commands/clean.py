@@ -11,6 +11,7 @@ from typing import NamedTuple
 import psutil
 
 from rlver.components.domain.files import InUse, alone_with, exclusive_lock, parse_json
+from rlver.components.domain.unfinished import MADE_WITH
 from rlver.tasks.commands.workspace import is_environment
 from rlver.tasks.graph import dvc
 
@@ -30,7 +31,11 @@ class Removable(NamedTuple):
 def removable(root: Path) -> list[Removable]:
     """What can go, in the order of the list of kinds: checkpoints, unfinished dialogues, caches of tools and of Python."""
     found = [(root / "scratch", "unfinished trainings begin anew")]
-    found += [(path, "unfinished dialogues are held again") for path in sorted(_below(root, f"*{UNFINISHED}")) if _is_ours(path)]
+    found += [
+        (path, "unfinished dialogues are held again, an unfinished fit begins anew")
+        for path in sorted(_below(root, f"*{UNFINISHED}"))
+        if _is_ours(path)
+    ]
     found += [(root / name, "a tool is slower once") for name in TOOLS]
     found += [(path, "Python compiles again") for path in sorted(_below(root, "__pycache__"))]
     there = {path: cost for path, cost in found if path.exists() and not path.is_symlink()}
@@ -68,7 +73,9 @@ def _below(folder: Path, pattern: str) -> Iterator[Path]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether it begins as Unfinished begins, with an object that says what made it: a download of the same name stays."""
+    """Whether it begins as Unfinished begins, with an object that says what made it, or is a fit halfway: a download of the same name stays."""
+    if path.is_dir():
+        return (path / MADE_WITH).is_file()
     try:
         with path.open(encoding="utf-8") as file:
             return isinstance(parse_json(file.readline(1_000_000).encode(), str(path)), dict)

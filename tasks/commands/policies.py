@@ -59,7 +59,8 @@ def publish(
 
 
 def _check_hub_name(name: str) -> None:
-    from huggingface_hub.utils import HFValidationError, validate_repo_id
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils._validators import validate_repo_id
 
     try:
         if "/" not in name:

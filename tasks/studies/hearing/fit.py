@@ -8,6 +8,7 @@ Styles and situations that are kept apart (components/labels) are never looked a
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import zlib
@@ -29,6 +30,7 @@ from rlver.components.users.special.signs import SIGNS
 from rlver.components.weights.sources.package import of_package
 from rlver.tasks.studies.hearing.adapting import Adapting
 from rlver.tasks.studies.hearing.drawn import made, short, written
+from rlver.tasks.studies.hearing.halfway import Halfway
 from rlver.tasks.studies.hearing.net import Told, claimed_too_low, fit_net
 from rlver.tasks.studies.hearing.rough import roughened
 from rlver.tasks.studies.special.signs_found import APART, LABELS, LabelledSigns, load_signs
@@ -91,12 +93,16 @@ def rows_to_fit(seed: int) -> Rows:
 
 
 def fit(rows: Rows, out: Path, seed: int, tell: Told = lambda line: None) -> None:
-    """Write what was fitted to `rows` to the safetensors file `out`. Raises NotFetched."""
+    """Write what was fitted to `rows` to the safetensors file `out`. Begun before and stopped, it goes on. Raises NotFetched."""
     folder, every = of_package(SMOLLM2.name), rows.every()
-    prompt = Prompt(folder)
+    prompt, targets_NO, weights_NO = Prompt(folder), rows.targets(), rows.weights()
     read = [prompt(row.user, row.reply) for row in every]
     beside_NC = torch.stack([circumstances(row.reply, row.user, row.before) for row in every])
-    adapting, targets_NO, weights_NO = Adapting(folder, read, beside_NC, seed, tell), rows.targets(), rows.weights()
+    decided_by = hashlib.sha256(repr([(one.ids, one.begin) for one in read]).encode())
+    for tensor in (beside_NC, targets_NO, weights_NO):
+        decided_by.update(tensor.numpy().tobytes())
+    halfway = Halfway(out, {"read": SMOLLM2.sha256, "replies": decided_by.hexdigest(), "seed": seed})
+    adapting = Adapting(folder, read, beside_NC, seed, tell, halfway)
     tensors, came_NF = adapting.fit(targets_NO, weights_NO), adapting.came()
     tensors |= fit_net(came_NF, targets_NO, weights_NO, seed, tell).tensors("came")
     held_N = torch.tensor([number < len(rows.used) and _is_held(rows.used[number].situation) for number in range(len(every))])
@@ -105,8 +111,9 @@ def fit(rows: Rows, out: Path, seed: int, tell: Told = lambda line: None) -> Non
         offset_O = claimed_too_low(others, came_NF[held_N], targets_NO[held_N])
         tensors |= {name: tensors[name].detach() + offset_O for name in ("came.out.bias", "adapted.out.bias")}
     small = {name: tensor.detach().half().contiguous() for name, tensor in tensors.items()}
-    notes = {"rows": str(rows), "seed": str(seed), "outputs": json.dumps(OUTPUTS)}
-    write_bytes_atomically(out, save(small, metadata=notes))
+    notes = {"rows": str(rows), "seed": seed, "outputs": OUTPUTS}
+    write_bytes_atomically(out, save(small, metadata={"fitted": json.dumps(notes)}))  # one: several come in another order each time
+    halfway.discard()
 
 
 def _is_held(situation: str) -> bool:

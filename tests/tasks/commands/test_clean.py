@@ -18,6 +18,7 @@ GOES = (
     "scratch/a/step-15/weights",
     "transcripts/a.jsonl.partial",
     "paper/transcripts/b/vanilla.jsonl.partial",
+    "heads.safetensors.partial/made_with.json",
     ".mypy_cache/x",
     "tasks/__pycache__/y.pyc",
 )
@@ -32,6 +33,7 @@ STAYS = (
     ".venv-openenv/pyvenv.cfg",
     ".venv-openenv/lib/__pycache__/z.pyc",
     "params.yaml",
+    "film.partial/made_by.json",
 )
 
 
@@ -51,6 +53,7 @@ def test_only_what_can_be_made_again_goes(full: Path) -> None:
         "scratch",
         "transcripts/a.jsonl.partial",
         "paper/transcripts/b/vanilla.jsonl.partial",
+        "heads.safetensors.partial",
         ".mypy_cache",
         "tasks/__pycache__",
     }

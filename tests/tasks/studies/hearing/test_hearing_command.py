@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -181,9 +182,9 @@ def test_without_weights_it_says_how_to_get_them(
     assert not (tmp_path / "heads.safetensors").exists()
 
 
-@pytest.mark.long
-@NEEDS_READER
-def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dozen replies are all that there is to fit."""
     every = labels.labelled()
     rows = [row for row in every if row.is_for_fitting][:6] + [row for row in every if row.is_for_strict_fitting][:3]
     monkeypatch.setattr(fit, "labelled", lambda: rows)
@@ -191,6 +192,11 @@ def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(drawn, "DRAWN_SHORT", 1)
     monkeypatch.setattr(adapting, "EPOCHS", 1)
     monkeypatch.setattr(fit, "load_signs", lambda path: load_signs(path)[:1])
+
+
+@pytest.mark.long
+@NEEDS_READER
+def test_fit_writes_heads_that_a_reader_loads(few: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "heads.safetensors"
     assert main(["hearing", "fit", "--seed", "3", "-o", str(out)]) == 0
     told = r"fitted to 6 replies in 1 styles, 3 read strictly, 2 written for small models, 2 such under another message, "
@@ -198,3 +204,42 @@ def test_fit_writes_heads_that_a_reader_loads(tmp_path: Path, monkeypatch: pytes
     assert re.search(told, capsys.readouterr().out)
     made = reading.Reader(out)
     assert set(made.hear("Old boats sink.", "It sank.").acts) == set(ACTS)
+
+
+@pytest.mark.long
+@NEEDS_READER
+def test_a_fit_that_is_stopped_goes_on_and_ends_in_the_same_bytes(few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"BATCH": 4, "_TOLD_EVERY": 2, "_SAVED_EVERY": 3}.items():
+        monkeypatch.setattr(adapting, name, value)
+    whole, out, other = (tmp_path / name for name in ("whole", "stopped", "other"))
+    rows, told = fit.rows_to_fit(3), list[str]()
+    fit.fit(rows, whole, 3, told.append)
+    steps = [line for line in told if line.startswith("step ")]
+    assert len(steps) >= 2, "else nothing goes on"
+
+    def stopped_at(stop: str) -> list[str]:
+        lines = list[str]()
+
+        def tell(line: str) -> None:
+            lines.append(line)
+            if line == stop:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fit.fit(rows, out, 3, tell)
+        return lines
+
+    assert stopped_at(told[0]) == told[:1] and stopped_at(steps[-1])[0] == told[1], "what was read is not read again"
+    assert not out.exists() and (tmp_path / "stopped.partial").is_dir()
+    shutil.copytree(tmp_path / "stopped.partial", tmp_path / "other.partial")
+    again = list[str]()
+    fit.fit(rows, out, 3, again.append)
+    assert not [line for line in again if "replies read" in line or line == steps[0]]
+    assert out.read_bytes() == whole.read_bytes() and not (tmp_path / "stopped.partial").exists()
+    with pytest.raises(KeyboardInterrupt):
+        fit.fit(rows, other, 4, lambda line: _stop())
+    assert {path.name for path in (tmp_path / "other.partial").iterdir()} == {"made_with.json", "read-0.safetensors"}, "of another seed"
+
+
+def _stop() -> None:
+    raise KeyboardInterrupt
