@@ -26,6 +26,11 @@ NEEDS_READER = pytest.mark.skipif(
     bool(MISSING), reason=f"the weights of {' and '.join(MISSING)} are not on this machine: rlver doctor --fetch NAME"
 )
 GOOD = dict.fromkeys(QUALITIES, 1.0)
+# Styles of labelled replies, each as often with an act as it occurs to its writer: a third and more of them end without a mark.
+AS_PEOPLE_TYPE = frozenset(
+    {"abroad", "afterschool", "chats", "comments", "desk", "groupchat", "guiltpride", "kitchen"}
+    | {"latenight", "peers", "phone", "posts", "spoken", "supportchat", "tone", "volunteers"}
+)
 every_label = cache(labelled)  # the shipped labelled replies, read once for all tests of a process
 
 

@@ -85,7 +85,7 @@ def fit(
     ] = SHIPPED_SEED,
     out: Annotated[Path, options.out("The heads to write (safetensors).", options.FILE)] = FITTED,
 ) -> None:
-    """Fit the reader to all labelled replies but those kept for tests (an hour on two cores)."""
+    """Fit the reader to all labelled replies but those kept for tests (two hours on two cores; stopped, it goes on where it was)."""
     from rlver.tasks.studies.hearing.fit import fit as fit_reader
     from rlver.tasks.studies.hearing.fit import rows_to_fit
 

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from heard_by_hand import AS_PEOPLE_TYPE
 
 from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
@@ -18,7 +19,6 @@ from rlver.tasks.studies.hearing.agreement import DIGITS, reply_hash
 
 HEAD = "@ work/boat\nU: It sank.\n"
 OF_ONE_SUBJECT = {"sense"}  # replies without sense beside good ones: a test, and short
-AS_PEOPLE_TYPE = {"chats", "peers", "phone", "spoken"}  # each act as often as it occurs to their writers
 SERVING_ONLY = "plain_spoken"  # acts that serve, in plain words, and replies that lie under another message
 # Replies of the real small model and of its warm-up: what they do is what there is
 AS_THEY_WERE = {
@@ -134,7 +134,7 @@ def test_every_act_has_300_replies() -> None:
 
 
 def test_every_written_style_does_every_act_ten_times_and_sometimes_none() -> None:
-    for style in {row.style for row in shipped()} - AS_THEY_WERE - OF_ONE_SUBJECT - OF_SOME_ACTS - AS_PEOPLE_TYPE - {SERVING_ONLY}:
+    for style in {row.style for row in shipped()} - {*AS_THEY_WERE, *OF_ONE_SUBJECT, *OF_SOME_ACTS, *AS_PEOPLE_TYPE, SERVING_ONLY}:
         counts = Counter(act for row in shipped() if row.style == style for act in row.acts)
         assert min(counts[act] for act in ACTS) >= 10, style
         assert any(not row.acts for row in shipped() if row.style == style)
@@ -179,7 +179,7 @@ def test_nothing_that_is_measured_was_fitted() -> None:
     fitted, apart = ([row for row in shipped() if row.is_for_fitting is kept] for kept in (True, False))
     assert not {row.situation for row in apart if row.style not in (*UNFITTED_STYLES, *STRICT_STYLES)} & {row.situation for row in fitted}
     both = {plain(row.reply) for row in apart} & {plain(row.reply) for row in fitted}
-    assert both == {"how long were you together"}, "a question that stands under two messages"
+    assert both == {"earplugs", "have you tried talking to him", "how long were you together", "hugs", "same"}, "each under two messages"
     assert len(apart) >= 700 and sum(row.style == "elderly" for row in apart) == 300
     old = [row for rows in old_test_set([]).values() for row in rows]
     assert {plain(row.reply) for row in old} & {plain(row.reply) for row in shipped()} == {"ok"}
