@@ -179,7 +179,7 @@ def test_nothing_that_is_measured_was_fitted() -> None:
     fitted, apart = ([row for row in shipped() if row.is_for_fitting is kept] for kept in (True, False))
     assert not {row.situation for row in apart if row.style not in (*UNFITTED_STYLES, *STRICT_STYLES)} & {row.situation for row in fitted}
     both = {plain(row.reply) for row in apart} & {plain(row.reply) for row in fitted}
-    assert both == {"earplugs", "have you tried talking to him", "how long were you together", "hugs", "same"}, "each under two messages"
+    assert both <= {"earplugs", "have you tried talking to him", "how long were you together", "hugs", "same"}, "each under two messages"
     assert len(apart) >= 700 and sum(row.style == "elderly" for row in apart) == 300
     old = [row for rows in old_test_set([]).values() for row in rows]
     assert {plain(row.reply) for row in old} & {plain(row.reply) for row in shipped()} == {"ok"}
