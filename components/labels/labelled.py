@@ -16,7 +16,9 @@ from rlver.components.domain.acts import ACTS
 from rlver.components.domain.files import BadFile
 
 FOLDER = Path(__file__).with_name("replies")
-NEXT = Path(__file__).with_name("next")  # labelled after the reader was fitted, so it is measured on them; a fit takes them once they lie in FOLDER
+NEXT = Path(__file__).with_name(
+    "next"
+)  # labelled after the reader was fitted, so it is measured on them; a fit takes them once they lie in FOLDER
 UNFITTED_STYLES = ("elderly", "sense", "plain", "careful", "model_apart", "simple_apart")  # whole styles that no head has seen
 # Replies of small models, and replies written for them, read strictly: half sense is no sense in them.
 WRITTEN, WRITTEN_APART, SHORT = "simple", "simple_apart", "short_other_hints"

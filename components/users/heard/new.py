@@ -40,15 +40,12 @@ class _Sentence(NamedTuple):
 
     def places(self, words: tuple[str, ...]) -> Iterator[int]:
         """Where `words` begin in it, in their order and with nothing between them, and are not taken back."""
-        first, size = 0, len(words)
-        while size >= _LEAST_RUN and first + size <= len(self.words):
-            if self.words[first : first + size] != words:
-                first += 1
-                continue
+        size = len(words)
+        for first in range(len(self.words) - size + 1) if size >= _LEAST_RUN else ():
             frame = self.words[self.clauses[first] : first]
-            if any(map(_is_not, words)) or not any(_is_not(word) or word in _TAKES_BACK for word in frame):
+            taken_back = any(_is_not(word) or word in _TAKES_BACK for word in frame) and not any(map(_is_not, words))
+            if self.words[first : first + size] == words and not taken_back:
                 yield first
-            first += size
 
 
 class _Placed(NamedTuple):
@@ -91,15 +88,12 @@ def _sentences(reply: str) -> list[_Placed]:
             if (told := re.sub(f"[{_UNSEEN}]", "", one.group()).lower().translate(_PLAIN))
         ]
         words += len(own)
-        own = [one for one in own if one[0] not in _ADDS_NOTHING] or own
-        if own:
+        if own := [one for one in own if one[0] not in _ADDS_NOTHING]:
             clauses = [0]
             for number, ((_, _, end), (_, begin, _)) in enumerate(pairwise(own), start=1):
                 clauses.append(number if _MARK.search(reply, end, begin) else clauses[-1])
             sentence = _Sentence(tuple(told for told, _, _ in own), tuple(clauses))
             found.append(_Placed(sentence, match.span(), tuple((begin, end) for _, begin, end in own)))
-        if words == READ_REPLY:
-            break
     return found
 
 

@@ -44,7 +44,10 @@ STORM = "I know that what came of it on the boat that night in the storm"
         ("That\u2018s not on you.", ["That's really not on you."], ""),
         ("It was not your fault.", ["It was not your fault and you did not do anything wrong."], ""),
         ("You did not do anything wrong.", ["It was not your fault and you did not do anything wrong."], ""),
-        ("Really.", ["Really."], "Really."),
+        ("Really so.", ["Really so."], "Really so."),
+        ("I hear you, and it was late.", ["I hear you."], "I hear you, and it was late."),
+        ("You stayed.", ["And you stayed with her."], "You stayed."),
+        ("Neither of you was late for it.", ["You was late for it."], "Neither of you was late for it."),
         # taken back
         ("Nobody here really thinks it was your fault.", ["It was your fault."], "Nobody here really thinks it was your fault."),
         ("I was wrong to say it was your fault.", ["It was your fault."], "I was wrong to say it was your fault."),
@@ -56,6 +59,13 @@ STORM = "I know that what came of it on the boat that night in the storm"
 )
 def test_what_was_said_is_taken_out_and_the_rest_is_left_to_the_letter(reply: str, earlier: list[str], left: str) -> None:
     assert new_in(reply, tuple(earlier)) == left
+
+
+def test_what_is_not_read_is_not_looked_at() -> None:
+    said = "You had no way to know of the rocks."
+    for words in (READ_REPLY - len(said.split()), READ_REPLY):
+        late = " ".join(f"w{number}" for number in range(words)) + ". " + said
+        assert (new_in(late, (said,)) == late) is (new_in(said, (late,)) == said) is (words == READ_REPLY)
 
 
 def test_blank_lines_hide_nothing() -> None:
