@@ -137,7 +137,7 @@ def test_agreement_needs_no_weights_and_says_who_labelled(
     """And the document shows it as it is printed, but for intervals, whose last digit may hang on the version of numpy."""
     assert main(["hearing", "agreement", *params]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("1605 replies to 805 messages") and "both labellers are AI models, neither is a person" in said
+    assert said.startswith("1920 replies to 882 messages") and "both labellers are AI models, neither is a person" in said
     written = (repository_root / "docs" / "hearing.md").read_text(encoding="utf-8")
     assert not [line for line in said.splitlines() if line.split("[")[0] not in written]
 
