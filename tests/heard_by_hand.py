@@ -17,7 +17,7 @@ from rlver.components.domain.transcript import Appraisal
 from rlver.components.labels.labelled import labelled
 from rlver.components.users.heard.appraiser import Hearing
 from rlver.components.users.heard.meaning import HIDDEN
-from rlver.components.users.heard.reading import QUALITIES, Heard, Reader
+from rlver.components.users.heard.reading import QUALITIES, SIGNS_HEARD, Heard, Reader
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import DIFFICULTIES
 
@@ -41,12 +41,13 @@ def heard(
     meaning: int = 0,
     helps: float = 1.0,
     ends: float = 1.0,
+    signs: Mapping[str, float] | None = None,
 ) -> Heard:
-    """These acts and no others. Replies of different `meaning` have nothing in common."""
+    """These acts and signs and no others. Replies of different `meaning` have nothing in common."""
     of_acts = dict.fromkeys(ACTS, 0.0) | dict(acts or {})
-    direction = torch.zeros(HIDDEN)
+    direction, none = torch.zeros(HIDDEN), dict.fromkeys(SIGNS_HEARD, 0.0)
     direction[meaning] = 1
-    return Heard(of_acts, {**GOOD, **quality}, value, helps, {act: "" for act in ACTS if of_acts[act]}, direction, ends=ends)
+    return Heard(of_acts, {**GOOD, **quality}, value, helps, {act: "" for act in ACTS if of_acts[act]}, direction, none | dict(signs or {}), ends)
 
 
 @dataclass

@@ -37,7 +37,12 @@ SIZE, SECONDS = 100_000, 1.0
 def weighed(kind: PersonaKind) -> Callable[[str], object]:
     """What a user of the kind makes of a text that is message and reply, after the same."""
     heard = SimpleNamespace(acts=defaultdict(lambda: 0.5), quality=defaultdict(lambda: 0.5), value=0.0)
-    return lambda text: list(rule.weigh(kind, rule.Answered(text, text, heard), [rule.Answered(text, text, heard)]))
+
+    def weighed(text: str) -> list[object]:
+        answered = rule.Answered(text, rule.Read(text, heard), rule.Read(text, heard))
+        return list(rule.weigh(kind, answered, [answered]))
+
+    return weighed
 
 
 def hearing() -> dict[str, Callable[[str], object]]:
@@ -45,8 +50,8 @@ def hearing() -> dict[str, Callable[[str], object]]:
     from rlver.components.domain.packages import NotFetched
     from rlver.components.users.heard.appraiser import has_end
     from rlver.components.users.heard.circumstances import circumstances
-    from rlver.components.users.heard.new import new_in
     from rlver.components.users.heard.reading import reader
+    from rlver.components.users.scripted.new import new_in
 
     found: dict[str, Callable[[str], object]] = {
         "has_end": has_end,

@@ -17,15 +17,15 @@ from rlver.components.domain.emotion import added
 from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, AppraiserKind, Exchange, Rounding
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
-from rlver.components.users.heard.new import new_in
 from rlver.components.users.heard.reading import NOTHING, Heard, Reader, reader
 from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats, tables_of
 from rlver.components.users.scripted.effects import DIFFICULTIES, HARM, HEARING_ACTS, NEAR, NEEDS_HEARING_FIRST, SERVES, Difficulty
+from rlver.components.users.scripted.new import new_in
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.scripted.simulator import english_only
 from rlver.components.users.special.rule import VERSION as SPECIAL
-from rlver.components.users.special.rule import Answered, harms, weigh
+from rlver.components.users.special.rule import Answered, Read, harms, weigh
 from rlver.components.users.special.signs import Sign
 
 KIND = "heard"
@@ -106,16 +106,23 @@ class Hearing:
     def paid(self, exchanges: Sequence[Exchange], number: int) -> Heard:
         """What that reply is paid for and makes believed: no more than is heard in it, and in what of it is new."""
         one, whole = exchanges[number], self.hear(exchanges, number)
-        new = new_in(one.reply, tuple(before.reply for before in exchanges[:number]))
+        new, alone = self.alone(exchanges, number)
         if new == one.reply:
             return whole
-        alone = self.reader.hear(new, one.user, " ".join(before.user for before in exchanges[:number])) if new else NOTHING
         acts, quality = (
             {name: min(both[name], of[name]) for name in both} for both, of in ((whole.acts, alone.acts), (whole.quality, alone.quality))
         )
         value = min(whole.value, max(0.0, alone.value))  # what is left of a cut sentence is no reason to be hurt
         spans = {**whole.spans, **{name: span for name, span in alone.spans.items() if span in one.reply}}
         return replace(whole, acts=acts, quality=quality, value=value, helps=min(whole.helps, alone.helps), spans=spans)
+
+    def alone(self, exchanges: Sequence[Exchange], number: int) -> tuple[str, Heard]:
+        """What of that reply is new, and what is heard in it alone."""
+        one = exchanges[number]
+        new = new_in(one.reply, tuple(before.reply for before in exchanges[:number]))
+        if new == one.reply:
+            return new, self.hear(exchanges, number)
+        return new, self.reader.hear(new, one.user, " ".join(before.user for before in exchanges[:number])) if new else NOTHING
 
     def _weigh(self, earlier: Sequence[Exchange], last: Exchange) -> Iterator[Evidence]:
         exchanges = [*earlier, last]
@@ -128,7 +135,12 @@ class Hearing:
             yield from self._target(paid_before, now, paid)
             yield from self._character(now, paid)
         else:
-            answered = [Answered(one.user, one.reply, heard, signs_of(heard)) for one, heard in zip(exchanges, (*before, now), strict=True)]
+            answered = [
+                Answered(
+                    one.user, *(Read(text, read, signs_of(read)) for text, read in ((one.reply, heard), self.alone(exchanges, number)))
+                )
+                for number, (one, heard) in enumerate(zip(exchanges, (*before, now), strict=True))
+            ]
             yield from weigh(self.kind, answered[-1], answered[:-1])
         yield from _again(before, now, earlier, last)
         yield from length(read_reply(last.reply).word_count)

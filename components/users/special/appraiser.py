@@ -13,10 +13,11 @@ from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, Appraiser, Exchange
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
 from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats
+from rlver.components.users.scripted.new import new_in
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import HARMFUL, content_of, read_reply
 from rlver.components.users.scripted.simulator import ScriptedAppraiser, english_only
-from rlver.components.users.special.rule import VERSION, Answered, weigh
+from rlver.components.users.special.rule import VERSION, Answered, Read, weigh
 
 KIND = "special"
 ACTS = (*SERVING, *GENERIC, *HARMFUL)
@@ -84,9 +85,10 @@ class _OfAKind:
 
     def _weigh(self, earlier: Sequence[Exchange], last: Exchange) -> list[Evidence]:
         told, answered = "", list[Answered]()
-        for one in (*earlier, last):
+        for number, one in enumerate((*earlier, last)):
             told = f"{told} {one.user}"
-            answered.append(Answered(one.user, one.reply, ReadActs.of(one.reply, told)))
+            new = new_in(one.reply, tuple(before.reply for before in earlier[:number]))
+            answered.append(Answered(one.user, *(Read(text, ReadActs.of(text, told)) for text in (one.reply, new))))
         reading = read_reply(last.reply)
         said_before = repeated(reading, [read_reply(one.reply) for one in earlier])
         return [*weigh(self.kind, answered[-1], answered[:-1]), *repeats(said_before), *length(reading.word_count)]

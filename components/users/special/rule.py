@@ -1,6 +1,7 @@
 """What serves a user of a kind: one table of points for each kind, and the walk through it, on probabilities of signs and acts.
 
 It takes the place of the match with the hidden need; what a caller finds of repetition, length and replies that break off is added by the caller.
+What costs is of the whole reply, what pays is of what in it is new.
 Class and traits play no part here: a vain user in danger is not helped by a compliment. Points are of emotion, before clamping to -10..10.
 """
 
@@ -16,7 +17,7 @@ from rlver.components.domain.transcript import Evidence
 from rlver.components.users.scripted.effects import HARM
 from rlver.components.users.special.signs import FOUND, Sign, find
 
-VERSION = "special-2"  # raise it whenever a change could come out differently
+VERSION = "special-3"  # raise it whenever a change could come out differently
 STEPS: Mapping[PersonaKind, Mapping[str, int]] = MappingProxyType(
     {
         PersonaKind.BOUNDARY: {"says_no": 7, "agrees": -7, "promises": -8},
@@ -57,13 +58,22 @@ class HeardActs(Protocol):
     def value(self) -> float: ...
 
 
+class Read(NamedTuple):
+    """A text and what is heard in it."""
+
+    text: str
+    heard: HeardActs
+    signs: Mapping[str, Sign] | None = (
+        None  # as a reader of replies hears them: what pays must be heard by it, what costs by it or by a phrase
+    )
+
+
 class Answered(NamedTuple):
-    """A message of the user, the reply to it, and what was heard in the reply."""
+    """A message of the user and the reply to it; `new` is what of the reply the dialogue has not had before."""
 
     user: str
-    reply: str
-    heard: HeardActs
-    signs: Mapping[str, Sign] = MappingProxyType({})  # what else finds signs; of a sign found twice the surer counts
+    reply: Read
+    new: Read
 
 
 def weigh(kind: PersonaKind, last: Answered, earlier: Sequence[Answered] = ()) -> Iterator[Evidence]:
@@ -71,11 +81,13 @@ def weigh(kind: PersonaKind, last: Answered, earlier: Sequence[Answered] = ()) -
 
     `earlier` are the exchanges of the same dialogue before it, in their order.
     """
-    *before, now = (signs_in(kind, [*earlier, last], number) for number in range(len(earlier) + 1))
+    told = [" ".join(one.user for one in earlier[:number]) for number in range(len(earlier) + 1)]
+    before = [signs_in(kind, one.reply, one.user, known) for one, known in zip(earlier, told, strict=False)]
+    now, new = (signs_in(kind, read, last.user, told[-1]) for read in (last.reply, last.new))
     for name, sign in now.items():
         if sign.probability >= FOUND:
             yield Evidence(step="content", what=name, span=sign.span, probability=sign.probability)
-    for one in _reasons(kind, last, now, before):
+    for one in _reasons(kind, last, now, new, before):
         if abs(one.points) >= _LEAST:
             yield one
 
@@ -86,40 +98,50 @@ def harms(acts: Mapping[str, float]) -> dict[str, float]:
     return {act: acts[act] * points * min(1.0, min(HARM.values()) / min(harm, -1e-9)) for act, points in HARM.items()}
 
 
-def signs_in(kind: PersonaKind, answered: Sequence[Answered], number: int) -> dict[str, Sign]:
-    """Every sign of `kind` in the reply of exchange `number`, which the exchanges before it are known to."""
-    one = answered[number]
-    told = " ".join(before.user for before in answered[:number])
-    found = find(kind, one.reply, one.user, told, one.heard.acts)
-    return {name: max(sign, one.signs.get(name, sign), key=lambda either: either.probability) for name, sign in found.items()}
+def signs_in(kind: PersonaKind, read: Read, user: str, told: str) -> dict[str, Sign]:
+    """Every sign of `kind` in what was said to the message `user`, after the user had `told` that."""
+    found = find(kind, read.text, user, told, read.heard.acts)
+    if read.signs is None:
+        return found
+    return {
+        name: read.signs[name] if STEPS[kind][name] > 0 else max(sign, read.signs[name], key=lambda either: either.probability)
+        for name, sign in found.items()
+    }
 
 
-def _reasons(kind: PersonaKind, last: Answered, now: Mapping[str, Sign], before: Sequence[Mapping[str, Sign]]) -> Iterator[Evidence]:
-    acts, quality = last.heard.acts, last.heard.quality
+def _reasons(
+    kind: PersonaKind, last: Answered, now: Mapping[str, Sign], new: Mapping[str, Sign], before: Sequence[Mapping[str, Sign]]
+) -> Iterator[Evidence]:
+    acts, coherent = last.reply.heard.acts, last.reply.heard.quality["coherent"]
     unharmed = 1 - max(acts[act] for act in HARM)
-    done = 0.4 * quality["coherent"] + 0.3 * quality["specific"] + 0.3 * quality["sincere"]
+    done = min(_done(one.heard.quality) for one in (last.reply, last.new))
+    paid = {name: min(now[name], new[name], key=lambda either: either.probability) for name in now}
     for act, points in harms(acts).items():
         yield Evidence(step="target", what=act, points=round(points, 2), probability=acts[act])
     for name, points in STEPS[kind].items():
-        sign = now[name]
+        sign = paid[name] if points > 0 else now[name]
         worth = sign.probability * points
         if points > 0:
             had = max((one[name].probability for one in before), default=0.0) >= FOUND
             worth *= unharmed * done * (AGAIN if had and kind is PersonaKind.DANGER else 1)
         yield Evidence(step="target", what=name, span=sign.span, points=round(worth, 2), probability=sign.probability)
-    hears = max(acts[act] for act in HEARS) * unharmed * done
+    hears = min(max(one.heard.acts[act] for act in HEARS) for one in (last.reply, last.new)) * unharmed * done
     if kind is PersonaKind.BOUNDARY:
-        agreeing = max(acts[act] for act in AGREEING) * (1 - now["says_no"].probability) * (1 - now["agrees"].probability)
+        agreeing = max(acts[act] for act in AGREEING) * (1 - paid["says_no"].probability) * (1 - now["agrees"].probability)
         yield Evidence(step="target", what="agrees", points=round(agreeing * AGREES_BY_ACT, 2), probability=round(agreeing, 2))
-    serves = max(now[name].probability for name, points in STEPS[kind].items() if points > 0)
+    serves = max(paid[name].probability for name, points in STEPS[kind].items() if points > 0)
     if kind is PersonaKind.DANGER:
         yield from _alone(now, before, hears)
     else:
         yield Evidence(step="target", what="hears", points=round(hears * serves * HEARS_POINTS[kind], 2), probability=round(hears, 2))
     shown = max(sign.probability for sign in now.values())
     yield Evidence(step="target", what="evades", points=round((1 - shown) * (1 - hears) * NEITHER[kind], 2))
-    yield Evidence(step="target", what="beside_the_point", points=round((1 - quality["coherent"]) * BESIDE_THE_POINT, 2))
-    yield Evidence(step="target", what="manner", points=round(0.5 * last.heard.value, 2))
+    yield Evidence(step="target", what="beside_the_point", points=round((1 - coherent) * BESIDE_THE_POINT, 2))
+    yield Evidence(step="target", what="manner", points=round(0.5 * min(last.reply.heard.value, max(0.0, last.new.heard.value)), 2))
+
+
+def _done(quality: Mapping[str, float]) -> float:
+    return 0.4 * quality["coherent"] + 0.3 * quality["specific"] + 0.3 * quality["sincere"]
 
 
 def _alone(now: Mapping[str, Sign], before: Sequence[Mapping[str, Sign]], hears: float) -> Iterator[Evidence]:

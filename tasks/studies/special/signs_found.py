@@ -11,7 +11,7 @@ from rlver.components.domain.files import BadFile, load_yaml
 from rlver.components.domain.persona import PersonaKind
 from rlver.components.users.scripted.reading import read_reply
 from rlver.components.users.special.appraiser import ACTS
-from rlver.components.users.special.rule import Answered, signs_in
+from rlver.components.users.special.rule import Read, signs_in
 from rlver.components.users.special.signs import FOUND, SIGNS, Sign, find
 from rlver.tasks.runtime.brackets import aligned, shown
 from rlver.tasks.studies.acts.detection import Detection, of_one
@@ -66,12 +66,12 @@ def by_phrases(kind: PersonaKind, before: str, user: str, reply: str) -> frozens
 
 
 def by_hearing(kind: PersonaKind, before: str, user: str, reply: str) -> frozenset[str]:
-    """The signs that the hearing user finds: by phrases or by its reader, whichever is surer. Raises NotFetched."""
+    """The signs that the hearing user finds: what pays by its reader, what costs by it or by phrases. Raises NotFetched."""
     from rlver.components.users.heard.appraiser import signs_of
     from rlver.components.users.heard.reading import reader
 
     heard = reader().hear(reply, user, before)
-    return _sure(signs_in(kind, [Answered(before, "", heard), Answered(user, reply, heard, signs_of(heard))], 1))
+    return _sure(signs_in(kind, Read(reply, heard, signs_of(heard)), user, before))
 
 
 def _sure(signs: Mapping[str, Sign]) -> frozenset[str]:

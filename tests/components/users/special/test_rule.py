@@ -12,7 +12,7 @@ from rlver.components.domain.registry import APPRAISERS
 from rlver.components.personas.special import compose_special
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.components.users.special.appraiser import ACTS, SpecialAppraiser
-from rlver.components.users.special.rule import STEPS, Answered, weigh
+from rlver.components.users.special.rule import STEPS, Answered, Read, weigh
 from rlver.components.users.special.signs import SIGNS, find
 from rlver.components.users.talking.speaker import TalkingSpeakers
 from rlver.components.users.together import Together, parts
@@ -128,7 +128,7 @@ class ByHand:
 
 def points(kind: PersonaKind, replies: list[tuple[str, ByHand]]) -> dict[str, float]:
     """Of the last reply, by what was found."""
-    *earlier, last = (Answered("It is bad.", reply, heard) for reply, heard in replies)
+    *earlier, last = (Answered("It is bad.", Read(reply, heard), Read(reply, heard)) for reply, heard in replies)
     sums: dict[str, float] = {}
     for one in weigh(kind, last, earlier):
         sums[one.what] = round(sums.get(one.what, 0.0) + one.points, 2)

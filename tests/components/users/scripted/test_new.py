@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlver.components.users.heard.language import READ_REPLY
-from rlver.components.users.heard.new import new_in
+from rlver.components.users.scripted.new import READ_WORDS, new_in
 
 STORM = "I know that what came of it on the boat that night in the storm"
 
@@ -21,7 +20,8 @@ STORM = "I know that what came of it on the boat that night in the storm"
         ("It was loud... ", ["It was loud."], ""),
         ("", ["It was loud."], ""),
         ("...", ["..."], "..."),
-        ("Yes. You stayed.", ["Yes. No."], "Yes. You stayed."),
+        ("Yes. You stayed.", ["Yes. No."], "You stayed."),
+        ("No. No! No, no.", [], "No. No, no."),
         ("I know it was your fault.", ["I know it was not your fault."], "I know it was your fault."),
         ("I know it was not your fault.", ["I know it was your fault."], "I know it was not your fault."),
         (f"{STORM} was not your fault.", [f"{STORM} was your fault."], f"{STORM} was not your fault."),
@@ -63,11 +63,11 @@ def test_what_was_said_is_taken_out_and_the_rest_is_left_to_the_letter(reply: st
 
 def test_what_is_not_read_is_not_looked_at() -> None:
     said = "You had no way to know of the rocks."
-    for words in (READ_REPLY - len(said.split()), READ_REPLY):
+    for words in (READ_WORDS - len(said.split()), READ_WORDS):
         late = " ".join(f"w{number}" for number in range(words)) + ". " + said
-        assert (new_in(late, (said,)) == late) is (new_in(said, (late,)) == said) is (words == READ_REPLY)
+        assert (new_in(late, (said,)) == late) is (new_in(said, (late,)) == said) is (words == READ_WORDS)
 
 
 def test_blank_lines_hide_nothing() -> None:
     said = "You had no way to know of the rocks."
-    assert new_in("Hm." + "\n " * 2 * READ_REPLY + said, (said,)) == "Hm."
+    assert new_in("Hm." + "\n " * 2 * READ_WORDS + said, (said,)) == "Hm."

@@ -14,9 +14,9 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from rlver.components.users.heard.language import READ_REPLY
 from rlver.components.users.scripted.reading import COMMON_WORDS, SENTENCE, bigrams
 
+READ_WORDS = 128  # of a reply; what comes after is not looked at
 SAID = 0.85  # of a sentence's word pairs, in one earlier sentence
 _LETTERS = 3  # of a word of content, or more
 _NOT = frozenset({"not", "no", "never", "nobody", "nothing", "none", "neither", "nor", "cannot", "without", "hardly"})
@@ -58,7 +58,7 @@ class _Placed(NamedTuple):
 def new_in(reply: str, earlier: tuple[str, ...]) -> str:
     """`reply` without what was said in `earlier` replies or earlier in itself: to the letter where nothing was, "" where all was.
 
-    Of each only so many words count as can be read.
+    Of each the first READ_WORDS words count.
     """
     before = {placed.sentence for one in earlier for placed in _sentences(one)}
     kept, end = list[str](), 0
@@ -84,7 +84,7 @@ def _sentences(reply: str) -> list[_Placed]:
     for match in SENTENCE.finditer(reply):
         own = [
             (told, *one.span())
-            for one in islice(_WORD.finditer(reply, *match.span()), READ_REPLY - words)
+            for one in islice(_WORD.finditer(reply, *match.span()), READ_WORDS - words)
             if (told := re.sub(f"[{_UNSEEN}]", "", one.group()).lower().translate(_PLAIN))
         ]
         words += len(own)
@@ -98,8 +98,8 @@ def _sentences(reply: str) -> list[_Placed]:
 
 
 def _says_again(words: tuple[str, ...], other: _Sentence) -> bool:
-    if len(words) < 2 or words == other.words:
-        return len(words) >= 2
+    if words == other.words:
+        return True
     if any(True for _ in other.places(words)):
         return True
     pairs = bigrams(words)
