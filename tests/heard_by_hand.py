@@ -47,7 +47,9 @@ def heard(
     of_acts = dict.fromkeys(ACTS, 0.0) | dict(acts or {})
     direction, none = torch.zeros(HIDDEN), dict.fromkeys(SIGNS_HEARD, 0.0)
     direction[meaning] = 1
-    return Heard(of_acts, {**GOOD, **quality}, value, helps, {act: "" for act in ACTS if of_acts[act]}, direction, none | dict(signs or {}), ends)
+    return Heard(
+        of_acts, {**GOOD, **quality}, value, helps, {act: "" for act in ACTS if of_acts[act]}, direction, none | dict(signs or {}), ends
+    )
 
 
 @dataclass

@@ -206,7 +206,10 @@ def test_to_a_user_of_a_kind_what_was_said_before_is_paid_for_nothing_and_costs_
     no, new, yes = "I will not tell you that it was right.", "I would rather lose you than say yes.", "You were right to do it."
     kind_no = heard({"acknowledge": 1}, signs={"says_no": 1})
     said = {no: kind_no, new: replace(kind_no, meaning=heard(meaning=1).meaning), yes: heard(signs={"agrees": 1}, meaning=2)}
-    said |= {f"{no} {new}": heard({"acknowledge": 1}, signs={"says_no": 1}, meaning=3), f"{no} {yes}": heard(signs={"agrees": 1}, meaning=3)}
+    said |= {
+        f"{no} {new}": heard({"acknowledge": 1}, signs={"says_no": 1}, meaning=3),
+        f"{no} {yes}": heard(signs={"agrees": 1}, meaning=3),
+    }
     hearing = Hearing(Listener(None), DIFFICULTIES["vanilla"], cast(Reader, ByHand(said)), PersonaKind.BOUNDARY)
 
     def felt(*replies: str) -> dict[str, float]:
