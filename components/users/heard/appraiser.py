@@ -18,8 +18,9 @@ from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, AppraiserKind, Exchange, Rounding
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
 from rlver.components.users.heard.reading import NOTHING, Heard, Reader, reader
-from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats, tables_of
+from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, repeated, repeats, tables_of
 from rlver.components.users.scripted.effects import DIFFICULTIES, HARM, HEARING_ACTS, NEAR, NEEDS_HEARING_FIRST, SERVES, Difficulty
+from rlver.components.users.scripted.latin import no_latin_reply, words_in
 from rlver.components.users.scripted.new import new_in
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import read_reply
@@ -91,7 +92,7 @@ class Hearing:
 
     async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
         *earlier, last = exchanges
-        refusal = not_a_reply(read_reply(last.reply), last.user, ECHO)
+        refusal = no_latin_reply(last.reply, last.user, ECHO)
         evidence = (
             [refusal] if refusal else [one for one in self._weigh(earlier, last) if one.step == "content" or abs(one.points) >= _LEAST]
         )
@@ -143,7 +144,7 @@ class Hearing:
             ]
             yield from weigh(self.kind, answered[-1], answered[:-1])
         yield from _again(before, now, earlier, last)
-        yield from length(read_reply(last.reply).word_count)
+        yield from length(words_in(last.reply))
         yield from breaks_off(last.reply, now)
 
     def _target(self, before: Sequence[Heard], whole: Heard, now: Heard) -> Iterator[Evidence]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from rlver.components.domain.persona import PersonaKind
 from rlver.components.domain.protocols import About, Appraiser, Exchange
 from rlver.components.domain.transcript import Appraisal, Evidence, SimulatorTag, Turn
-from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, not_a_reply, repeated, repeats
+from rlver.components.users.scripted.appraiser import Listener, appraisal, length, listener_of, repeated, repeats
+from rlver.components.users.scripted.latin import no_latin_reply, words_in
 from rlver.components.users.scripted.new import new_in
 from rlver.components.users.scripted.patterns import GENERIC, SERVING
 from rlver.components.users.scripted.reading import HARMFUL, content_of, read_reply
@@ -79,8 +80,7 @@ class _OfAKind:
 
     async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
         *earlier, last = exchanges
-        reading = read_reply(last.reply)
-        refusal = not_a_reply(reading, last.user)
+        refusal = no_latin_reply(last.reply, last.user)
         return appraisal(self.listener.persona_class, [refusal] if refusal else self._weigh(earlier, last))
 
     def _weigh(self, earlier: Sequence[Exchange], last: Exchange) -> list[Evidence]:
@@ -91,4 +91,4 @@ class _OfAKind:
             answered.append(Answered(one.user, *(Read(text, ReadActs.of(text, told)) for text in (one.reply, new))))
         reading = read_reply(last.reply)
         said_before = repeated(reading, [read_reply(one.reply) for one in earlier])
-        return [*weigh(self.kind, answered[-1], answered[:-1]), *repeats(said_before), *length(reading.word_count)]
+        return [*weigh(self.kind, answered[-1], answered[:-1]), *repeats(said_before), *length(words_in(last.reply))]
