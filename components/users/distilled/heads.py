@@ -36,12 +36,12 @@ class Head:
         return [ANYBODY] if need is None else [ANYBODY, NEEDS.index(need)]
 
     def read(self, text: Text, need: str | None) -> NDArray[np.float64]:
-        """(targets): presence of every bucket of unit length, times the weights."""
+        """(targets): presence of every bucket of unit length, times the weights, added one after the other: the same bits on every processor."""
         found = text.buckets(self.bits)
         scale = 1 / np.sqrt(max(1, len(found)))
         total = np.zeros(self.weight.shape[2])
         for group in self.groups(need):
-            total += scale * (np.ones(len(found), dtype=np.float32) @ self._quick[group].take(found, axis=0)) + self.constant[group]
+            total += scale * self._quick[group].take(found, axis=0).sum(axis=0, dtype=np.float64) + self.constant[group]
         return total
 
     def worth(self, text: Text, need: str | None, target: int) -> NDArray[np.float64]:
