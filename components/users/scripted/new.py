@@ -27,6 +27,7 @@ _ADDS_NOTHING = frozenset(_FILLERS.split())
 _LEAST_RUN = 4  # words of one sentence that are known again within another one
 _UNSEEN = "\u00ad\u200b-\u200f\u2060-\u2064\ufeff"  # characters that show nothing
 _WORD = re.compile(rf"[A-Za-z0-9{_UNSEEN}]+(?:['\u2018\u2019][A-Za-z{_UNSEEN}]+)?")
+_HIDES = re.compile(f"[{_UNSEEN}]")
 _MARK = re.compile(rf"[^\w\s'\u2018\u2019{_UNSEEN}]")
 _ONLY_MARKS = re.compile(r"[\W_]*")
 _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'"})
@@ -85,7 +86,7 @@ def _sentences(reply: str) -> list[_Placed]:
         own = [
             (told, *one.span())
             for one in islice(_WORD.finditer(reply, *match.span()), READ_WORDS - words)
-            if (told := re.sub(f"[{_UNSEEN}]", "", one.group()).lower().translate(_PLAIN))
+            if (told := _HIDES.sub("", one.group()).lower().translate(_PLAIN))
         ]
         words += len(own)
         if own := [one for one in own if one[0] not in _ADDS_NOTHING]:
