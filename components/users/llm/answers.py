@@ -84,7 +84,7 @@ def read_combined(text: str, persona: Persona) -> CombinedAnswer:
 def _appraisal_faults(answer: AppraisalAnswer, persona: Persona) -> Iterator[str]:
     reasons = answer.model_dump(exclude={"change"})
     yield from _text_faults(reasons)
-    if fault := language_fault("\n".join(reasons.values()), persona.language):
+    if fault := language_fault(_QUOTATION.sub("", "\n".join(reasons.values())), persona.language):
         yield f"the texts {fault}"
 
 
@@ -164,21 +164,30 @@ def _refuse_number(_: str) -> NoReturn:
     raise NotOneObject("a number is no JSON number")
 
 
-_LABELS = (
-    "content|target|target ?completion|activity|feeling|analyse|analysis|change|thinking|thought|draft|origin|message|response|reply|"
-    "wants_to_end|emotion|tier|appraisal|speech|npc|user|assistant|system|"
-    "内容|目标|内心独白|心理活动|分析|感受|情绪变化|思考|初稿|草稿|消息|回复|情绪|档位|评价|当事人|对方|玩家|用户|系统|助手"
+_ASKED_FOR = (
+    "content|target|target ?completion|activity|feeling|analyse|analysis|change|thinking|thought|draft|origin|"
+    "wants_to_end|emotion|tier|appraisal|speech|内容|目标|内心独白|心理活动|分析|感受|情绪变化|思考|初稿|草稿|情绪|档位|评价"
 )
-_LABEL = re.compile(
-    rf"^[ \t]*+(?:[*#_\"'“\[【 \t]*+(?:{_LABELS})[ \t*_\"'”\]】]*[:：]|[\[【](?:{_LABELS})[\]】]|#+[ \t]*(?:{_LABELS})\b)", re.I | re.M
+_WHOSE = (
+    "message|response|reply|npc|user|assistant|system|消息|回复|当事人|对方|玩家|用户|系统|助手"  # a reason may begin with what it is about
+)
+_LABEL, _LABEL_OF_REASON = (
+    re.compile(rf"^[ \t]*+(?:[*#_\"'“\[【 \t]*+(?:{one})[ \t*_\"'”\]】]*[:：]|[\[【](?:{one})[\]】]|#+[ \t]*(?:{one})\b)", re.I | re.M)
+    for one in (f"{_ASKED_FOR}|{_WHOSE}", _ASKED_FOR)
 )
 _MARK_UP = re.compile(r"```|</?(?:think|dialogue_data)>|<\||\|>|^\s*\{", re.IGNORECASE)
+_QUOTATION = re.compile("\"[^\"]*+\"|“[^“”]*+”|‘[^‘’]*+’|「[^「」]*+」|『[^『』]*+』|«[^«»]*+»|(?<!\\w)'[^']*+'(?!\\w)")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "「": "」", "『": "』", "«": "»", "„": "“"}
 _UNSHOWABLE = frozenset({"Cc", "Cs", "Co"})
 
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _LATIN_WORD = re.compile("[A-Za-z\u00c0-\u024f]+")
 
+_WANTED = re.compile(  # with what follows it in the sentence
+    r"(?:\b(?:(?<!you )(?:want|need|wish)(?:s|es|ed|ing)?|(?:hope|hoping|looking|asking|here) for|(?:would|['’]d) (?:like|love)|(?:can|could) you give"
+    r"|give me)\b|想要|需要|希望|渴望|请[你您给]|求[你您]|能不能|能否)(?=([^.!?。！？\n]{0,60}))",
+    re.IGNORECASE,
+)
 _NEED_BY_ANY_NAME = re.compile(r"\bhidden (?:need|topic|theme)\b|隐藏(?:需求|主题|话题)", re.IGNORECASE)
 _WHO = re.compile(r"\b(?:i|me|my|myself|you|your|yourself|the other side)\b|对方|自己|[你我您的]", re.IGNORECASE)
 _TOKEN = re.compile(rf"{_HAN.pattern}|{_LATIN_WORD.pattern}")
@@ -191,7 +200,7 @@ def text_fault(text: str) -> str | None:
         return "is empty"
     if any((unicodedata.category(one) in _UNSHOWABLE and one not in "\n\t") or one == "\ufffd" for one in text):
         return "contains characters that cannot be shown"
-    if _LABEL.match(text):
+    if _LABEL_OF_REASON.match(text):
         return "begins with a label"
     return None
 
@@ -215,24 +224,33 @@ def message_fault(text: str, persona: Persona) -> str | None:
 
 
 def language_fault(text: str, language: str) -> str | None:
-    """Whether most of the text is in another script than the language's. A text without letters is in every language."""
-    han, latin = len(_HAN.findall(text)), len(_LATIN_WORD.findall(text))
+    """Whether most letters are of another script than the language's; among Han characters a Latin word counts as one. None without letters."""
+    han, words = len(_HAN.findall(text)), _LATIN_WORD.findall(text)
+    latin = len(words) if language == "zh" else sum(map(len, words))
     others = sum(one.isalpha() for one in _TOKEN.sub("", text))
     wanted, name = (han, "Chinese") if language == "zh" else (latin, "English")
     return None if 2 * wanted >= han + latin + others else f"must be in {name}"
 
 
 def gives_the_need_away(text: str, need: HiddenNeed, need_text: str) -> bool:
-    """Whether the text names the hidden need, in either language, or says a clause of its sentence, as `I` or as `you`."""
+    """Whether the text wants the need by its name, in either language, or says a clause of its sentence, as `I` or as `you`.
+
+    A name alone is no fault: who thanks for useful advice says no more than the other side knows.
+    """
     clauses = [tokens for clause in re.split(r"[,.;:，。；：]", need_text) if len(tokens := _tokens(clause)) >= _SHORTEST_CLAUSE]
     names = [_tokens(names[need]) for names in NEED_NAMES.values()]
-    return any(_spaced(telling) in _spaced_words(text) for telling in (*names, *clauses)) or _NEED_BY_ANY_NAME.search(text) is not None
+    said, wanted = _spaced_words(text)
+    return (
+        any(_spaced(clause) in said for clause in clauses)
+        or any(_spaced(name) in wanted for name in names)
+        or _NEED_BY_ANY_NAME.search(text) is not None
+    )
 
 
 @lru_cache(maxsize=4)
-def _spaced_words(text: str) -> str:
-    """The author's texts are searched for one need after another."""
-    return _spaced(_tokens(text))
+def _spaced_words(text: str) -> tuple[str, str]:
+    """The words of the text, and what follows each wish in it. The author's texts are searched for one need after another."""
+    return _spaced(_tokens(text)), "|".join(_spaced(_tokens(what)) for what in _WANTED.findall(text))
 
 
 def _tokens(text: str) -> list[str]:

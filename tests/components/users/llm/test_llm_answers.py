@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from scripted_endpoint import appraisal, speech
 
-from rlver.components.domain.persona import Persona
+from rlver.components.domain.persona import HiddenNeed, Persona
+from rlver.components.personas.needs import WORDS
 from rlver.components.users.llm.answers import (
     UnparsableAnswer,
     language_fault,
@@ -138,8 +139,8 @@ def test_the_end_flag_is_a_boolean(flag: Any, english: Persona) -> None:
     ("message", "reason"),
     [
         ("", "is empty"),
-        ("Message: hi there", "begins with a label"),
-        ("消息：你好", "begins with a label"),
+        ("Message: hi there", "contains a label"),
+        ("消息：你好", "contains a label"),
         ("ok\nDraft: hi there", "contains a label"),
         ("ok\n[Response] hi there", "contains a label"),
         ("ok\n## Thinking\nhi", "contains a label"),
@@ -155,7 +156,7 @@ def test_the_end_flag_is_a_boolean(flag: Any, english: Persona) -> None:
         ("ich weiß 不知道怎么办才好", "must be in English"),
         ("не знаю что делать", "must be in English"),
         ("all I want is some attentive listening", "gives the hidden need away"),
-        ("just do some Attentive-Listening ok", "gives the hidden need away"),
+        ("I just NEED some Attentive-Listening ok", "gives the hidden need away"),
         ("I want you to listen closely while I let it all out", "gives the hidden need away"),
         ("my hidden need is not your business", "gives the hidden need away"),
     ],
@@ -176,6 +177,8 @@ def test_a_message_that_shows_more_than_the_person_would_say_is_refused(message:
         "what's the use: it's gone ❤️",
         "my mum says 加油 a lot",
         "'twas nothing",
+        "thanks for the attentive listening",
+        "so you want attentive listening to count for something? ok",
     ],
 )
 def test_an_ordinary_message_passes(message: str, english: Persona) -> None:
@@ -192,6 +195,7 @@ def test_an_ordinary_message_passes(message: str, english: Persona) -> None:
         ("ピアノはもうないんです", "must be in Chinese"),
         ("我就是想要用心倾听", "gives the hidden need away"),
         ("我希望你用心倾听我的情绪宣泄", "gives the hidden need away"),
+        ("没想到你真的在用心倾听，谢谢", None),
         ("这就是我的隐藏主题", "gives the hidden need away"),
         ("回复：唉", "contains a label"),
         ("“唉，钢琴没了”", "is wrapped in quotation marks"),
@@ -199,6 +203,38 @@ def test_an_ordinary_message_passes(message: str, english: Persona) -> None:
 )
 def test_chinese_messages(message: str, fault: str | None, chinese: Persona) -> None:
     assert message_fault(message, chinese) == fault
+
+
+@pytest.mark.parametrize(
+    ("need", "thanks", "wish"),
+    [
+        ("useful_advice", "ok, that's actually useful advice. thanks", "could you give me some useful advice"),
+        ("not_at_fault", "so you mean I'm not at fault?", "I'd like to hear that I am not at fault"),
+        ("sincere_praise", "that felt like sincere praise, ngl", "I was hoping for sincere praise"),
+    ],
+)
+def test_thanks_may_name_the_need_and_a_wish_may_not(need: HiddenNeed, thanks: str, wish: str, english: Persona) -> None:
+    one = english.model_copy(update={"hidden_need": need, "need_text": WORDS[need].need_text})
+    assert message_fault(thanks, one) is None
+    assert message_fault(wish, one) == "gives the hidden need away"
+    assert message_fault("I want to sleep. " + thanks, one) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'The reply only says "我在认真听你说话，请你慢慢说，把所有的事情都告诉我，不要着急，我会一直在这里陪着你的，你不是一个人" and no more',
+        "The reply says ‘не знаю, что мне делать, и никто этого не знает, и никогда не узнает, и так далее, и тому подобное’ to me",
+        "The reply only says 我在认真听你说话请你慢慢说",
+    ],
+)
+def test_a_reply_in_another_language_can_be_appraised(content: str, english: Persona) -> None:
+    texts = {"content": content, "target": "it misses", "activity": "it is odd", "feeling": "I am lost"}
+    assert read_appraisal(json.dumps(appraisal(**texts)), english).content == content
+
+
+def test_a_reason_may_begin_with_what_it_is_about(english: Persona) -> None:
+    assert read_appraisal(json.dumps(appraisal(content="Reply: the other side says little")), english).change == 4
 
 
 def test_the_reasons_are_in_the_persona_s_language_though_they_quote_another(chinese: Persona, english: Persona) -> None:
