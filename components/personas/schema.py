@@ -20,8 +20,9 @@ from pydantic import ValidationError
 from rlver.components.domain import looks
 from rlver.components.domain.files import BadFile, read_unpacked, whole_characters
 from rlver.components.domain.persona import SPEAKING_STYLES, TRAITS_OF_CLASS, HiddenNeed, Persona, PersonaClass
+from rlver.components.domain.printable import one_line
 from rlver.components.domain.tables import SHOWN, one_of, table_faults, text, whole
-from rlver.components.personas.needs import stated_need
+from rlver.components.personas.needs import WORDS, stated_need
 from rlver.components.personas.people import REACTION_KEYS
 
 IMPORTED_REACTION_KEYS = frozenset({"high", "normal", "low", "serves", "misses", "text"})
@@ -74,11 +75,26 @@ def _nested_problems(persona: Persona) -> Iterator[tuple[str, str]]:
         unknown = sorted(set(persona.reactions) - IMPORTED_REACTION_KEYS)
         if unknown:
             yield "reactions", f"unknown key {', '.join(unknown)}"
-    if persona.story is not None:
-        for number, line in enumerate(persona.story.lines):
-            need = stated_need(line)
-            if need is not None:
-                yield f"story.lines.{number}", f"states the hidden need ({need})"
+    if any(words.need_text == persona.need_text for need, words in WORDS.items() if need is not persona.hidden_need):
+        yield "need_text", "is the sentence of another need"
+    told = {"reactions": persona.reactions} | ({"story": persona.story.model_dump()} if persona.story else {})
+    for field, one in _texts(told):
+        if not one.strip() or len(one) > LONGEST_BACKGROUND:
+            yield field, f"must be text of 1..{LONGEST_BACKGROUND} characters"
+        need = stated_need(one) if field.startswith(("story.lines", "story.presses")) else None
+        if need is not None:
+            yield field, f"states the hidden need ({need})"
+    if persona.story is not None and not persona.story.lines:
+        yield "story.lines", "is empty"
+
+
+def _texts(value: object, *place: str) -> Iterator[tuple[str, str]]:
+    """Every text in dictionaries and tuples, with its place: story.lines.3."""
+    if isinstance(value, str):
+        yield ".".join(place), value
+    elif isinstance(value, dict | tuple):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(inner, *place, str(key))
 
 
 def _generated_problems(persona: Persona) -> Iterator[tuple[str, str]]:
@@ -130,6 +146,10 @@ class PersonaTable(pa.DataFrameModel):
     class Config:
         strict = True
 
+    @pa.check("persona_id", error="must be one line that can be printed")
+    def is_one_line(cls, ids: pd.Series[str]) -> pd.Series[bool]:
+        return ids.map(lambda one: one_line(one) == one).astype(bool)
+
     @pa.check("traits", error="must be three different words")
     def three_traits(cls, traits: pd.Series[Any]) -> pd.Series[bool]:
         return traits.map(_three_traits).astype(bool)
@@ -139,6 +159,10 @@ class PersonaTable(pa.DataFrameModel):
         return said.map(lambda one: stated_need(one) is None).astype(bool)
 
     # A rule over several columns is named for the one it is reported under.
+    @pa.dataframe_check(name="split", error="is not the one that persona_id names")
+    def split_is_that_of_the_id(cls, table: pd.DataFrame) -> pd.Series[bool]:
+        return _each(table, _split_of_the_id)
+
     @pa.dataframe_check(name="traits", error="are not all of the persona's class")
     def traits_fit_class(cls, table: pd.DataFrame) -> pd.Series[bool]:
         return _each(table, _traits_fit_class)
@@ -164,6 +188,13 @@ def _traits_fit_class(row: Mapping[str, Any]) -> bool:
     if not _three_traits(row["traits"]) or row["persona_class"] not in list(PersonaClass):
         return True  # reported by the checks of those columns
     return set(row["traits"]) <= set(TRAITS_OF_CLASS[PersonaClass(row["persona_class"])])
+
+
+def _split_of_the_id(row: Mapping[str, Any]) -> bool:
+    """The record of the sealed test knows its personas by their ids alone."""
+    if not isinstance(row["persona_id"], str) or not isinstance(row["split"], str):
+        return True  # reported by the checks of those columns
+    return looks.split_in(row["persona_id"]) in (None, row["split"])
 
 
 def _hides_the_need(row: Mapping[str, Any], field: str) -> bool:

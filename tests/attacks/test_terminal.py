@@ -56,8 +56,8 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_jsonl(tmp_path / "unknown.jsonl", [{**rows[0], f"key{HOSTILE}": HOSTILE}])
     personas = [persona.model_dump(mode="json") for persona in people()[1]]
     write_jsonl(tmp_path / "personas.jsonl", personas)
-    told = {"portrait", "background", "name", "occupation", "persona_id", "topic"}
-    write_jsonl(tmp_path / "bad.jsonl", [{**one, "persona_class": HOSTILE, "traits": [HOSTILE]} for one in personas])
+    told = {"portrait", "background", "name", "occupation", "topic"}
+    write_jsonl(tmp_path / "bad.jsonl", [{**one, "persona_id": HOSTILE, "persona_class": HOSTILE, "traits": [HOSTILE]} for one in personas])
     write_jsonl(
         tmp_path / "people.jsonl", [{key: f"{value}{HOSTILE}" if key in told else value for key, value in one.items()} for one in personas]
     )

@@ -75,7 +75,8 @@ class Draws:
 
     def words(self, options: Sequence[str], purpose: str, word: str | None = None) -> str:
         """One of `options`, with the slots filled; with {word} only where `word` is known. Nothing again while another was drawn less often."""
-        fitting = [one for one in options if (word or "{word}" not in one) and self._fits(one)]
+        known = [one for one in options if word or "{word}" not in one]
+        fitting = [one for one in known if self._fits(one)] or known
         ordered = self.random(purpose).sample(fitting, len(fitting))
         least_drawn = sorted(ordered, key=self.drawn.count)
         chosen = next(one for one in least_drawn if stated_need(self._filled(one, word)) is None)

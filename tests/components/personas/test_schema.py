@@ -11,8 +11,10 @@ import pandera.pandas as pa
 import pytest
 
 from rlver.components.domain.files import BadFile, write_jsonl
-from rlver.components.domain.persona import Persona
+from rlver.components.domain.persona import HiddenNeed, Persona
 from rlver.components.domain.tables import table_faults
+from rlver.components.personas.needs import WORDS
+from rlver.components.personas.people import REACTION_KEYS
 from rlver.components.personas.schema import (
     InvalidPersonas,
     PersonaTable,
@@ -65,6 +67,11 @@ def test_generated_personas_pass_and_come_back_equal(personas: Split, tmp_path: 
         ("need_text", 7, "text of 8..400 characters, got 7"),
         ("persona_id", None, "is missing"),
         ("persona_id", "", "text of 1..80 characters"),
+        ("persona_id", "two\nlines", "one line that can be printed"),
+        ("persona_id", "red \x1b[31m", "one line that can be printed"),
+        ("split", "test", "is not the one that persona_id names"),
+        ("need_text", WORDS[HiddenNeed.USEFUL_ADVICE].need_text, "is the sentence of another need"),
+        ("reactions", dict.fromkeys(REACTION_KEYS, " "), "text of 1..8000 characters"),
         ("traits", ["angry", "angry", "mean"], "three different words"),
         ("traits", ["angry", "mean"], "three different words"),
         ("traits", "angry, mean, lazy", "three different words"),
@@ -131,6 +138,25 @@ def test_a_line_that_states_the_need_is_refused(personas: Split, tmp_path: Path)
     rows[0]["story"]["lines"][3] = "I just need some advice from you."
 
     assert [(line, field) for line, field, _ in problems_of(rows, tmp_path / "train.jsonl")] == [(1, "story.lines.3")]
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "field", "reason"),
+    [
+        ("lines", [], "story.lines", "is empty"),
+        ("lines", ["\u3000"], "story.lines.0", "must be text of 1..8000 characters"),
+        ("lines", ["I waited. " * 10_000], "story.lines.0", "must be text of 1..8000 characters"),
+        ("presses", ["Keep it.", ""], "story.presses.1", "must be text of 1..8000 characters"),
+        ("presses", ["I just need some advice from you."], "story.presses.0", "states the hidden need (useful_advice)"),
+        ("cause", "", "story.cause", "must be text of 1..8000 characters"),
+    ],
+)
+def test_what_a_story_tells_is_text_and_keeps_the_need(personas: Split, part: str, value: Any, field: str, reason: str) -> None:
+    row = personas[0][0].model_dump(mode="json") | {"kind": "danger"}
+    row["story"] |= {"presses": ["Keep it."]} | {part: value}
+    with pytest.raises(InvalidPersonas) as raised:
+        validate_rows("x.jsonl", [SourceRow(1, row)])
+    assert [(one.field, one.reason) for one in raised.value.problems] == [(field, reason)]
 
 
 def test_a_repeated_line_and_an_unfilled_placeholder_are_refused(personas: Split, tmp_path: Path) -> None:

@@ -111,7 +111,8 @@ def test_a_leaking_test_set_ends_with_one_line_and_nothing_written(
     params: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(params, tmp_path / "data")
-    stolen = [one.model_copy(update={"split": "test"}) for one in validate_file(tmp_path / "data" / "train.jsonl")[:8]]
+    train = validate_file(tmp_path / "data" / "train.jsonl")[:8]
+    stolen = [one.model_copy(update={"split": "test", "persona_id": one.persona_id.replace("train", "test")}) for one in train]
     write_jsonl(tmp_path / "imported" / "stolen.jsonl", [one.model_dump(mode="json") for one in stolen])
     leaking = write_params(tmp_path, imported_test="imported/stolen.jsonl", train=48)
     before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
@@ -120,7 +121,7 @@ def test_a_leaking_test_set_ends_with_one_line_and_nothing_written(
     arguments = ["--out", str(tmp_path / "data"), "--metrics", str(tmp_path / "new.json"), "--params", str(leaking)]
     assert run_stage(lambda: stage.main(arguments)) == 1
     said = capsys.readouterr().err
-    assert said.startswith("error: train and test are not apart: 8 persona ids") and said.count("\n") == 1
+    assert said.startswith("error: train and test are not apart: 8 portraits") and said.count("\n") == 1
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
     assert not (tmp_path / "new.json").exists()
 

@@ -122,6 +122,15 @@ def test_the_same_persona_seed_and_replies_give_the_same_words_and_others_do_not
     assert dialogue(persona, REPLIES, 1) != dialogue(twin, REPLIES, 1)
 
 
+def test_a_user_who_presses_in_small_letters_alone_does_so_at_any_age() -> None:
+    persona = people()["train"][0]
+    assert persona.story
+    pressing = persona.model_copy(
+        update={"age": 60, "style": "formal", "kind": "danger", "story": persona.story.model_copy(update={"presses": ("keep it",)})}
+    )
+    assert "keep it" in dialogue(pressing, REPLIES)[1].text
+
+
 @pytest.mark.long
 def test_words_do_not_depend_on_the_process() -> None:
     program = (
