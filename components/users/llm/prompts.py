@@ -56,9 +56,15 @@ OPEN, CLOSE = "<dialogue_data>", "</dialogue_data>"
 
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?')  # in JSON each has its end; where one had none, looking for it would take the square
 _STEERING = frozenset("<>&[]")
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-# Letters and marks that show nothing although their category is a visible one. U+FE0F stays: it belongs to ordinary emoji.
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]")
+# Not Cn: which characters are assigned depends on the version of Python, and stored answers are found by their prompts.
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+# Letters and marks that show nothing although their category is a visible one, and what is kept for such. U+FE0F stays: it belongs to ordinary emoji.
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufdd0-\ufdef\ufe00-\ufe0e\uffa0\ufff0-\ufff8\ufffe\uffff"
+    "\U00013430-\U0001343f\U000e0000-\U000e0fff"
+    + "".join(f"{chr(end - 2)}{chr(end - 1)}" for end in range(0x20000, 0x120000, 0x10000))
+    + "]"
+)
 
 
 def said(speaker: str, text: str, max_characters: int) -> dict[str, str | int]:
