@@ -21,7 +21,7 @@ from rlver.components.users.distilled.guard import Guard, Unreadable
 from rlver.components.users.distilled.heads import Calibration, Head, Trees
 from rlver.components.users.distilled.ngrams import CLAUSE, Text, read
 
-CODE_VERSION = "distilled-1"  # raise it whenever the same folder could give another change
+CODE_VERSION = "distilled-2"  # raise it whenever the same folder could give another change
 
 
 @dataclass(frozen=True, eq=False)
