@@ -94,7 +94,8 @@ async def talk(client: GenericEnvClient, persona: Persona, seed: int) -> Talk:
         seen = await client.step({"message": message(seed, len(turns))})
         steps_ms.append(1000 * (time.perf_counter() - began))
         told = seen.observation["metadata"]
-        turns.append([heard, told["emotion"], told["appraisal"]])
+        turns.append([heard, told["emotion"]])
+    turns = [[*turn, appraisal] for turn, appraisal in zip(turns, told["appraisals"], strict=True)]
     return Talk(json.dumps([turns, told["hidden_need"], told["stop_reason"], told["well_formed"]]), reset_ms, steps_ms)
 
 

@@ -38,7 +38,6 @@ class Turned:
     words: str
     emotion: int
     change: int
-    appraisal: Appraisal | None
     ended: Rollout | None
 
 
@@ -108,9 +107,8 @@ class LentDialogue:
             self.turns, self.emotion = len(ended.dialogue.turns), ended.dialogue.turns[-1].emotion or 0
         elif ended is None and heard.emotion is not None:
             self.turns, self.emotion = self.turns + 1, heard.emotion
-        appraisal, heard.appraisal = heard.appraisal, None
         words = heard.words if ended is None or heard.says_goodbye else ""
-        return Turned(words, self.emotion, self.emotion - before, appraisal, ended)
+        return Turned(words, self.emotion, self.emotion - before, ended)
 
 
 @dataclass
@@ -157,14 +155,13 @@ class _Overheard:
     words: str = ""
     says_goodbye: bool = False
     emotion: int | None = None
-    appraisal: Appraisal | None = None
 
     async def open(self) -> Utterance:
         return self._said(await self.user.open())
 
     async def appraise(self, reply: str) -> Appraisal:
-        self.appraisal, self.says_goodbye = await self.user.appraise(reply), False
-        return self.appraisal
+        self.says_goodbye = False
+        return await self.user.appraise(reply)
 
     async def speak(self, emotion: int) -> Utterance:
         self.emotion = emotion

@@ -3,8 +3,8 @@
 Each session has an environment of its own, and each `reset` a dialogue of its own. The environment is asynchronous (`reset_async`,
 `step_async`), because users may be language models; the synchronous methods are not there. The hidden need is told when a dialogue has ended.
 
-Metadata before the end: `emotion`, `change`, `turn` and the appraisal's reasons; after it also `hidden_need`, `need`, `stop_reason`,
-`well_formed` and `error`. A dialogue that failed has no reward: unscorable is not zero.
+Metadata before the end: `emotion`, `change` and `turn`; after it also the `appraisals`, whose reasons may name the need, `hidden_need`,
+`need`, `stop_reason`, `well_formed` and `error`. A dialogue that failed has no reward: unscorable is not zero.
 """
 
 from __future__ import annotations
@@ -126,12 +126,12 @@ class SupportEnvironment(Environment[SupportAction, SupportObservation, SupportS
 
     def _seen(self, dialogue: LentDialogue, turned: Turned) -> SupportObservation:
         metadata: dict[str, Any] = {"emotion": turned.emotion, "change": turned.change, "turn": dialogue.turns}
-        metadata["appraisal"] = turned.appraisal.model_dump(mode="json") if turned.appraisal else None
         reward = None if dialogue.turns == 0 else turned.change / 100 if self._offered.reward == "change" else 0.0
         if (ended := turned.ended) is not None:
             persona, held = dialogue.job.persona, ended.dialogue
             metadata |= {"hidden_need": held.hidden_need, "need": persona.need_text, "stop_reason": str(held.stop_reason)}
             metadata |= {"well_formed": ended.well_formed, "error": held.error}
+            metadata["appraisals"] = [one.appraisal.model_dump(mode="json") if one.appraisal else None for one in held.turns]
             if self._offered.reward == "final" or held.error:
                 reward = emotion_reward(held, ended.well_formed, self._offered.thinking)
         return SupportObservation(user=turned.words, done=turned.ended is not None, reward=reward, metadata=metadata)

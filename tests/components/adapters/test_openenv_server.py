@@ -92,6 +92,9 @@ def test_their_client_hears_our_user_to_the_byte(url: str, personas: list[Person
         assert [one.observation["metadata"]["emotion"] for one in seen] == [one.emotion for one in turned]
         assert [one.reward for one in seen] == [None, *(one.change / 100 for one in turned[1:])]
         assert seen[-1].observation["metadata"]["hidden_need"] == rollout.dialogue.hidden_need
+        assert all(set(one.observation["metadata"]) == {"emotion", "change", "turn"} for one in seen[:-1]), "reasons may name the need"
+        reasons = [one.appraisal.model_dump(mode="json") if one.appraisal else None for one in rollout.dialogue.turns]
+        assert seen[-1].observation["metadata"]["appraisals"] == reasons
         before = json.dumps([one.observation for one in seen[:-1]])
         assert str(persona.hidden_need) not in before and persona.need_text not in before
 
