@@ -106,7 +106,8 @@ def _appraised_by(tag: SimulatorTag) -> tuple[str, str, list[str]]:
     """(name, difficulty, words of the version) of the appraiser in a tag, whatever was done to the words of its users."""
     plain, _ = unshifted(tag)
     version, _, behind = plain.version.partition(" appraised=")
-    return names_of(tag.kind)[0], behind.partition(" ")[0] or tag.difficulty, version.split()
+    words = version.replace(" combined=", " appraiser=").split()  # one model, asked for both at once or for one
+    return names_of(tag.kind)[0], behind.partition(" ")[0] or tag.difficulty, words
 
 
 def known(at_once: bool = False) -> str:

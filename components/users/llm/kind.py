@@ -24,7 +24,7 @@ class ModelSection(Section):
 
 
 class LLMUserSection(Section):
-    """`combined` asks once per turn for appraisal and message together; then both must be the same model with the same values.
+    """`combined` asks once per turn for appraisal and message together, of a user who is both; then both must be the same model with the same values.
 
     `max_repairs` bounds how often an unusable answer is asked for again, for each question. `max_quoted_characters` bounds each
     text of the dialogue inside a prompt; what is longer is cut, and the cut is shown.
@@ -89,10 +89,14 @@ def _simulator(wanted: Wanted) -> Any:
     return LLMSimulator(wanted.endpoint, wanted.which or wanted.difficulty, wanted.parameters, wanted.emotion_start)
 
 
+def _half(wanted: Wanted) -> Any:
+    return _simulator(wanted).half()
+
+
 def _appraiser(wanted: Wanted) -> Any:
     from rlver.components.users.llm.simulator import LLMAppraiser
 
-    return LLMAppraiser(_simulator(wanted))
+    return LLMAppraiser(_half(wanted))
 
 
 def _asking(make: Callable[[Wanted], Any], *halves: str) -> UserKind:
@@ -109,7 +113,7 @@ def _asking(make: Callable[[Wanted], Any], *halves: str) -> UserKind:
         """Of one dialogue, by model."""
         half_of = {"appraise": "appraiser", "speak": "speaker", "combined": "appraiser"}
         found: dict[str, Usage] = {}
-        for step, one in dialogue_usage(language, turns, section.combined and "appraiser" in halves).items():
+        for step, one in dialogue_usage(language, turns, section.combined and len(halves) == 2).items():
             if half_of[step] in halves:
                 model = str(getattr(section, half_of[step]).model)
                 found[model] = found.get(model, Usage(0, 0, 0)).plus(one)
@@ -119,5 +123,5 @@ def _asking(make: Callable[[Wanted], Any], *halves: str) -> UserKind:
 
 
 APPRAISER = _asking(_appraiser, "appraiser")
-SPEAKER = _asking(_simulator, "speaker")
+SPEAKER = _asking(_half, "speaker")
 SIMULATOR = _asking(_simulator, "appraiser", "speaker")

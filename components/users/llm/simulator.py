@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from rlver.components.domain.persona import Persona
@@ -44,6 +44,10 @@ class LLMSimulator:
         )  # one that is not asked may have no name
         return SimulatorTag(kind="llm", difficulty=self.difficulty, version=f"{CODE_VERSION} prompts={VERSION}-{digest()} {models}")
 
+    def half(self) -> LLMSimulator:
+        """The same models, asked apart: one call for both is for a user who is both."""
+        return replace(self, parameters=self.parameters.model_copy(update={"combined": False}))
+
     def session(self, persona: Persona, seed: int) -> SimulatedUser:
         """Raises ValueError for a persona in a language that has no prompts."""
         one = self.speaker(persona, seed)
@@ -58,7 +62,7 @@ class LLMSimulator:
 
 @dataclass(frozen=True)
 class LLMAppraiser:
-    """The appraising model of an LLM user, whose endpoint is open."""
+    """The appraising model of an LLM user, whose endpoint is open and who speaks through another (see LLMSimulator.half)."""
 
     user: LLMSimulator
 

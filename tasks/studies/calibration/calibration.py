@@ -133,7 +133,7 @@ def _appraiser(user: Simulator, difficulty: str) -> AppraiserKind:
     """Whose acceptance is measured: the model of an LLM user, the appraiser of a user put together, else the scripted one."""
     if isinstance(user, Together):
         return user.appraiser
-    return LLMAppraiser(user) if isinstance(user, LLMSimulator) else ScriptedAppraiser(difficulty)
+    return LLMAppraiser(user.half()) if isinstance(user, LLMSimulator) else ScriptedAppraiser(difficulty)
 
 
 def strategy_acceptance(

@@ -22,6 +22,7 @@ LLM = SimulatorTag(kind="llm", difficulty=VANILLA, version="llm-2 prompts=1-ab a
         (SCRIPTED, SimulatorTag(kind="scripted+talking", difficulty=CHALLENGING, version="scripted-3 appraised=vanilla talking-1 cd")),
         (HEARD, SimulatorTag(kind="heard+talking", difficulty=VANILLA, version="heard-14 b179 53aa special-2 talking-1 beb9")),
         (LLM, SimulatorTag(kind="llm-appraiser", difficulty=VANILLA, version="llm-2 prompts=1-ab appraiser=gpt-4")),
+        (LLM, SimulatorTag(kind="llm", difficulty=VANILLA, version="llm-2 prompts=1-ab combined=gpt-4")),
         (
             SimulatorTag(kind="distilled+scripted", difficulty=VANILLA, version="1f2e scripted-3"),
             SimulatorTag(kind="distilled-appraiser", difficulty="recorded", version="1f2e"),

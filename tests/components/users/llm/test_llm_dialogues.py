@@ -10,11 +10,12 @@ import pytest
 from llm_dialogue import RULES, hold, simulator, user_messages
 from scripted_endpoint import ONE_CALL, TWO_CALLS, ScriptedEndpoint, step_of, usual
 
+from rlver.components.domain.kinds import Wanted
 from rlver.components.domain.persona import Persona
-from rlver.components.domain.protocols import SimulatorUnavailable, UserSession
+from rlver.components.domain.protocols import About, Exchange, SimulatorUnavailable, UserSession
 from rlver.components.domain.transcript import Dialogue, StopReason
 from rlver.components.endpoint.chat import ChatRequest, EndpointUnavailable
-from rlver.components.users.llm.kind import ModelSection
+from rlver.components.users.llm.kind import APPRAISER, SPEAKER, ModelSection
 from rlver.components.users.llm.questions import Openings, call_seed
 
 
@@ -39,6 +40,14 @@ def test_one_call_can_give_appraisal_and_message(persona: Persona) -> None:
     assert endpoint.steps == [*([] if persona.first_line else ["speak"]), *["combined"] * 3]
     assert [turn.emotion for turn in dialogue.turns] == [44, 48, 52]
     assert dialogue.turns[1].user == dialogue.turns[2].user
+
+
+def test_one_half_is_asked_for_itself_alone(english: Persona) -> None:
+    wanted = Wanted("vanilla", parameters=ONE_CALL, endpoint=(endpoint := ScriptedEndpoint()))
+    appraiser, speaker = APPRAISER.make(wanted), SPEAKER.make(wanted)
+    felt = asyncio.run(appraiser.appraiser(About(english), 1).appraise([Exchange("my piano is gone", "oh no")], 40))
+    assert felt.change == 4 and endpoint.steps == ["appraise"]
+    assert " combined=" not in f"{appraiser.tag.version}{speaker.tag.version}", "nobody is asked for both at once"
 
 
 def test_appraiser_and_speaker_are_asked_with_their_own_values(english: Persona) -> None:

@@ -63,5 +63,7 @@ def test_only_the_halves_that_play_are_counted() -> None:
     section = PARAMETERS.model_copy(update={"speaker": MODEL.model_copy(update={"model": "talker"})})
     appraising, speaking = dialogue_usage("en", 10, combined=False).values()
     assert SPEAKER.usage(section, "en", 10) == {"talker": speaking}
-    assert APPRAISER.usage(section, "en", 10) == {"m": appraising}
+    assert (
+        APPRAISER.usage(section, "en", 10) == APPRAISER.usage(section.model_copy(update={"combined": True}), "en", 10) == {"m": appraising}
+    )
     assert SIMULATOR.usage(section, "en", 10) == {"m": appraising, "talker": speaking}
