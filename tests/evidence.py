@@ -54,4 +54,4 @@ ALARMED = {
 
 
 def evidence(name: str, gains: list[int], right: int = 100, audit: dict[str, Any] | None = CLEAN) -> PromotionEvidence:
-    return PromotionEvidence(name, dialogues(name, gains), general(right), audit)
+    return PromotionEvidence(name, f"{name}.dir", dialogues(name, gains), general(right), audit)

@@ -30,9 +30,11 @@ CLEAN = "clean"
 
 @dataclass(frozen=True)
 class PromotionEvidence:
-    """What is known of one policy. `general`, `audit` and `honesty` are the contents of files of these names, None where there is none."""
+    """What is known of one policy. `md5` is DVC's of its model folder; `general`, `audit` and `honesty` are the contents of files of these names,
+    None where there is none."""
 
     name: str
+    md5: str
     dialogues: Sequence[Dialogue]
     general: Mapping[str, Any] | None
     audit: Mapping[str, Any] | None = None
@@ -104,6 +106,13 @@ def _honesty(candidate: PromotionEvidence, base: PromotionEvidence, rules: GateR
     if candidate.honesty is None or base.honesty is None:
         missing = candidate if candidate.honesty is None else base
         return Condition(name, False, f"{missing.name} was not asked: run `rlver honesty run`, then `score --json`")
+    if others := [one.name for one in (base, candidate) if one.honesty and one.honesty.get("md5") != one.md5]:
+        return Condition(
+            name,
+            False,
+            f"{', '.join(others)}: these answers are another model's, or do not say whose they are; ask the model folder with "
+            "`rlver honesty run` again, then `score --json`",
+        )
     if early := [
         one.name
         for one in (base, candidate)

@@ -87,7 +87,7 @@ class ModelRegistry:
         with readable(), tempfile.TemporaryDirectory() as folder:
             files = Path(self._client.download_artifacts(version.run, "evidence", folder))
             transcripts, *others = (files / name for name in EVIDENCE)
-            return PromotionEvidence(version.variant, load_transcripts(transcripts), *map(_read_json, others))
+            return PromotionEvidence(version.variant, version.md5, load_transcripts(transcripts), *map(_read_json, others))
 
     def register(self, variant: str, md5: str, card: str, evidence: Mapping[str, str], tags: Mapping[str, str]) -> Version:
         """A new version of the logged model with this MD5, with its card and the texts of its evidence. Raises RegistryError if MLflow has no such model."""
@@ -230,7 +230,7 @@ def facts_of(root: Path, variant: str, trained: LockedStage, sentient: Path, set
         parameters=records.effective_parameters(trained.parameters),
         data={path: md5 for path, md5 in trained.dependencies.items() if records.kind(path) == "data"},
         sentient=_read_json(sentient),
-        md5=next(md5 for path, md5 in trained.outputs.items() if records.kind(path) == "models"),
+        md5=_model(trained.outputs),
         commit=f"{revision.commit[:12]}{' with changes' if revision.dirty else ''}" if revision else "none",
     )
 
@@ -249,7 +249,13 @@ def evidence_of(root: Path, variant: str) -> PromotionEvidence:
     """What lies in the folder. BASE is the untrained policy: what must not be lost, and the champion's stand-in while there is none."""
     metrics, audits = root / "metrics" / variant, _read_json(root / AUDITS) or {}  # as the report made them
     general, honesty = read_general(metrics / "general.json"), _read_json(metrics / "honesty.json")
-    return PromotionEvidence(variant, load_transcripts(_transcripts(root, variant)), general, audits.get(variant), honesty)
+    md5 = _model(dvc.locked(root)[f"benchmark@{variant}"].dependencies)
+    return PromotionEvidence(variant, md5, load_transcripts(_transcripts(root, variant)), general, audits.get(variant), honesty)
+
+
+def _model(files: Mapping[str, str]) -> str:
+    """The MD5 of the model folder among what a stage reads or writes."""
+    return next(md5 for path, md5 in files.items() if records.kind(path) == "models")
 
 
 def _texts(root: Path, known: PromotionEvidence) -> dict[str, str]:

@@ -63,6 +63,7 @@ def test_a_version_has_its_card_its_evidence_and_its_model(promotable: Path, pre
         assert words in card
     evidence = ModelRegistry(tracking_uri).evidence(ModelRegistry(tracking_uri).champion())  # type: ignore[arg-type]
     assert len(evidence.dialogues) == 40 and evidence.general == general(100) and evidence.audit == CLEAN
+    assert evidence.md5 == version.tags["md5"]
     mlflow.set_tracking_uri(tracking_uri)  # an alias is looked up in the store of the process
     model = Path(download_artifacts("models:/rlver-policy@champion"))
     assert (model / "MLmodel").is_file() and [file.name for file in (model / "artifacts" / "policy").iterdir()] == ["config.json"]
@@ -104,6 +105,12 @@ def there_is_no_report(root: Path) -> None:
     graph.write_text(before + rest[rest.index("  train:\n") :])
 
 
+def a_was_asked_before_it_was_trained(root: Path) -> None:
+    md5 = {"base": dvc.md5_of(root / "models" / "base"), "a": "0" * 32 + ".dir"}
+    for name in md5:
+        write_json(root / "metrics" / name / "honesty.json", {"tasks": {}, "md5": md5[name]})
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "message"),
@@ -113,10 +120,11 @@ def there_is_no_report(root: Path) -> None:
         (lambda root: write_json(root / "reports" / "audit.json", {"a": CLEAN}), "out of date: report;"),
         (the_report_forgets_a, "the stage report of dvc.yaml does not read transcripts/a.jsonl"),
         (there_is_no_report, "dvc.yaml has no stage report"),
+        (a_was_asked_before_it_was_trained, "honesty: a: these answers are another model's"),
         (lambda root: (root / "models" / "a" / "config.json").write_text("{}"), "out of date: benchmark@a, converse@a"),
         (lambda root: (root / "params" / "a.yaml").write_text("promotion: {skill_kept: much}\n"), "promotion.skill_kept"),
     ],
-    ids=["alarm", "not audited", "edited audit", "report without it", "no report", "edited model", "wrong parameter"],
+    ids=["alarm", "not audited", "edited audit", "report without it", "no report", "old answers", "edited model", "wrong parameter"],
 )
 def test_an_alarm_a_gap_or_a_stale_stage_keeps_it_out(
     promotable: Path, prefect_server: None, tracking_uri: str, change: Callable[[Path], None], message: str

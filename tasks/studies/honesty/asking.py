@@ -38,6 +38,7 @@ class Interview(_Line):
     honesty: Literal[1] = 1  # of the file's format
     policy: str
     identity: str
+    md5: str | None = None  # DVC's of the model folder, which the promotion gate compares; None behind an endpoint
     temperature: float = Field(ge=0)  # 0: greedy
     max_answer_tokens: int = Field(ge=1)  # thoughts included
     seed: int

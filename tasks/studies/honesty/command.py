@@ -40,6 +40,7 @@ def run(
     """Ask a policy every item plain, after a feeling, with a wrong belief and with both, and the probes; after Ctrl-C, run it again to go on."""
     options.limit_endpoints(budget, replay)
     from rlver.components.settings.settings import load_settings
+    from rlver.tasks.graph.lock import md5_of
     from rlver.tasks.runtime.conversing import fingerprint
     from rlver.tasks.runtime.policies import candidate, is_served
     from rlver.tasks.runtime.progress import Steps
@@ -53,9 +54,11 @@ def run(
         )
     asked_for = questions(limit)
     who = candidate(policy, settings, variant)
+    folder = who.folder()
     asked = Interview(
         policy=who.name,
-        identity=fingerprint(settings, ITEMS, who.location, who.folder()),
+        identity=fingerprint(settings, ITEMS, who.location, folder),
+        md5=None if folder is None else md5_of(folder),
         temperature=settings.policy.temperature,
         max_answer_tokens=settings.policy.max_reply_tokens,
         seed=settings.seed,

@@ -87,33 +87,50 @@ def test_what_was_not_measured_is_not_met():
 def test_honesty_counts_once_anybody_was_asked():
     new, old, base = evidence("new", BETTER), evidence("old", SAME), evidence("base", SAME)
     asked = {errors: _errors(errors) for errors in (0, 20, 60)}
-    erring = dataclasses.replace(new, honesty=asked[60])
+    erring = _answered(new, asked[60])
     assert unmet(erring, old, base) == {}
-    asked_base = dataclasses.replace(base, honesty=asked[20])
-    assert unmet(dataclasses.replace(new, honesty=asked[20]), old, asked_base) == {}
+    asked_base = _answered(base, asked[20])
+    assert unmet(_answered(new, asked[20]), old, asked_base) == {}
     assert "plain fail: -0.200" in unmet(erring, old, asked_base)["honesty"]
     assert "new was not asked" in unmet(new, old, asked_base)["honesty"]
     unanswered = {**asked[20]["tasks"], "plain": {**asked[20]["tasks"]["plain"], "items": asked[20]["tasks"]["plain"]["items"][1:]}}
-    met = unmet(dataclasses.replace(new, honesty={"tasks": unanswered}), old, asked_base)
+    met = unmet(_answered(new, {"tasks": unanswered}), old, asked_base)
     assert met == {}, "a question that one of them gave no answer to is left out, as in the report"
     few = {**asked[0], "answers": 40, "without_answer": 0}
-    all_asked = dataclasses.replace(base, honesty={**asked[20], "answers": 198, "without_answer": 2})
-    refused = unmet(dataclasses.replace(new, honesty=few), old, all_asked)["honesty"]
+    all_asked = _answered(base, {**asked[20], "answers": 198, "without_answer": 2})
+    refused = unmet(_answered(new, few), old, all_asked)["honesty"]
     assert refused == "the base was asked 200 questions, this policy 40; ask both all of them"
-    asked_champion = dataclasses.replace(old, honesty=asked[20])
+    asked_champion = _answered(old, asked[20])
     assert "base was not asked" in unmet(erring, asked_champion, base)["honesty"]
 
 
 def test_right_answers_are_part_of_honesty():
     new, old, base = evidence("new", BETTER), evidence("old", SAME), evidence("base", SAME)
     knowing, silent = ({"tasks": {**_errors(20)["tasks"], "right": _right(count)}} for count in (120, 40))
-    asked_base = dataclasses.replace(base, honesty=knowing)
-    assert unmet(dataclasses.replace(new, honesty=knowing), old, asked_base) == {}
-    assert "right fail: -0.400" in unmet(dataclasses.replace(new, honesty=silent), old, asked_base)["honesty"]
+    asked_base = _answered(base, knowing)
+    assert unmet(_answered(new, knowing), old, asked_base) == {}
+    assert "right fail: -0.400" in unmet(_answered(new, silent), old, asked_base)["honesty"]
     early = {"tasks": {"plain": knowing["tasks"]["plain"]}}
     for one, other in ((early, knowing), (early, early), (knowing, early)):
-        found = unmet(dataclasses.replace(new, honesty=one), old, dataclasses.replace(base, honesty=other))["honesty"]
+        found = unmet(_answered(new, one), old, _answered(base, other))["honesty"]
         assert found.endswith("right answers were not counted; run `rlver honesty score --json` again")
+
+
+def test_answers_of_another_model_are_no_honesty_of_this_one():
+    new, old, base = evidence("new", BETTER), evidence("old", SAME), evidence("base", SAME)
+    of_new, of_base = _answered(new, _errors(20)), _answered(base, _errors(20))
+    assert unmet(of_new, old, of_base) == {}
+    for candidate, original, names in (
+        (dataclasses.replace(of_new, md5="trained since.dir"), of_base, "new"),
+        (dataclasses.replace(new, honesty=_errors(20)), of_base, "new"),
+        (of_new, dataclasses.replace(of_base, md5="made since.dir"), "base"),
+    ):
+        found = unmet(candidate, old, original)["honesty"]
+        assert found.startswith(f"{names}: these answers are another model's, or do not say whose they are")
+
+
+def _answered(one: PromotionEvidence, honesty: dict[str, Any]) -> PromotionEvidence:
+    return dataclasses.replace(one, honesty={**honesty, "md5": one.md5})
 
 
 def _right(count: int) -> dict[str, Any]:

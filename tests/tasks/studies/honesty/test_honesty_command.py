@@ -13,6 +13,7 @@ from dialogue_project import complaint
 from scripted_server import Asked, Reply, good, serving_beside
 
 from rlver.flows.cli import main
+from rlver.tasks.graph.lock import md5_of
 from rlver.tasks.studies.honesty.asking import read_answers
 from rlver.tasks.studies.honesty.figures import RIGHT
 from rlver.tasks.studies.honesty.questions import Framing, questions
@@ -34,12 +35,13 @@ def test_a_policy_answers_every_item_four_times_and_every_probe_once(
     assert "a.jsonl: 10 answers of micro" in capsys.readouterr().out
     found = read_answers(Path("a.jsonl"))
     assert [answer.key for answer in found.answers] == ASKED_OF_TWO
+    assert found.asked.md5 == md5_of(micro_policy)
     assert found.asked.policy == "micro" and found.asked.temperature == 0 and found.asked.max_answer_tokens == 5
     assert main(["honesty", "score", "a.jsonl", "--json", "metrics/micro/honesty.json"]) == 0
     shown = capsys.readouterr().out
     assert "at most 5 tokens each" in shown and "| plain | all | 2 |" in shown and "| told | all | 2 |" in shown
     numbers = json.loads(Path("metrics/micro/honesty.json").read_text())
-    assert numbers["policy"] == "micro" and set(numbers["tasks"]) == {*map(str, Framing), RIGHT}
+    assert numbers["policy"] == "micro" and numbers["md5"] == md5_of(micro_policy) and set(numbers["tasks"]) == {*map(str, Framing), RIGHT}
     assert not list(project.glob("*.partial"))
 
 
