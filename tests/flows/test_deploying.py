@@ -18,8 +18,10 @@ import pytest
 from prefect_api import asked_with_key
 from served import rlver, wait_for
 
+from rlver.components.domain.files import read_yaml
 from rlver.tasks.runtime import environment, servers
 
+HEARTBEAT = "PREFECT_FLOWS_HEARTBEAT_FREQUENCY"
 SAME = ("tags", "parameter_openapi_schema", "entrypoint", "description", "parameters", "concurrency_limit", "enforce_parameter_schema")
 
 
@@ -63,6 +65,16 @@ def described(client: httpx.Client) -> dict[str, Any]:
     }
 
 
+def on_the_pool(repository_root: Path) -> dict[str, Any]:
+    """What a work pool is told of each deployment, by its name."""
+    return {one["name"]: one["work_pool"]["job_variables"] for one in read_yaml(repository_root / "prefect.yaml")["deployments"]}
+
+
+def test_runs_on_a_work_pool_are_heard_of_as_often_as_the_automations_expect(repository_root: Path) -> None:
+    found = on_the_pool(repository_root)
+    assert found == {name: {"env": {HEARTBEAT: environment.QUIET[HEARTBEAT]}} for name in found}
+
+
 @pytest.mark.slow
 def test_both_ways_give_the_same_and_a_failure_is_told(
     toy: Path, tracking_uri: str, tmp_path: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatch
@@ -93,6 +105,8 @@ def test_both_ways_give_the_same_and_a_failure_is_told(
         do("-m", "prefect", "work-pool", "create", "--type", "process", "rlver")
         do("-m", "prefect", "--no-prompt", "deploy", "--all")
         deployed = described(client)
+        on_the_server = {one["name"]: one["job_variables"] for one in client.post("/deployments/filter", json={}).json()}
+        assert on_the_server == on_the_pool(repository_root)
         assert deployed["deployments"]["promote"]["parameter_openapi_schema"]["properties"]["variant"]["enum"] == ["a", "b"]
         names = [name for name, *_ in deployed["automations"]]
         assert len(names) == 3, names
