@@ -75,19 +75,27 @@ def personas_landed(path: Path) -> str:
 
 
 def _deployment(entry: Mapping[str, Any]) -> RunnerDeployment:
-    deployment = FLOWS[entry["entrypoint"].rpartition(".")[2]].to_deployment(
+    """Raises BadFile for what cannot be served."""
+    entrypoint = str(entry.get("entrypoint"))
+    flow = FLOWS.get(entrypoint.rpartition(".")[2]) if entrypoint.startswith("rlver.flows.") else None
+    if flow is None:
+        raise BadFile(
+            f"prefect.yaml: deployment {entry['name']}: {entrypoint} cannot be served here, only rlver.flows.deployed.… with one of "
+            f"{', '.join(FLOWS)}; put it into a file of its own and run `prefect deploy --prefect-file FILE`"
+        )
+    deployment = flow.to_deployment(
         name=entry["name"],
         tags=entry.get("tags"),
         description=entry.get("description"),
-        schedules=[_schedule(entry["name"], item) for item in entry.get("schedules", ())] or None,
+        schedules=[_schedule(entry["name"], item) for item in entry.get("schedules") or ()] or None,
         paused=entry.get("paused"),
-        triggers=[DeploymentEventTrigger.model_validate(trigger) for trigger in entry.get("triggers", ())],
-        parameters=dict(entry.get("parameters", {})),
+        triggers=[DeploymentEventTrigger.model_validate(trigger) for trigger in entry.get("triggers") or ()],
+        parameters=dict(entry.get("parameters") or {}),
         concurrency_limit=entry.get("concurrency_limit"),
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     assert isinstance(deployment, RunnerDeployment)  # a coroutine only inside an event loop
-    deployment.entrypoint = entry["entrypoint"]
+    deployment.entrypoint = entrypoint
     return deployment
 
 

@@ -55,6 +55,17 @@ def test_a_schedule_is_served_as_it_stands_in_the_file(repository_root: Path) ->
         _deployment(entry | {"schedules": [{"crom": "0 1 * * 6"}]})
 
 
+def test_a_deployment_of_another_flow_is_refused_by_name_and_an_empty_list_is_none() -> None:
+    from rlver.flows.deployments import _deployment
+
+    own = {"name": "mine", "tags": ["rlver"], "schedules": None, "triggers": None, "parameters": None}
+    served = _deployment(own | {"entrypoint": "rlver.flows.deployed.sweep"})
+    assert not served.schedules and not served.triggers and served.parameters == {}
+    for entrypoint in ("my.flows.train", "my.flows.sweep", "rlver.flows.deployed.train", None):
+        with pytest.raises(BadFile, match=f"deployment mine: {entrypoint} cannot be served .* reproduce, sweep, evaluate, promote;"):
+            _deployment(own | {"entrypoint": entrypoint})
+
+
 @pytest.mark.long
 def test_the_forms_offer_what_there_is(repository_root: Path) -> None:
     from rlver.flows.deployments import deployments
