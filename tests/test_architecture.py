@@ -226,6 +226,18 @@ def test_every_stage_declares_the_parameters_it_reads_and_no_others(repository_r
         assert bool(files) is ("--variant" in str(stage["cmd"])), f"{name}: an overlay is among the parameters where there is a variant"
 
 
+def test_a_stage_watches_the_same_parts_of_a_section_in_every_pipeline(repository_root: Path) -> None:
+    """Where not the whole section is watched, as a base is that is taken over: of `base` then base.kind and base.model."""
+    watched: dict[tuple[str, str], set[str]] = {}
+    for name, stage in stages(repository_root):
+        parts = [[part] if isinstance(part, str) else [key for keys in part.values() for key in keys or ()] for part in stage["params"]]
+        keys = {key for part in parts for key in part if "." in key}
+        for section in {key.partition(".")[0] for key in keys}:
+            of_section = {key for key in keys if key.startswith(f"{section}.")}
+            assert watched.setdefault((name, section), of_section) == of_section, f"{name} differs between the pipelines"
+    assert watched["base", "base"] == {"base.kind", "base.model"}
+
+
 OWN_ENVIRONMENT = {"openenv", "verifiers", "verl"}  # extras whose needs do not fit into the lock (docs/adapters.md)
 
 
