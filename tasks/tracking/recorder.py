@@ -26,7 +26,7 @@ from rlver.tasks.tracking.filling import fill
 from rlver.tasks.tracking.models import LogModels, known
 from rlver.tasks.tracking.records import StageRecord
 from rlver.tasks.tracking.spool import PIPELINE, Spool, SpoolEntry, SpoolReading, now_ms
-from rlver.tasks.tracking.store import Store, TrackingUnavailable, chunks, open_store, readable
+from rlver.tasks.tracking.store import Store, TrackingUnavailable, chunks, ended, open_store, readable
 
 HEADLINES = re.compile(r"([^/]+/)?(emotion_mean|success_rate|failure_rate)")  # the first part: the file, of a stage that writes several
 BATCH = 1000  # metrics a call, MLflow's limit
@@ -255,10 +255,10 @@ def log_report(
             return str(held[0].info.run_id)
         tags = {"mlflow.source.name": f"rlver {name}", "stage": name, "outputs": digest}
         run = str(store.client.create_run(store.experiment, run_name=name, tags=tags).info.run_id)
-        artifacts = tuple(records.stamped(file, file.name, "") for file in files)
-        record = StageRecord(name=name, digest=digest, parameters=parameters, metrics=metrics, artifacts=artifacts)
-        fill(store, run, record, "reference", dialogues=0)
-        store.client.set_terminated(run)
+        with ended(store.client, run):
+            artifacts = tuple(records.stamped(file, file.name, "") for file in files)
+            record = StageRecord(name=name, digest=digest, parameters=parameters, metrics=metrics, artifacts=artifacts)
+            fill(store, run, record, "reference", dialogues=0)
         return run
 
 

@@ -30,7 +30,7 @@ from rlver.tasks.runtime.people import known_personas
 from rlver.tasks.tracking import models, records
 from rlver.tasks.tracking.cards import LOCAL_BASE, Facts, card
 from rlver.tasks.tracking.promotion import Condition, GateRules, PromotionEvidence, table
-from rlver.tasks.tracking.store import Store, make_database, readable
+from rlver.tasks.tracking.store import Store, ended, make_database, readable
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -106,18 +106,18 @@ class ModelRegistry:
             run = self._client.create_run(
                 experiment.experiment_id, run_name=f"register {variant}", tags={"variant": variant, "stage": "register", **tags}
             ).info.run_id
-            self._client.log_text(run, card, CARD)
-            for name, text in evidence.items():
-                self._client.log_text(run, text, f"evidence/{name}")
-            made = self._client.create_model_version(
-                MODEL,
-                source=logged[0].artifact_location,  # by its address alone: models:/ is looked up in a store of the process's own
-                run_id=run,
-                model_id=logged[0].model_id,
-                description=card[:_DESCRIPTION_CHARACTERS],
-                tags={"variant": variant, "md5": md5, **tags},
-            )
-            self._client.set_terminated(run)
+            with ended(self._client, run):
+                self._client.log_text(run, card, CARD)
+                for name, text in evidence.items():
+                    self._client.log_text(run, text, f"evidence/{name}")
+                made = self._client.create_model_version(
+                    MODEL,
+                    source=logged[0].artifact_location,  # by its address alone: models:/ is looked up in a store of the process's own
+                    run_id=run,
+                    model_id=logged[0].model_id,
+                    description=card[:_DESCRIPTION_CHARACTERS],
+                    tags={"variant": variant, "md5": md5, **tags},
+                )
             return _version(self._client.get_model_version(MODEL, made.version))
 
     def withdraw(self, version: Version, over: Version | None) -> None:

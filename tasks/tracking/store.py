@@ -111,6 +111,18 @@ def readable() -> Iterator[None]:
         raise TrackingUnavailable(f"MLflow: {shown(first)}") from error
 
 
+@contextmanager
+def ended(client: MlflowClient, run: str) -> Iterator[None]:
+    """The run ends with this block; where that breaks off, as FAILED, as far as MLflow still answers."""
+    try:
+        yield
+    except BaseException:
+        with suppress(TrackingUnavailable), readable():
+            client.set_terminated(run, "FAILED")
+        raise
+    client.set_terminated(run)
+
+
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """`items` in lists of at most `size`, because one call takes no more."""
     remaining = iter(items)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
+from rlver.tasks.tracking import models
 from rlver.tasks.tracking.registry import CHAMPION, MODEL, ModelRegistry
+from rlver.tasks.tracking.store import TrackingUnavailable, open_store
 
 
 @pytest.mark.long
@@ -24,3 +28,20 @@ def test_the_champion_is_looked_for_where_the_environment_says(tracking_uri: str
 
     monkeypatch.delenv("MLFLOW_REGISTRY_URI")
     assert ModelRegistry(tracking_uri).champion() is None
+
+
+def test_the_run_of_a_registration_that_breaks_off_has_failed(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(tmp_path, tracking_uri)
+    monkeypatch.setattr(models, "known", lambda *_: [SimpleNamespace(artifact_location=str(tmp_path), model_id=None)])
+
+    def breaks(*_: object, **__: object) -> None:
+        raise MlflowException("no such model")
+
+    monkeypatch.setattr(MlflowClient, "create_model_version", breaks)
+    with pytest.raises(TrackingUnavailable, match="no such model"):
+        ModelRegistry(tracking_uri).register("a", "0", "a card", {"general.json": "{}"}, {})
+    assert [run.info.status for run in store.runs("tags.stage = 'register'")] == ["FAILED"]
+
+    monkeypatch.setattr(MlflowClient, "set_terminated", breaks)
+    with pytest.raises(TrackingUnavailable, match="no such model"):
+        ModelRegistry(tracking_uri).register("a", "0", "a card", {}, {})

@@ -17,8 +17,8 @@ from rlver.tasks.graph.lock import md5_of
 from rlver.tasks.runtime.environment import EXPERIMENT
 from rlver.tasks.tracking import records
 from rlver.tasks.tracking.filling import fill
-from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline
-from rlver.tasks.tracking.store import TrackingUnavailable
+from rlver.tasks.tracking.recorder import MlflowRecorder, log_pipeline, log_report
+from rlver.tasks.tracking.store import TrackingUnavailable, open_store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -311,3 +311,20 @@ def test_a_seed_of_the_command_line_is_the_run_s_and_its_model_s(finished: Path,
     with MlflowRecorder(finished, tracking_uri, "full") as recorder:
         run = recorder.record(records.read(finished, "train@v", lock))
     assert MlflowClient(tracking_uri=tracking_uri).get_run(run).data.tags["seed"] == "8"
+
+
+def test_a_report_that_breaks_off_has_failed_and_is_logged_again(
+    tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    def breaks(*_: object, **__: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "log_batch", breaks)
+        with pytest.raises(TrackingUnavailable, match="no space left"):
+            log_report(tmp_path, tracking_uri, "blind", "d1", {}, {"k": 1.0}, [])
+    log_report(tmp_path, tracking_uri, "blind", "d1", {}, {"k": 1.0}, [])
+    runs = open_store(tmp_path, tracking_uri).runs("tags.stage = 'blind'")
+    assert [run.info.status for run in runs] == ["FINISHED", "FAILED"]
