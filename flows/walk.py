@@ -61,7 +61,7 @@ def bring_up_to_date(root: Path, stage: str, reasons: Sequence[str], sharing: Sh
         return Completed(name="Cached", message="nothing that this stage depends on has changed")
     logger.info("%s", "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""))
     try:
-        with gpu_slot(stage.rpartition(":")[2].partition("@")[0], sharing.gpus):
+        with gpu_slot(stage.rpartition(":")[2].partition("@")[0], sharing.gpus, stop):
             outcome = dvc.reproduce(root, stage, logger.info, jobs=sharing.jobs, stop=stop, limit_h=sharing.limit_h, run=run)
     except dvc.StageFailed as failure:
         return Failed(name=TEMPORARY if failure.temporary else "Failed", message=str(failure))

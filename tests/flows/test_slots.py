@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from pathlib import Path
@@ -52,6 +53,31 @@ def test_stages_of_two_runs_take_turns_on_one_gpu(prefect_server: None, monkeypa
     assert side_by_side("train", "converse") == 1
     assert side_by_side("warmup", "converse-raw", "benchmark_base") == 1, "of the pipelines that run by name"
     assert side_by_side("score", "report") == 2  # they need no GPU
+
+
+def test_a_stage_that_waits_for_its_turn_can_be_interrupted(tmp_path: Path, prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rlver.flows.slots import gpu_slot, prepare_slots
+    from rlver.flows.walk import Sharing, bring_up_to_date
+    from rlver.tasks.runtime.processes import Stop
+
+    monkeypatch.setattr(environment, "gpus", lambda: 1)
+    monkeypatch.setattr("rlver.flows.walk.get_run_logger", logging.getLogger)
+    stop, ended = Stop(), list[str]()
+
+    def waiting() -> None:
+        try:
+            bring_up_to_date.fn(tmp_path, "train@a", ["params changed"], Sharing(2, gpus), stop, None)
+        except KeyboardInterrupt:
+            ended.append("interrupted")
+
+    thread = threading.Thread(target=waiting, daemon=True)
+    with gpu_slot("train", gpus := prepare_slots("http://127.0.0.1/api")):
+        thread.start()
+        thread.join(1)
+        assert thread.is_alive()
+        stop.asked = 1
+        thread.join(30)
+        assert ended == ["interrupted"]
 
 
 @pytest.mark.long
