@@ -60,6 +60,8 @@ def reproduce(
         results.known_failures(root)  # a damaged file is told before anything runs
         if keep_going:
             results.write_failures(root, {}, [step.name for step in chosen])
+        if variants:
+            pipelines.renew(root, (step.name for step in chosen))
         reasons = dvc.changed(root, selection.with_needs(chosen))
         refuse_impossible(root, (step for step in chosen if step.name in reasons), plan)
         pipelines.ask_for(root, (step.name for step in chosen))

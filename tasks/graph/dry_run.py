@@ -66,6 +66,8 @@ def look_ahead(root: Path, only: Sequence[str] | None, variants: Sequence[str] |
     if variants:
         pipelines.renew(root)
     chosen = selection.select(dvc.plan(root, all_pipelines=bool(variants)), only, variants)
+    if variants:
+        pipelines.renew(root, (step.name for step in chosen))
     return estimate(root, chosen, dvc.changed(root, selection.with_needs(chosen)), this_machine(root))
 
 

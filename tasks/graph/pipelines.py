@@ -30,22 +30,31 @@ def ask_for(root: Path, names: Iterable[str]) -> None:
     wanted = set(names)
     for offered in sorted(root.glob(f"*/{OFFERED}")):
         asked_for = offered.with_name(ASKED_FOR)
-        prefix = f"{asked_for.relative_to(root).as_posix()}:"
-        new = {name.removeprefix(prefix) for name in wanted if name.startswith(prefix)}
-        if new:
+        if new := _of_file(asked_for, root, wanted):
             with offered.open(encoding="utf-8") as held:
                 fcntl.flock(held, fcntl.LOCK_EX)  # of two that ask at once, the second knows what the first asked for
                 _write(asked_for, offered, new)
 
 
-def renew(root: Path) -> None:
-    """Write what was asked for before as it is offered now, so that DVC sees what has changed in it. A pipeline that offers less is left alone."""
+def renew(root: Path, names: Iterable[str] = ()) -> None:
+    """Write what was asked for before as it is offered now, so that DVC sees what has changed in it.
+
+    A pipeline that offers less is left alone, unless stages of it are among `names`, which are to be asked for: that forgets what is not offered.
+    """
+    wanted = set(names)
     for offered in sorted(root.glob(f"*/{OFFERED}")):
         if (asked_for := offered.with_name(ASKED_FOR)).is_file():
             with offered.open(encoding="utf-8") as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
-                if _names(read_yaml(asked_for), offered.parent) <= _names(read_yaml(offered), offered.parent):
+                before, now = (_names(read_yaml(file), offered.parent) for file in (asked_for, offered))
+                if before <= now or _of_file(asked_for, root, wanted):
                     _write(asked_for, offered, set())
+
+
+def _of_file(asked_for: Path, root: Path, names: Iterable[str]) -> set[str]:
+    """Those of these stages that are of this pipeline, as it names them itself."""
+    prefix = f"{asked_for.relative_to(root).as_posix()}:"
+    return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
 
 
 def _write(asked_for: Path, offered: Path, new: set[str]) -> None:

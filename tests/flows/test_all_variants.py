@@ -92,6 +92,21 @@ def test_a_failure_ends_only_what_needs_it_and_the_next_run_takes_up_the_rest(pr
     assert dvc.changed(project, ()) == {}, "everything is there"
 
 
+@pytest.mark.long
+def test_a_change_is_seen_also_when_another_stage_is_not_offered_any_more(toy: Path, tracking_uri: str) -> None:
+    from rlver.tasks.graph.dry_run import look_ahead
+
+    offered = toy / "paper" / "pipeline.yaml"
+    offered.parent.mkdir()
+    offered.write_text(PAPER)
+    two = ["x-s7", "y-s7"]
+    assert run(variants=two).is_completed() and {"train-x-s7", "train-y-s7"} <= set(ran(toy))
+    offered.write_text(PAPER.replace(", y-s7: {}", "").replace("deps: [models/a]", "deps: [models/a, stage.sh]"))
+    assert look_ahead(toy, None, ["x-s7"]).lines[0] == "2 of 4 stages would run"
+    assert run(variants=["x-s7"]).message.startswith("1 of ")
+    assert ran(toy) == ["train-x-s7"]
+
+
 def test_a_plain_run_knows_nothing_of_the_second_pipeline(project: Path, tracking_uri: str) -> None:
     assert [step.name for step in dvc.plan(project)] == ["personas", "train@a", "train@b", "report"]
     assert run(only=["paper_report"]).message.startswith("unknown stage paper_report; dvc.yaml has personas")
