@@ -60,7 +60,7 @@ SAID_BY_OTHERS = {
     ("tasks/studies/honesty/questions.py", "BadFile(f\"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}\")"): "pydantic",
     ("tasks/studies/judge/judging.py", "UnparsableAnswer(str(error), text)"): "the error caught",
     ("tasks/studies/robustness/command.py", "TooManyFailures(f'{who.name}: {missing[UNSHIFTED]}')"): "the error caught, kept by user",
-    ("tasks/tracking/store.py", "TrackingUnavailable(f'MLflow: {shown(first)}')"): "MLflow",
+    ("tasks/tracking/store.py", "kind(f'MLflow: {shown(first)}')"): "MLflow",
 }
 
 

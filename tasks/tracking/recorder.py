@@ -26,7 +26,7 @@ from rlver.tasks.tracking.filling import fill
 from rlver.tasks.tracking.models import LogModels, known
 from rlver.tasks.tracking.records import StageRecord
 from rlver.tasks.tracking.spool import PIPELINE, Spool, SpoolEntry, SpoolReading, now_ms
-from rlver.tasks.tracking.store import Store, TrackingUnavailable, chunks, ended, open_store, readable
+from rlver.tasks.tracking.store import RunRefused, Store, TrackingUnavailable, chunks, ended, open_store, readable
 
 HEADLINES = re.compile(r"([^/]+/)?(emotion_mean|success_rate|failure_rate)")  # the first part: the file, of a stage that writes several
 BATCH = 1000  # metrics a call, MLflow's limit
@@ -143,6 +143,9 @@ class MlflowRecorder:
         troubles: list[Exception] = []
         with self.spool.only_sender() as mine:
             entries = self.spool.entries() if mine else []
+            if entries:
+                with readable():
+                    _ = self._store  # what is wrong with it is no entry's trouble
             for of_pipelines in (False, True):  # a pipeline run ends last
                 for entry in entries:
                     try:
@@ -154,7 +157,7 @@ class MlflowRecorder:
                     except Exception as error:  # a bug of ours, too
                         troubles.append(TrackingUnavailable(f"{entry.folder}: {type(error).__name__}: {error}"))
         for trouble in troubles:
-            if isinstance(trouble, TrackingUnavailable):
+            if isinstance(trouble, TrackingUnavailable) and not isinstance(trouble, RunRefused):
                 raise trouble
         return troubles
 
@@ -164,11 +167,11 @@ class MlflowRecorder:
         if entry.abandoned:
             last = max((reading.at_ms for reading, _ in entry.readings()), default=entry.head.began_ms)
             entry.close("KILLED", ended_ms=last)
-        end = entry.end
-        store = self._store
-        if end and end.forget:
-            if known := entry.sent[0]:
-                store.client.delete_run(known)
+        end, store, sent = entry.end, self._store, entry.sent[0]
+        deleted = bool(end and sent and not store.has(sent))
+        if end and (end.forget or (deleted and end.status != "FINISHED")):
+            if sent and not deleted:
+                store.client.delete_run(sent)
             entry.remove()
             return
         run = self._run(store, entry)
@@ -188,13 +191,18 @@ class MlflowRecorder:
             entry.remove()
 
     def _run(self, store: Store, entry: SpoolEntry) -> str:
-        """The run of an entry: the one it became, one that was made just before a crash, or a new one, under that of its pipeline."""
+        """The run of an entry: the one it became, one that was made just before a crash, or a new one, under that of its pipeline.
+
+        One that somebody deleted is made anew.
+        """
         run, upto = entry.sent
-        run = run or next((one.info.run_id for one in store.runs(f"tags.spool = '{entry.identity}'")), None)
+        if run is None or not store.has(run):
+            run, upto = next((one.info.run_id for one in store.runs(f"tags.spool = '{entry.identity}'")), None), 0
         if run is None:
             head, tags = entry.head, {}
             if head.parent:
-                tags["mlflow.parentRunId"] = self.runs.get(head.parent) or self._run(store, SpoolEntry(self.spool.folder / head.parent))
+                with contextlib.suppress(FileNotFoundError):  # it has left the spool, and was deleted since
+                    tags["mlflow.parentRunId"] = self.runs.get(head.parent) or self._run(store, SpoolEntry(self.spool.folder / head.parent))
             tags |= {**head.tags, "spool": entry.identity}
             run = str(store.client.create_run(store.experiment, start_time=head.began_ms, run_name=head.name, tags=tags).info.run_id)
         if entry.exists:
@@ -226,7 +234,7 @@ def sync(root: Path, uri: str) -> str:
     load_settings(root / "params.yaml")  # raises for what is wrong with it
     with MlflowRecorder(root, uri) as recorder:
         waiting = len(recorder.spool.entries())
-        troubles = recorder.send_what_can_be()
+        recorder.send_what_can_be()
         lock = dvc.locked(root)
         before = len(recorder.runs)
         there = [stage for stage in lock if all((root / path).exists() for path in lock[stage].outputs)]
@@ -234,6 +242,7 @@ def sync(root: Path, uri: str) -> str:
         stages = [records.read(root, stage, lock) for stage in here]
         log_pipeline(recorder, [stage for stage in stages if not recorder.spool.has(stage.name, stage.digest)])
         added = len(recorder.runs) - before
+        troubles = recorder.send_what_can_be()
     if troubles:
         raise BadFile(f"{troubles[0]}; that run cannot be sent; {added} runs were added for other results")
     left = len(recorder.spool.entries())

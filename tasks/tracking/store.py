@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 T = TypeVar("T")
+ABOUT_ONE_RUN = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST")  # of MLflow's error codes
 
 
 class TrackingUnavailable(RuntimeError):
     """The tracker cannot be reached or refuses what it was given; the message is one line."""
+
+
+class RunRefused(TrackingUnavailable):
+    """The tracker is there and refuses something about one run."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,17 @@ class Store:
     def runs(self, *conditions: str, most: int = 100) -> list[Run]:
         """The runs that meet all conditions, newest first."""
         return list(self.client.search_runs([self.experiment], " and ".join(conditions), max_results=most))
+
+    def has(self, run: str) -> bool:
+        """Whether this run is there and nobody deleted it, nor its experiment."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return bool(self.client.get_run(run).info.lifecycle_stage == "active")
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return False
 
 
 def open_store(root: Path, uri: str) -> Store:
@@ -60,6 +76,11 @@ def open_store(root: Path, uri: str) -> Store:
             found = client.get_experiment_by_name(experiment)
             if found is None:  # it failed for another reason than that somebody made it meanwhile
                 raise
+    if found.lifecycle_stage != "active":
+        raise TrackingUnavailable(
+            f"the experiment {experiment} was deleted in MLflow: restore it (`mlflow experiments restore -x {found.experiment_id}`), "
+            "or set MLFLOW_EXPERIMENT_NAME to another name"
+        )
     if (
         place
         and not _lies_in(own, found.artifact_location)
@@ -100,7 +121,7 @@ def make_database(uri: str) -> None:
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Turns MLflow's errors into TrackingUnavailable with a one-line message."""
+    """Turns MLflow's errors into TrackingUnavailable with a one-line message; into RunRefused where they are about one run."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -108,7 +129,8 @@ def readable() -> Iterator[None]:
         yield
     except (MlflowException, SQLAlchemyError, OSError) as error:
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise TrackingUnavailable(f"MLflow: {shown(first)}") from error
+        kind = RunRefused if getattr(error, "error_code", None) in ABOUT_ONE_RUN else TrackingUnavailable
+        raise kind(f"MLflow: {shown(first)}") from error
 
 
 @contextmanager

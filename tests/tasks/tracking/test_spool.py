@@ -302,3 +302,36 @@ def test_a_bug_with_one_entry_keeps_no_other_from_being_sent(tmp_path: Path, tra
         recorder.send()
     names = [one.info.run_name for one in MlflowClient(tracking_uri=tracking_uri).search_runs(["1"])]
     assert "train@new" in names and "train@old" not in names
+
+
+@pytest.mark.parametrize("how", ["on the page", "for good", "with the pipeline's, which was sent already"])
+def test_runs_that_somebody_deleted_hold_up_nothing(finished: Path, tracking_uri: str, how: str) -> None:
+    """What failed or was killed is forgotten. What finished becomes a new run, all of it."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=tracking_uri)
+    recorder = MlflowRecorder(finished, tracking_uri, "reference")
+    killed, forgotten, ended = recorder.begin("train@w"), recorder.begin("report"), recorder.begin("score@v")
+    ended.add(readings(0, 3))
+    recorder.send()
+    ended.add(readings(3, 5))
+    for run in client.search_runs(["1"]):
+        client.delete_run(run.info.run_id)
+        if how == "for good":  # as `mlflow gc` does
+            client._tracking_client.store._hard_delete_run(run.info.run_id)
+    recorder.fail(killed, "interrupted", "KILLED")
+    forgotten.close("FINISHED", forget=True)
+    recorder.finish(ended, records.read(finished, "score@v", LOCK))
+    recorder.end("KILLED")
+    if how.startswith("with"):
+        recorder.spool.entries()[0].remove()
+
+    later = MlflowRecorder(finished, tracking_uri, "reference")
+    later.send()
+    assert not later.spool.entries()
+    runs = {one.info.run_name.partition(" ")[0]: one for one in client.search_runs(["1"])}
+    score, pipeline = runs.pop("score@v"), runs.pop("pipeline", None)
+    assert score.info.status == "FINISHED" and score.data.metrics["emotion_mean"] == 50.5 and not runs
+    assert history(tracking_uri, score.info.run_id, "train/loss") == [(step, step / 2) for step in range(5)]
+    assert score.data.tags.get("mlflow.parentRunId") == (pipeline and pipeline.info.run_id)
+    assert (pipeline is None) == how.startswith("with")

@@ -59,3 +59,17 @@ def test_an_experiment_that_cannot_be_made_is_an_error(tmp_path: Path, tracking_
     monkeypatch.setattr(MlflowClient, "create_experiment", refuse)
     with pytest.raises(MlflowException, match=f"no room for {EXPERIMENT}"):
         open_store(tmp_path, tracking_uri)
+
+
+def test_a_deleted_experiment_is_told_with_what_to_do(tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, deleted = MlflowClient(tracking_uri=tracking_uri), open_store(tmp_path, tracking_uri).experiment
+    client.delete_experiment(deleted)
+    with pytest.raises(
+        TrackingUnavailable, match=rf"{EXPERIMENT} was deleted .*`mlflow experiments restore -x {deleted}`.* or set MLFLOW_EXPERIMENT_NAME"
+    ):
+        open_store(tmp_path, tracking_uri)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "another")
+    assert open_store(tmp_path, tracking_uri).experiment != deleted
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME")
+    client.restore_experiment(deleted)
+    assert open_store(tmp_path, tracking_uri).experiment == deleted

@@ -95,6 +95,19 @@ def test_an_entry_that_cannot_be_read_keeps_no_result_from_being_logged(locked: 
 
 
 @pytest.mark.long
+def test_a_result_that_mlflow_refuses_keeps_no_other_from_being_logged(locked: Path, tracking_uri: str) -> None:
+    from mlflow import MlflowClient
+
+    lock = dvc.locked(locked)
+    lock["personas"] = replace(lock["personas"], parameters={"params.yaml": {"longer than MLflow takes" * 20: 1}})
+    for _ in range(2):
+        with pytest.raises(BadFile, match=r"MLflow: 'Param key' exceeds .*; that run cannot be sent; \d runs were added for other results"):
+            sync(locked, tracking_uri)
+    ended = {run.info.run_name for run in MlflowClient(tracking_uri=tracking_uri).search_runs(["1"], "attributes.status = 'FINISHED'")}
+    assert {*LOCK} - ended == {"personas"}
+
+
+@pytest.mark.long
 def test_a_model_that_was_only_named_is_logged_once_it_is_wanted(finished: Path, tracking_uri: str) -> None:
     from mlflow import MlflowClient
 
