@@ -144,9 +144,9 @@ def serve_deployments() -> None:
 
 def landed(file: Annotated[Path, typer.Argument(help="The persona file that has arrived.")]) -> None:
     """Announce new persona data: starts the deployment that waits for it (see `rlver serve-deployments`)."""
-    from rlver.tasks.runtime import environment
+    from rlver.tasks.runtime import servers
 
-    environment.require_prefect_server(environment.project_root())
+    servers.must_let_us_in(environment.require_prefect_server(environment.project_root()))
     from rlver.flows.deployments import LANDED, personas_landed
 
     typer.echo(f"emitted {LANDED} for {file} (MD5 {personas_landed(file)})")

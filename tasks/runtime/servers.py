@@ -154,16 +154,21 @@ def answers(url: str) -> bool:
 
 
 def must_let_us_in(api_url: str | None) -> None:
-    """Raise ServerFailed, with what to do, if the Prefect server at this address does not take the key that this process holds."""
+    """Raise ServerFailed, with what to do, if the Prefect server at this address does not answer, or not to the key that this process holds."""
     import httpx
 
-    try:
-        refused = bool(api_url) and httpx.get(f"{api_url}/version", headers=environment.prefect_headers(), timeout=20).status_code == 401
-    except httpx.HTTPError:  # who asks next says so
+    if not api_url:
         return
-    if refused:
+    where = f"the Prefect server at {environment.shown(api_url)}"
+    try:
+        status = httpx.get(f"{api_url}/version", headers=environment.prefect_headers(), timeout=20).status_code
+    except httpx.HTTPError as error:
         raise ServerFailed(
-            f"the Prefect server at {environment.shown(str(api_url))} does not take our key: put PREFECT_API_AUTH_STRING=… into .env "
+            f"{where} does not answer ({environment.shown(str(error))}): start it (`rlver ui`), or take PREFECT_API_URL out of .env"
+        ) from error
+    if status == 401:
+        raise ServerFailed(
+            f"{where} does not take our key: put PREFECT_API_AUTH_STRING=… into .env "
             "(the key of a server that another project's `rlver ui` started is in that project's .prefect/PORT.key)"
         )
 

@@ -113,6 +113,17 @@ def test_landing_without_a_server_says_how_to_get_one(toy: Path, capsys: pytest.
     assert "no Prefect server is set" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["run", "promote a", "serve-deployments", "personas landed params.yaml"])
+def test_a_server_that_is_set_and_does_not_answer_is_one_line_with_what_to_do(
+    toy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    assert main(command.split()) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: the Prefect server at http://127.0.0.1:9/api does not answer (")
+    assert line.endswith("): start it (`rlver ui`), or take PREFECT_API_URL out of .env")
+
+
 def test_report_is_rebuilt_and_its_place_printed(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in "ab":
         (toy / "models").mkdir(exist_ok=True)
