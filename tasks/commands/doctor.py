@@ -224,7 +224,11 @@ def _prefect(api_url: str | None) -> Found:
 def _mlflow(uri: str) -> Found:
     shown, path = environment.shown(uri), Path(uri.removeprefix("sqlite:///"))
     if uri.startswith(("http://", "https://")):
-        return servers.answers(f"{uri.rstrip('/')}/health"), shown, "start it (`rlver ui`), or unset MLFLOW_TRACKING_URI"
+        return (
+            servers.answers(f"{uri.rstrip('/')}/health"),
+            shown,
+            "start it (`rlver ui` does so on this machine), or take MLFLOW_TRACKING_URI out of .env",
+        )
     if not uri.startswith("sqlite:///"):
         return False, f"unknown address {shown}", "set MLFLOW_TRACKING_URI to sqlite:////absolute/path.db or http://…"
     if not path.is_file():

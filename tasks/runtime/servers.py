@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from rlver.tasks.runtime import environment, processes
 from rlver.tasks.runtime.environment import Addresses, key_file
@@ -88,11 +89,17 @@ def user_interfaces(
     """Start what is not running elsewhere already, and say the addresses."""
     with ExitStack() as stack:
         started: list[Server] = []
-        if where.tracking_uri.startswith(("http://", "https://")):
-            say(f"MLflow   {environment.shown(where.tracking_uri)} (runs elsewhere)")
-        else:
-            started.append(stack.enter_context(mlflow(root, where.tracking_uri, free_port(mlflow_port))))
+        uri = where.tracking_uri
+        if not uri.startswith(("http://", "https://")):
+            started.append(stack.enter_context(mlflow(root, uri, free_port(mlflow_port))))
             say(f"MLflow   {started[-1].url}")
+        elif answers(f"{uri.rstrip('/')}/health"):
+            say(f"MLflow   {environment.shown(uri)} (runs elsewhere)")
+        elif (own := own_port(uri)) and free_port(own) == own:
+            started.append(stack.enter_context(mlflow(root, f"sqlite:///{root.resolve() / 'mlflow.db'}", own)))
+            say(f"MLflow   {started[-1].url} (serves this project's mlflow.db, since nothing answered there)")
+        else:
+            say(f"MLflow   {environment.shown(uri)} (does not answer at /health)")
         if where.prefect_api_url and answers(f"{where.prefect_api_url}/health"):
             say(f"Prefect  {environment.shown(where.prefect_api_url.removesuffix('/api'))} (was running already)")
         else:
@@ -103,6 +110,12 @@ def user_interfaces(
         yield started
 
 
+def own_port(url: str) -> int | None:
+    """The port of an address at which a server of this machine can be started; None of another machine's, or of https."""
+    parts = urlsplit(url)
+    return parts.port if parts.scheme == "http" and parts.hostname in NAMES else None
+
+
 def mlflow(root: Path, tracking_uri: str, port: int) -> AbstractContextManager[Server]:
     """MLflow's server over the tracking store, with one worker and no job runner. It answers to this very address only: what MLflow allows
     by itself, such as `10.*`, is also a name that somebody can register."""
@@ -110,6 +123,7 @@ def mlflow(root: Path, tracking_uri: str, port: int) -> AbstractContextManager[S
     place = ("--default-artifact-root", (root / "mlartifacts").as_uri())
     extra = {
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_TRACKING_URI": tracking_uri,  # not the server's own address, which .env may name
         "MLFLOW_BACKEND_STORE_URI": tracking_uri,  # no option: everybody may read a command line, and a password may be in it
         "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(f"{name}:{port}" for name in NAMES),
         "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": _origins(port),
@@ -149,7 +163,7 @@ def answers(url: str) -> bool:
     try:
         with httpx.stream("GET", url, timeout=5) as response:  # its body may have no end, and nobody reads it
             return response.is_success
-    except httpx.HTTPError:
+    except (httpx.HTTPError, httpx.InvalidURL):
         return False
 
 
@@ -162,7 +176,7 @@ def must_let_us_in(api_url: str | None) -> None:
     where = f"the Prefect server at {environment.shown(api_url)}"
     try:
         status = httpx.get(f"{api_url}/version", headers=environment.prefect_headers(), timeout=20).status_code
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ServerFailed(
             f"{where} does not answer ({environment.shown(str(error))}): start it (`rlver ui`), or take PREFECT_API_URL out of .env"
         ) from error

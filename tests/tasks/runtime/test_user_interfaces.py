@@ -1,0 +1,64 @@
+"""What `rlver ui` starts, and what it says of a server that is set."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from rlver.tasks.runtime import servers
+from rlver.tasks.runtime.environment import Addresses
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[servers.PlannedServer]:
+    """The servers that would be started."""
+    planned: list[servers.PlannedServer] = []
+
+    @contextmanager
+    def serving(one: servers.PlannedServer) -> Iterator[servers.Server]:
+        planned.append(one)
+        yield servers.Server(one.name, f"http://{servers.HOST}:{one.port}", one.log, cast(Any, None))
+
+    monkeypatch.setattr(servers, "serving", serving)
+    return planned
+
+
+def line_about_mlflow(root: Path, uri: str) -> str:
+    said: list[str] = []
+    with servers.user_interfaces(root, Addresses(uri, None, root / ".prefect"), servers.free_port(), servers.free_port(), said.append):
+        return next(line for line in said if line.startswith("MLflow"))
+
+
+@pytest.mark.parametrize("name", servers.NAMES)
+def test_an_address_of_this_machine_that_does_not_answer_is_served(
+    tmp_path: Path, started: list[servers.PlannedServer], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    port = servers.free_port()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://{name}:{port}")
+    assert f"http://127.0.0.1:{port} (serves this project's mlflow.db" in line_about_mlflow(tmp_path, f"http://{name}:{port}")
+    mlflow, _ = started
+    store = f"sqlite:///{tmp_path}/mlflow.db"
+    assert (mlflow.name, mlflow.port, mlflow.environment["MLFLOW_BACKEND_STORE_URI"]) == ("mlflow", port, store)
+    assert mlflow.environment["MLFLOW_TRACKING_URI"] == store, "the server does not ask itself"
+
+
+def test_a_server_that_answers_is_left_alone(tmp_path: Path, started: list[servers.PlannedServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = f"http://127.0.0.1:{servers.free_port()}"
+    monkeypatch.setattr(servers, "answers", lambda url: url == f"{uri}/health")
+    for address in (uri, f"{uri}/"):
+        assert line_about_mlflow(tmp_path, address) == f"MLflow   {address} (runs elsewhere)"
+    assert {one.name for one in started} == {"prefect"}
+
+
+@pytest.mark.parametrize("uri", ["http://tracker.invalid:5000", "https://127.0.0.1:{port}", "http://127.0.0.1:{taken}"])
+def test_what_cannot_be_served_here_is_said_not_to_answer(tmp_path: Path, started: list[servers.PlannedServer], uri: str) -> None:
+    with socket.socket() as other:
+        other.bind((servers.HOST, 0))
+        address = uri.format(port=servers.free_port(), taken=other.getsockname()[1])
+        assert line_about_mlflow(tmp_path, address) == f"MLflow   {address} (does not answer at /health)"
+    assert {one.name for one in started} == {"prefect"}
