@@ -103,7 +103,7 @@ def user_interfaces(
         if where.prefect_api_url and answers(f"{where.prefect_api_url}/health"):
             say(f"Prefect  {environment.shown(where.prefect_api_url.removesuffix('/api'))} (was running already)")
         else:
-            port = free_port(prefect_port)
+            port = free_port(own_port(where.prefect_api_url or "") or prefect_port)
             started.append(stack.enter_context(prefect(root, port)))
             say(f"Prefect  {started[-1].url}    for `rlver serve-deployments` put this into .env: PREFECT_API_URL={started[-1].url}/api")
             say(f"         asks each browser once for a password: the line in {key_file(where.prefect_home, port)}")

@@ -62,3 +62,10 @@ def test_what_cannot_be_served_here_is_said_not_to_answer(tmp_path: Path, starte
         address = uri.format(port=servers.free_port(), taken=other.getsockname()[1])
         assert line_about_mlflow(tmp_path, address) == f"MLflow   {address} (does not answer at /health)"
     assert {one.name for one in started} == {"prefect"}
+
+
+def test_prefect_is_started_where_it_is_looked_for(tmp_path: Path, started: list[servers.PlannedServer]) -> None:
+    port = servers.free_port()
+    where = Addresses(f"sqlite:///{tmp_path}/mlflow.db", f"http://localhost:{port}/api", tmp_path / ".prefect")
+    with servers.user_interfaces(tmp_path, where, servers.free_port(), servers.free_port(), lambda _: None):
+        assert {one.name: one.port for one in started}["prefect"] == port
