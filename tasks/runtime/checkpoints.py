@@ -21,7 +21,7 @@ from transformers import TrainerCallback
 from transformers.trainer_pt_utils import safe_globals
 
 from rlver.components.domain.files import BadFile
-from rlver.tasks.runtime.processes import handling, interrupt
+from rlver.tasks.runtime.processes import ENDING, handling, interrupt
 
 LEAVE_S = 7.0  # what a step may still take after a signal, so that saving and ending fit into ten seconds
 STATE = "trainer_state.json"  # what transformers writes last
@@ -92,7 +92,7 @@ def is_whole(checkpoint: Path, with_moments: bool) -> bool:
 
 
 class StopsOnSignal(TrainerCallback):
-    """On SIGINT or SIGTERM the step under way is finished and saved, and training ends; `asked` says so.
+    """On SIGINT, SIGTERM or SIGHUP the step under way is finished and saved, and training ends; `asked` says so.
 
     A step that is not over after LEAVE_S is given up, and so is any step at a second signal: KeyboardInterrupt. The run then goes on from
     an earlier checkpoint. `updates_per_batch`: only after so many updates nothing of a batch is left to do.
@@ -104,7 +104,7 @@ class StopsOnSignal(TrainerCallback):
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        with handling({signal.SIGINT: self._ask, signal.SIGTERM: self._ask, signal.SIGALRM: interrupt}):
+        with handling({**dict.fromkeys(ENDING, self._ask), signal.SIGALRM: interrupt}):
             try:
                 yield
             finally:

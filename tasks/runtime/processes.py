@@ -15,12 +15,14 @@ import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 from rlver.components.domain.printable import printable
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE_S = 20.0
 PROGRESS_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
@@ -54,21 +56,34 @@ def interrupt_is_handled() -> None:
 
 @contextmanager
 def handling(handlers: Mapping[signal.Signals, Callable[..., Any]]) -> Iterator[None]:
-    """Inside, these signals have these handlers; nothing is changed outside the main thread, whose they are."""
+    """Inside, these signals have these handlers; nothing is changed outside the main thread, whose they are.
+
+    SIGHUP comes when a terminal is closed. It stays ignored where it is, as under `nohup`. Of several only the first one counts: the shell
+    and the system may both send it, and a second signal would kill at once.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    heard = {
+        number: handler for number, handler in handlers.items() if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
+    }
+    before = {number: signal.signal(number, partial(_once, one) if number == signal.SIGHUP else one) for number, one in heard.items()}
     try:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) != signal.SIG_IGN:  # after a SIGHUP
+                signal.signal(number, handler)
+
+
+def _once(handler: Callable[..., Any], number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    handler(number, frame)
 
 
 def terminated_like_interrupted() -> AbstractContextManager[None]:
-    """SIGTERM does what Ctrl-C does: what was begun is ended in order, servers and children too."""
-    return handling({signal.SIGTERM: interrupt})
+    """SIGTERM and SIGHUP do what Ctrl-C does: what was begun is ended in order, servers and children too."""
+    return handling({signal.SIGTERM: interrupt, signal.SIGHUP: interrupt})
 
 
 class Stop:
@@ -83,8 +98,9 @@ class Stop:
             raise KeyboardInterrupt
 
     def noticing(self) -> AbstractContextManager[None]:
-        """Note SIGINT and SIGTERM, whoever handles them: what a handler raises is lost where Python ignores it, as in a finaliser."""
-        handled = {number: handler for number in (signal.SIGINT, signal.SIGTERM) if callable(handler := signal.getsignal(number))}
+        """Note SIGINT, SIGTERM and SIGHUP, whoever handles them: what a handler raises is lost where Python ignores it, as in a finaliser."""
+        handled = {number: handler for number in ENDING if callable(handler := signal.getsignal(number))}
+        handled.setdefault(signal.SIGHUP, interrupt)  # nobody handles it in a run that Prefect started
 
         def note(number: int, frame: FrameType | None) -> None:
             self.signals.append(number)

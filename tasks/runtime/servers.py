@@ -6,6 +6,7 @@ points there (DNS rebinding), and what Prefect takes, it runs. So Prefect wants 
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
@@ -151,9 +152,10 @@ def _origins(port: int) -> str:
 
 
 def _ours(name: str, command: Sequence[str], extra: Mapping[str, str], root: Path, port: int, health: str) -> PlannedServer:
-    """A server of this project's own environment."""
+    """A server of this project's own environment, which ends with this process."""
     log = root / ".prefect" / f"{name}-server.log"
-    return PlannedServer(name, (sys.executable, *command), environment.for_child(extra), root, port, log, health, START_S)
+    with_parent = (sys.executable, "-c", processes.WITH_ITS_PARENT, str(os.getpid()), *command)
+    return PlannedServer(name, with_parent, environment.for_child(extra), root, port, log, health, START_S)
 
 
 def answers(url: str) -> bool:

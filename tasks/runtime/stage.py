@@ -22,7 +22,7 @@ DISK_FULL = ("No space left on device", "inline_container.cc")  # the second is 
 
 
 def run_stage(main: Callable[[], int]) -> int:
-    """Run a stage's main: foreseeable errors become one readable line and exit status 1, Ctrl-C and SIGTERM become 130.
+    """Run a stage's main: foreseeable errors become one readable line and exit status 1; Ctrl-C, SIGTERM and SIGHUP become 130.
 
     75 says that the same command may succeed later, because a service did not answer; `rlver run` then tries again.
     """

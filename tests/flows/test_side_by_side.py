@@ -147,7 +147,7 @@ def test_a_failure_ends_only_what_needs_it_when_all_variants_are_wanted(wide: Pa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGINT, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGTERM, signal.SIGHUP))])
 def test_ctrl_c_ends_all_that_runs_and_the_next_run_goes_on(number: int, wide: Path, tracking_uri: str) -> None:
     """a0 has finished, a1 is held, b0 waits for b1: two run when Ctrl-C comes."""
     from prefect.settings import PREFECT_API_URL

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rlver.tasks.runtime.checkpoints import STATE, latest_intact_checkpoint
+from rlver.tasks.runtime.checkpoints import STATE, StopsOnSignal, latest_intact_checkpoint
 
 OTHER_METHOD, ENCRYPTED = 10, 8  # where a file's entry in a zip's directory says how it is compressed, and whether it is encrypted
 
@@ -78,3 +80,15 @@ def test_without_its_moments_a_checkpoint_is_whole_only_where_none_are_wanted(ch
         assert latest_intact_checkpoint(checkpoints, with_moments=False) == (before, [newest])
     optimizer.unlink()
     assert latest_intact_checkpoint(checkpoints, with_moments=False) == (before, [newest]), "it has the learning rates"
+
+
+def test_a_terminal_that_is_closed_asks_a_training_to_leave() -> None:
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    leaves = StopsOnSignal(updates_per_batch=1)
+    try:
+        with leaves.listening():
+            for _ in range(2):  # the shell's and the system's
+                os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert leaves.asked

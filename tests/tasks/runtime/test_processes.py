@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -106,6 +107,46 @@ def test_a_signal_whose_exception_is_lost_in_a_finaliser_is_noticed() -> None:
             stop.raise_if_asked()
         stop.raise_if_asked(times=2)
     assert stop.signals == [signal.SIGTERM]
+
+
+@pytest.fixture
+def hang_ups() -> Iterator[None]:
+    """SIGHUP is heard and does nothing; afterwards it is as before."""
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_a_terminal_that_is_closed_interrupts_once(hang_ups: None) -> None:
+    stop = processes.Stop()
+    with processes.terminated_like_interrupted():
+        with pytest.raises(KeyboardInterrupt), stop.noticing():
+            os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)  # what was begun is being ended
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert stop.signals == [signal.SIGHUP]
+
+
+def test_a_run_that_another_program_started_notices_that_its_terminal_is_closed() -> None:
+    script = (
+        "import os, signal, time\nfrom rlver.tasks.runtime import processes\n"
+        "with processes.Stop().noticing():\n    os.kill(os.getpid(), signal.SIGHUP)\n    time.sleep(10)"
+    )
+    ended = subprocess.run((sys.executable, "-c", script), capture_output=True, text=True, check=False)
+    assert "KeyboardInterrupt" in ended.stderr
+
+
+def test_under_nohup_a_terminal_may_be_closed(hang_ups: None) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with processes.terminated_like_interrupted(), processes.Stop().noticing():
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+def test_without_a_signal_handlers_are_as_before(hang_ups: None) -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    with processes.terminated_like_interrupted():
+        assert signal.getsignal(signal.SIGHUP) != before
+    assert signal.getsignal(signal.SIGHUP) == before
 
 
 def test_an_interrupt_within_evaluated_text_leaves_the_status_to_main(tmp_path: Path) -> None:

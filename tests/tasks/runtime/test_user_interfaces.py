@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import pytest
 
 from rlver.tasks.runtime import servers
@@ -69,3 +72,21 @@ def test_prefect_is_started_where_it_is_looked_for(tmp_path: Path, started: list
     where = Addresses(f"sqlite:///{tmp_path}/mlflow.db", f"http://localhost:{port}/api", tmp_path / ".prefect")
     with servers.user_interfaces(tmp_path, where, servers.free_port(), servers.free_port(), lambda _: None):
         assert {one.name: one.port for one in started}["prefect"] == port
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+def test_a_server_ends_when_who_started_it_is_killed(tmp_path: Path) -> None:
+    port = servers.free_port()
+    script = (
+        "import pathlib, sys; from rlver.tasks.runtime import servers\n"
+        f"command = ('-m', 'http.server', '{port}', '--bind', servers.HOST)\n"
+        f"with servers.serving(servers._ours('web', command, {{}}, pathlib.Path(sys.argv[1]), {port}, '/')): print('up', flush=True); input()\n"
+    )
+    with subprocess.Popen((sys.executable, "-c", script, str(tmp_path)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None and owner.stdout.readline() == "up\n"
+        started = psutil.Process(owner.pid).children()
+        owner.kill()
+    _, alive = psutil.wait_procs(started, timeout=10)
+    for one in alive:
+        one.kill()
+    assert len(started) == 1 and not alive
