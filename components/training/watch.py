@@ -69,7 +69,8 @@ class TrainingWatch(TrainerCallback):
     """Records every step, calls `check` every `evaluate_every` steps and at the end, stops a policy that is beyond its `limits`.
 
     `measures` gives the measures of the last batch of rollouts, `check` those of the held-out personas, `profile` what its time went into; `saw` is told
-    the step and mean emotion of each check.
+    the step and mean emotion of each check. A step is checked once it is recorded and saved, so a check that fails costs no step. `checked` is the
+    step of the last check: a training that goes on makes up for one that is missing.
     """
 
     steps: CurveFile
@@ -81,16 +82,15 @@ class TrainingWatch(TrainerCallback):
     show: Callable[[str], None]
     profile: Callable[[], str] = lambda: ""
     saw: Callable[[int, float], None] = lambda step, emotion: None
+    checked: int = field(default=-1, init=False)
     _began: float = field(default_factory=time.monotonic, init=False)
     _run_began: float = field(default_factory=time.monotonic, init=False)
     _first_step: int = field(default=0, init=False)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._first_step = state.global_step
-        self._run_began = time.monotonic()
-        if state.global_step == 0:
-            self._check(0)
-        self._began = time.monotonic()
+        self._run_began = self._began = time.monotonic()
+        self._check_if_due(state)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, float] | None = None, **_: Any) -> None:
         if not logs or "grad_norm" not in logs:
@@ -113,16 +113,21 @@ class TrainingWatch(TrainerCallback):
             f"{row['seconds']:.1f} s{self.profile()}  ETA {left / 60:.1f} min"
         )
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if state.global_step % self.evaluate_every == 0 or state.global_step == state.max_steps:
-            self._check(state.global_step)
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._check_if_due(state)
 
-    def _check(self, step: int) -> None:
+    on_train_end = on_step_begin
+
+    def _check_if_due(self, state: Any) -> None:
+        step = state.global_step
+        if step == self.checked or (step % self.evaluate_every and step != state.max_steps):
+            return
         began = time.monotonic()
         row = self.check(step)
-        self._began += time.monotonic() - began  # it is no part of the step that it follows
-        self.checks.record(step, row)
+        self._began += time.monotonic() - began  # it is no part of the step that comes
         self.saw(step, row["emotion_mean"])
+        self.checks.record(step, row)  # last: a check without a row is made again
+        self.checked = step
         self.show(f"held-out personas at step {step}: emotion {row['emotion_mean']:.1f}, success {row['success_rate']:.0%}")
 
 

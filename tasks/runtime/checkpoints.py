@@ -115,6 +115,10 @@ class StopsOnSignal(TrainerCallback):
             signal.setitimer(signal.ITIMER_REAL, 0)  # saving may take its time
             control.should_save = control.should_training_stop = True
 
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.asked:  # the callbacks that come after this one would hold their last check
+            raise KeyboardInterrupt
+
     def _ask(self, *_: object) -> None:
         if self.asked:
             raise KeyboardInterrupt

@@ -43,6 +43,7 @@ from rlver.tasks.runtime.fingerprints import check_identity, half_done, training
 from rlver.tasks.runtime.stage import run_stage, write_costs
 
 ROLLOUTS = TypeAdapter(list[Rollout], config=ConfigDict(ser_json_inf_nan="constants"))
+NUMBERS = TypeAdapter(list[int])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -225,12 +226,13 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
             **parts,
             weights=weights,
             max_failure_rate=settings.rollout.max_failure_rate,
-            callbacks=[watch, stops],
+            callbacks=[stops, watch],
         )
     else:
-        trainer = build_trainer(model, tokenizer, order, update, work / "checkpoints", **parts, callbacks=[watch, stops])
+        trainer = build_trainer(model, tokenizer, order, update, work / "checkpoints", **parts, callbacks=[stops, watch])
     checkpoint = resumed(work, (steps, checks), dialogues.curriculum.restore, parameters.checkpoint_optimizer, dialogues.show)
     best.resume(checks.rows())
+    watch.checked = min(processes.gathered([max((int(row["step"]) for row in checks.rows()), default=-1)], NUMBERS))
     try:
         with stops.listening() if processes.count() == 1 else nullcontext():
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -238,8 +240,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         if processes.rank() == 0:
             write_costs(out, speaking.connection)
     if (done := trainer.state.global_step) != (all_steps := parameters.steps * parameters.updates_per_batch):
-        stopped = f"training stopped at step {done} of {all_steps}; run the same command again"
-        raise KeyboardInterrupt if stops.asked and done < all_steps else RuntimeError(stopped)
+        raise RuntimeError(f"training stopped at step {done} of {all_steps}; run the same command again")
     if (step := best.put_back()) is not None:
         dialogues.show(f"kept: the weights of step {step}, whose check was the best")
     _save(trainer.model, model, tokenizer, out, base)

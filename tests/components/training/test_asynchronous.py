@@ -80,9 +80,11 @@ def test_trl_s_trainer_scores_our_tokens_as_they_were_sampled_and_learns(trainer
     talk, speaks_as_trained = Talk(), list[bool]()
 
     class Check(TrainerCallback):
-        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
             both = zip(talk.model.parameters(), model.parameters(), strict=True)
             speaks_as_trained.append(all(torch.equal(own, learned) for own, learned in both))
+
+        on_train_end = on_step_begin
 
     asynchronous = trainer(talk, WeightsInProcess(talk.model), 3, Check())
     before = torch.cat([weight.detach().flatten().clone() for weight in talk.model.parameters()])
@@ -96,7 +98,7 @@ def test_trl_s_trainer_scores_our_tokens_as_they_were_sampled_and_learns(trainer
     trained = torch.cat([weight.detach().flatten() for weight in asynchronous.model.parameters()])
     assert not torch.equal(after, before), "what dialogues are sampled with was never refreshed"
     assert torch.equal(after, trained), "the last weights were sent"
-    assert speaks_as_trained == [True] * 3, "a check at the end of a step hears the weights of that step"
+    assert speaks_as_trained == [True] * 4, "a check after a step hears the weights of that step"
 
 
 @pytest.mark.parametrize("moments", [True, False])

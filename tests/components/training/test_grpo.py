@@ -252,6 +252,15 @@ def test_a_loss_or_gradient_that_is_not_a_number_stops_the_run(logs: dict[str, f
     assert [row["step"] for row in watch.steps.rows()] == [4], "what went wrong is in the curve"
 
 
+def test_weights_that_diverged_are_stopped_before_their_check(tmp_path: Path) -> None:
+    """After step 2 a check is due; weights that are no numbers would end it with another advice."""
+    run = prepared(tmp_path)
+    next(run.model.parameters()).register_hook(lambda gradient: gradient * float("nan") if run.trainer.state.global_step else gradient)
+    with pytest.raises(TrainingDiverged, match=r"step 2: grad_norm is nan; lower train\.learning_rate"):
+        run.trainer.train()
+    assert run.checks == [0]
+
+
 def test_a_measure_without_a_value_is_a_gap_in_the_curve_and_stops_nothing(tmp_path: Path) -> None:
     """TRL passes on None for the explained variance of returns that are all the same."""
     watch = watch_of(tmp_path)

@@ -12,8 +12,8 @@ from rlver.components.training.curves import CurveFile
 from rlver.components.training.watch import TrainingLimits, TrainingWatch, measure
 
 
-def test_the_seconds_of_a_step_do_not_hold_the_check_before_it_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trainer logs a step after its check. Steps take 2 s, the check after every second one 30 s. The time that is left holds checks."""
+def test_the_seconds_of_a_step_do_not_hold_the_check_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check comes before the next step. Steps take 2 s, the check after every second one 30 s. The time that is left holds checks."""
     clock, shown, nothing = SimpleNamespace(now=100.0), list[str](), measure([])
     monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: clock.now))
 
@@ -23,12 +23,25 @@ def test_the_seconds_of_a_step_do_not_hold_the_check_before_it_is_logged(tmp_pat
 
     steps, checks = (CurveFile(tmp_path / name) for name in ("train", "evaluation"))
     watching = TrainingWatch(steps, checks, lambda: nothing, check, 2, TrainingLimits(0.0, 1.0, 1.0, 0.05), shown.append)
-    watching.on_train_begin(None, SimpleNamespace(global_step=0), None)
+    watching.on_train_begin(None, SimpleNamespace(global_step=0, max_steps=8), None)
     for step in range(1, 5):
+        watching.on_step_begin(None, SimpleNamespace(global_step=step - 1, max_steps=8), None)
         clock.now += 2.0
-        state = SimpleNamespace(global_step=step, max_steps=8)
-        watching.on_step_end(None, state, None)
-        watching.on_log(None, state, None, {"loss": 0.0, "grad_norm": 1.0})
-    assert [row["step"] for row in checks.rows()] == [0, 2, 4]
+        watching.on_log(None, SimpleNamespace(global_step=step, max_steps=8), None, {"loss": 0.0, "grad_norm": 1.0})
+    assert [row["step"] for row in checks.rows()] == [0, 2]
     assert [row["seconds"] for row in steps.rows()] == [2.0] * 4
-    assert shown[-1].endswith("2.0 s  ETA 1.6 min"), "checks are still to come: (30 + 4 x 2 + 2 x 30) s for 4 steps, so 98 s for 4 more"
+    assert shown[-1].endswith("2.0 s  ETA 1.1 min"), "checks are still to come: (30 + 4 x 2 + 30) s for 4 steps, so 68 s for 4 more"
+
+
+def test_a_check_that_was_broken_off_before_its_weights_were_kept_has_no_row(tmp_path: Path) -> None:
+    """So a training that goes on makes it again."""
+
+    def saw(step: int, emotion: float) -> None:
+        raise KeyboardInterrupt
+
+    nothing, limits = measure([]), TrainingLimits(0.0, 1.0, 1.0, 0.05)
+    steps, checks = (CurveFile(tmp_path / name) for name in ("train", "evaluation"))
+    watching = TrainingWatch(steps, checks, lambda: nothing, lambda step: nothing, 2, limits, lambda line: None, saw=saw)
+    with pytest.raises(KeyboardInterrupt):
+        watching.on_train_begin(None, SimpleNamespace(global_step=0, max_steps=8), None)
+    assert checks.rows() == []

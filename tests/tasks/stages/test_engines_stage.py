@@ -81,7 +81,7 @@ def test_trl_s_asynchronous_trainer_goes_on_from_its_checkpoint_and_from_none_wi
 
     def press(watch: TrainingWatch, args: Any, state: Any, control: Any, **named: Any) -> None:
         ends(watch, args, state, control, **named)
-        if state.global_step == 2:
+        if state.global_step == 1:  # so step 2 is finished
             signal.raise_signal(signal.SIGINT)
 
     def noted(self: train.TrainingDialogues, persona_ids: Sequence[str], step: int) -> list[Rollout]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from fakes import a_dialogue, people
 from ruamel.yaml import YAML
 from small_project import make_project, train_arguments, weights
 
-from rlver.components.rollout.episode import Rollout
+from rlver.components.rollout.episode import Rollout, TooManyFailures
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.training.curves import CurveFile
 from rlver.components.training.watch import TrainingWatch
@@ -119,12 +120,57 @@ def test_interrupted_training_goes_on_from_its_checkpoint_and_ends_in_the_same_w
     said = capsys.readouterr().out
     assert "going on from step 1" in said
     assert re.search(r"^step 2/2 .* \d+\.\d s \(policy \d+, users \d+\)  ETA", said, re.MULTILINE), "what the time of a step went into"
-    torch.testing.assert_close(weights(root / "models" / "again"), weights(root / "models" / "whole"), atol=1e-6, rtol=0)
-    for name, steps in (("train", [1, 2]), ("evaluation", [0, 1, 2])):
-        rows, expected = (CurveFile(root / "logs" / run / name).rows() for run in ("again", "whole"))
+    assert_as_whole(root, "again")
+
+
+def assert_as_whole(root: Path, name: str) -> None:
+    torch.testing.assert_close(weights(root / "models" / name), weights(root / "models" / "whole"), atol=1e-6, rtol=0)
+    for curve, steps in (("train", [1, 2]), ("evaluation", [0, 1, 2])):
+        rows, expected = (CurveFile(root / "logs" / run / curve).rows() for run in (name, "whole"))
         assert [row["step"] for row in rows] == steps
         for row, wanted in zip(rows, expected, strict=True):
             assert row["emotion_mean"] == pytest.approx(wanted["emotion_mean"])
+
+
+def test_a_check_that_fails_costs_no_step_and_is_made_up_for(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measured = train.TrainingDialogues.check
+
+    def check(self: train.TrainingDialogues, step: int) -> Any:
+        if step == 1:
+            raise TooManyFailures("the user's server is gone")
+        return measured(self, step)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train.TrainingDialogues, "check", check)
+        with pytest.raises(TooManyFailures):
+            run_train("unchecked")
+    capsys.readouterr()
+    assert run_train("unchecked") == 0
+    assert "going on from step 1" in capsys.readouterr().out
+    assert_as_whole(root, "unchecked")
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_training_that_is_asked_to_leave_saves_its_step_and_leaves_the_check_to_the_next_run(step: int, root: Path) -> None:
+    held, measured, checked, name = train.TrainingDialogues.held, train.TrainingDialogues.check, list[int](), f"asked-{step}"
+
+    def asked(self: train.TrainingDialogues, persona_ids: Sequence[str], done: int) -> list[Rollout]:
+        if done == step - 1:
+            signal.raise_signal(signal.SIGTERM)
+        return held(self, persona_ids, done)
+
+    def check(self: train.TrainingDialogues, at: int) -> Any:
+        checked.append(at)
+        return measured(self, at)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train.TrainingDialogues, "held", asked)
+        patch.setattr(train.TrainingDialogues, "check", check)
+        with pytest.raises(KeyboardInterrupt):
+            run_train(name)
+    assert checked == list(range(step)) and list(root.glob(f"scratch/{name}/*/checkpoints/checkpoint-{step}"))
+    assert run_train(name) == 0
+    assert_as_whole(root, name)
 
 
 def test_a_training_without_the_optimizer_in_its_checkpoint_says_what_it_goes_on_with(

@@ -39,3 +39,8 @@ def test_two_processes_give_the_loss_per_step_of_one(algorithm: str, tmp_path: P
     torch.testing.assert_close(
         weights(tmp_path / "models" / "two"), weights(tmp_path / "models" / "one"), atol=1e-3, rtol=0
     )  # Adam makes a tenth of a step of the rounding of a gradient near 0
+
+    (of_the_second,) = tmp_path.glob("scratch/two/*/curves-1/evaluation.jsonl")
+    CurveFile(of_the_second.with_suffix("")).keep_until(0)  # as if it had been killed before it noted the last check
+    assert start_training(tmp_path, environment, "two").wait(timeout=300) == 0
+    assert [row["step"] for row in CurveFile(of_the_second.with_suffix("")).rows()] == [0, 3]
