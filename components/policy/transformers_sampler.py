@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -54,6 +55,7 @@ class TransformersSampler:
     _cache: RowCache | None = None
     _in_row: list[str | None] = field(default_factory=list)  # the dialogue in each row of the cache
     _read: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tokens of each dialogue that are in the cache
+    _forgotten: deque[str] = field(default_factory=deque)  # dialogues whose rows the next batch frees: a batch owns the rows, in its thread
     _waiting: list[_Waiting] = field(default_factory=list)
     _worker: asyncio.Task[None] | None = None
 
@@ -92,6 +94,7 @@ class TransformersSampler:
             self._cache = RowCache(self._reads, self.rows)
         self._in_row = [None] * self.rows
         self._read.clear()
+        self._forgotten.clear()
         self._waiting.clear()  # of a run that was interrupted
 
     async def sample(self, request: SampleRequest) -> Sample:
@@ -104,9 +107,7 @@ class TransformersSampler:
         return await answer
 
     def forget(self, dialogue_id: str) -> None:
-        self._read.pop(dialogue_id, None)
-        if dialogue_id in self._in_row:
-            self._in_row[self._in_row.index(dialogue_id)] = None
+        self._forgotten.append(dialogue_id)
 
     async def close(self) -> None:
         """Nothing is kept open."""
@@ -135,6 +136,8 @@ class TransformersSampler:
         assert self._cache is not None
         cache, device = self._cache, self.model.device
         unread_B, length_B = [], []
+        while self._forgotten:
+            self._free(self._forgotten.popleft())
         self._to_the_front([request.dialogue_id for request in requests], max(map(len, self._read.values()), default=0))
         for request in requests:
             read = self._read.get(request.dialogue_id, ())
@@ -178,6 +181,11 @@ class TransformersSampler:
         for request, row_length, ids in zip(requests, length_B, sampled, strict=True):
             self._read[request.dialogue_id] = (*request.context_ids, *ids)[:row_length]
         return [Sample(tuple(i), tuple(p), f) for i, p, f in zip(sampled, logprobs, finished, strict=True)]
+
+    def _free(self, dialogue_id: str) -> None:
+        self._read.pop(dialogue_id, None)
+        if dialogue_id in self._in_row:
+            self._in_row[self._in_row.index(dialogue_id)] = None
 
     def _to_the_front(self, dialogue_ids: list[str], longest: int) -> None:
         """These dialogues become the first rows of the cache, in this order; what the others have read stays, up to `longest` tokens."""

@@ -182,6 +182,29 @@ def test_a_forgotten_row_serves_the_next_dialogue_without_a_trace(model: Any) ->
     assert asyncio.run(one_after_another())[1].token_ids == fresh.token_ids
 
 
+def test_a_dialogue_that_is_forgotten_while_others_speak_leaves_their_rows_alone(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`forget` comes in another thread than the one that moves rows."""
+    sampler, rows = sampler_of(model, rows=2), list[list[str | None]]()
+    forward = TransformersSampler._forward
+
+    def and_meanwhile(self: TransformersSampler, *arguments: Any) -> torch.Tensor:
+        if not rows:
+            self.forget("d1")
+        rows.append(list(self._in_row))
+        return forward(self, *arguments)
+
+    async def speak(number: int) -> Sample:
+        return await sampler.sample(SampleRequest(f"d{number}", prompt(number), number, 8))
+
+    asyncio.run(speak(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(TransformersSampler, "_forward", and_meanwhile)
+        asyncio.run(speak(2))
+    assert rows and all(row == ["d2", "d1"] for row in rows)
+    asyncio.run(speak(3))
+    assert sampler._in_row == ["d3", "d2"], "its row was free again"
+
+
 def test_a_dialogue_that_comes_back_after_it_was_forgotten_is_read_again(model: Any) -> None:
     async def said(rows: int) -> Sample:
         sampler = sampler_of(model, rows=rows)
