@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 import torch
 from pydantic import ConfigDict, TypeAdapter
@@ -167,13 +167,22 @@ class TrainingDialogues:
         return measure(self.last) | self.curriculum.row()
 
     def score(self, rollout: Rollout) -> float | None:
-        """The reward that reward.kind names; None for a failed dialogue, 0 for one that broke the format where that is asked for."""
+        """The reward that reward.kind names; None for a failed dialogue, 0 for one that broke the format where that is asked for.
+
+        Raises ValueError for a reward that is no number: it would reach the weights.
+        """
         if rollout.dialogue.emotion_final is None:
             return None
         reward = self.settings.reward
         if reward.gates_format(self.settings.policy.thinking) and not rollout.well_formed:
             return 0.0
-        return self.reward.score(rollout.dialogue, own_section(reward, reward.kind))
+        worth = self.reward.score(rollout.dialogue, own_section(reward, reward.kind))
+        if worth is not None and not (isinstance(worth, SupportsFloat) and math.isfinite(worth)):
+            raise ValueError(
+                f"reward.kind {reward.kind} gave {worth!r} to {rollout.dialogue.dialogue_id}; "
+                "let it give a finite number, or None where a dialogue cannot be scored"
+            )
+        return worth
 
     def show(self, line: str) -> None:
         if processes.rank() == 0:

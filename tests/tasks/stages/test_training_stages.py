@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import signal
@@ -17,6 +18,7 @@ from fakes import a_dialogue, people
 from ruamel.yaml import YAML
 from small_project import make_project, train_arguments, weights
 
+from rlver.components.domain.kinds import RewardKind
 from rlver.components.rollout.episode import Rollout, TooManyFailures
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.training.curves import CurveFile
@@ -24,6 +26,7 @@ from rlver.components.training.watch import TrainingWatch
 from rlver.flows.cli import main as rlver
 from rlver.tasks.stages import base, converse, train
 
+MALFORMED = Rollout(a_dialogue("d", [5, -3]), (), (), (), (), (), (), malformed_turn=0, cut_off_turns=())
 LIGHT = "policy: {thinking: false}\ntrain: {checkpoint_optimizer: false}\n"
 
 
@@ -234,6 +237,13 @@ def test_a_resumed_curriculum_goes_on_as_if_nothing_had_happened(root: Path) -> 
 def test_a_dialogue_without_the_format_is_worth_nothing_to_a_thinking_policy(
     root: Path, overlay: str, worth: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (root / "params" / "gate.yaml").write_text(overlay)
+    assert dialogues_of("gate", monkeypatch).score(MALFORMED) == pytest.approx(worth)
+
+
+def dialogues_of(variant: str, monkeypatch: pytest.MonkeyPatch) -> train.TrainingDialogues:
+    """The dialogues of a training whose trainer is never made."""
+
     class Built(Exception):
         """The trainer would be made now."""
 
@@ -243,12 +253,23 @@ def test_a_dialogue_without_the_format_is_worth_nothing_to_a_thinking_policy(
         given.update(named)
         raise Built
 
-    (root / "params" / "gate.yaml").write_text(overlay)
     monkeypatch.setattr("rlver.components.training.build.build_trainer", build)
     with pytest.raises(Built):
-        train.main(train_arguments("gate", "gate"))
-    malformed = Rollout(a_dialogue("d", [5, -3]), (), (), (), (), (), (), malformed_turn=0, cut_off_turns=())
-    assert given["score"](malformed) == pytest.approx(worth)
+        train.main(train_arguments(variant, variant))
+    dialogues: train.TrainingDialogues = given["score"].__self__
+    return dialogues
+
+
+def test_a_reward_that_is_no_number_is_refused_by_name(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dialogues, worth = dialogues_of("v", monkeypatch), list[Any]()
+    dialogues.reward = RewardKind(lambda dialogue, own: worth[-1])
+    for refused in (math.nan, math.inf, "0.5"):
+        worth.append(refused)
+        with pytest.raises(ValueError, match=rf"reward\.kind emotion gave {refused!r} to d; let it give a finite number, or None"):
+            dialogues.score(MALFORMED)
+    for taken in (0, 0.5, -2.0, None):
+        worth.append(taken)
+        assert dialogues.score(MALFORMED) == taken
 
 
 def test_a_context_that_the_model_cannot_read_is_refused_before_training(root: Path) -> None:
