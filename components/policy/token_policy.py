@@ -84,7 +84,10 @@ class TokenSession:
             self._add(chat.user_turn(user))
         context = self._context()
         if speaking.max_context_tokens - len(context) < speaking.max_reply_tokens:
-            raise ContextFull(f"turn {self._turns + 1}: the context holds {len(context)} of {speaking.max_context_tokens} tokens")
+            raise ContextFull(
+                f"turn {self._turns + 1}: the context holds {len(context)} of {speaking.max_context_tokens} tokens, and a reply may take "
+                f"{speaking.max_reply_tokens}: raise policy.max_context_tokens or lower policy.max_reply_tokens"
+            )
         seed = turn_seed(self._dialogue_id, self._seed, self._turns)
         sample = await self._policy.sampler.sample(SampleRequest(self._dialogue_id, context, seed, speaking.max_reply_tokens))
         if not all(map(math.isfinite, sample.logprobs)):

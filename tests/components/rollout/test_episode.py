@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 
 import pytest
@@ -182,7 +183,11 @@ def test_a_policy_that_fills_its_context_while_losing_keeps_its_loss() -> None:
 def test_a_context_too_small_for_the_first_reply_is_nobodys_doing() -> None:
     rollout = hold(FakeUser("U", [1] * 4), says("x"), replace(SPEAKING, max_context_tokens=40, max_reply_tokens=39))
     assert (rollout.dialogue.stop_reason, rollout.dialogue.emotion_final) == (StopReason.FAILED, None)
-    assert (rollout.dialogue.error or "").startswith("ContextFull: turn 1: the context holds ")
+    assert re.fullmatch(
+        r"ContextFull: turn 1: the context holds \d+ of 40 tokens, and a reply may take 39: "
+        r"raise policy\.max_context_tokens or lower policy\.max_reply_tokens",
+        rollout.dialogue.error or "",
+    )
 
 
 def test_a_turns_seed_depends_on_dialogue_seed_and_turn_alone() -> None:
