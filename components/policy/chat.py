@@ -11,9 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
+
+from rlver.components.domain.printable import first_line
+from rlver.components.domain.thinking import OPEN
+
+MOST_TEMPLATE = 2**16  # characters of a chat template, which is rendered at every turn; the longest have a third of it
 
 
 @dataclass(frozen=True)
@@ -83,3 +89,24 @@ class ChatFormat:
             return self.system in self.tokenizer.apply_chat_template(messages, tokenize=False)
         except TemplateError:
             return False
+
+
+def must_chat(path: Path | str, tokenizer: Any, may_open_thoughts: bool = False) -> None:
+    """Raise ValueError in one line unless `tokenizer`, of the model at `path`, renders conversations as `ChatFormat` needs them."""
+    if not tokenizer.chat_template:
+        raise ValueError(f"{path}: the tokenizer has no chat template, so this is no chat model; take its Instruct or Chat version")
+    if len(str(tokenizer.chat_template)) > MOST_TEMPLATE:
+        raise ValueError(
+            f"{path}: the chat template has more than {MOST_TEMPLATE} characters, which no chat model needs; take another copy"
+        )
+    chat = ChatFormat(tokenizer, "Be kind.")
+    try:
+        chat.must_work()
+        opening = chat.decode(chat.start("Hello"))
+    except Exception as error:  # a template is a program, and the tokenizer may be one that cannot read it
+        raise ValueError(f"{path}: the chat template does not work: {first_line(error)}; take another copy of the model") from error
+    if opening.rstrip().endswith(OPEN) and not may_open_thoughts:
+        raise ValueError(
+            f"{path}: the chat template begins every reply with {OPEN}, so all replies would be malformed; take it out of the template's end, "
+            "or serve the model and name it openai:MODEL"
+        )

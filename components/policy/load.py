@@ -24,7 +24,7 @@ from transformers.utils import logging
 from rlver.components.domain.kinds import ModelSource
 from rlver.components.domain.printable import first_line
 from rlver.components.domain.registry import MODELS
-from rlver.components.policy.chat import ChatFormat
+from rlver.components.policy.chat import must_chat
 from rlver.components.policy.weights import put_in_place
 from rlver.components.weights.sources.model import of_hub
 
@@ -35,7 +35,6 @@ _warnings.addFilter(lambda record: record.levelno >= logging.ERROR)  # they are 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_HEADER = 16 * 2**20  # bytes of the JSON that begins a safetensors file; a shard of the largest models has half of one of these MiB
 MOST_JSON, MOST_OTHER_JSON = {"tokenizer.json": 64 * 2**20, INDEX: 32 * 2**20}, 4 * 2**20  # bytes
-MOST_TEMPLATE = 2**16  # characters of a chat template, which is rendered at every turn; the longest have a third of it
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _ELSEWHERE = {  # keys of config.json that make transformers read or run something else than the folder's plain weights
     "quantization_config": "quantised weights cannot be trained or compared; take the model as it was before",
@@ -45,13 +44,14 @@ _LAYERS = re.compile(r"(?:num|n)_(?:\w*_)?layers?")
 _SHOWN = 3  # tensors that a message names
 
 
-def load_policy(path: Path | str, device: str | None = None) -> tuple[Any, Any]:
+def load_policy(path: Path | str, device: str | None = None, may_open_thoughts: bool = False) -> tuple[Any, Any]:
     """(model, tokenizer) of a local folder or a hub name, in float32: in bfloat16 an update of 1e-6 would leave most weights as they are.
 
-    Raises ValueError in one line when there is no model at `path`, a broken one, or none that was made for conversation.
+    Raises ValueError in one line when there is no model at `path`, a broken one, or none that was made for conversation. Whoever only passes its
+    text on says `may_open_thoughts`: its chat template may then write the first tag of a thought itself.
     """
     model, tokenizer = load_model(path, device=device)
-    _must_chat(path, tokenizer)
+    must_chat(path, tokenizer, may_open_thoughts)
     return model, tokenizer
 
 
@@ -76,7 +76,7 @@ def load_model(path: Path | str, dtype: torch.dtype | str = torch.float32, devic
 def check_policy(path: Path | str) -> Any:
     """The tokenizer of a policy that another program loads, after everything was checked that needs no weights in memory."""
     tokenizer = _checked(path)[1]
-    _must_chat(path, tokenizer)
+    must_chat(path, tokenizer)
     return tokenizer
 
 
@@ -260,19 +260,6 @@ def _refuse_other_tokens(tokenizer: Any, embeddings: int) -> None:
         raise ValueError(f"the tokenizer's ids go to {highest}, the model has {embeddings} embeddings; they do not belong together")
     if tokenizer.eos_token_id is None:
         raise ValueError("the tokenizer has no end token (eos_token), so nobody could tell where a reply ends; take another model")
-
-
-def _must_chat(path: Path | str, tokenizer: Any) -> None:
-    if not tokenizer.chat_template:
-        raise ValueError(f"{path}: the tokenizer has no chat template, so this is no chat model; take its Instruct or Chat version")
-    if len(str(tokenizer.chat_template)) > MOST_TEMPLATE:
-        raise ValueError(
-            f"{path}: the chat template has more than {MOST_TEMPLATE} characters, which no chat model needs; take another copy"
-        )
-    try:
-        ChatFormat(tokenizer, "Be kind.").must_work()
-    except Exception as error:  # a template is a program, and the tokenizer may be one that cannot read it
-        raise ValueError(f"{path}: the chat template does not work: {first_line(error)}; take another copy of the model") from error
 
 
 def _object(file: Path) -> dict[str, Any]:

@@ -23,9 +23,10 @@ from broken_models import (
 )
 from micro import micro_model, micro_tokenizer
 from safetensors.torch import load_file, save_file
-from small_project import make_project
+from small_project import REPOSITORY, make_project
 
 from rlver.components.policy.load import load_policy
+from rlver.components.settings.settings import load_settings
 
 INDEX = f"{WEIGHTS}.index.json"
 
@@ -85,6 +86,12 @@ def adapters(folder: Path) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | {"base_model_name_or_path": str(base)}))
 
 
+def opens_thoughts(folder: Path) -> Path:
+    file = folder / "chat_template.jinja"
+    file.write_text(file.read_text() + "<think>\n")
+    return folder
+
+
 def put(name: str, tensor: torch.Tensor) -> Callable[[Path], object]:
     return lambda folder: with_tensors(folder, lambda tensors: tensors.update({name: tensor}))
 
@@ -111,6 +118,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "a tokenizer with more tokens": (more_tokens, "the tokenizer's ids go to 427, the model has 388 embeddings"),
     "a chat template without end": (lambda folder: (folder / "chat_template.jinja").write_text("a" * 70_000), "more than 65536 characters"),
     "a chat template that fails": (lambda folder: (folder / "chat_template.jinja").write_text("{{ 1 / 0 }}"), "the chat template does not work"),
+    "a chat template that opens the thought": (opens_thoughts, "begins every reply with <think>, so all replies would be malformed; take it out"),
     "shards outside the folder": (outside, "beside it, got '../elsewhere.safetensors'"),
     "pickled shards": (pickled_shards, "beside it, got 'b.bin'"),
     "a shard is missing": (lambda folder: sharded(folder, lambda file: f"no-{file}"), "no-a.safetensors is missing"),
@@ -127,6 +135,12 @@ def test_a_broken_policy_is_one_line_that_says_what_is_wrong_with_which_file(
     with pytest.raises(ValueError, match=said) as error:
         load_policy(policy)
     assert str(policy) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_server_passes_on_what_a_model_says_whose_template_opens_the_thought(policy: Path) -> None:
+    from rlver.tasks.runtime.chat_server.running import reply_queue
+
+    assert reply_queue(str(opens_thoughts(policy)), load_settings(REPOSITORY / "params.yaml"), None, False, print)
 
 
 def test_whole_shards_and_a_head_that_is_stored_twice_are_read_as_before(policy: Path) -> None:

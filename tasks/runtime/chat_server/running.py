@@ -35,7 +35,7 @@ def must_be_allowed(host: str, key: str | None) -> None:
 def reply_queue(location: str, settings: Settings, context: int | None, adds_system: bool, say: Callable[[str], None]) -> ReplyQueue:
     """The policy at `location`, loaded. The system message is in the language of the personas of `settings`. Raises ValueError in one line."""
     language = language_of(settings, environment.project_root()) if adds_system else ENGLISH
-    model, tokenizer = load_policy(location)
+    model, tokenizer = load_policy(location, may_open_thoughts=True)
     capacity = prompt_room(model, context, MOST_CONTEXT)
     sampler = TransformersSampler(model, tokenizer.eos_token_id, 1.0, 1.0, rows=1, capacity=capacity)
     return ReplyQueue(sampler, ChatFormat(tokenizer, system_prompt(settings.policy.thinking, language)), adds_system, say)
