@@ -6,7 +6,7 @@ and the key-value cache of the in-process sampler.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,7 @@ def grouped_attention(
     query (B, H, Q, D), key and value (B, K, T, D) with H a multiple of K, attention_mask (B, 1, Q, T) additive. Returns (B, Q, H, D).
     Raises ValueError for attention that is more than this: a cap on scores, sinks.
     """
-    if any(other.get(name) is not None for name in _MORE_THAN_PLAIN):
+    if _is_more_than_plain(other):
         raise ValueError(f"{type(module).__name__} is no plain softmax attention")
     batch, heads, queries, size = query.shape
     groups = heads // key.shape[1]
@@ -47,13 +47,21 @@ def grouped_attention(
 
 
 def blocked_attention(
-    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None, scaling: float, **_: Any
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    **other: Any,
 ) -> tuple[torch.Tensor, None]:
     """Causal attention, a block of queries at a time, so that nothing is computed for the keys after the block.
 
     query (B, H, T, D), key and value (B, K, T, D) with H a multiple of K, attention_mask (B, 1, 1, T) additive or None: which keys are
-    padding. Returns (B, T, H, D).
+    padding. Returns (B, T, H, D). Raises ValueError as `grouped_attention`.
     """
+    if _is_more_than_plain(other):
+        raise ValueError(f"{type(module).__name__} is no plain softmax attention, and no other is trained on a CPU; train another model")
     batch, heads, length, size = query.shape
     shared = key.shape[1]
     grouped = query.reshape(batch, shared, heads // shared, length, size) * scaling
@@ -70,6 +78,10 @@ def blocked_attention(
         weights = scores.softmax(dim=-1).view(batch, shared, rows, stop)
         blocks.append(torch.matmul(weights, value[:, :, :stop]).view(batch, heads, stop - start, size))
     return torch.cat(blocks, dim=2).transpose(1, 2).contiguous(), None
+
+
+def _is_more_than_plain(other: Mapping[str, Any]) -> bool:
+    return any(other.get(name) is not None for name in _MORE_THAN_PLAIN)
 
 
 def _padding(*_: Any, attention_mask: torch.Tensor | None = None, dtype: torch.dtype = torch.float32, **__: Any) -> torch.Tensor | None:

@@ -23,6 +23,7 @@ from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.precision import autocast
 
 WARMUP_STEPS = 50
+_LOGIT_SCALES = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "output_multiplier")
 USER_WEIGHT = 0.1  # a user's token teaches what users sound like, but the policy never has to say it
 
 
@@ -166,8 +167,18 @@ def _batches(examples: Sequence[Example], batch_tokens: int, seed: int) -> Itera
     yield from batches
 
 
+def refuse_scaled_logits(model: Any) -> None:
+    """Raise ValueError for a model that does more to its logits than project them."""
+    scaled = [name for name in _LOGIT_SCALES if getattr(model.config, name, None) not in (None, 1.0)]
+    if scaled:
+        raise ValueError(
+            f"{model.config.model_type} scales its logits ({', '.join(scaled)}), which training does not do yet; train another model"
+        )
+
+
 def next_token_loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
-    """Weighted mean cross-entropy of the next token."""
+    """Weighted mean cross-entropy of the next token. Raises ValueError as `refuse_scaled_logits`."""
+    refuse_scaled_logits(model)
     width = max(len(example.ids) for example in batch)
     pad = model.config.pad_token_id or 0
     ids = torch.tensor([list(example.ids) + [pad] * (width - len(example.ids)) for example in batch], device=model.device)

@@ -19,10 +19,10 @@ from torch.utils.checkpoint import checkpoint
 from transformers.utils import ModelOutput
 
 from rlver.components.policy.attention import attention_for_training
+from rlver.components.policy.supervised import refuse_scaled_logits
 from rlver.components.training.adapters import inner
 
 LOGITS_AT_ONCE = 2**24  # logits in memory at a time; larger projections are made in pieces and made again in the backward pass
-_LOGIT_SCALES = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "output_multiplier")
 
 
 @dataclass
@@ -43,11 +43,7 @@ def add_token_scores(model: Any, temperature: float) -> None:
 
     Raises ValueError for a model that does more to its logits than project them. The scores come out of the model's own forward, so that wrappers around it (DDP and the like) see an ordinary pass.
     """
-    scaled = [name for name in _LOGIT_SCALES if getattr(model.config, name, None) not in (None, 1.0)]
-    if scaled:
-        raise ValueError(
-            f"{model.config.model_type} scales its logits ({', '.join(scaled)}), which training does not do yet; train another model"
-        )
+    refuse_scaled_logits(model)
     before = model.forward
 
     @functools.wraps(type(model).forward)

@@ -9,7 +9,7 @@ import torch
 from micro import micro_model
 
 from rlver.components.policy import attention as attention_module
-from rlver.components.policy.attention import BLOCKED, attention, attention_for_training
+from rlver.components.policy.attention import BLOCKED, attention, attention_for_training, blocked_attention, grouped_attention
 
 IDS = torch.arange(3, 17).view(2, 7)
 
@@ -34,6 +34,15 @@ def test_blocked_attention_is_causal_attention(mask: list[list[int]] | None, que
     where = torch.ones_like(IDS, dtype=torch.bool) if real is None else real.bool()
     torch.testing.assert_close(logits[where], expected[where], atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(gradient, expected_gradient, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("more", [{"softcap": 30.0}, {"s_aux": torch.zeros(2)}], ids=["a cap on scores", "sinks"])
+@pytest.mark.parametrize("way", [blocked_attention, grouped_attention])
+def test_attention_that_is_more_than_plain_is_refused(way: Any, more: dict[str, Any]) -> None:
+    query, mask = torch.zeros(1, 2, 3, 4), torch.zeros(1, 1, 1, 3)
+    assert way(torch.nn.Module(), query, query, query, mask, 1.0, softcap=None)[0].shape == (1, 3, 2, 4)
+    with pytest.raises(ValueError, match="Module is no plain softmax attention"):
+        way(torch.nn.Module(), query, query, query, mask, 1.0, **more)
 
 
 def test_the_models_own_way_is_back_afterwards_and_is_not_saved(tmp_path: Any) -> None:

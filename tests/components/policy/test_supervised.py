@@ -82,6 +82,16 @@ def test_a_slow_machine_gives_every_lesson_its_share_of_the_time(tokenizer: Any,
     assert taken == [1, 2, 5, 6] and result.cut_short
 
 
+def test_a_model_that_scales_its_logits_is_not_taught(tokenizer: Any) -> None:
+    """Its loss would be that of other logits."""
+    model = micro_model()
+    model.config.logits_scaling = 8.0
+    with pytest.raises(
+        ValueError, match=r"qwen2 scales its logits \(logits_scaling\), which training does not do yet; train another model"
+    ):
+        warm_start(model, [[encode_text(tokenizer, "Water is wet.")]], 0.01, 100, 0.0, 5)
+
+
 def test_a_lesson_may_be_empty(tokenizer: Any) -> None:
     _, result, _ = trained(tokenizer, [[], [encode_text(tokenizer, "Water is wet.")]])
     assert result.steps == 1
