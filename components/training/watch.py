@@ -21,6 +21,8 @@ from rlver.components.training.curves import CurveFile
 _FROM_TRL = ("loss", "grad_norm", "learning_rate", "entropy", "kl", "clip_ratio/region_mean", "learning_share", "logprob_gap", "value_loss",
              "value_mean", "explained_variance")  # fmt: skip
 _OURS = {"clip_ratio/region_mean": "clip_fraction"}
+_UNLEARNED = 5  # steps in a row from which nobody learned, when that is told
+_NEARLY_ALL = 0.9
 
 
 class TrainingDiverged(RuntimeError):
@@ -83,6 +85,8 @@ class TrainingWatch(TrainerCallback):
     profile: Callable[[], str] = lambda: ""
     saw: Callable[[int, float], None] = lambda step, emotion: None
     checked: int = field(default=-1, init=False)
+    _unlearned: int = field(default=0, init=False)  # steps in a row
+    _told: bool = field(default=False, init=False)
     _began: float = field(default_factory=time.monotonic, init=False)
     _run_began: float = field(default_factory=time.monotonic, init=False)
     _first_step: int = field(default=0, init=False)
@@ -112,6 +116,11 @@ class TrainingWatch(TrainerCallback):
             f"{'' if math.isnan(one_act) else f'one act {one_act:.0%}  '}"
             f"{row['seconds']:.1f} s{self.profile()}  ETA {left / 60:.1f} min"
         )
+        if "learning_share" in row:  # a second update of a batch has none
+            self._unlearned = self._unlearned + 1 if row["learning_share"] == 0 else 0
+            if self._unlearned == _UNLEARNED and not self._told:
+                self._told = True
+                self.show(f"warning: {nobody_learns(row['malformed_rate'])}")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._check_if_due(state)
@@ -129,6 +138,19 @@ class TrainingWatch(TrainerCallback):
         self.checks.record(step, row)  # last: a check without a row is made again
         self.checked = step
         self.show(f"held-out personas at step {step}: emotion {row['emotion_mean']:.1f}, success {row['success_rate']:.0%}")
+
+
+def nobody_learns(malformed_rate: float) -> str:
+    """Why, most likely, and what to do, in one line."""
+    if malformed_rate > _NEARLY_ALL:
+        return (
+            f"nobody learned in the last {_UNLEARNED} steps: {malformed_rate:.0%} of the dialogues are malformed; set policy.thinking: false, "
+            "or show the policy the format first"
+        )
+    return (
+        f"nobody learned in the last {_UNLEARNED} steps: in each group all dialogues fared alike; raise train.group_size, "
+        "or take a stronger base or another user"
+    )
 
 
 def _mean(values: Sequence[float]) -> float:

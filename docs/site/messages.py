@@ -17,7 +17,7 @@ from texts import Program, Scope, Text, name_of, returned
 LAYERS = ("components", "tasks", "flows")
 CARRIERS = {"Problem"}  # what is wrong with a line of a file: an error is made of several
 SILENT = {"typer.Exit", "AssertionError"}  # the end of the program after something was printed, and what cannot happen
-NOTES = ("half_done",)  # functions whose lines a stage prints as they are
+NOTES = ("half_done", "nobody_learns")  # functions whose lines a stage prints as they are
 DOCTOR = "tasks/commands/doctor.py"
 _HEAD = """# Messages
 

@@ -33,6 +33,32 @@ def test_the_seconds_of_a_step_do_not_hold_the_check_before_it(tmp_path: Path, m
     assert shown[-1].endswith("2.0 s  ETA 1.1 min"), "checks are still to come: (30 + 4 x 2 + 30) s for 4 steps, so 68 s for 4 more"
 
 
+@pytest.mark.parametrize(
+    ("malformed", "why"),
+    [
+        (0.97, "97% of the dialogues are malformed; set policy.thinking: false, or show"),
+        (0.5, "in each group all dialogues fared alike; raise"),
+    ],
+)
+def test_a_training_from_which_nobody_learns_is_told_of_once(malformed: float, why: str, tmp_path: Path) -> None:
+    shown, nothing = list[str](), measure([]) | {"malformed_rate": malformed}
+    steps, checks = (CurveFile(tmp_path / name) for name in ("train", "evaluation"))
+    watching = TrainingWatch(steps, checks, lambda: nothing, lambda step: {}, 99, TrainingLimits(0.0, 1.0, 1.0, 0.05), shown.append)
+
+    def learned(shares: list[float | None]) -> list[str]:
+        """What is said of such steps, beside the line of each."""
+        shown.clear()
+        for step, share in enumerate(shares, start=1):
+            logs = {"loss": 0.0, "grad_norm": 0.0} | ({} if share is None else {"learning_share": share})
+            watching.on_log(None, SimpleNamespace(global_step=step, max_steps=99), None, logs)
+        return [line for line in shown if not line.startswith("step ")]
+
+    assert learned([0.0] * 4 + [0.1] + [0.0, None] * 4) == []
+    (line,) = learned([0.0])
+    assert line.startswith(f"warning: nobody learned in the last 5 steps: {why}")
+    assert learned([0.1] + [0.0] * 9) == []
+
+
 def test_a_check_that_was_broken_off_before_its_weights_were_kept_has_no_row(tmp_path: Path) -> None:
     """So a training that goes on makes it again."""
 
