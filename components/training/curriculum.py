@@ -108,7 +108,8 @@ def _wanted(personas: Sequence[Persona], wanted: Counter[HiddenNeed]) -> list[Pe
 
 
 def persona_order(personas: Sequence[Persona], steps: int, per_step: int, seed: int) -> list[str]:
-    """`steps` × `per_step` persona ids; needs take turns, so that every step sees them as evenly as `per_step` allows."""
+    """`steps` × `per_step` persona ids; needs take turns, so that every step sees them as evenly as `per_step` allows, where all have as many
+    personas: of unequal ones the frequent are left at the end of a round."""
     if len(personas) < per_step:
         raise ValueError(f"train.personas_per_step = {per_step}, but there are only {len(personas)} personas to train on")
     random = Random(f"{seed}|order")

@@ -1,7 +1,7 @@
 """Stage `train`: reinforcement learning of one variant, with online rollouts against the simulated user.
 
 Checkpoints and curves live in scratch/<name of --out>-<fingerprint>/ while the run is under way: DVC deletes a stage's outputs before it
-runs, and a fingerprint of everything that decides the result keeps a checkpoint from being resumed under other settings.
+runs, and a fingerprint of settings, code and data keeps a checkpoint from being resumed under others.
 """
 
 from __future__ import annotations
