@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = {"robustness": args.robustness} if args.robustness else {}
     panels = panels_of_studies()
     for panel in panels:
-        material = panel.gather(material, Sources(settings, people, args.logs, files))
+        material = panel.gather(material, Sources(settings, people, args.logs, args.params, files))
     material = with_portraits(material, Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed))
     material = with_card(material, settings.simulator.appraiser)
     write_report(material, ReportRun(settings.seed, settings.benchmark.margin, model), args.out, panels)

@@ -44,6 +44,7 @@ class Sources:
     settings: Settings
     personas: Sequence[Persona]  # of the test, and those of the training that the held-out ones are among
     logs: Path | None = None  # the folder of <variant>/train.jsonl
+    params: Path | None = None  # the parameter file that the variants' overlays lie beside
     files: Mapping[str, Path] = field(default_factory=dict)  # what a study wrote about several variants, by the name of its panel
 
 

@@ -7,7 +7,7 @@ judged with its interval, beside the base's and the reference's on the same pers
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from rlver.components.report.panels.panel import Sources
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.scoring.statistics import Estimated, Interval, paired_differences
 from rlver.components.scoring.units import Sampling
-from rlver.components.settings.settings import Settings
+from rlver.components.settings.overlays import SettingsError, overlays_of
+from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.settings.study_sections import AuditParameters
 from rlver.tasks.runtime.appraisers import file_of_variant
 from rlver.tasks.studies.audit.checks import Check, CheckOutcome, Row, as_factor, judged, log_checks, overall, read_log, unknown
@@ -206,20 +207,38 @@ class Audited:
     dialogues: Sequence[Dialogue]
     log: Path | None
     checkpoints: Checkpoints
+    paid: Collection[str] = ()  # difficulties of the scripted appraiser that paid in training, as far as they are known
 
     @staticmethod
-    def of(named: Path, log: Path | None) -> Audited:
-        """A transcript file, or the name of a variant. Raises BadFile."""
+    def of(named: Path, log: Path | None, params: Path | None = None) -> Audited:
+        """A transcript file, or the name of a variant, whose overlay lies beside `params`. Raises BadFile."""
         if log is not None and not log.is_file():
             raise BadFile(f"{log}: no such file")
         if variant := file_of_variant(named):
-            return Audited(str(named), load_transcripts(variant), *training_of(log or LOGS / named / "train.jsonl"))
+            training = training_of(log or LOGS / named / "train.jsonl")
+            return Audited(str(named), load_transcripts(variant), *training, paid_in_training(params, str(named)))
         return Audited(str(named), load_transcripts(named), *((None, {}) if log is None else training_of(log)))
 
 
 def training_of(log: Path) -> tuple[Path | None, Checkpoints]:
     """The log, None if it is not there, and the held-out dialogues kept beside it. Raises BadFile."""
     return (log if log.is_file() else None), load_checkpoints(log.parent / "held_out")
+
+
+def paid_in_training(params: Path | None, variant: str) -> Collection[str]:
+    """Difficulties of the scripted appraiser that paid when this variant was trained; none where it has no overlay, or another one paid.
+
+    Raises SettingsError.
+    """
+    if params is None:
+        return ()
+    try:
+        overlays_of(params.parent / "params", variant)
+    except SettingsError:
+        return ()
+    settings = load_settings(params, variant)
+    appraiser = settings.simulator.parts[0]
+    return [appraiser.which or one for one in settings.train.difficulties] if appraiser.name == "scripted" else ()
 
 
 def audit_one(
@@ -235,7 +254,7 @@ def audit_one(
         base,
         None if policy.log is None else read_log(policy.log),
         policy.checkpoints,
-        second or other_difficulty(policy.dialogues, personas, settings.simulator.rules),
+        second or other_difficulty(policy.dialogues, personas, settings.simulator.rules, policy.paid),
         configured(policy.dialogues, personas, settings),
         settings.audit,
         Sampling.over(personas.values(), settings.evaluation.bootstrap_samples, settings.seed),
@@ -252,7 +271,8 @@ def with_audits(material: Material, sources: Sources) -> Material:
 
     def audited(variant: Variant) -> Variant:
         log = None if sources.logs is None else sources.logs / variant.name / "train.jsonl"
-        policy = Audited(variant.name, variant.dialogues, log if log and log.is_file() else None, variant.checkpoints)
+        paid = paid_in_training(sources.params, variant.name)
+        policy = Audited(variant.name, variant.dialogues, log if log and log.is_file() else None, variant.checkpoints, paid)
         found = audit_one(policy, None if variant.is_base else base, sources.settings, known)
         return replace(variant, metrics={**variant.metrics, "audit": found})
 

@@ -68,7 +68,7 @@ def audit(
     if not probe and probe_personas != TEST_PERSONAS:
         raise ValueError("--probe-personas is for --probe")
     probed_with = validate_file(probe_personas) if probe else []
-    named = [Audited.of(one, log) for one in policies]
+    named = [Audited.of(one, log, params) for one in policies]
     compared = list(Audited.of(base, None).dialogues) if base else _own_base(named, TRANSCRIPTS / f"{BASE}.jsonl")
     for one in named if base else ():
         refuse_mixed_users([*(compared or ()), *one.dialogues])

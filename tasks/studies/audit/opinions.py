@@ -8,7 +8,7 @@ nothing is called clean; a gain of which not even a stated share is confirmed is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from rlver.components.scoring.sentient import by_persona, final_emotion
 from rlver.components.scoring.statistics import Estimated, Interval, paired_differences
 from rlver.components.scoring.units import Sampling
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
+from rlver.tasks.runtime.appraisers import is_same_appraiser
 from rlver.tasks.studies.audit.checks import Check, CheckOutcome, compared, unknown
 from rlver.tasks.studies.audit.measures import speak_english
 from rlver.tasks.studies.audit.reference import NoReference, Reference
@@ -30,6 +31,13 @@ _STEEPEST = 150.0  # points: the least-squares trend of a jump from 0 to 100 in 
 _POINTS, _DIFFERENCES_OF_POINTS, _UNBOUNDED = Interval(-100.0, 100.0), Interval(-200.0, 200.0), Interval(-math.inf, math.inf)
 UNCONFIRMED_GAIN = "unconfirmed_gain"
 _NOT_IN_RECORD = "the second appraisal is a record, and the honest supporter is not in it"
+
+
+class OwnAppraiser(ValueError):
+    """The second appraiser is the one that the policy was paid by, or the dialogues' own; it confirms whatever it pays for."""
+
+
+NO_OPINION = (UnreadableLanguage, OwnAppraiser)
 
 
 class NotAppraised(ValueError):
@@ -54,16 +62,21 @@ class OtherDifficulty:
     difficulty: str
     personas: Mapping[str, Persona]
     rules: EmotionRules
+    has_paid: bool = False  # in the training of the policy
 
     @property
     def name(self) -> str:
         return f"scripted, {self.difficulty}"
 
     def finals(self, dialogues: Sequence[Dialogue]) -> Scores:
-        """Raises UnreadableLanguage for users who do not speak English."""
+        """Raises UnreadableLanguage for users who do not speak English, OwnAppraiser."""
+        kind = ScriptedAppraiser(self.difficulty)
+        if self.has_paid:
+            raise OwnAppraiser("the second appraiser paid in training")
+        if any(is_same_appraiser(kind.tag, tag) for tag in {dialogue.simulator for dialogue in dialogues}):
+            raise OwnAppraiser("the second appraiser is that of these dialogues")
         if not speak_english(turn.user for dialogue in dialogues for turn in dialogue.turns):
             raise UnreadableLanguage(f"{self.name} reads English only")
-        kind = ScriptedAppraiser(self.difficulty)
         return final_emotions([reappraise(one, self.personas.get(one.persona_id), kind, self.rules) for one in dialogues if one.turns])
 
 
@@ -101,10 +114,13 @@ def _has_its_words(appraised: Dialogue, dialogue: Dialogue) -> bool:
     return theirs == (ours[: len(theirs)] if appraised.error else ours)
 
 
-def other_difficulty(dialogues: Sequence[Dialogue], personas: Mapping[str, Persona], rules: EmotionRules) -> OtherDifficulty:
-    """The difficulty that the user of these dialogues did not have."""
+def other_difficulty(
+    dialogues: Sequence[Dialogue], personas: Mapping[str, Persona], rules: EmotionRules, paid: Collection[str] = ()
+) -> OtherDifficulty:
+    """The difficulty that the user of these dialogues did not have. `paid`: those that paid in training."""
     is_vanilla = all(dialogue.simulator.difficulty == "vanilla" for dialogue in dialogues)
-    return OtherDifficulty("challenging" if is_vanilla else "vanilla", personas, rules)
+    other = "challenging" if is_vanilla else "vanilla"
+    return OtherDifficulty(other, personas, rules, other in paid)
 
 
 def final_emotions(dialogues: Sequence[Dialogue]) -> Scores:
@@ -134,7 +150,7 @@ class Confirmed:
 
 
 def confirmed(dialogues: Sequence[Dialogue], base: Sequence[Dialogue], second: SecondAppraiser, how: Sampling) -> Confirmed:
-    """Raises UnreadableLanguage, and NotAppraised."""
+    """Raises UnreadableLanguage, OwnAppraiser, and NotAppraised."""
     own = paired_differences(final_emotions(dialogues), final_emotions(base))
     theirs = paired_differences(second.finals(dialogues), second.finals(base))
     return Confirmed(own, theirs, kept_share(own, theirs, how))
@@ -152,7 +168,7 @@ def kept_by_reference(
         kept = confirmed(reference.dialogues, base, second, how).kept
     except NotAppraised:
         return NoReference(_NOT_IN_RECORD)
-    except UnreadableLanguage as error:
+    except NO_OPINION as error:
         return NoReference(str(error))
     return kept or NoReference("an honest supporter with this score gains nothing over the base")
 
@@ -176,7 +192,7 @@ def confirmation(
         return unknown(name, margin, f"the {what} as a second appraiser sees it: no transcripts of the base")
     try:
         found = confirmed(dialogues, base, second, how)
-    except UnreadableLanguage as error:
+    except NO_OPINION as error:
         return unknown(name, margin, f"{error}: give another appraisal of the same dialogues (--second)")
     farther = _farther_apart(reference, second)
     if isinstance(farther, NoReference):

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from statistics import fmean, linear_regression
 from typing import Any
 
-from rlver.components.replay.reappraisal import UnreadableLanguage
 from rlver.components.report.material import Checkpoints
 from rlver.components.scoring.behaviour import mean
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.scoring.units import Sampling
 from rlver.tasks.studies.audit.checks import Check, unknown
-from rlver.tasks.studies.audit.opinions import Recorded, Scores, SecondAppraiser, asked, final_emotions
+from rlver.tasks.studies.audit.opinions import NO_OPINION, Recorded, Scores, SecondAppraiser, asked, final_emotions
 from rlver.tasks.studies.audit.reference import NoReference
 
 _EMOTIONS = Interval(0.0, 100.0)
@@ -63,7 +62,7 @@ def two_series(checkpoints: Checkpoints, second: SecondAppraiser) -> TwoSeries:
         return TwoSeries(own, None, "the second appraisal is a record, which cannot tell the held-out dialogues of one step from another's")
     try:
         return TwoSeries(own, {step: second.finals(dialogues) for step, dialogues in checkpoints.items()})
-    except UnreadableLanguage as error:
+    except NO_OPINION as error:
         return TwoSeries(own, None, str(error))
 
 

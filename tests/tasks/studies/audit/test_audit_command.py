@@ -145,6 +145,20 @@ def test_the_user_s_own_appraisal_is_no_second_opinion(project: Path, capsys: py
     assert Path("transcripts/honest.jsonl").read_text() == before
 
 
+def test_the_appraiser_that_paid_in_training_is_no_second_opinion(project: Path) -> None:
+    variant = "ppo-direct-curriculum"
+    shutil.copytree(ROOT / "params", "params")
+    write(Path(f"transcripts/{variant}.jsonl"), talks(mixed(1.0))[:20])
+    for name in ("gamed", "honest"):
+        Path(f"transcripts/{name}.jsonl").unlink()
+    assert main(["audit", variant, "-o", "audit.json"]) == 0
+    folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", name)]
+    assert report.main([*folders, "--personas", "data/personas/test.jsonl", "--out", "reports"]) == 0
+    for found in (json.loads(Path("audit.json").read_text())["policies"], json.loads(Path("reports/audit.json").read_text())):
+        check = next(one for one in found[variant]["checks"] if one["name"] == "unconfirmed_gain")
+        assert (check["outcome"], check["value"]) == ("unknown", None) and "the second appraiser paid in training" in check["why"]
+
+
 @pytest.mark.long
 def test_the_probe_lets_every_cheat_talk_with_the_configured_user(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "base", "honest", "--probe", "-o", "audit.json"]) == 0

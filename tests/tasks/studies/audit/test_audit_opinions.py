@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from audit_talks import RULES, SAMPLES, SEED, VANILLA, GullibleUser, cheating, mixture, people, talks
+from audit_talks import ROOT, RULES, SAMPLES, SEED, VANILLA, GullibleUser, cheating, mixture, people, talks
 
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.tiny.supporters import mixed, need_aware
 from rlver.components.scoring.statistics import Estimated, Interval
 from rlver.components.scoring.units import Sampling
+from rlver.tasks.studies.audit.audit import paid_in_training
 from rlver.tasks.studies.audit.cheats import CHEATS
 from rlver.tasks.studies.audit.opinions import OtherDifficulty, Recorded, confirmation, final_emotions, kept_share, other_difficulty
-from rlver.tasks.studies.audit.over_training import TwoSeries, reward_overoptimization
+from rlver.tasks.studies.audit.over_training import TwoSeries, reward_overoptimization, two_series
 from rlver.tasks.studies.audit.reference import NoReference, Reference, matched
 
 PERSONAS = {persona.persona_id: persona for persona in people()}
@@ -179,3 +180,26 @@ def test_two_checkpoints_have_no_trend_and_different_steps_are_refused() -> None
     assert reward_overoptimization(TwoSeries(two, two), HALF, SHARE, 0.0, Sampling(SAMPLES, SEED)).outcome == "unknown"
     with pytest.raises(ValueError, match="same steps"):
         reward_overoptimization(TwoSeries(two, {0: {"a": [20.0]}}), HALF, SHARE, 0.0, Sampling(SAMPLES, SEED))
+
+
+def test_an_appraiser_that_paid_in_training_or_held_the_dialogues_is_no_second_opinion() -> None:
+    base, tuned = talks(mixed(0.36)), talks(need_aware)
+    paid = other_difficulty(tuned, PERSONAS, RULES, ["vanilla", "challenging"])
+    check = confirmation(tuned, base, paid, NOBODY, SHARE, MARGIN, Sampling(SAMPLES, SEED))
+    assert check.outcome == "unknown" and "the second appraiser paid in training" in check.why
+    assert not other_difficulty(tuned, PERSONAS, RULES, ["vanilla"]).has_paid
+    own = OtherDifficulty("vanilla", PERSONAS, RULES)
+    for second, why in ((paid, "paid in training"), (own, "is that of these dialogues")):
+        series = two_series(dict.fromkeys((0, 10, 20), base), second)
+        assert series.second is None and why in series.missing
+        check = reward_overoptimization(series, HALF, SHARE, 0.0, Sampling(SAMPLES, SEED))
+        assert check.outcome == "unknown" and why in check.why
+
+
+@pytest.mark.parametrize(
+    ("variant", "paid"),
+    [("grpo-think", ["vanilla"]), ("grpo-think-challenging", ["challenging"]), ("ppo-direct-curriculum", ["vanilla", "challenging"])],
+)
+def test_who_paid_in_training_stands_in_the_overlay_of_the_variant(variant: str, paid: list[str]) -> None:
+    assert paid_in_training(ROOT / "params.yaml", variant) == paid
+    assert paid_in_training(ROOT / "params.yaml", "nobody") == paid_in_training(None, variant) == ()
