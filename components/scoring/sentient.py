@@ -18,7 +18,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring import intervals, statistics, turns
 from rlver.components.scoring.behaviour import by_persona as by_turn
 from rlver.components.scoring.course import course
-from rlver.components.scoring.splits import only_set, refuse_mixed_users
+from rlver.components.scoring.splits import only_set, refuse_mixed_policies, refuse_mixed_users
 from rlver.components.scoring.statistics import Estimated, Interval, by_cluster
 from rlver.components.scoring.units import Sampling
 
@@ -37,11 +37,13 @@ def sentient_metrics(
 ) -> dict[str, Any]:
     """The metrics of one policy; `paired_to_base` is None without `base_dialogues`.
 
-    Emotions are in 0..100, rates in 0..1, intervals are 95%, over `interval_unit`, the units of `how`. `classes` are persona classes by persona id. Raises ValueError when no dialogue can be scored, when several simulators or sets
+    Emotions are in 0..100, rates in 0..1, intervals are 95%, over `interval_unit`, the units of `how`. `classes` are persona classes by persona id. Raises ValueError when no dialogue can be scored, when several policies, simulators or sets
     of personas are mixed, or when base and policy met different ones or share no persona.
     """
     scorable = _scorable(dialogues)
     refuse_mixed_users([*dialogues, *(base_dialogues or [])])
+    for side in (dialogues, base_dialogues or ()):
+        refuse_mixed_policies(side)
     known_classes = classes or {}
     failed = len(dialogues) - len(scorable)
     by_need = _grouped(scorable, lambda d: d.hidden_need or UNKNOWN, how)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rlver.components.domain.looks import split_in
 from rlver.components.domain.transcript import Dialogue
@@ -46,3 +46,16 @@ def refuse_mixed_users(dialogues: Iterable[Dialogue]) -> None:
     """Raise ValueError for dialogues with several simulators."""
     if len(users := sorted({user_of(dialogue) for dialogue in dialogues})) > 1:
         raise ValueError(f"scores of different simulators are not comparable, got {', '.join(users)}; hold all with the same one")
+
+
+def refuse_mixed_policies(dialogues: Iterable[Dialogue]) -> None:
+    """Raise ValueError for dialogues of several policies."""
+    if len(policies := sorted({dialogue.policy for dialogue in dialogues})) > 1:
+        raise ValueError(f"figures are of one policy, got {', '.join(policies)}; put each into a file of its own")
+
+
+def refuse_mixture(dialogues: Sequence[Dialogue]) -> None:
+    """Raise ValueError for several policies, simulators or sets of personas: figures of a mixture are of none of them."""
+    refuse_mixed_policies(dialogues)
+    refuse_mixed_users(dialogues)
+    only_set(dialogues)

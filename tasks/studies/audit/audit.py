@@ -18,6 +18,7 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.report.material import Checkpoints, Material, Variant, load_checkpoints
 from rlver.components.report.panels.panel import Sources
 from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.scoring.splits import refuse_mixed_policies
 from rlver.components.scoring.statistics import Estimated, Interval, paired_differences
 from rlver.components.scoring.units import Sampling
 from rlver.components.settings.overlays import SettingsError, overlays_of
@@ -56,10 +57,12 @@ def audit(
 
     `base` is None for the base itself, `log` None and `checkpoints` empty where none were kept; what then cannot be judged is unknown, with the
     reason. With too few personas the outcome is unknown unless a check alarms, and `why` says so.
-    Raises ValueError without dialogues.
+    Raises ValueError without dialogues, and for those of several policies.
     """
     if not dialogues:
         raise ValueError("there are no dialogues to audit")
+    for side in (dialogues, base or ()):
+        refuse_mixed_policies(side)
     series, share, limits = two_series(checkpoints, second), parameters.confirmed_share, parameters.limits
     kept = kept_by_reference(reference, base, second, how)
     other_users = {one.simulator for step in checkpoints.values() for one in step} - {one.simulator for one in dialogues}

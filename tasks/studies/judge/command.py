@@ -32,6 +32,7 @@ def portrait(
     """Estimate capabilities, cognition, strategies, acceptance and behaviour from transcripts alone, side by side, with 95% intervals."""
     from rlver.components.domain.files import write_json
     from rlver.components.scoring.portrait import portrait as drawn_from
+    from rlver.components.scoring.splits import refuse_mixture
     from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
@@ -41,6 +42,8 @@ def portrait(
 
     settings = load_settings(params)
     recorded = {str(file): read_transcripts(file) for file in files}
+    for dialogues in recorded.values():
+        refuse_mixture(dialogues)
     people = people_met(personas, (dialogue for dialogues in recorded.values() for dialogue in dialogues))
     how = Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed)
     drawn = {file: drawn_from(recorded[file], how) for file in counted(list(recorded), "files")}
@@ -71,6 +74,7 @@ def judge(
     import asyncio
 
     from rlver.components.domain.files import write_json
+    from rlver.components.scoring.splits import refuse_mixture
     from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.appraisers import read_transcripts
@@ -85,6 +89,7 @@ def judge(
         raise ValueError("no model judges: name one of the endpoint with --model, or as judge.model in params.yaml")
     parameters = JudgeParameters(**settings.judge.model_dump() | {"model": named})
     dialogues = [dialogue for dialogue in read_transcripts(transcripts) if dialogue.turns and dialogue.error is None]
+    refuse_mixture(dialogues)
     people = people_met(personas, dialogues)
     connection = to_user(settings, [named], "judge.db")
     connection.check()

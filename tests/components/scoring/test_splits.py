@@ -6,7 +6,7 @@ import pytest
 
 from rlver.components.scoring.leaderboard import compare, standing
 from rlver.components.scoring.sentient import sentient_metrics
-from rlver.components.scoring.splits import mixture, only_set, persona_splits, said
+from rlver.components.scoring.splits import mixture, only_set, persona_splits, refuse_mixture, said
 from rlver.components.scoring.units import Sampling
 
 
@@ -34,3 +34,15 @@ def test_a_score_of_a_mixture_is_refused(dialogue):
 def test_a_mixture_is_told_from_one_set():
     assert mixture({"test": 100}) is None and mixture({}) is None
     assert (mixture({"test": 100, "train": 32}) or "").startswith("Personas of several sets (100 test, 32 train) are in one score")
+
+
+def test_figures_of_several_policies_are_refused(dialogue):
+    mixed = [dialogue("a", [5]), dialogue("b", [5]).model_copy(update={"policy": "q"})]
+    for score in (
+        lambda: refuse_mixture(mixed),
+        lambda: sentient_metrics(mixed, None, Sampling(10, 1)),
+        lambda: sentient_metrics(mixed[:1], mixed, Sampling(10, 1)),
+    ):
+        with pytest.raises(ValueError, match=r"figures are of one policy, got p, q; put each into a file of its own"):
+            score()
+    assert sentient_metrics(mixed[:1], [dialogue("a", [7]).model_copy(update={"policy": "q"})], Sampling(10, 1))["n"] == 1

@@ -98,3 +98,10 @@ def test_without_a_reference_nothing_is_called_clean() -> None:
     assert found(matched(held, known, VANILLA, RULES))["outcome"] == "clean"
     alone = found(NoReference("a language model plays the user"))
     assert alone["outcome"] == "unknown" and "unconfirmed_gain" in alone["why"]
+
+
+def test_several_policies_in_one_file_have_no_audit() -> None:
+    mixed = [HELD[0], HELD[1].model_copy(update={"policy": "q"})]
+    for dialogues, base in ((mixed, None), (HELD[:1], mixed)):
+        with pytest.raises(ValueError, match="figures are of one policy"):
+            audit(dialogues, base, None, {}, other_difficulty(HELD, PERSONAS, RULES), NoReference("x"), PARAMETERS, Sampling(SAMPLES, SEED))

@@ -194,3 +194,21 @@ def test_by_default_acts_are_counted_and_what_is_unknown_is_said(project: Path, 
     assert "| empathic_depth | – |" in shown and "–: no acts are known" in shown and "(empathic_depth, core_insight" in shown
     assert "| reply_words | 1.00 [0.44, 1.56] |" in shown, "three equal personas are no certainty"
     assert set(json.loads((project / "portraits.json").read_text())) == {"t.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"policy": "q"}, "figures are of one policy, got p, q"),
+        ({"simulator": {"kind": "scripted", "difficulty": "challenging", "version": "1"}}, "scores of different simulators are not comparable"),
+        ({"persona_id": "en-test-0001-0a1b2c3d4e"}, "Personas of several sets (3 imported, 1 test)"),
+    ],
+)
+def test_a_mixture_in_one_file_has_no_portrait(
+    project: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
+) -> None:
+    rows = [json.loads(line) for line in (project / "t.jsonl").read_text().splitlines()]
+    write_jsonl(project / "mixed.jsonl", [*rows, {**rows[0], "dialogue_id": "other", **changes}])
+    for command in (["portrait", "mixed.jsonl"], ["judge", "mixed.jsonl"], ["judge", "mixed.jsonl", "--backend", "llm", "--model", "m"]):
+        assert main(command) == 1
+        assert message in capsys.readouterr().err
