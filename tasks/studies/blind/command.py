@@ -101,8 +101,10 @@ def report(
     """Who is preferred, how far people agree, and whether the simulator's emotion says the same; all with 95% intervals."""
     from rlver.components.domain.files import BadFile, write_json, write_text_atomically
     from rlver.components.rollout.transcripts import load_transcripts
+    from rlver.components.scoring.splits import refuse_mixed_users
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.studies.blind.answers import read_answers
+    from rlver.tasks.studies.blind.comparing import named
     from rlver.tasks.studies.blind.report import human_report, judged, refuse_other_words
     from rlver.tasks.studies.blind.wording import markdown
 
@@ -118,12 +120,14 @@ def report(
         cut_off = f"the last line was cut off while it was written ({found.cut_off_bytes} bytes)"
         typer.echo(f"{answers}: {cut_off}; it was never confirmed and is left out", err=True)
     dialogues = [dialogue for file in transcripts or () for dialogue in load_transcripts(file)]
+    refuse_mixed_users(dialogues)
     emotions = {d.dialogue_id: d.emotion_final for d in dialogues} if transcripts else None
+    appraiser = named(dialogues[0].simulator) if dialogues else ""
     try:
         answered = judged(found.rows)
         if answered.study:
             refuse_other_words(answered.study, dialogues)
-        made = human_report(answered, settings.evaluation.bootstrap_samples, settings.seed, emotions)
+        made = human_report(answered, settings.evaluation.bootstrap_samples, settings.seed, emotions, appraiser)
     except ValueError as error:
         raise BadFile(f"{answers}: {error}") from error
     text = markdown(made)
@@ -210,7 +214,7 @@ def _track(answers: Path, made: HumanReport, artifacts: Sequence[Path], settings
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in artifacts)).hexdigest()
         told = {"answers": str(answers), "seed": str(settings.seed), "bootstrap_samples": str(settings.evaluation.bootstrap_samples)}
         if made.compared:
-            told |= {"a": made.compared.a, "b": made.compared.b, "simulator": made.compared.simulator}
+            told |= {"a": made.compared.a, "b": made.compared.b, "simulator": made.compared.simulator, "appraiser": made.compared.appraiser}
         told |= {f"talked_{number}": f"{one.a} (a), {one.b} (b)" for number, one in enumerate(made.talked)}
         plain = made.as_json()
         numbers = plain | {"talked": {str(number): one for number, one in enumerate(plain["talked"])}}

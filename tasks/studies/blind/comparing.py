@@ -16,7 +16,8 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from rlver.components.domain.thinking import separate_thought
-from rlver.components.domain.transcript import Dialogue
+from rlver.components.domain.transcript import Dialogue, SimulatorTag
+from rlver.components.scoring.splits import refuse_mixed_users
 from rlver.components.scoring.statistics import by_cluster
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import Choice, Preference, Side, Study, StudyPair, TalkVerdict, words_of
@@ -56,8 +57,9 @@ class Pairing(NamedTuple):
 def pairs_of(a: Sequence[Dialogue], b: Sequence[Dialogue]) -> Pairing:
     """The dialogues of both sides by persona; repeats are paired in the order of their seeds. Failed dialogues are nobody's.
 
-    Raises ValueError when the sides share no persona.
+    Raises ValueError when the sides share no persona, or met different users.
     """
+    refuse_mixed_users([*a, *b])
     of_a, of_b = _finished_by_persona(a), _finished_by_persona(b)
     pairs = [
         DialoguePair(one, other)
@@ -110,13 +112,17 @@ def order_for(rater: str, pairs: Sequence[DialoguePair], most: int, overlap: flo
     return [Placement(pair, left) for pair, left in zip(mine, lefts, strict=True)]
 
 
+def named(tag: SimulatorTag) -> str:
+    """As the answers and the report have it."""
+    return f"{tag.kind}, {tag.difficulty}, {tag.version}"
+
+
 def study_of(names: tuple[str, str], pairs: Sequence[DialoguePair], seed: int, most: int, overlap: float) -> Study:
     """What is compared, as it stands in the first line of the answers."""
-    tags = sorted({f"{d.simulator.kind}, {d.simulator.difficulty}, {d.simulator.version}" for pair in pairs for d in (pair.a, pair.b)})
     return Study(
         a=names[0],
         b=names[1],
-        simulator="; ".join(tags),
+        simulator=named(pairs[0].a.simulator),
         seed=seed,
         pairs_each=most,
         overlap=overlap,

@@ -143,6 +143,7 @@ class Compared:
     a: str
     b: str
     simulator: str
+    appraiser: str  # of the emotions: the simulator, or whose they are that replaced its own
     pairs: int  # that somebody judged
     preferred: Preferred
     detectable: float  # smallest distance of the win rate from 0.5 that as many answers find with 80% power
@@ -176,11 +177,16 @@ class HumanReport:
         return plain
 
 
-def human_report(judged: Judged, samples: int, seed: int, emotions: Mapping[str, int | None] | None = None) -> HumanReport:
-    """`emotions`: final ones by dialogue_id, which replace those that were noted when the study began. Raises ValueError without answers."""
+def human_report(
+    judged: Judged, samples: int, seed: int, emotions: Mapping[str, int | None] | None = None, appraiser: str = ""
+) -> HumanReport:
+    """`emotions`: final ones by dialogue_id, which replace those that were noted when the study began, and whose they are.
+
+    Raises ValueError without answers.
+    """
     if not judged.choices and not judged.verdicts:
         raise ValueError("nobody has answered yet; open the page with `rlver blind` and answer")
-    compared = _compared(judged, samples, seed, emotions) if judged.choices else None
+    compared = _compared(judged, samples, seed, emotions, appraiser) if judged.choices else None
     verdicts: dict[tuple[str, str], list[TalkVerdict]] = defaultdict(list)
     for talk, verdict in judged.verdicts:
         verdicts[talk.a, talk.b].append(verdict)
@@ -191,7 +197,7 @@ def human_report(judged: Judged, samples: int, seed: int, emotions: Mapping[str,
     return HumanReport(compared, talked, judged.revised)
 
 
-def _compared(judged: Judged, samples: int, seed: int, emotions: Mapping[str, int | None] | None) -> Compared:
+def _compared(judged: Judged, samples: int, seed: int, emotions: Mapping[str, int | None] | None, appraiser: str) -> Compared:
     assert judged.study is not None  # its pairs were judged
     if emotions is not None and {one.dialogue_a for one in judged.study.pairs} & {one.dialogue_b for one in judged.study.pairs}:
         raise ValueError(
@@ -217,6 +223,7 @@ def _compared(judged: Judged, samples: int, seed: int, emotions: Mapping[str, in
         a=judged.study.a,
         b=judged.study.b,
         simulator=judged.study.simulator,
+        appraiser=appraiser or judged.study.simulator,
         pairs=len(by_pair),
         preferred=overall,
         detectable=minimum_detectable_difference((high - low) / 2 / NormalDist().inv_cdf(0.975), 1),

@@ -50,6 +50,8 @@ def _of_pairs(of: Compared) -> Iterator[str]:
     yield "## Agreement between people"
     yield _agreement(of.agreement)
     yield "## People and the simulator's emotion"
+    if of.appraiser != of.simulator:
+        yield f"The emotions are those of another appraiser: {of.appraiser}"
     yield _emotion(of.emotion, of.pairs)
 
 

@@ -155,13 +155,20 @@ def test_emotions_of_another_appraiser(answered: Answered, project: Path, capsys
         for row in rows:
             change = -1 if name == "other" else 1
             row["emotion_final"] = 40 + 2 * change
+            row["simulator"] = {"kind": "llm-appraiser", "difficulty": "vanilla", "version": "2"}
             for number, turn in enumerate(row["turns"], start=1):
                 turn["emotion"], turn["appraisal"]["change"] = 40 + number * change, change
         write_jsonl(project / f"{name}.again.jsonl", rows)
     files = ["--transcripts", "one.again.jsonl", "--transcripts", "other.again.jsonl"]
     assert main(["blind", "report", "a.jsonl", "--no-mlflow", "-o", "again", *files]) == 0
-    assert json.loads((project / "again.json").read_text())["compared"]["emotion"]["sign"]["value"] == 0.0
-    assert "b wins 100%" in capsys.readouterr().out
+    found = json.loads((project / "again.json").read_text())["compared"]
+    assert found["emotion"]["sign"]["value"] == 0.0
+    assert found["simulator"] == "scripted, vanilla, secret-version" and found["appraiser"] == "llm-appraiser, vanilla, 2"
+    said = capsys.readouterr().out
+    assert "b wins 100%" in said and "The emotions are those of another appraiser: llm-appraiser, vanilla, 2\n" in said
+    mixed = ["--transcripts", "one.jsonl", "--transcripts", "other.again.jsonl"]
+    assert main(["blind", "report", "a.jsonl", "--no-mlflow", "-o", "again", *mixed]) == 1
+    assert "scores of different simulators are not comparable" in capsys.readouterr().err
     rows[0]["turns"][0]["assistant"] += " And so on."
     write_jsonl(project / "other.again.jsonl", rows)
     assert main(["blind", "report", "a.jsonl", "--no-mlflow", "-o", "again", *files]) == 1

@@ -34,6 +34,13 @@ def test_without_a_shared_persona_there_is_nothing_to_compare() -> None:
         pairs_of([talk("a", 1, 1)], [talk("b", 2, 1)])
 
 
+def test_dialogues_of_different_users_are_no_pair() -> None:
+    a, b = both(2)
+    b[1] = b[1].model_copy(update={"simulator": b[1].simulator.model_copy(update={"difficulty": "challenging"})})
+    with pytest.raises(ValueError, match="scores of different simulators are not comparable"):
+        pairs_of(a, b)
+
+
 def test_only_words_are_shown_and_a_thought_inside_a_reply_is_not() -> None:
     exchanges = shown(talk("a", 1, 1))
     assert [exchange["user"] for exchange in exchanges] == ["user 1.0.0", "user 1.0.1"]
