@@ -6,9 +6,10 @@ Transcripts as they are named on the command line: a file, or a variant.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -100,6 +101,16 @@ def is_same_appraiser(one: SimulatorTag, other: SimulatorTag) -> bool:
     (name, demands, version), (other_name, other_demands, other_version) = map(_appraised_by, (one, other))
     is_as_demanding = demands == other_demands or not {demands, other_demands}.isdisjoint(NO_DIFFICULTY)
     return name == other_name and is_as_demanding and all(word == other for word, other in zip(version, other_version, strict=False))
+
+
+def refuse_as_second(told: str, recorded: Iterable[Dialogue], first: Collection[SimulatorTag]) -> None:
+    """Raise ValueError where the recorded second opinion `told` is of an appraiser in `first`, or of several."""
+    tags = {dialogue.simulator for dialogue in recorded}
+    if any(is_same_appraiser(tag, one) for tag in tags for one in first):
+        raise ValueError(f"{told}: appraised by the dialogues' own user, and a second opinion is another's (`rlver appraise`)")
+    if not all(is_same_appraiser(one, other) for one, other in combinations(tags, 2)):
+        names = sorted({f"{names_of(tag.kind)[0]}:{tag.difficulty} ({tag.version})" for tag in tags})
+        raise ValueError(f"{told}: appraised by {', '.join(names)}, and a second opinion is of one appraiser: name each by itself")
 
 
 def _appraised_by(tag: SimulatorTag) -> tuple[str, str, list[str]]:

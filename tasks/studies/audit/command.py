@@ -123,17 +123,14 @@ def _with_people_in_danger(policies: Sequence[str], params: Path) -> tuple[dict[
 
 
 def _another(second: Path, policies: Sequence[Audited]) -> Recorded:
-    """The appraisal recorded in `second`. Raises ValueError where it is the policies' own user's, which confirms whatever it paid for."""
+    """The appraisal recorded in `second`. Raises ValueError where it is the policies' own user's, which confirms whatever it paid for, or that of several appraisers."""
     from rlver.components.rollout.transcripts import load_transcripts
-    from rlver.tasks.runtime.appraisers import is_same_appraiser
+    from rlver.tasks.runtime.appraisers import refuse_as_second
     from rlver.tasks.studies.audit.opinions import Recorded
 
     recorded = load_transcripts(second)
     own = {dialogue.simulator for policy in policies for dialogue in policy.dialogues}
-    if any(is_same_appraiser(tag, one) for tag in {dialogue.simulator for dialogue in recorded} for one in own):
-        raise ValueError(
-            f"--second {second}: appraised by the user of the audited dialogues, and a second opinion is another's (`rlver appraise`)"
-        )
+    refuse_as_second(f"--second {second}", recorded, own)
     return Recorded(recorded)
 
 

@@ -5,7 +5,7 @@ Every shift has a transcript file of its own, in a folder named by what decides 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from rlver.components.settings.settings import Settings, digest_of, load_setting
 from rlver.components.users.scripted.effects import DIFFICULTIES
 from rlver.components.users.scripted.simulator import VERSION, ScriptedAppraiser, ScriptedSimulator
 from rlver.components.users.shifts.users import SHIFTS, UNSHIFTED, users
-from rlver.tasks.runtime.appraisers import appraiser_of, is_appraiser, is_same_appraiser
+from rlver.tasks.runtime.appraisers import appraiser_of, is_appraiser, is_same_appraiser, refuse_as_second
 from rlver.tasks.runtime.assembly import simulator
 from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
 from rlver.tasks.runtime.policies import PolicyCandidate, candidate
@@ -77,6 +77,8 @@ def opinions(named: Sequence[str], first: SimulatorTag, settings: Settings) -> l
                 raise ValueError(f"--second-opinion {one}: this is the first one too; name another appraiser")
         elif not Path(one).exists():
             raise BadFile(f"{one}: neither an appraiser (scripted[:DIFFICULTY], llm[:DIFFICULTY]) nor transcripts appraised by another")
+        else:
+            refuse_as_second(f"--second-opinion {one}", (dialogue for _, dialogue in _transcripts(Path(one))), [first])
     return asked
 
 
@@ -145,13 +147,19 @@ def _recorded(place: Path, held: Mapping[str, Sequence[Dialogue]]) -> dict[str, 
 
     Raises BadFile for a dialogue with two emotions."""
     emotions: dict[object, int] = {}
-    for file in sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]:
-        for one in load_transcripts(file):
-            if one.emotion_final is not None and emotions.setdefault(_said(one), one.emotion_final) != one.emotion_final:
-                raise BadFile(f"{file}: {one.dialogue_id} ends otherwise in another file of {place}; name one file")
+    for file, one in _transcripts(place):
+        if one.emotion_final is not None and emotions.setdefault(_said(one), one.emotion_final) != one.emotion_final:
+            raise BadFile(f"{file}: {one.dialogue_id} ends otherwise in another file of {place}; name one file")
     return {
         policy: {one.dialogue_id: emotions[_said(one)] for one in dialogues if _said(one) in emotions} for policy, dialogues in held.items()
     }
+
+
+def _transcripts(place: Path) -> Iterator[tuple[Path, Dialogue]]:
+    """Of a file, or of all in a folder."""
+    for file in sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]:
+        for one in load_transcripts(file):
+            yield file, one
 
 
 def _said(one: Dialogue) -> tuple[str, tuple[tuple[str, str], ...]]:

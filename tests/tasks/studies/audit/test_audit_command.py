@@ -141,8 +141,16 @@ def test_the_user_s_own_appraisal_is_no_second_opinion(project: Path, capsys: py
     for own in ("transcripts/honest.jsonl", "again.jsonl"):
         capsys.readouterr()
         assert main(["audit", "honest", "--second", own]) == 1
-        assert f"--second {own}: appraised by the user of the audited dialogues" in capsys.readouterr().err
+        assert f"--second {own}: appraised by the dialogues' own user" in capsys.readouterr().err
     assert Path("transcripts/honest.jsonl").read_text() == before
+    rows = [{**json.loads(row), "simulator": OF_ANOTHER} for row in before.splitlines()]
+    rows[0]["simulator"] = OF_ANOTHER | {"version": "a third"}
+    write_jsonl(Path("two.jsonl"), rows)
+    assert main(["audit", "honest", "--second", "two.jsonl"]) == 1
+    assert (
+        "--second two.jsonl: appraised by llm:vanilla (a third), llm:vanilla (another), and a second opinion is of one"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_appraiser_that_paid_in_training_is_no_second_opinion(project: Path) -> None:

@@ -16,12 +16,14 @@ from shifted import POLITE, SERVING, understood
 
 from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.persona import PersonaKind
+from rlver.components.domain.transcript import SimulatorTag
 from rlver.components.personas.special import compose_special
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import load_settings
+from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.components.users.shifts.users import UNSHIFTED, users
 from rlver.flows.cli import main
-from rlver.tasks.studies.robustness.dialogues import opinion_of
+from rlver.tasks.studies.robustness.dialogues import opinion_of, opinions
 
 MODEL = "org/knowing-1"
 SHIFTS = ["--shifts", "unseen-cues,typos", "--shifts", "challenging"]
@@ -198,6 +200,25 @@ def test_emotions_of_a_folder_are_of_the_same_words_and_of_one_file(tmp_path: Pa
     write_jsonl(tmp_path / "again.jsonl", [a_dialogue("a", [2]).model_dump(mode="json")])
     with pytest.raises(BadFile, match=r"unshifted\.jsonl: a ends otherwise in another file"):
         opinion_of(str(tmp_path), {"p": held}, (), settings)
+
+
+def test_recorded_emotions_are_of_one_other_appraiser(tmp_path: Path, repository_root: Path) -> None:
+    settings, first = load_settings(repository_root / "params.yaml"), ScriptedSimulator("vanilla").tag
+    tags = {
+        "own": first.model_copy(update={"kind": "scripted-appraiser"}),
+        "other": SimulatorTag(kind="scripted-appraiser", difficulty="challenging", version=first.version),
+        "third": SimulatorTag(kind="llm-appraiser", difficulty="vanilla", version="1"),
+    }
+    for name, tag in tags.items():
+        write_jsonl(tmp_path / f"{name}.jsonl", [a_dialogue("a", [1]).model_copy(update={"simulator": tag}).model_dump(mode="json")])
+    for name in ("other", "third"):
+        file = str(tmp_path / f"{name}.jsonl")
+        assert opinions([file], first, settings) == [file]
+    with pytest.raises(ValueError, match=r"--second-opinion .*own\.jsonl: appraised by the dialogues' own user"):
+        opinions([str(tmp_path / "own.jsonl")], first, settings)
+    (tmp_path / "own.jsonl").unlink()
+    with pytest.raises(ValueError, match=r"appraised by llm:vanilla \(1\), scripted:challenging \(.+\), and a second opinion is of one"):
+        opinions([str(tmp_path)], first, settings)
 
 
 @pytest.mark.parametrize(
