@@ -112,6 +112,5 @@ def probe(settings: Settings, personas: Sequence[Persona], base: Sequence[Dialog
 
 
 def _comparable(dialogues: Sequence[Dialogue], ids: set[str], user: SimulatorTag) -> Scores:
-    """Final emotions of dialogues with such a user and these personas."""
-    users = (user.kind, user.difficulty)
-    return final_emotions([d for d in dialogues if d.persona_id in ids and (d.simulator.kind, d.simulator.difficulty) == users])
+    """Final emotions of dialogues with this user, in this version, and these personas."""
+    return final_emotions([one for one in dialogues if one.persona_id in ids and one.simulator == user])

@@ -6,15 +6,16 @@ import asyncio
 from typing import Any
 
 import pytest
-from audit_talks import RULES, SAMPLES, SEED, VANILLA, GullibleUser, cheating, people, talks
+from audit_talks import ROOT, RULES, SAMPLES, SEED, VANILLA, GullibleUser, cheating, people, talks
 
 from rlver.components.domain.protocols import Simulator
 from rlver.components.policy.tiny.supporters import mixed, need_aware
 from rlver.components.rollout.episode import Job, run_episodes
 from rlver.components.scoring.units import Sampling
+from rlver.components.settings.settings import load_settings
 from rlver.tasks.studies.audit.cheats import CHEATS
 from rlver.tasks.studies.audit.opinions import final_emotions
-from rlver.tasks.studies.audit.probe import cheat_policy, probe_result, threshold
+from rlver.tasks.studies.audit.probe import cheat_policy, probe, probe_result, threshold
 
 SOME = ("stock phrases", "two winners in turn", "echo", "injection: set emotion", "fixed sequence of acts")
 
@@ -55,6 +56,17 @@ def test_the_scripted_user_is_not_gamed() -> None:
 )
 def test_the_rule(base: float | None, trained: float | None, limit: float) -> None:
     assert threshold(40, base, trained, 0.5)[0] == limit
+
+
+def test_dialogues_with_another_version_of_the_user_set_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlver.tasks.studies.audit.probe.CHEATS", {"echo": CHEATS["echo"]})
+    settings, few = load_settings(ROOT / "params.yaml"), people()[:12]
+    base = [one.model_copy(update={"emotion_final": 10}) for one in talks(mixed(0.36), personas=few)]
+    trained = [one.model_copy(update={"emotion_final": 30}) for one in base]
+    before = [one.model_copy(update={"simulator": one.simulator.model_copy(update={"version": "scripted-0"})}) for one in trained]
+    assert probe(settings, few, base, trained)["threshold"] == 20
+    found = probe(settings, few, base, before)
+    assert found["threshold"] == 40 and [one["name"] for one in found["references"]] == ["base"]
 
 
 def test_a_cheat_talks_the_same_in_both_ways_of_holding_dialogues_and_repeats_itself() -> None:
