@@ -119,10 +119,17 @@ def load_paper_run(
     """Read `transcripts`/<run>/<user>.jsonl, `metrics`/<run>/ and the runs' logs; `failures` are the reasons of stages `…@<run>`.
 
     Raises BadFile, in one line, for a broken file or metrics of other transcripts, unless a failed stage left them behind: then the policy
-    has no dialogues with this user.
+    has no dialogues with this user. So it does where policies met different kinds or versions of a user.
     """
-    loaded = (_load(run, transcripts / run.name, metrics / run.name, failures) for run in runs)
-    return PaperRun(tuple(loaded), Units.of(personas).scenario_of)
+    loaded = tuple(_load(run, transcripts / run.name, metrics / run.name, failures) for run in runs)
+    for user in USERS:
+        met = {one.simulator: policy.run.name for policy in loaded if user in policy.tested for one in policy.tested[user].dialogues}
+        if len(met) > 1:
+            told = ", ".join(sorted(f"{name} {tag.kind} {tag.version}" for tag, name in met.items()))
+            raise BadFile(
+                f"{transcripts}: policies met different {user} users ({told}), whose scores are not comparable; run converse again"
+            )
+    return PaperRun(loaded, Units.of(personas).scenario_of)
 
 
 def read_failures(path: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 from paper_run import SKILLS, run_of, write_paper_run
 from report_run import edit_json
 
-from rlver.components.domain.files import BadFile
+from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.report.panels.panel import ReportRun
 from rlver.components.report.tables import NUMBER, PERCENT, Cell, Table
 from rlver.tasks.studies.paper.contrasts import Finding, FindingOutcome, FindingRow, findings
@@ -173,6 +173,14 @@ def test_nothing_but_the_bases_is_still_a_page(own: Path, tmp_path: Path):
     assert len(paper.incomplete) == len(SKILLS) - 2 and {policy.problem for policy in paper.incomplete} == {"not trained yet"}
     write_paper_report(paper, RUN, SAMPLES, tmp_path / "out")
     assert "not measured" in (tmp_path / "out" / "results.md").read_text()
+
+
+def test_policies_that_met_different_versions_of_a_user_are_not_compared(own: Path):
+    path = own / "transcripts" / "ppo-think-s7" / "challenging.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    write_jsonl(path, [{**row, "simulator": row["simulator"] | {"version": "older"}} for row in rows])
+    with pytest.raises(BadFile, match=r"policies met different challenging users \(.*ppo-think-s7 scripted older.*\).*run converse again"):
+        load(own)
 
 
 def test_metrics_of_other_dialogues_or_another_user_are_refused(own: Path):
