@@ -126,6 +126,11 @@ def headline(material: Material) -> Headline:
         if scored is None:
             return Headline("Dialogues with simulated users", "Nothing has been scored yet; the dialogues are below.")
         return Headline(f"The base policy scores {wording.number(scored['emotion_mean'])}", "No trained policy has been scored yet.")
+    if len(material.variants) > 1 and (len(material.simulators) > 1 or len(_sets(material)) > 1):
+        return Headline(
+            f"{len(material.variants)} policies, several scales",
+            "They met different users, or people of different sets. Such scores cannot be compared, so none is called the highest.",
+        )
     if base is None and len(material.variants) > 1:
         return _standings(material, tuned)
     mean = wording.number(tuned.sentient["emotion_mean"])
@@ -137,9 +142,11 @@ def headline(material: Material) -> Headline:
     if low > 0 or high < 0:
         side = "above" if low > 0 else "below"
         verdict = f"That is {wording.number(abs(paired['difference']))} points {side} the base policy with the same users"
+    trained = sum(not one.is_base and one.sentient is not None for one in material.variants)
+    best = f", the best of {trained}" if trained > 1 else ""
     return Headline(
         f"From {wording.number(scored['emotion_mean'])} to {mean}",
-        f"With {tuned.name}, users end a dialogue at an emotion of {mean} out of 100 on average. "
+        f"With {tuned.name}{best}, users end a dialogue at an emotion of {mean} out of 100 on average. "
         f"{verdict} (95% interval {wording.signed_interval((low, high))}).{_weak_base(base)}{_doubt(tuned)}",
     )
 
@@ -187,9 +194,12 @@ def statement(run: ReportRun) -> str:
     )
 
 
+def _sets(material: Material) -> dict[str, int]:
+    return splits.persona_splits(dialogue for variant in material.variants for dialogue in variant.dialogues)
+
+
 def facts(material: Material, run: ReportRun) -> list[tuple[str, str]]:
     """Name and value of what identifies the run."""
-    sets = splits.persona_splits(dialogue for variant in material.variants for dialogue in variant.dialogues)
     personas = {dialogue.persona_id for variant in material.variants for dialogue in variant.dialogues}
     dialogues = sum(len(variant.dialogues) for variant in material.variants)
     simulators = "; ".join(f"{tag.kind}, {tag.difficulty}, version {tag.version}" for tag in material.simulators)
@@ -199,7 +209,7 @@ def facts(material: Material, run: ReportRun) -> list[tuple[str, str]]:
         *([] if run.is_bare else [("Base model", run.model or "tiny policy, from scratch")]),
         ("Simulated user", simulators),
         ("Dialogues", f"{dialogues} with {len(personas)} users"),
-        ("Personas", splits.said(sets)),
+        ("Personas", splits.said(_sets(material))),
         ("Seed of the bootstrap" if run.is_bare else "Seed", str(run.seed)),
         *([("Settings digest", ", ".join(digests) or wording.DASH)] if not run.is_bare else []),
     ]

@@ -6,12 +6,15 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from report_run import edit_json, load, make_dialogues, write_benchmark, write_run, write_transcripts
 
 from rlver.components.domain.files import BadFile
+from rlver.components.domain.transcript import Dialogue
 from rlver.components.report import page as headline
 from rlver.components.report import tables, wording
 from rlver.components.report.page import all_tables
@@ -120,6 +123,35 @@ def test_a_gain_over_a_base_that_was_cut_short_says_so(tmp_path: Path):
     for cut_short in (True, False):
         (tmp_path / "metrics" / "base" / "warm_start.json").write_text(json.dumps({"cut_short": cut_short}))
         assert ("The base was cut short" in headline.headline(load(tmp_path)).sentence) is cut_short
+
+
+def test_the_gain_of_the_highest_of_several_is_called_that(tmp_path: Path):
+    write_transcripts(tmp_path, "base", base := make_dialogues("base", 8, 0.5, 1), None)
+    write_transcripts(tmp_path, "tuned", make_dialogues("tuned", 8, 0.9, 2), base)
+    assert "With tuned, users end" in headline.headline(load(tmp_path)).sentence
+    write_transcripts(tmp_path, "other", make_dialogues("other", 8, 0.6, 2), base)
+    assert "With tuned, the best of 2, users end" in headline.headline(load(tmp_path)).sentence
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"simulator": {"kind": "scripted", "difficulty": "challenging", "version": "scripted-1"}},
+        {"persona_id": "en-sealed-0001-0a1b2c3d4e"},
+    ],
+)
+def test_policies_on_several_scales_are_not_ranked(tmp_path: Path, changes: dict[str, Any]):
+    for name, skill in (("a", 0.5), ("b", 0.9)):
+        write_transcripts(tmp_path, name, make_dialogues(name, 8, skill, 2), None)
+    material = load(tmp_path)
+    first, second = material.variants
+    assert headline.headline(material).title == "2 policies, one scale"
+    assert "same kind of simulated user" in headline.page(material, RUN, {})
+    others = tuple(Dialogue.model_validate(one.model_dump() | changes) for one in second.dialogues)
+    material = replace(material, variants=(first, replace(second, dialogues=others)))
+    told = headline.headline(material)
+    assert told.title == "2 policies, several scales" and "highest mean" not in told.sentence
+    assert ("same kind of simulated user" in headline.page(material, RUN, {})) is ("simulator" not in changes)
 
 
 def test_without_scores_or_without_a_base_the_headline_still_reads(tmp_path: Path):
