@@ -26,7 +26,7 @@ _ENDS: dict[str, Callable[[int], bool]] = {"succeeded": lambda emotion: emotion 
 def course(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
     """JSON-ready, every number as {value, ci95, n}: `succeeded_by_turn` and `failed_by_turn` (shares of all dialogues, a row a turn),
     `emotion_by_cap` (mean final emotion had the dialogues ended at so many turns), `emotion_gated` (0 for a dialogue with a malformed
-    reply, as the paper's reward has it; null for a policy that does not think). Failed dialogues are left out.
+    reply, as the paper's reward has it; null where most replies have no thought). Failed dialogues are left out.
     """
     scorable = [dialogue for dialogue in dialogues if dialogue.emotion_final is not None]
     turns = range(1, max((len(dialogue.turns) for dialogue in scorable), default=0) + 1)
@@ -37,9 +37,15 @@ def course(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
         },
         "emotion_by_cap": {str(cap): mean(_emotions_at(scorable, cap), _EMOTIONS, how, _NONE) for cap in CAPS},
         "emotion_gated": mean(_gated(scorable), _EMOTIONS, how, _NONE)
-        if any(thought_about(turn) for dialogue in scorable for turn in dialogue.turns)
-        else unknown("no reply was thought about"),
+        if _thinks(scorable)
+        else unknown("most replies were not thought about"),
     }
+
+
+def _thinks(dialogues: Sequence[Dialogue]) -> bool:
+    """Whether most replies have a thought; the text of a malformed one is kept as a thought too."""
+    has_thought = [bool(turn.think) for dialogue in dialogues for turn in dialogue.turns]
+    return 2 * sum(has_thought) > len(has_thought)
 
 
 def _ended_by(dialogues: Sequence[Dialogue], ended: Callable[[int], bool], turn: int) -> Values:

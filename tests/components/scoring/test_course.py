@@ -46,6 +46,8 @@ def test_a_reply_without_its_thought_costs_the_dialogue(dialogue):
 
     both = [thinking(dialogue("a", [10, 10]), ["hm", "hm"]), thinking(dialogue("b", [10, 10]), ["hm", None])]
     assert course(both, Sampling(200, 7))["emotion_gated"]["value"] == 30, "60 and 0"
+    once = [thinking(dialogue("a", [10, 10]), [None, None]), thinking(dialogue("b", [10, 10]), ["hm", None])]
+    assert course(once, Sampling(200, 7))["emotion_gated"]["value"] is None, "a direct policy, one reply of which has a thought"
     silent = [thinking(one, [None, None]) for one in both]
     assert course(silent, Sampling(200, 7))["emotion_gated"]["value"] is None
 
@@ -67,5 +69,7 @@ def test_a_malformed_reply_is_gated_though_its_text_is_kept_as_a_thought(dialogu
     both = [turns(dialogue("a", [10, 10]), [good, good], True), turns(dialogue("b", [10, 10]), [good, doubled], True)]
     assert course(both, Sampling(200, 7))["emotion_gated"]["value"] == 30, "60 and 0, as in training"
     assert behaviour(both, Sampling(200, 7))["replies_with_thought"]["value"] == 0.75
+    broken = [turns(dialogue(name, [10, 10]), [doubled, doubled], True) for name in "ab"]
+    assert course(broken, Sampling(200, 7))["emotion_gated"]["value"] == 0, "it thinks, and no reply is well-formed"
     direct = [turns(dialogue("a", [10]), ["I hear you."], False), turns(dialogue("b", [10]), ["<think> I hear you."], False)]
     assert course(direct, Sampling(200, 7))["emotion_gated"]["value"] is None, "a stray tag is no thought"
