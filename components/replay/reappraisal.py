@@ -55,10 +55,15 @@ class RecordedSpeaker:
 
 
 async def replayed(user: UserSession, start: int, turns: Sequence[Turn]) -> AsyncIterator[Turn]:
-    """The turns as this user has them, given the recorded replies: what it says, its appraisals, its emotions. Raises SimulatorUnavailable."""
+    """The turns as this user has them, given the recorded replies: what it says, its appraisals, its emotions; none after its goodbye.
+
+    Raises SimulatorUnavailable.
+    """
     emotion = start
     for number, turn in enumerate(turns):
         said = await (user.speak(emotion) if number else user.open())
+        if said.wants_to_end:
+            return
         appraisal = await user.appraise(turn.assistant)
         emotion = apply_change(emotion, appraisal.change)
         yield turn.model_copy(update={"user": said.text, "cue": said.cue, "emotion": emotion, "appraisal": appraisal})

@@ -57,10 +57,12 @@ def first_difference(
         derived = _derived(dialogue, turns, personas.get(dialogue.persona_id), named, rounded)
     except (NotRederivable, SimulatorUnavailable) as error:
         raise NotRederivable(f"dialogue {dialogue.dialogue_id}: {error}") from error
-    for number, (expected, found) in enumerate(zip(derived.turns, turns, strict=True), start=1):
+    for number, (expected, found) in enumerate(zip(derived.turns, turns, strict=False), start=1):
         for what, wanted, got in _fields(expected, found):
             if wanted != got:
                 return Mismatch(dialogue.dialogue_id, number, what, wanted, got)
+    if (ended := len(derived.turns)) < len(turns):
+        return Mismatch(dialogue.dialogue_id, ended + 1, "user", str(StopReason.GOODBYE), turns[ended].user)
     if dialogue.stop_reason is StopReason.GOODBYE and derived.goes_on is not None:
         return Mismatch(dialogue.dialogue_id, len(turns) + 1, "user", derived.goes_on, str(dialogue.stop_reason))
     return None
@@ -129,7 +131,7 @@ async def _replayed(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona,
     """The same user once more, given the recorded replies."""
     session = user.session(persona, dialogue.seed)
     derived = [turn async for turn in replayed(session, dialogue.emotion_start, turns)]
-    if dialogue.stop_reason is not StopReason.GOODBYE or not derived:
+    if dialogue.stop_reason is not StopReason.GOODBYE or not derived or len(derived) < len(turns):
         return _Derived(derived)
     said = await session.speak(derived[-1].emotion or 0)
     return _Derived(derived, None if said.wants_to_end else said.text)

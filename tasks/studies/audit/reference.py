@@ -75,12 +75,15 @@ def talk(persona: Persona, supporter: Supporter, user: Simulator, rules: Emotion
         moves.append(supporter(SupportMoment(persona, said, cues, moves), random))
         emotion = apply_change(emotion, now(session.appraise(moves[-1].reply)).change)
         turns.append(Turn(user=utterance.text, assistant=moves[-1].reply, emotion=emotion, cue=utterance.cue))
-        if ended := stop_reason(emotion, len(turns), False, rules):
+        ended = stop_reason(emotion, len(turns), False, rules)
+        if ended is None:
+            utterance = now(session.speak(emotion))
+            ended = stop_reason(emotion, len(turns), utterance.wants_to_end, rules)
+        if ended is not None:
             return Dialogue(
                 dialogue_id=dialogue_id, persona_id=persona.persona_id, hidden_need=str(persona.hidden_need), policy="honest", seed=seed,
                 simulator=user.tag, emotion_start=rules.start, emotion_final=emotion, stop_reason=ended, turns=tuple(turns),
             )  # fmt: skip
-        utterance = now(session.speak(emotion))
         said.append(utterance.text)
         cues.append(utterance.cue is True)
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from fakes import REPLIES, dialogues_of, difference_of, people, scripted_dialogues
 
-from rlver.components.domain.emotion import EmotionRules, check_arithmetic
+from rlver.components.domain.emotion import EmotionRules, apply_change, check_arithmetic
 from rlver.components.domain.persona import HiddenNeed, Persona
-from rlver.components.domain.protocols import About, UnfamiliarUser
-from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason
+from rlver.components.domain.protocols import About, UnfamiliarUser, now
+from rlver.components.domain.transcript import Dialogue, SimulatorTag, StopReason, Turn
 from rlver.components.formats.foreign import Recording, recording_of
 from rlver.components.replay.reappraisal import UnreadableLanguage, reappraise
 from rlver.components.replay.verification import NotRederivable, first_difference
@@ -91,6 +91,30 @@ def test_a_dialogue_cut_short_by_a_goodbye_that_was_never_said_is_found(dialogue
     difference = difference_of(short, personas)
     assert difference is not None and difference.turn == 3
     assert difference.expected == whole.turns[2].user
+
+
+def test_a_dialogue_that_goes_on_after_its_users_goodbye_is_found(personas: dict[str, Persona]) -> None:
+    user, (persona, *_) = ScriptedSimulator("vanilla"), personas.values()
+    session, emotion, turns, goodbyes = user.session(persona, 1), 40, list[Turn](), list[bool]()
+    for number in range(10):
+        said = now(session.speak(emotion) if number else session.open())
+        appraisal = now(session.appraise("Get over it, it is your own fault."))
+        emotion = apply_change(emotion, appraisal.change)
+        turns.append(
+            Turn(user=said.text, assistant="Get over it, it is your own fault.", cue=said.cue, emotion=emotion, appraisal=appraisal)
+        )
+        goodbyes.append(said.wants_to_end)
+    left = goodbyes.index(True)
+    for stop, kept in ((StopReason.TURN_LIMIT, 10), (StopReason.GOODBYE, 10), (StopReason.GOODBYE, left)):
+        held = Dialogue(
+            dialogue_id="d", persona_id=persona.persona_id, hidden_need=persona.hidden_need, policy="p", seed=1, simulator=user.tag,
+            emotion_start=40, emotion_final=turns[kept - 1].emotion, stop_reason=stop, turns=tuple(turns[:kept]),
+        )  # fmt: skip
+        difference = difference_of(held, personas)
+        if kept == left:
+            assert difference is None
+        else:
+            assert difference is not None and (difference.turn, difference.what, difference.expected) == (left + 1, "user", "goodbye")
 
 
 def test_a_dialogue_that_failed_is_derived_as_far_as_it_went(dialogues: list[Dialogue], personas: dict[str, Persona]) -> None:

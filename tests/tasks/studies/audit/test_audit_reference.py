@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from audit_talks import PARAMETERS, ROOT, RULES, SAMPLES, SEED, VANILLA, GullibleUser, people, talks
 
+from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.policy.tiny.supporters import mixed
@@ -38,6 +39,13 @@ def test_more_skill_earns_more() -> None:
         mean_final([talk(one, well_meant(skill), VANILLA, RULES, 1, one.persona_id) for one in SOME]) for skill in (-1.0, 0.0, 0.5, 1.0)
     ]
     assert finals == sorted(finals) and finals[0] < 10 and finals[-1] > 90
+
+
+def test_a_user_who_says_goodbye_is_gone() -> None:
+    rules = EmotionRules(floor=0)  # below 10 the user wants to end
+    held = [talk(one, well_meant(-1.0), VANILLA, rules, 1, one.persona_id) for one in SOME]
+    assert {one.stop_reason for one in held if len(one.turns) < rules.max_turns} == {"goodbye"}
+    assert all(turn.emotion is not None and turn.emotion >= 10 for one in held for turn in one.turns[:-1])
 
 
 def changed(**values: object) -> list[Dialogue]:
