@@ -131,7 +131,7 @@ async def _replayed(dialogue: Dialogue, turns: Sequence[Turn], persona: Persona,
     """The same user once more, given the recorded replies."""
     session = user.session(persona, dialogue.seed)
     derived = [turn async for turn in replayed(session, dialogue.emotion_start, turns)]
-    if dialogue.stop_reason is not StopReason.GOODBYE or not derived or len(derived) < len(turns):
+    if dialogue.stop_reason is not StopReason.GOODBYE or not derived:
         return _Derived(derived)
     said = await session.speak(derived[-1].emotion or 0)
     return _Derived(derived, None if said.wants_to_end else said.text)
