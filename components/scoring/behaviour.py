@@ -133,17 +133,21 @@ def unknown(reason: str) -> dict[str, Any]:
 
 def mean(values: Values, whole_range: Interval, how: Sampling, reason: str) -> dict[str, Any]:
     """With fewer than two units there is no interval, so there is no number; `reason` is why there may be no values at all."""
-    having = how.units.count(persona for persona, members in values.items() if members)
-    if having == 0:
-        return unknown(reason)
-    if having == 1:
-        return unknown(f"one {how.units.name(values)} says nothing about the spread")
-    return known(how.mean(values, whole_range))
+    too_few = _too_few(values, reason, how.units)
+    return unknown(too_few) if too_few else known(how.mean(values, whole_range))
 
 
 def share(values: Values, reason: str, units: Units) -> dict[str, Any]:
-    """Of 0/1 values."""
-    return known(units.share(values)) if any(values.values()) else unknown(reason)
+    """The same of 0/1 values."""
+    too_few = _too_few(values, reason, units)
+    return unknown(too_few) if too_few else known(units.share(values))
+
+
+def _too_few(values: Values, reason: str, units: Units) -> str | None:
+    having = units.count(persona for persona, members in values.items() if members)
+    if having == 0:
+        return reason
+    return f"one {units.name(values)} says nothing about the spread" if having == 1 else None
 
 
 def by_persona(dialogues: Iterable[Dialogue], values_of: Callable[[Dialogue], Iterable[float]]) -> dict[str, list[float]]:

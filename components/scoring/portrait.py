@@ -9,7 +9,7 @@ from typing import Any
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.rollout.transcripts import uncollected
 from rlver.components.scoring.acts import ALL, NO_ACTS, STRATEGIES, Act, acts_of
-from rlver.components.scoring.behaviour import behaviour, by_persona, known, mean, share, unknown
+from rlver.components.scoring.behaviour import behaviour, by_persona, mean, share
 from rlver.components.scoring.capabilities import capabilities, cognition
 from rlver.components.scoring.statistics import Interval, by_cluster
 from rlver.components.scoring.units import Sampling, Units
@@ -85,4 +85,4 @@ def _is_of_one_strategy(reply: Act) -> bool:
 def _expression(dialogues: Sequence[Dialogue], units: Units) -> dict[str, Any]:
     """Share of the messages after the opener that carry a cue to the need."""
     cues = by_persona(dialogues, lambda d: [float(turn.cue) for turn in d.turns[1:] if turn.cue is not None])
-    return known(units.share(cues)) if any(cues.values()) else unknown(NO_CUES)
+    return share(cues, NO_CUES, units)

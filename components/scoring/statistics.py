@@ -1,7 +1,6 @@
 """Intervals and paired differences: pure functions of numbers. How often the intervals hold is measured: docs/statistics.md.
 
-The unit of resampling is the *cluster*: a persona with all its repeats, or one benchmark item. Dialogues of the same persona are not
-independent, so an interval over dialogues would be too narrow. A bootstrap collapses to a point when all values are equal; therefore
+The unit of resampling is the *cluster*: a persona with all its repeats, or one benchmark item. An interval over dialogues would be too narrow. A bootstrap collapses to a point when all values are equal; therefore
 0/1 quantities use closed forms that do not (Wilson for one share, Agresti-Min for a paired difference).
 """
 
@@ -162,15 +161,16 @@ def proportion(clusters: Mapping[str, Sequence[float]]) -> Estimated:
 
     With one value per cluster that is their number. With repeats it follows from how alike the values of a cluster are, corrected for
     the few clusters that this is judged by (Korn and Graubard 1998); where all values are the same it is the number of clusters.
+    One cluster has the whole range.
     """
     sums, counts = _sums_and_counts(clusters)
-    share = float(sums.sum() / counts.sum())
-    return Estimated(share, wilson(share, _effective_number(sums, counts, share)), len(counts))
+    share, n = float(sums.sum() / counts.sum()), len(counts)
+    return Estimated(share, wilson(share, _effective_number(sums, counts, share)) if n > 1 else Interval(0.0, 1.0), n)
 
 
 def _effective_number(sums: np.ndarray, counts: np.ndarray, share: float) -> float:
     n, total = len(counts), float(counts.sum())
-    if n < 2 or total == n or share in (0.0, 1.0):
+    if total == n or share in (0.0, 1.0):
         return n
     variance = n / (n - 1) * float(((sums - share * counts) ** 2).sum()) / total**2
     as_if_independent = share * (1 - share) / (total - 1)

@@ -57,9 +57,12 @@ class Units:
         return statistics.cluster_bootstrap(clusters, samples, seed, whole_range, of_differences)
 
     def share(self, values: Values) -> Estimated:
-        """Share of ones among 0/1 values, with Wilson's interval for the effective number of them. Raises ValueError without values."""
+        """Share of ones among 0/1 values, with Wilson's interval for the effective number of them; the whole range for one unit.
+
+        Raises ValueError without values.
+        """
         estimated = statistics.proportion(self._clusters(values))
-        if estimated.value in (0.0, 1.0):
+        if estimated.n > 1 and estimated.value in (0.0, 1.0):
             return Estimated(estimated.value, statistics.wilson(estimated.value, self._worth(values)), estimated.n)
         return estimated
 
@@ -87,10 +90,15 @@ class Units:
         return statistics.share_interval(self.paired_shares(differences))
 
     def linearised_share(self, values: Differences, observations: int) -> Estimated:
-        """A share that is the mean of these values and spreads as they do, resting on so many 0/1 observations; Wilson's interval."""
+        """A share that is the mean of these values and spreads as they do, resting on so many 0/1 observations; Wilson's interval.
+
+        One unit has the whole range.
+        """
         share, units = math.fsum(values.values()) / len(values), self.count(values)
+        if units < 2:
+            return Estimated(share, Interval(0.0, 1.0), units)
         worth = self._worth(dict.fromkeys(values, (0.0,)))
-        if units > 1 and 0 < share < 1 and (error := self._error(values)[0]) > 0:
+        if 0 < share < 1 and (error := self._error(values)[0]) > 0:
             worth = max(1.0, min(observations, share * (1 - share) / error**2) * _few(units))
         return Estimated(share, statistics.wilson(share, worth), units)
 

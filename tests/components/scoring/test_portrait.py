@@ -194,12 +194,13 @@ def test_every_number_has_an_interval_around_it_or_a_reason(dialogue) -> None:
     assert portrait(list(reversed(held)), Sampling(200, 7)) == drawn, "the order of the rows is nothing"
 
 
-def test_one_persona_has_no_interval_so_it_has_no_mean(dialogue) -> None:
+def test_one_persona_has_no_interval_so_it_has_no_mean_and_no_share(dialogue) -> None:
     drawn = portrait(
         [dialogue("a", [8], evidence=[evidence("praise")]), dialogue("b", [8], evidence=[evidence("comfort")])], Sampling(200, 7)
     )
     alone = portrait([dialogue("a", [8], evidence=[evidence("praise")])], Sampling(200, 7))
-    for one in (alone["capabilities"]["empathic_depth"], drawn["acts"]["praise"]["contribution"]):
+    means = alone["capabilities"]["empathic_depth"], drawn["acts"]["praise"]["contribution"]
+    for one in (*means, alone["acts"]["praise"]["frequency"], alone["behaviour"]["stock_replies"]):
         assert one["value"] is None and one["reason"] == "one persona says nothing about the spread"
 
 

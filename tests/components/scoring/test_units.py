@@ -89,3 +89,13 @@ def test_one_story_says_nothing_about_others():
     assert one.paired_share_interval(dict.fromkeys(PERSONAS, 0.5)) == (-1, 1)
     with pytest.raises(ValueError, match="at least 2 scenarios, got 1"):
         one.paired_scores(of_stories())
+
+
+def test_a_share_of_one_story_says_nothing_about_others():
+    one = Units({"a": "s", "b": "s", "c": "s"})
+    for hits in ([1.0, 1.0, 1.0], [1.0, 0.0, 1.0]):
+        values = {name: [hit] for name, hit in zip("abc", hits, strict=True)}
+        found = one.share(values), one.linearised_share({name: sum(hits) / 3 for name in "abc"}, 3)
+        assert {(each.ci95, each.n) for each in found} == {(Interval(0.0, 1.0), 1)}
+        assert Units().share(values).ci95.low > 0 and Units().share(values).n == 3
+    assert statistics.proportion({"a": [1.0, 1.0]}).ci95 == (0, 1)
