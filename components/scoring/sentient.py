@@ -118,7 +118,8 @@ def _with_interval(name: str, interval_name: str, estimated: Estimated | None) -
 
 
 def _detectable(scorable: Sequence[Dialogue], how: Sampling) -> float | None:
-    """The difference to another policy on the same personas that would be found with 80% power, if the two had nothing in common."""
+    """The difference to another policy on the same personas that would be found with 80% power, if the other one spreads the same and
+    the two have nothing in common."""
     means = {persona: math.fsum(values) / len(values) for persona, values in by_persona(scorable, final_emotion).items()}
     if how.units.count(means) < 2:
         return None

@@ -89,7 +89,9 @@ def score_text(metrics: dict[str, Any]) -> str:
         lines.append(f"to base        {pair['difference']:+.1f}  {in_brackets(pair['ci95'], '+.1f')}  p {_p(pair['p'])}")
         lines.append(f"detectable     {_size(pair['detectable'])} to base, with 80% power")
     elif (smallest := metrics["detectable"]) is not None:
-        lines.append(f"detectable     {smallest:.1f} at most, to another policy on the same personas, with 80% power")
+        lines.append(
+            f"detectable     {smallest:.1f} at most, to another policy on the same personas, with 80% power, if the other one spreads the same"
+        )
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ import pytest
 from rlver.components.domain.transcript import Evidence, SimulatorTag, StopReason
 from rlver.components.scoring.sentient import right_act_rate, sentient_metrics
 from rlver.components.scoring.units import Sampling, Units
+from rlver.tasks.runtime.boards import score_text
 
 RIGHT = (Evidence(step="target", what="serves_need"),)
 WRONG = (Evidence(step="content", what="advice"), Evidence(step="target", what="misses"))
@@ -150,3 +151,8 @@ def test_right_acts_by_need_hide_no_failing_need(dialogue):
     metrics = sentient_metrics([good, bad], None, Sampling(200, 7))
     assert metrics["right_act_rate"] == 0.5
     assert metrics["right_act_rate_by_need"] == {"deep_empathy": 1, "useful_advice": 0}
+
+
+def test_what_is_detectable_to_another_policy_is_told_with_its_condition(four):
+    line = next(line for line in score_text(sentient_metrics(four, None, Sampling(200, 7))).splitlines() if line.startswith("detectable"))
+    assert line.endswith("at most, to another policy on the same personas, with 80% power, if the other one spreads the same")
