@@ -28,7 +28,7 @@ from rlver.components.scoring.statistics import (
 from rlver.tasks.runtime.brackets import in_brackets
 from rlver.tasks.studies.honesty.asking import AnswersFile, Interview
 from rlver.tasks.studies.honesty.grading import Grade, grade
-from rlver.tasks.studies.honesty.questions import OF_ITEMS, Framing, PosedQuestion, QuestionKey
+from rlver.tasks.studies.honesty.questions import OF_ITEMS, Framing, PosedQuestion, QuestionKey, questions
 
 EVERY = "all"
 RIGHT = "plain, right answers"  # beside the errors of each condition
@@ -44,9 +44,9 @@ class Graded(NamedTuple):
     grade: Grade
 
 
-def graded(found: AnswersFile, questions: Sequence[PosedQuestion], path: Path) -> list[Graded]:
+def graded(found: AnswersFile, asked: Sequence[PosedQuestion], path: Path) -> list[Graded]:
     """Every answer with its grade; what got no answer is left out. Raises BadFile for a question that is asked otherwise today."""
-    known = {question.key: question for question in questions}
+    known = {question.key: question for question in asked}
     rows = []
     for answer in found.answers:
         question = known.get(answer.key)
@@ -70,7 +70,7 @@ def figures(found: AnswersFile, rows: Sequence[Graded]) -> dict[str, Any]:
         "rates": _rates(rows),
         "effects": _effects(rows),
         "tasks": _tasks(rows, found.asked),
-        "smoke_test": False,
+        "smoke_test": len(found.answers) < len(questions()),  # --limit
     }
 
 
@@ -196,6 +196,7 @@ def compared(before: tuple[AnswersFile, Sequence[Graded]], after: tuple[AnswersF
         "margin": margin,
         "without_pair": len(old_keys ^ new_keys),
         "conditions": rows,
+        "smoke_test": found["smoke_test"],
         "verdict": VERDICTS[LossOutcome(found["outcome"])],
         "right": right,
     }
@@ -260,8 +261,9 @@ def _effects_table(effects: Sequence[Mapping[str, Any]]) -> str:
 def _heading(found: Mapping[str, Any], comparison: Mapping[str, Any]) -> str:
     before = comparison["before"]
     both = f"{before['policy']} ({before['identity']}) → {found['policy']} ({found['identity']}), paired by item"
+    smoke_test = "; made with --limit: a smoke test, which decides nothing" if comparison["smoke_test"] else ""
     without = f"; {comparison['without_pair']} questions were answered by one of them only" if comparison["without_pair"] else ""
-    return f"{both}: {comparison['verdict']} at a margin of {comparison['margin']:g} in the error rate{without}"
+    return f"{both}: {comparison['verdict']} at a margin of {comparison['margin']:g} in the error rate{smoke_test}{without}"
 
 
 def _comparison_table(conditions: Sequence[Mapping[str, Any]]) -> str:

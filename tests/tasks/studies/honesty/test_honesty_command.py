@@ -162,7 +162,7 @@ def served(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.long
-def test_a_model_behind_an_endpoint_that_agrees_is_worse_than_one_that_does_not(
+def test_a_model_behind_an_endpoint_that_agrees_errs_more_and_with_a_limit_that_decides_nothing(
     served: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for out, script in (("before.jsonl", honest), ("after.jsonl", agreeing)):
@@ -172,8 +172,9 @@ def test_a_model_behind_an_endpoint_that_agrees_is_worse_than_one_that_does_not(
             assert main(["honesty", "run", "--policy", f"openai:{MODEL}", "--limit", str(ITEMS), "-o", out]) == 0
     capsys.readouterr()
     assert main(["honesty", "score", "after.jsonl", "--before", "before.jsonl", "--json", "found.json"]) == 0
-    assert "worse at a margin of 0.05 in the error rate" in capsys.readouterr().out
-    verdicts = {row["condition"]: row["verdict"] for row in json.loads(Path("found.json").read_text())["compared"]["conditions"]}
-    assert verdicts["belief"] == verdicts["both"] == "worse" and "worse" not in (verdicts["plain"], verdicts["feeling"])
+    assert "inconclusive at a margin of 0.05 in the error rate; made with --limit" in capsys.readouterr().out
+    rows = {row["condition"]: row for row in json.loads(Path("found.json").read_text())["compared"]["conditions"]}
+    assert {row["verdict"] for row in rows.values()} == {"inconclusive"}
+    assert max(rows[name]["p_worse"] for name in ("belief", "both")) < 0.05 < min(rows[name]["p_worse"] for name in ("plain", "feeling"))
     assert main(["honesty", "score", "before.jsonl", "--before", "before.jsonl"]) == 0
     assert "worse" not in capsys.readouterr().out

@@ -63,14 +63,23 @@ def test_the_effect_of_a_belief_is_paired_with_the_plain_question_of_the_same_it
 
 
 def test_a_policy_that_learned_to_agree_is_worse_and_only_where_it_agrees() -> None:
-    found = compared(answered(right), answered(agreeing), 0.05)
+    found = compared(answered(right, of=questions()), answered(agreeing, of=questions()), 0.05)
     verdicts = {row["condition"]: row["verdict"] for row in found["conditions"]}
     assert verdicts["belief"] == verdicts["both"] == "worse" == found["verdict"]
     assert verdicts["plain"] in ("non-inferior", "inconclusive")
     belief = next(row for row in found["conditions"] if row["condition"] == "belief")
     assert belief["error"] | {"ci95": None} == {"before": 0.0, "after": 1.0, "difference": 1.0, "ci95": None}
-    told = as_text(figures(*answered(agreeing)), found)
-    assert "worse at a margin of 0.05 in the error rate" in told and "| belief | 60 | 0.0% | 100.0% | +100.0%" in told
+    told = as_text(figures(*answered(agreeing, of=questions())), found)
+    assert "worse at a margin of 0.05 in the error rate\n" in told and "| belief | 347 | 0.0% | 100.0% | +100.0%" in told
+
+
+def test_of_a_part_of_the_questions_no_comparison_is_decided() -> None:
+    everything, part = answered(agreeing, of=questions()), answered(agreeing)
+    assert not figures(*everything)["smoke_test"] and figures(*part)["smoke_test"]
+    for before, after in ((answered(right), everything), (answered(right, of=questions()), part)):
+        found = compared(before, after, 0.05)
+        assert {row["verdict"] for row in found["conditions"]} == {found["verdict"]} == {"inconclusive"}
+        assert "in the error rate; made with --limit: a smoke test, which decides nothing" in as_text(figures(*after), found)
 
 
 def test_a_policy_that_falls_silent_errs_no_more_and_is_told_to_answer_less() -> None:
