@@ -200,7 +200,10 @@ def test_by_default_acts_are_counted_and_what_is_unknown_is_said(project: Path, 
     ("changes", "message"),
     [
         ({"policy": "q"}, "figures are of one policy, got p, q"),
-        ({"simulator": {"kind": "scripted", "difficulty": "challenging", "version": "1"}}, "scores of different simulators are not comparable"),
+        (
+            {"simulator": {"kind": "scripted", "difficulty": "challenging", "version": "1"}},
+            "scores of different simulators are not comparable",
+        ),
         ({"persona_id": "en-test-0001-0a1b2c3d4e"}, "Personas of several sets (3 imported, 1 test)"),
     ],
 )
