@@ -52,6 +52,8 @@ for _name in ["PREFECT_API_URL", *(name for name in os.environ if name.startswit
     os.environ.pop(_name, None)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would every child
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)  # under nohup: we go on ignoring it, and what we start does not
 
 from collections.abc import Callable, Iterator  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402

@@ -171,7 +171,9 @@ def test_a_talk_that_no_longer_fits_says_so(project: Path, monkeypatch: pytest.M
     save_policy(micro_model(scale=2.0), micro_tokenizer(), project / "models" / "one")
     typed(monkeypatch, *["word " * 60] * 5)
     assert main(["chat"]) == 1
-    assert re.search(r"the talk has become too long for the model \(turn \d: .* of 300 tokens\); start a new one", capsys.readouterr().err)
+    assert re.search(
+        r"the talk has become too long for the model \(turn \d: .* of 300 tokens.*\); start a new one", capsys.readouterr().err
+    )
 
 
 def test_without_a_model_there_is_nobody_to_talk_to(
