@@ -17,8 +17,8 @@ from typing import Any
 from jinja2 import TemplateError
 
 from rlver.components.domain.printable import first_line
-from rlver.components.domain.thinking import OPEN
 
+OPENS_A_THOUGHT = "<think>"  # OPEN of domain/thinking.py, whose prompts are no part of what a benchmark depends on
 MOST_TEMPLATE = 2**16  # characters of a chat template, which is rendered at every turn; the longest have a third of it
 
 
@@ -105,8 +105,8 @@ def must_chat(path: Path | str, tokenizer: Any, may_open_thoughts: bool = False)
         opening = chat.decode(chat.start("Hello"))
     except Exception as error:  # a template is a program, and the tokenizer may be one that cannot read it
         raise ValueError(f"{path}: the chat template does not work: {first_line(error)}; take another copy of the model") from error
-    if opening.rstrip().endswith(OPEN) and not may_open_thoughts:
+    if opening.rstrip().endswith(OPENS_A_THOUGHT) and not may_open_thoughts:
         raise ValueError(
-            f"{path}: the chat template begins every reply with {OPEN}, so all replies would be malformed; take it out of the template's end, "
+            f"{path}: the chat template begins every reply with {OPENS_A_THOUGHT}, so all replies would be malformed; take it out of the template's end, "
             "or serve the model and name it openai:MODEL"
         )

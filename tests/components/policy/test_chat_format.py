@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rlver.components.policy.chat import ChatFormat
+from rlver.components.domain.thinking import OPEN
+from rlver.components.policy.chat import OPENS_A_THOUGHT, ChatFormat
 from rlver.components.policy.tiny.model import END
 
 SYSTEM = "You talk with a friend."
@@ -105,3 +106,7 @@ def test_the_system_message_is_in_the_language_of_the_user(tokenizer: Any) -> No
     chat = ChatFormat(tokenizer, SYSTEM, {"zh": "你好。"})
     assert tokenizer.decode(chat.start("嗨", "zh")) == "<|system|>你好。<|end|><|user|>嗨<|end|><|assistant|>"
     assert chat.start("hi", "en") == chat.start("hi") == ChatFormat(tokenizer, SYSTEM).start("hi")
+
+
+def test_a_thought_opens_as_the_format_of_thoughts_has_it() -> None:
+    assert OPENS_A_THOUGHT == OPEN

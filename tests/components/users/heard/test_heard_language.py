@@ -25,6 +25,7 @@ from rlver.components.weights.sources.package import of_package
 from rlver.tasks.studies.hearing import adapting, net
 from rlver.tasks.studies.hearing.drawn import written
 from rlver.tasks.studies.hearing.fit import Rows, fit
+from rlver.tasks.studies.hearing.halfway import Halfway
 
 pytestmark = [NEEDS_READER, pytest.mark.no_cover]
 USER, REPLY = "I let my boat sink.", "Old boats sink. It was not you."
@@ -189,12 +190,14 @@ def test_fitting_is_the_same_again_and_the_reader_reads_what_was_fitted(tmp_path
 
 
 @pytest.mark.long
-def test_what_is_fitted_is_what_the_reader_reads() -> None:
+def test_what_is_fitted_is_what_the_reader_reads(tmp_path: Path) -> None:
     """State by state, up to the rounding of bfloat16, with an adapter that changes them."""
     rows = [row for row in every_label() if row.is_for_fitting][:3]
     folder = of_package(SMOLLM2.name)
     prompt, beside = Prompt(folder), torch.stack([circumstances(row.reply, row.user, row.before) for row in rows])
-    fitted = adapting.Adapting(folder, [prompt(row.user, row.reply) for row in rows], beside, 1, lambda line: None)
+    fitted = adapting.Adapting(
+        folder, [prompt(row.user, row.reply) for row in rows], beside, 1, lambda line: None, Halfway(tmp_path / "heads", {})
+    )
     torch.manual_seed(2)
     for name, weight in fitted._model.named_parameters():
         if "lora_B" in name:
