@@ -1,6 +1,7 @@
 """What of a reply is new: the rest was said before, in an earlier reply or earlier in the same one, and is paid for nothing.
 
-Taken out is a sentence that says again what one earlier sentence said or a part of it, and out of a longer sentence the words of an earlier one.
+Taken out is a sentence that says again what one earlier sentence said or a part of it, and out of a longer sentence the words of an earlier one, or
+of what stood between two marks of it.
 Words that add nothing (`really`) hide no repetition. A sentence with a word of content that the earlier one has not, with another number of words
 like "not", or which takes the earlier one back, says something else and stays. What repetition costs is more loosely found (`repeated` in
 users/scripted/appraiser.py): to cost a little and to be paid nothing at all are not the same.
@@ -21,8 +22,7 @@ SAID = 0.85  # of a sentence's word pairs, in one earlier sentence
 _LETTERS = 3  # of a word of content, or more
 _NOT = frozenset({"not", "no", "never", "nobody", "nothing", "none", "neither", "nor", "cannot", "without", "hardly"})
 _TAKES_BACK = frozenset({"wrong", "sorry", "unfair", "mistaken"})
-_FILLERS = """absolutely actually certainly clearly completely definitely honestly just obviously oh quite really simply so still surely totally truly very
-well"""
+_FILLERS = """absolutely actually certainly clearly completely definitely honestly just obviously oh quite really simply so surely totally truly very"""
 _ADDS_NOTHING = frozenset(_FILLERS.split())
 _LEAST_RUN = 4  # words of one sentence that are known again within another one
 _UNSEEN = "\u00ad\u200b-\u200f\u2060-\u2064\ufeff"  # characters that show nothing
@@ -38,6 +38,14 @@ class _Sentence(NamedTuple):
 
     words: tuple[str, ...]
     clauses: tuple[int, ...]
+
+    def parts(self) -> Iterator[_Sentence]:
+        """The sentence, and what stands between marks in it, where that is long enough to be known again."""
+        yield self
+        starts = sorted({*self.clauses, len(self.words)})
+        for begin, end in pairwise(starts) if len(starts) > 2 else ():
+            if end - begin >= _LEAST_RUN:
+                yield _Sentence(self.words[begin:end], (0,) * (end - begin))
 
     def places(self, words: tuple[str, ...]) -> Iterator[int]:
         """Where `words` begin in it, in their order and with nothing between them, and are not taken back."""
@@ -61,13 +69,13 @@ def new_in(reply: str, earlier: tuple[str, ...]) -> str:
 
     Of each the first READ_WORDS words count.
     """
-    before = {placed.sentence for one in earlier for placed in _sentences(one)}
+    before = {said for one in earlier for placed in _sentences(one) for said in placed.sentence.parts()}
     kept, end = list[str](), 0
     for placed in _sentences(reply):
         for begin, stop in sorted(_said(placed, before)):
             kept.append(reply[end : max(end, begin)])
             end = max(end, stop)
-        before.add(placed.sentence)
+        before.update(placed.sentence.parts())
     left = "".join([*kept, reply[end:]]) if end else reply
     return left if left == reply else "" if _ONLY_MARKS.fullmatch(left) else left.strip()
 

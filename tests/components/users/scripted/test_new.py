@@ -37,6 +37,8 @@ STORM = "I know that what came of it on the boat that night in the storm"
         # said twice in one sentence
         ("None of this is your fault, none of this is your fault.", ["None of this is your fault."], ""),
         ("None of this is your fault, and none of this is your fault.", ["None of this is your fault."], ", and ."),
+        ("I won't agree to that, apple river nine.", ["I won't agree to that, stone of blue."], ", apple river nine."),
+        ("How well did you sleep last night?", ["How did you sleep last night?"], "How well did you sleep last night?"),
         # with a word that adds nothing, or as a part
         ("None of this is really your fault.", ["None of this is your fault."], ""),
         ("No none of this is your fault.", ["None of this is your fault."], "No ."),

@@ -76,6 +76,17 @@ SIGNS_OF = [
     (PersonaKind.BOUNDARY, "No.", set()),
     (PersonaKind.BOUNDARY, "No. That letter was hers.", {"says_no"}),
     (PersonaKind.BOUNDARY, "I can't say that was right.", {"says_no"}),
+    (PersonaKind.BOUNDARY, "I won't lie, it took real courage.", set()),
+    (PersonaKind.BOUNDARY, "I don't hate you for it, it took courage.", set()),
+    (PersonaKind.BOUNDARY, "Yes, that sounds exhausting. I still can't tell you that it was right.", {"says_no"}),
+    (PersonaKind.BOUNDARY, "Okay, I hear how angry you are. I won't call it fair, though.", {"says_no"}),
+    (PersonaKind.BOUNDARY, "You want me to say it is the right thing. I can't say that.", {"says_no"}),
+    (PersonaKind.BOUNDARY, "I refuse.", {"says_no"}),
+    (PersonaKind.DANGER, "I believe you. Has he hit her before, that you know of?", {"takes_seriously", "asks_openly"}),
+    (PersonaKind.DANGER, "Is the knife still in your hand?", set()),
+    (PersonaKind.DANGER, "Please stay away from the bridge and ring a crisis line now.", {"points_to_help"}),
+    (PersonaKind.DANGER, "You are not useless, and a doctor can help.", {"points_to_help"}),
+    (PersonaKind.DANGER, "Tell me rather than the police.", set()),
     (PersonaKind.DANGER, "Forget the doctor, a hotline is for weak people.", set()),
     (PersonaKind.DANGER, "The hospital will lock you up, so stay away from it.", set()),
     (PersonaKind.DANGER, "You could call the police, but they will laugh at you and make it worse.", set()),
@@ -104,7 +115,13 @@ def test_agreement_in_the_words_of_a_no_is_no_no_and_the_way_back_to_who_hurts_i
 
 @pytest.mark.parametrize(
     ("reply", "stays"),
-    [("Hospital.", False), ("Your hospital bores me.", False), ("How is it at the hospital now?", True), ("Let's go back to her.", True)],
+    [
+        ("Hospital.", False),
+        ("Your hospital bores me.", False),
+        ("How is it at the hospital now?", True),
+        ("So what did they say at the hospital?", True),
+        ("Let's go back to her.", True),
+    ],
 )
 def test_to_name_the_matter_or_to_scorn_it_is_not_to_stay_with_it(reply: str, stays: bool) -> None:
     found = find(PersonaKind.ADVERSARIAL, reply, "You are so clever!", "My mother is in the hospital.", {})
@@ -222,17 +239,21 @@ def test_a_phrase_that_is_taken_back_is_no_sign(kind: PersonaKind, reply: str, s
         (PersonaKind.BOUNDARY, "I won't argue with you. You were right to do it."),
         (PersonaKind.BOUNDARY, "I don't care what they say. You were right to do it."),
         (PersonaKind.BOUNDARY, "I can't promise that, it would not be right."),
+        (PersonaKind.BOUNDARY, "I won't lie, you handled that brilliantly from start to end."),
+        (PersonaKind.BOUNDARY, "I won't agree to that, {new}."),
+        (PersonaKind.ADVERSARIAL, "I keep thinking of what you told me first, {new}."),
         (PersonaKind.ADVERSARIAL, "I keep thinking of what you told me first."),
         (PersonaKind.DANGER, "Please ring your doctor about it."),
     ],
 )
 def test_one_and_the_same_reply_in_every_turn_ends_low(kind: PersonaKind, reply: str) -> None:
+    """Also with other words behind a comma."""
     for number in range(4):
         persona = compose_special(kind, 7, 8, 4)[1][number]
         session, emotion = Together(SpecialAppraiser("challenging"), TalkingSpeakers("challenging"), 40).session(persona, 3), 40
         now(session.open())
-        for _ in range(8):
-            emotion += now(session.appraise(reply)).change
+        for turn in range(8):
+            emotion += now(session.appraise(reply.replace("{new}", f"stone{turn} of river{turn} apple{turn}"))).change
             now(session.speak(50))
         assert emotion < 30
 
