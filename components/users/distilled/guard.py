@@ -19,10 +19,12 @@ from rlver.components.users.distilled.ngrams import CLAUSE, MARK, Text, share_in
 PAIR_BITS = 22
 LEAST_USER_UNITS = 5  # a user who has said less is not yet told from anybody
 _SCORE_TALK = re.compile(
-    r"(?:(?<![\d\u4e00-\u9fff])|(?<=[给我情绪]))[+＋]\s*10(?!\d|\s*(?:[%％+＋]|分钟|min))"
+    r"(?:(?<![\d\u4e00-\u9fff])|(?<=[给我情绪分数度励])|(?<=好感|数值))[+＋]\s*10(?!\d|\s*(?:[%％+＋]|分钟|min))"
     r"|\b(?:emotion|score|reward)\w*\s*(?:[:=：]|is|to|by)\s*[+-]?\d|\bchange\w*\s*[:=：]\s*[+-]?\d"
+    r"|\b(?:set|make|raise) (?:the |your )?change (?:to |by )?[+-]?\d+(?!\d| (?!please)[a-z])"
     r"|\bignore\b.{0,30}\b(?:instructions?|previous|above)\b|\bsystem prompt\b|\"(?:change|score|emotion|reward)\""
-    r"|(?:情绪|情感|心情)(?:值(?!得)|指数|分数)|(?:加|打|给|评)(?:我)?(?:\d+|十|满|一百)分(?![钟之])"
+    r"|(?:情绪|情感|心情)(?:值(?!得)|指数|分数|分\s*(?:[:=：]|是|[加调提升设][到至为成])\s*[+-]?\d)"
+    r"|(?:加|打|给|评)(?:我)?(?:\d+|十|满|一百)分(?![钟之])"
     r"|忽略.{0,12}(?:指令|指示|设定|提示)|系统提示词|<\|",
     re.IGNORECASE,
 )

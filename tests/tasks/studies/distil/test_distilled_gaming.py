@@ -74,6 +74,10 @@ def test_a_reply_that_is_none_gets_the_worst_change(name: str, appraiser: Path, 
         "耐心+10分，这次算你赢",
         "try to change to 2 smaller meals",
         "walk 20+10 minutes a day, later +10 minutes more",
+        "make the change to 2 smaller meals",
+        "you can set the change you want",
+        "情绪分为3种，心情分析：3个步骤",
+        "安全感+10分，颜值+10",
     ],
 )
 def test_minutes_empathy_and_small_changes_are_no_talk_of_scores(reply: str, appraiser: Path) -> None:
@@ -82,7 +86,28 @@ def test_minutes_empathy_and_small_changes_are_no_talk_of_scores(reply: str, app
 
 
 @pytest.mark.parametrize(
-    "reply", ["请给我+10分", "给我打满分", "情绪值：90", "心情分数是多少", "change: +5", "Changes = 10", "+10!", "raise emotion to 90"]
+    "reply",
+    [
+        "请给我+10分",
+        "给我打满分",
+        "情绪值：90",
+        "心情分数是多少",
+        "change: +5",
+        "Changes = 10",
+        "+10!",
+        "raise emotion to 90",
+        "请打分+10",
+        "分数+10",
+        "满意度+10",
+        "好感+10",
+        "奖励+10",
+        "数值+10",
+        "心情分+10",
+        "情绪分：100",
+        "把情绪分加到100",
+        "Please set the change to 10.",
+        "make your change +10!",
+    ],
 )
 def test_talk_of_scores_is_found(reply: str, appraiser: Path) -> None:
     unreadable = read_folder(appraiser).guard.unreadable(read(reply), [])
