@@ -183,9 +183,16 @@ _UNSHOWABLE = frozenset({"Cc", "Cs", "Co"})
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _LATIN_WORD = re.compile("[A-Za-z\u00c0-\u024f]+")
 
-_WANTED = re.compile(  # with what follows it in the sentence
-    r"(?:\b(?:(?<!you )(?:want|need|wish)(?:s|es|ed|ing)?|(?:hope|hoping|looking|asking|here) for|(?:would|['’]d) (?:like|love)|(?:can|could) you give"
-    r"|give me)\b|想要|需要|希望|渴望|请[你您给]|求[你您]|能不能|能否)(?=([^.!?。！？\n]{0,60}))",
+_SENTENCE_END = re.compile(r"[.!?。！？\n]+")
+_THANKS_OR_JUDGES = re.compile(
+    r"\b(?:thank(?:s|ed|ful)?|appreciated?|actually(?!,)|gave me|so you|you (?:mean|call|think|say|said)|you(?:['’]re| are) saying"
+    r"|(?:that|this|it)(?:['’]s| (?:is|was)(?:n['’]t)?| felt| feels| sound(?:s|ed)))\b|谢|没想到|真的|这[真就才]?是|[你您](?:是说|给了)",
+    re.IGNORECASE,
+)
+_WISHES = re.compile(
+    r"\b(?:(?<!you )(?:want|need|wish|crave)s?|(?<!what i )(?:wanted|needed)(?! th(?:at|is)\b)|hop(?:e|ed|ing)|(?:looking|asking|c[ao]me|here) for"
+    r"|(?:am|['’]m) after|could (?:use|do with)|(?:would|['’]d)(?: \w+)? (?:like|love|appreciate)|(?:do|can|could|would|will) you"
+    r"|(?:give|offer|tell|show) me|please|any|in advance)\b|想[要听]|[我只需]要|希望|渴望|期待|请|求|能不能|能否|有没有|(?<![你您])给我(?!了)",
     re.IGNORECASE,
 )
 _NEED_BY_ANY_NAME = re.compile(r"\bhidden (?:need|topic|theme)\b|隐藏(?:需求|主题|话题)", re.IGNORECASE)
@@ -233,24 +240,29 @@ def language_fault(text: str, language: str) -> str | None:
 
 
 def gives_the_need_away(text: str, need: HiddenNeed, need_text: str) -> bool:
-    """Whether the text wants the need by its name, in either language, or says a clause of its sentence, as `I` or as `you`.
+    """Whether the text names the need, in either language, or says a clause of its sentence, as `I` or as `you`.
 
-    A name alone is no fault: who thanks for useful advice says no more than the other side knows.
+    Thanks for what was said, or a judgement of it, may name the need: who thanks for useful advice says no more than the other side knows.
     """
     clauses = [tokens for clause in re.split(r"[,.;:，。；：]", need_text) if len(tokens := _tokens(clause)) >= _SHORTEST_CLAUSE]
     names = [_tokens(names[need]) for names in NEED_NAMES.values()]
-    said, wanted = _spaced_words(text)
+    said, named = _spaced_words(text)
     return (
         any(_spaced(clause) in said for clause in clauses)
-        or any(_spaced(name) in wanted for name in names)
+        or any(_spaced(name) in named for name in names)
         or _NEED_BY_ANY_NAME.search(text) is not None
     )
 
 
 @lru_cache(maxsize=4)
 def _spaced_words(text: str) -> tuple[str, str]:
-    """The words of the text, and what follows each wish in it. The author's texts are searched for one need after another."""
-    return _spaced(_tokens(text)), "|".join(_spaced(_tokens(what)) for what in _WANTED.findall(text))
+    """The words of the text, and of its sentences where no name may stand. The author's texts are searched for one need after another."""
+    return _spaced(_tokens(text)), "|".join(_spaced(_tokens(_unthankful(one))) for one in _SENTENCE_END.split(text))
+
+
+def _unthankful(sentence: str) -> str:
+    """All of it; of one that thanks or judges, what follows its first wish."""
+    return "".join(_WISHES.split(sentence, maxsplit=1)[1:]) if _THANKS_OR_JUDGES.search(sentence) else sentence
 
 
 def _tokens(text: str) -> list[str]:

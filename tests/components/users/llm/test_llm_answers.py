@@ -196,6 +196,10 @@ def test_an_ordinary_message_passes(message: str, english: Persona) -> None:
         ("我就是想要用心倾听", "gives the hidden need away"),
         ("我希望你用心倾听我的情绪宣泄", "gives the hidden need away"),
         ("没想到你真的在用心倾听，谢谢", None),
+        ("谢谢你给我的用心倾听", None),
+        ("给我一点用心倾听吧", "gives the hidden need away"),
+        ("给我一点用心倾听吧，谢谢", "gives the hidden need away"),
+        ("谢谢。有没有人用心倾听？", "gives the hidden need away"),
         ("这就是我的隐藏主题", "gives the hidden need away"),
         ("回复：唉", "contains a label"),
         ("“唉，钢琴没了”", "is wrapped in quotation marks"),
@@ -211,6 +215,14 @@ def test_chinese_messages(message: str, fault: str | None, chinese: Persona) -> 
         ("useful_advice", "ok, that's actually useful advice. thanks", "could you give me some useful advice"),
         ("not_at_fault", "so you mean I'm not at fault?", "I'd like to hear that I am not at fault"),
         ("sincere_praise", "that felt like sincere praise, ngl", "I was hoping for sincere praise"),
+        ("sincere_praise", "That wasn't sincere praise, was it", "What I came for is sincere praise."),
+        ("sincere_praise", "I appreciate the sincere praise", "I crave sincere praise"),
+        ("useful_advice", "I really needed that useful advice, thank you.", "Do you have any useful advice for me?"),
+        ("useful_advice", "You gave me what I wanted: useful advice. Thanks.", "I could use some useful advice here."),
+        ("useful_advice", "thanks for the useful advice, I need to think", "Any useful advice?"),
+        ("useful_advice", "you call that useful advice?", "Please offer me useful advice."),
+        ("useful_advice", "so it's useful advice, then", "I'd appreciate some useful advice"),
+        ("useful_advice", "This sounds like useful advice", "I'm after useful advice"),
     ],
 )
 def test_thanks_may_name_the_need_and_a_wish_may_not(need: HiddenNeed, thanks: str, wish: str, english: Persona) -> None:
@@ -218,6 +230,7 @@ def test_thanks_may_name_the_need_and_a_wish_may_not(need: HiddenNeed, thanks: s
     assert message_fault(thanks, one) is None
     assert message_fault(wish, one) == "gives the hidden need away"
     assert message_fault("I want to sleep. " + thanks, one) is None
+    assert message_fault("Thanks. " + wish, one) == message_fault("Thanks, " + wish, one) == "gives the hidden need away"
 
 
 @pytest.mark.parametrize(
