@@ -71,7 +71,7 @@ class TrainingWatch(TrainerCallback):
     """Records every step, calls `check` every `evaluate_every` steps and at the end, stops a policy that is beyond its `limits`.
 
     `measures` gives the measures of the last batch of rollouts, `check` those of the held-out personas, `profile` what its time went into; `saw` is told
-    the step and mean emotion of each check. A step is checked once it is recorded and saved, so a check that fails costs no step. `checked` is the
+    the step and mean emotion of each check. A step to be checked is recorded and saved first, so a check that fails costs no step. `checked` is the
     step of the last check: a training that goes on makes up for one that is missing.
     """
 
@@ -127,10 +127,18 @@ class TrainingWatch(TrainerCallback):
 
     on_train_end = on_step_begin
 
-    def _check_if_due(self, state: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._is_due(state):
+            control.should_save = True
+
+    def _is_due(self, state: Any) -> bool:
         step = state.global_step
-        if step == self.checked or (step % self.evaluate_every and step != state.max_steps):
+        return step != self.checked and (step % self.evaluate_every == 0 or step == state.max_steps)
+
+    def _check_if_due(self, state: Any) -> None:
+        if not self._is_due(state):
             return
+        step = state.global_step
         began = time.monotonic()
         row = self.check(step)
         self._began += time.monotonic() - began  # it is no part of the step that comes

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from transformers import TrainerControl
 
 from rlver.components.training import watch
 from rlver.components.training.curves import CurveFile
@@ -71,3 +72,17 @@ def test_a_check_that_was_broken_off_before_its_weights_were_kept_has_no_row(tmp
     with pytest.raises(KeyboardInterrupt):
         watching.on_train_begin(None, SimpleNamespace(global_step=0, max_steps=8), None)
     assert checks.rows() == []
+
+
+def test_a_step_is_saved_before_its_check(tmp_path: Path) -> None:
+    """A check that breaks off must cost no step, also where evaluate_every is no multiple of save_every."""
+    steps, checks = (CurveFile(tmp_path / name) for name in ("train", "evaluation"))
+    nothing, limits = measure([]), TrainingLimits(0.0, 1.0, 1.0, 0.05)
+    watching = TrainingWatch(steps, checks, lambda: nothing, lambda step: nothing, 5, limits, lambda line: None)
+
+    def is_saved(step: int) -> bool:
+        control = TrainerControl()
+        watching.on_step_end(None, SimpleNamespace(global_step=step, max_steps=12), control)
+        return control.should_save
+
+    assert [step for step in range(1, 13) if is_saved(step)] == [5, 10, 12]
