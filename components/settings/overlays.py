@@ -25,10 +25,14 @@ class SettingsError(ValueError):
     """A parameter is missing, unknown, of the wrong type or impossible; the message is one readable line."""
 
 
+class UnknownVariant(SettingsError):
+    """No file makes a variant of this name."""
+
+
 def overlays_of(folder: Path, variant: str) -> dict[str, Path]:
-    """The files in `folder` that make `variant`, by the name that messages give them. Raises SettingsError when there are none."""
+    """The files in `folder` that make `variant`, by the name that messages give them. Raises UnknownVariant when there are none."""
     if not _NAME.fullmatch(variant):
-        raise SettingsError(f"{variant[:80]!r} is no name of a variant: letters, digits, - _ and . only, at most 60")
+        raise UnknownVariant(f"{variant[:80]!r} is no name of a variant: letters, digits, - _ and . only, at most 60")
     one = folder / f"{variant}.yaml"
     if one.is_file():
         return _extended(folder, variant)
@@ -39,7 +43,7 @@ def overlays_of(folder: Path, variant: str) -> dict[str, Path]:
     known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml"))) or "none"
     joined = ", ".join(sorted(path.stem for path in folder.glob("recipes/*.yaml") if path.stem != COMMON))
     recipe = f"; or parts of a recipe, joined by -: {joined}" if joined else ""
-    raise SettingsError(f"unknown variant {variant!r}: there is no params/{variant}.yaml (known: {known}{recipe})")
+    raise UnknownVariant(f"unknown variant {variant!r}: there is no params/{variant}.yaml (known: {known}{recipe})")
 
 
 def _extended(folder: Path, variant: str) -> dict[str, Path]:

@@ -21,7 +21,7 @@ from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.scoring.splits import refuse_mixed_policies
 from rlver.components.scoring.statistics import Estimated, Interval, paired_differences
 from rlver.components.scoring.units import Sampling
-from rlver.components.settings.overlays import SettingsError, overlays_of
+from rlver.components.settings.overlays import SettingsError, UnknownVariant
 from rlver.components.settings.settings import Settings, load_settings
 from rlver.components.settings.study_sections import AuditParameters
 from rlver.tasks.runtime.appraisers import file_of_variant
@@ -210,7 +210,7 @@ class Audited:
     dialogues: Sequence[Dialogue]
     log: Path | None
     checkpoints: Checkpoints
-    paid: Collection[str] = ()  # difficulties of the scripted appraiser that paid in training, as far as they are known
+    paid: Collection[str] | SettingsError = ()  # see paid_in_training
 
     @staticmethod
     def of(named: Path, log: Path | None, params: Path | None = None) -> Audited:
@@ -228,18 +228,19 @@ def training_of(log: Path) -> tuple[Path | None, Checkpoints]:
     return (log if log.is_file() else None), load_checkpoints(log.parent / "held_out")
 
 
-def paid_in_training(params: Path | None, variant: str) -> Collection[str]:
+def paid_in_training(params: Path | None, variant: str) -> Collection[str] | SettingsError:
     """Difficulties of the scripted appraiser that paid when this variant was trained; none where it has no overlay, or another one paid.
 
-    Raises SettingsError.
+    The error of an overlay that no longer holds: one such variant must not stop the audit of the others.
     """
     if params is None:
         return ()
     try:
-        overlays_of(params.parent / "params", variant)
-    except SettingsError:
+        settings = load_settings(params, variant)
+    except UnknownVariant:
         return ()
-    settings = load_settings(params, variant)
+    except SettingsError as error:
+        return error
     appraiser = settings.simulator.parts[0]
     return [appraiser.which or one for one in settings.train.difficulties] if appraiser.name == "scripted" else ()
 

@@ -20,6 +20,7 @@ from rlver.components.replay.reappraisal import UnreadableLanguage, reappraise
 from rlver.components.scoring.sentient import by_persona, final_emotion
 from rlver.components.scoring.statistics import Estimated, Interval, paired_differences
 from rlver.components.scoring.units import Sampling
+from rlver.components.settings.overlays import SettingsError
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.tasks.runtime.appraisers import is_same_appraiser
 from rlver.tasks.studies.audit.checks import Check, CheckOutcome, compared, unknown
@@ -34,7 +35,7 @@ _NOT_IN_RECORD = "the second appraisal is a record, and the honest supporter is 
 
 
 class OwnAppraiser(ValueError):
-    """The second appraiser is the one that the policy was paid by, or the dialogues' own; it confirms whatever it pays for."""
+    """The second appraiser is, or may be, the one that the policy was paid by, or the dialogues' own; it confirms whatever it pays for."""
 
 
 NO_OPINION = (UnreadableLanguage, OwnAppraiser)
@@ -62,7 +63,7 @@ class OtherDifficulty:
     difficulty: str
     personas: Mapping[str, Persona]
     rules: EmotionRules
-    has_paid: bool = False  # in the training of the policy
+    refused: str = ""  # why it gives no opinion
 
     @property
     def name(self) -> str:
@@ -71,8 +72,8 @@ class OtherDifficulty:
     def finals(self, dialogues: Sequence[Dialogue]) -> Scores:
         """Raises UnreadableLanguage for users who do not speak English, OwnAppraiser."""
         kind = ScriptedAppraiser(self.difficulty)
-        if self.has_paid:
-            raise OwnAppraiser("the second appraiser paid in training")
+        if self.refused:
+            raise OwnAppraiser(self.refused)
         if any(is_same_appraiser(kind.tag, tag) for tag in {dialogue.simulator for dialogue in dialogues}):
             raise OwnAppraiser("the second appraiser is that of these dialogues")
         if not speak_english(turn.user for dialogue in dialogues for turn in dialogue.turns):
@@ -115,12 +116,14 @@ def _has_its_words(appraised: Dialogue, dialogue: Dialogue) -> bool:
 
 
 def other_difficulty(
-    dialogues: Sequence[Dialogue], personas: Mapping[str, Persona], rules: EmotionRules, paid: Collection[str] = ()
+    dialogues: Sequence[Dialogue], personas: Mapping[str, Persona], rules: EmotionRules, paid: Collection[str] | SettingsError = ()
 ) -> OtherDifficulty:
-    """The difficulty that the user of these dialogues did not have. `paid`: those that paid in training."""
+    """The difficulty that the user of these dialogues did not have. `paid`: those that paid in training, or why nobody knows."""
     is_vanilla = all(dialogue.simulator.difficulty == "vanilla" for dialogue in dialogues)
     other = "challenging" if is_vanilla else "vanilla"
-    return OtherDifficulty(other, personas, rules, other in paid)
+    if isinstance(paid, SettingsError):
+        return OtherDifficulty(other, personas, rules, f"who paid in training is not known: {paid}")
+    return OtherDifficulty(other, personas, rules, "the second appraiser paid in training" if other in paid else "")
 
 
 def final_emotions(dialogues: Sequence[Dialogue]) -> Scores:

@@ -167,6 +167,19 @@ def test_the_appraiser_that_paid_in_training_is_no_second_opinion(project: Path)
         assert (check["outcome"], check["value"]) == ("unknown", None) and "the second appraiser paid in training" in check["why"]
 
 
+def test_an_overlay_that_no_longer_holds_stops_no_report(project: Path) -> None:
+    """Nobody knows who paid in the training of its variant, so that one has no second opinion."""
+    shutil.copytree(ROOT / "params", "params")
+    Path("params/honest.yaml").write_text("train: {gone: 1}\n")
+    folders = [part for name in ("transcripts", "metrics", "logs") for part in (f"--{name}", name)]
+    assert report.main([*folders, "--personas", "data/personas/test.jsonl", "--out", "reports"]) == 0
+    found = json.loads(Path("reports/audit.json").read_text())
+    gains = {name: next(one for one in found[name]["checks"] if one["name"] == "unconfirmed_gain") for name in ("honest", "gamed")}
+    assert gains["honest"]["outcome"] == "unknown"
+    assert "who paid in training is not known: params/honest.yaml: unknown key 'train.gone'" in gains["honest"]["why"]
+    assert gains["gamed"]["value"] is not None
+
+
 @pytest.mark.long
 def test_the_probe_lets_every_cheat_talk_with_the_configured_user(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "base", "honest", "--probe", "-o", "audit.json"]) == 0

@@ -187,7 +187,7 @@ def test_an_appraiser_that_paid_in_training_or_held_the_dialogues_is_no_second_o
     paid = other_difficulty(tuned, PERSONAS, RULES, ["vanilla", "challenging"])
     check = confirmation(tuned, base, paid, NOBODY, SHARE, MARGIN, Sampling(SAMPLES, SEED))
     assert check.outcome == "unknown" and "the second appraiser paid in training" in check.why
-    assert not other_difficulty(tuned, PERSONAS, RULES, ["vanilla"]).has_paid
+    assert not other_difficulty(tuned, PERSONAS, RULES, ["vanilla"]).refused
     own = OtherDifficulty("vanilla", PERSONAS, RULES)
     for second, why in ((paid, "paid in training"), (own, "is that of these dialogues")):
         series = two_series(dict.fromkeys((0, 10, 20), base), second)
