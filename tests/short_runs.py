@@ -121,6 +121,7 @@ def prepared(
         evaluate_every=2,
         limits=limits,
         show=shown.append,
+        thinking=speaking.thinking,
     )
     order = ORDER[: parameters.train.steps * parameters.train.personas_per_step]
     trainer = build_trainer(

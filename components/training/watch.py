@@ -82,6 +82,7 @@ class TrainingWatch(TrainerCallback):
     evaluate_every: int
     limits: TrainingLimits
     show: Callable[[str], None]
+    thinking: bool  # policy.thinking
     profile: Callable[[], str] = lambda: ""
     saw: Callable[[int, float], None] = lambda step, emotion: None
     checked: int = field(default=-1, init=False)
@@ -120,7 +121,7 @@ class TrainingWatch(TrainerCallback):
             self._unlearned = self._unlearned + 1 if row["learning_share"] == 0 else 0
             if self._unlearned == _UNLEARNED and not self._told:
                 self._told = True
-                self.show(f"warning: {nobody_learns(row['malformed_rate'])}")
+                self.show(f"warning: {nobody_learns(row['malformed_rate'], self.thinking)}")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._check_if_due(state)
@@ -148,8 +149,13 @@ class TrainingWatch(TrainerCallback):
         self.show(f"held-out personas at step {step}: emotion {row['emotion_mean']:.1f}, success {row['success_rate']:.0%}")
 
 
-def nobody_learns(malformed_rate: float) -> str:
+def nobody_learns(malformed_rate: float, thinking: bool) -> str:
     """Why, most likely, and what to do, in one line."""
+    if malformed_rate > _NEARLY_ALL and not thinking:
+        return (
+            f"nobody learned in the last {_UNLEARNED} steps: {malformed_rate:.0%} of the dialogues are malformed: replies are empty, or hold the "
+            "tags of thoughts; take a model or a chat template that does not think"
+        )
     if malformed_rate > _NEARLY_ALL:
         return (
             f"nobody learned in the last {_UNLEARNED} steps: {malformed_rate:.0%} of the dialogues are malformed; set policy.thinking: false, "

@@ -271,6 +271,7 @@ def _watch(settings: Settings, dialogues: TrainingDialogues, steps: CurveFile, c
             math.inf if parameters.max_staleness else settings.rollout.max_logprob_gap,  # an update lies between sampler and trainer
         ),
         show=dialogues.show,
+        thinking=settings.policy.thinking,
         profile=dialogues.profile,
         saw=best.saw,
     )

@@ -241,7 +241,7 @@ def test_what_a_policy_must_stay_within(row: dict[str, float], problem: str | No
 def watch_of(folder: Path, min_entropy: float = 0.0) -> TrainingWatch:
     limits, nothing = TrainingLimits(min_entropy, 1.0, 1.0, 0.05), measure([])
     steps, checks = (CurveFile(folder / name) for name in ("train", "evaluation"))
-    return TrainingWatch(steps, checks, lambda: nothing, lambda step: {}, 5, limits, lambda line: None)
+    return TrainingWatch(steps, checks, lambda: nothing, lambda step: {}, 5, limits, lambda line: None, True)
 
 
 @pytest.mark.parametrize("logs", [{"loss": float("nan"), "grad_norm": 1.0}, {"loss": 0.0, "grad_norm": float("inf")}])

@@ -23,7 +23,7 @@ def test_the_seconds_of_a_step_do_not_hold_the_check_before_it(tmp_path: Path, m
         return nothing
 
     steps, checks = (CurveFile(tmp_path / name) for name in ("train", "evaluation"))
-    watching = TrainingWatch(steps, checks, lambda: nothing, check, 2, TrainingLimits(0.0, 1.0, 1.0, 0.05), shown.append)
+    watching = TrainingWatch(steps, checks, lambda: nothing, check, 2, TrainingLimits(0.0, 1.0, 1.0, 0.05), shown.append, True)
     watching.on_train_begin(None, SimpleNamespace(global_step=0, max_steps=8), None)
     for step in range(1, 5):
         watching.on_step_begin(None, SimpleNamespace(global_step=step - 1, max_steps=8), None)
@@ -35,16 +35,19 @@ def test_the_seconds_of_a_step_do_not_hold_the_check_before_it(tmp_path: Path, m
 
 
 @pytest.mark.parametrize(
-    ("malformed", "why"),
+    ("malformed", "thinking", "why"),
     [
-        (0.97, "97% of the dialogues are malformed; set policy.thinking: false, or show"),
-        (0.5, "in each group all dialogues fared alike; raise"),
+        (0.97, True, "97% of the dialogues are malformed; set policy.thinking: false, or show"),
+        (0.97, False, "97% of the dialogues are malformed: replies are empty, or hold the tags of thoughts; take a model"),
+        (0.5, False, "in each group all dialogues fared alike; raise"),
     ],
 )
-def test_a_training_from_which_nobody_learns_is_told_of_once(malformed: float, why: str, tmp_path: Path) -> None:
+def test_a_training_from_which_nobody_learns_is_told_of_once(malformed: float, thinking: bool, why: str, tmp_path: Path) -> None:
     shown, nothing = list[str](), measure([]) | {"malformed_rate": malformed}
     steps, checks = (CurveFile(tmp_path / name) for name in ("train", "evaluation"))
-    watching = TrainingWatch(steps, checks, lambda: nothing, lambda step: {}, 99, TrainingLimits(0.0, 1.0, 1.0, 0.05), shown.append)
+    watching = TrainingWatch(
+        steps, checks, lambda: nothing, lambda step: {}, 99, TrainingLimits(0.0, 1.0, 1.0, 0.05), shown.append, thinking
+    )
 
     def learned(shares: list[float | None]) -> list[str]:
         """What is said of such steps, beside the line of each."""
@@ -68,7 +71,7 @@ def test_a_check_that_was_broken_off_before_its_weights_were_kept_has_no_row(tmp
 
     nothing, limits = measure([]), TrainingLimits(0.0, 1.0, 1.0, 0.05)
     steps, checks = (CurveFile(tmp_path / name) for name in ("train", "evaluation"))
-    watching = TrainingWatch(steps, checks, lambda: nothing, lambda step: nothing, 2, limits, lambda line: None, saw=saw)
+    watching = TrainingWatch(steps, checks, lambda: nothing, lambda step: nothing, 2, limits, lambda line: None, True, saw=saw)
     with pytest.raises(KeyboardInterrupt):
         watching.on_train_begin(None, SimpleNamespace(global_step=0, max_steps=8), None)
     assert checks.rows() == []
@@ -78,7 +81,7 @@ def test_a_step_is_saved_before_its_check(tmp_path: Path) -> None:
     """A check that breaks off must cost no step, also where evaluate_every is no multiple of save_every."""
     steps, checks = (CurveFile(tmp_path / name) for name in ("train", "evaluation"))
     nothing, limits = measure([]), TrainingLimits(0.0, 1.0, 1.0, 0.05)
-    watching = TrainingWatch(steps, checks, lambda: nothing, lambda step: nothing, 5, limits, lambda line: None)
+    watching = TrainingWatch(steps, checks, lambda: nothing, lambda step: nothing, 5, limits, lambda line: None, True)
 
     def is_saved(step: int) -> bool:
         control = TrainerControl()
