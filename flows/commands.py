@@ -82,7 +82,7 @@ def run(
             state = reproduce(only, variants, jobs=jobs, stage_hours=stage_hours, return_state=True)
     except httpx.TransportError as error:
         raise RuntimeError(
-            f"Prefect's server does not answer any more ({error}); what was finished is kept: start the server, or unset PREFECT_API_URL, "
+            f"Prefect's server does not answer any more ({error}); what was finished is kept: start the server, or unset PREFECT_API_URL (also in .env), "
             "then run the same command again"
         ) from error
     if not state.is_completed():

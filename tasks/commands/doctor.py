@@ -218,7 +218,7 @@ def _prefect(api_url: str | None) -> Found:
         servers.must_let_us_in(api_url)
     except servers.ServerFailed as error:
         return False, shown, str(error)
-    return servers.answers(f"{api_url}/health"), shown, "start it (`rlver ui`), or unset PREFECT_API_URL"
+    return servers.answers(f"{api_url}/health"), shown, "start it (`rlver ui`), or unset PREFECT_API_URL (also in .env)"
 
 
 def _mlflow(uri: str) -> Found:
@@ -227,7 +227,7 @@ def _mlflow(uri: str) -> Found:
         return (
             servers.answers(f"{uri.rstrip('/')}/health"),
             shown,
-            "start it (`rlver ui` does so on this machine), or take MLFLOW_TRACKING_URI out of .env",
+            "start it (`rlver ui` does so on this machine), or unset MLFLOW_TRACKING_URI (also in .env)",
         )
     if not uri.startswith("sqlite:///"):
         return False, f"unknown address {shown}", "set MLFLOW_TRACKING_URI to sqlite:////absolute/path.db or http://…"

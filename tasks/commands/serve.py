@@ -135,10 +135,16 @@ def status() -> None:
 
 
 def ui(
-    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Port for MLflow; another free one is taken if it is in use.")] = 5080,
+    mlflow_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Port for MLflow. Default: that of MLFLOW_TRACKING_URI, or 5080. One in use: another free one."
+        ),
+    ] = None,
     prefect_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port for Prefect; another free one is taken if it is in use.")
-    ] = 4280,
+        int | None,
+        typer.Option(min=1, max=65535, help="Port for Prefect. Default: that of PREFECT_API_URL, or 4280. One in use: another free one."),
+    ] = None,
 ) -> None:
     """Start the web pages of MLflow (numbers) and Prefect (runs) on this machine, and stop them on Ctrl-C."""
     from rlver.tasks.commands import pages

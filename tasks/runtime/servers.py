@@ -20,9 +20,11 @@ from urllib.parse import urlsplit
 
 from rlver.tasks.runtime import environment, processes
 from rlver.tasks.runtime.environment import Addresses, key_file
+from rlver.tasks.runtime.kept_secrets import find_key
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")  # of this machine, as people type them
+MLFLOW_PORT, PREFECT_PORT = 5080, 4280  # where no address names one
 START_S = 120.0
 # Prefect forgets who holds a slot of a concurrency limit when it starts again, unless leases are files.
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
@@ -85,29 +87,31 @@ def free_port(preferred: int = 0, host: str = HOST) -> int:
 
 @contextmanager
 def user_interfaces(
-    root: Path, where: Addresses, mlflow_port: int, prefect_port: int, say: Callable[[str], None]
+    root: Path, where: Addresses, mlflow_port: int | None, prefect_port: int | None, say: Callable[[str], None]
 ) -> Iterator[list[Server]]:
-    """Start what is not running elsewhere already, and say the addresses."""
+    """Start what is not running elsewhere already, and say the addresses. A port that is not given is that of the address that is set."""
     with ExitStack() as stack:
         started: list[Server] = []
         uri = where.tracking_uri
         if not uri.startswith(("http://", "https://")):
-            started.append(stack.enter_context(mlflow(root, uri, free_port(mlflow_port))))
+            started.append(stack.enter_context(mlflow(root, uri, free_port(mlflow_port or MLFLOW_PORT))))
             say(f"MLflow   {started[-1].url}")
         elif answers(f"{uri.rstrip('/')}/health"):
             say(f"MLflow   {environment.shown(uri)} (runs elsewhere)")
-        elif (own := own_port(uri)) and free_port(own) == own:
-            started.append(stack.enter_context(mlflow(root, f"sqlite:///{root.resolve() / 'mlflow.db'}", own)))
-            say(f"MLflow   {started[-1].url} (serves this project's mlflow.db, since nothing answered there)")
+        elif (own := own_port(uri)) and (mlflow_port or free_port(own) == own):
+            port = free_port(mlflow_port) if mlflow_port else own
+            started.append(stack.enter_context(mlflow(root, f"sqlite:///{root.resolve() / 'mlflow.db'}", port)))
+            say(f"MLflow   {started[-1].url} (serves this project's mlflow.db, since nothing answered at {environment.shown(uri)})")
         else:
             say(f"MLflow   {environment.shown(uri)} (does not answer at /health)")
         if where.prefect_api_url and answers(f"{where.prefect_api_url}/health"):
             say(f"Prefect  {environment.shown(where.prefect_api_url.removesuffix('/api'))} (was running already)")
         else:
-            port = free_port(own_port(where.prefect_api_url or "") or prefect_port)
+            port = free_port(prefect_port or own_port(where.prefect_api_url or "") or PREFECT_PORT)
             started.append(stack.enter_context(prefect(root, port)))
             say(f"Prefect  {started[-1].url}    for `rlver serve-deployments` put this into .env: PREFECT_API_URL={started[-1].url}/api")
-            say(f"         asks each browser once for a password: the line in {key_file(where.prefect_home, port)}")
+            password = "your PREFECT_API_AUTH_STRING" if _given_key(where, port) else f"the line in {key_file(where.prefect_home, port)}"
+            say(f"         asks each browser once for a password: {password}")
         yield started
 
 
@@ -133,8 +137,10 @@ def mlflow(root: Path, tracking_uri: str, port: int) -> AbstractContextManager[S
 
 
 def prefect(root: Path, port: int) -> AbstractContextManager[Server]:
-    """Prefect's server over the database in PREFECT_HOME. Who asks it needs its key, in a file there, and no other origin's page may."""
-    key = environment.keep_key(environment.addresses(root).prefect_home, port)
+    """Prefect's server over the database in PREFECT_HOME. Who asks it needs its key, which is in a file there unless the user set one, and no
+    other origin's page may."""
+    where = environment.addresses(root)
+    key = _given_key(where, port) or environment.keep_key(where.prefect_home, port)
     extra = {
         "PREFECT_API_URL": f"http://{HOST}:{port}/api",
         "PREFECT_UI_API_URL": "/api",  # its pages ask where they came from
@@ -145,6 +151,13 @@ def prefect(root: Path, port: int) -> AbstractContextManager[Server]:
     }
     command = ("-m", "prefect", "server", "start", "--host", HOST, "--port", str(port))
     return serving(_ours("prefect", command, extra, root, port, "/api/health"))
+
+
+def _given_key(where: Addresses, port: int) -> str | None:
+    """The key that the user set for Prefect's server at this port: what clients will send. None where there is none but that in its file."""
+    url = where.prefect_api_url or ""
+    held = environment.for_child().get("PREFECT_API_AUTH_STRING") if own_port(url) == port else None
+    return held if held and held != find_key(where.prefect_home, url) else None
 
 
 def _origins(port: int) -> str:
@@ -180,7 +193,7 @@ def must_let_us_in(api_url: str | None) -> None:
         status = httpx.get(f"{api_url}/version", headers=environment.prefect_headers(), timeout=20).status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ServerFailed(
-            f"{where} does not answer ({environment.shown(str(error))}): start it (`rlver ui`), or take PREFECT_API_URL out of .env"
+            f"{where} does not answer ({environment.shown(str(error))}): start it (`rlver ui`), or unset PREFECT_API_URL (also in .env)"
         ) from error
     if status == 401:
         raise ServerFailed(

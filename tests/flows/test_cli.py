@@ -121,7 +121,7 @@ def test_a_server_that_is_set_and_does_not_answer_is_one_line_with_what_to_do(
     assert main(command.split()) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: the Prefect server at http://127.0.0.1:9/api does not answer (")
-    assert line.endswith("): start it (`rlver ui`), or take PREFECT_API_URL out of .env")
+    assert line.endswith("): start it (`rlver ui`), or unset PREFECT_API_URL (also in .env)")
 
 
 def test_report_is_rebuilt_and_its_place_printed(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from rlver.tasks.runtime import servers
+from rlver.tasks.runtime import environment, servers
 from rlver.tasks.runtime.environment import Addresses
 
 
@@ -33,7 +33,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[servers.PlannedServer]:
 
 def line_about_mlflow(root: Path, uri: str) -> str:
     said: list[str] = []
-    with servers.user_interfaces(root, Addresses(uri, None, root / ".prefect"), servers.free_port(), servers.free_port(), said.append):
+    with servers.user_interfaces(root, Addresses(uri, None, root / ".prefect"), None, servers.free_port(), said.append):
         return next(line for line in said if line.startswith("MLflow"))
 
 
@@ -70,8 +70,39 @@ def test_what_cannot_be_served_here_is_said_not_to_answer(tmp_path: Path, starte
 def test_prefect_is_started_where_it_is_looked_for(tmp_path: Path, started: list[servers.PlannedServer]) -> None:
     port = servers.free_port()
     where = Addresses(f"sqlite:///{tmp_path}/mlflow.db", f"http://localhost:{port}/api", tmp_path / ".prefect")
-    with servers.user_interfaces(tmp_path, where, servers.free_port(), servers.free_port(), lambda _: None):
+    with servers.user_interfaces(tmp_path, where, None, None, lambda _: None):
         assert {one.name: one.port for one in started}["prefect"] == port
+
+
+def test_a_port_that_is_given_wins_over_that_of_the_address(tmp_path: Path, started: list[servers.PlannedServer]) -> None:
+    tracker, api, *given = (servers.free_port() for _ in range(4))
+    where = Addresses(f"http://127.0.0.1:{tracker}", f"http://localhost:{api}/api", tmp_path / ".prefect")
+    with servers.user_interfaces(tmp_path, where, *given, lambda _: None):
+        assert [one.port for one in started] == given
+
+
+def test_prefect_takes_the_key_that_its_clients_send(
+    tmp_path: Path, started: list[servers.PlannedServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One in .env comes before that in the file of the port, for the address beside it only."""
+    port, said = servers.free_port(), list[str]()
+    for name in ("PREFECT_API_AUTH_STRING", "PREFECT_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
+    monkeypatch.setattr(servers, "answers", lambda url: False)
+
+    def key(at: int) -> str:
+        where = environment.prepare(tmp_path)
+        with servers.user_interfaces(tmp_path, where, servers.free_port(), at, said.append):
+            return started[-1].environment["PREFECT_SERVER_API_AUTH_STRING"]
+
+    kept = key(port)
+    assert (tmp_path / ".prefect" / f"{port}.key").read_text().strip() == kept == key(port)
+    monkeypatch.delenv("PREFECT_API_AUTH_STRING")
+    (tmp_path / ".env").write_text("PREFECT_API_AUTH_STRING=rlver:of-the-user\n")
+    assert key(port) == "rlver:of-the-user" and said[-1].endswith("password: your PREFECT_API_AUTH_STRING")
+    other = servers.free_port()
+    assert key(other) not in (kept, "rlver:of-the-user") and said[-1].endswith(f"{other}.key")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
