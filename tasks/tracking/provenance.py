@@ -39,12 +39,13 @@ T = TypeVar("T")
 
 
 class Provenance:
-    """Logs the stages of one flow run. Of a tracker's troubles it speaks once."""
+    """Logs the stages of one flow run. Of a tracker's troubles it speaks once, and of each run's that cannot be sent."""
 
     def __init__(self, root: Path, uri: str, flow_run: str | None, logger: logging.Logger | logging.LoggerAdapter[Any]) -> None:
         tags = {"prefect_flow_run": flow_run} if flow_run else {}
         self._root, self._logger, self._warned, self._patient = root, logger, False, True
         self._recorder = MlflowRecorder(root, uri, tags=tags)
+        self._stuck: set[str] = set()  # what was said of runs that cannot be sent
         self._watches: dict[str, StageWatch] = {}
         self._questions: queue.Queue[tuple[Callable[[], Any], Future[Any]]] = queue.Queue()
         self._over = threading.Event()
@@ -154,7 +155,9 @@ class Provenance:
                 return
             try:
                 for trouble in self._recorder.send_what_can_be():  # with one entry; the tracker is there
-                    self._warn("spool", trouble)
+                    if str(trouble) not in self._stuck:
+                        self._stuck.add(str(trouble))
+                        self._logger.warning("%s", trouble)
                 answer.set_result(question())
             except (TrackingUnavailable, ValueError, OSError) as error:
                 answer.set_exception(error)

@@ -152,6 +152,8 @@ class MlflowRecorder:
                         if entry.exists and (entry.head.parent is None) is of_pipelines:
                             with readable():
                                 self._send(entry)
+                    except RunRefused as error:
+                        troubles.append(RunRefused(f"{entry.head.name}: {error}; to give this run up, delete {entry.folder}"))
                     except (TrackingUnavailable, ValueError) as error:  # one entry in trouble keeps no other from being sent
                         troubles.append(error)
                     except Exception as error:  # a bug of ours, too

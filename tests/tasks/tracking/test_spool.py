@@ -23,10 +23,10 @@ from rlver.components.domain.files import BadFile
 from rlver.components.training.curves import CurveFile
 from rlver.tasks.runtime import environment, servers
 from rlver.tasks.tracking import records
-from rlver.tasks.tracking.provenance import Provenance, StageWatch
+from rlver.tasks.tracking.provenance import LATER, Provenance, StageWatch
 from rlver.tasks.tracking.recorder import MlflowRecorder
 from rlver.tasks.tracking.spool import Spool, SpoolEntry, SpoolReading
-from rlver.tasks.tracking.store import TrackingUnavailable
+from rlver.tasks.tracking.store import RunRefused, TrackingUnavailable
 
 
 @pytest.fixture
@@ -94,6 +94,26 @@ def test_a_run_in_a_container_ends_when_its_writer_does_and_not_before(tmp_path:
 def _can_unshare() -> bool:
     asked = ("unshare", "--user", "--pid", "--fork", "--kill-child", "true")
     return shutil.which("unshare") is not None and subprocess.run(asked, check=False, capture_output=True).returncode == 0
+
+
+def test_a_run_that_mlflow_refuses_is_named_once_and_hides_no_outage(
+    tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    trouble: TrackingUnavailable = RunRefused("MLflow: 'Param key' is too long")
+
+    def send(self: MlflowRecorder, entry: SpoolEntry) -> None:
+        raise trouble
+
+    monkeypatch.setattr(MlflowRecorder, "_send", send)
+    entry = MlflowRecorder(tmp_path, tracking_uri).spool.begin("train@v", None, {})
+    with Provenance(tmp_path, tracking_uri, None, logging.getLogger("flow")) as provenance:
+        for _ in range(2):
+            provenance._ask(lambda: None).result(timeout=60)
+        (said,) = [one.getMessage() for one in caplog.records if one.name == "flow"]
+        assert said == f"train@v: MLflow: 'Param key' is too long; to give this run up, delete {entry.folder}"
+        trouble = TrackingUnavailable("MLflow: away")
+        provenance._answer("score@v", provenance._ask(lambda: None), 60)
+    assert [one.getMessage() for one in caplog.records if one.name == "flow"][1:] == [f"score@v: MLflow: away; {LATER}"]
 
 
 def test_an_entry_that_has_ended_is_not_abandoned_and_lets_go_of_its_lock(tmp_path: Path) -> None:

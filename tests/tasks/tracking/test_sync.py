@@ -101,7 +101,9 @@ def test_a_result_that_mlflow_refuses_keeps_no_other_from_being_logged(locked: P
     lock = dvc.locked(locked)
     lock["personas"] = replace(lock["personas"], parameters={"params.yaml": {"longer than MLflow takes" * 20: 1}})
     for _ in range(2):
-        with pytest.raises(BadFile, match=r"MLflow: 'Param key' exceeds .*; that run cannot be sent; \d runs were added for other results"):
+        with pytest.raises(
+            BadFile, match=r"^personas: MLflow: 'Param key' exceeds .*; that run cannot be sent; \d runs were added for other results"
+        ):
             sync(locked, tracking_uri)
     ended = {run.info.run_name for run in MlflowClient(tracking_uri=tracking_uri).search_runs(["1"], "attributes.status = 'FINISHED'")}
     assert {*LOCK} - ended == {"personas"}
