@@ -133,8 +133,8 @@ class TrainingWatch(TrainerCallback):
             control.should_save = True
 
     def _is_due(self, state: Any) -> bool:
-        step = state.global_step
-        return step != self.checked and (step % self.evaluate_every == 0 or step == state.max_steps)
+        step: int = state.global_step
+        return step != self.checked and (step % self.evaluate_every == 0 or step == int(state.max_steps))
 
     def _check_if_due(self, state: Any) -> None:
         if not self._is_due(state):

@@ -149,10 +149,12 @@ def ui(
     """Start the web pages of MLflow (numbers) and Prefect (runs) on this machine, and stop them on Ctrl-C."""
     from rlver.tasks.commands import pages
     from rlver.tasks.runtime import servers
+    from rlver.tasks.tracking.spool import Spool
 
     root, where = environment.opened()
+    waiting = len(Spool.of(root, where.tracking_uri).entries())
     try:
-        with servers.user_interfaces(root, where, mlflow_port, prefect_port, typer.echo) as running:
+        with servers.user_interfaces(root, where, mlflow_port, prefect_port, typer.echo, waiting) as running:
             for name, link in pages.deep_links(where, {server.name: server.url for server in running}):
                 typer.echo(f"  {name:<12} {link}")
             typer.echo("Ctrl-C stops them.")

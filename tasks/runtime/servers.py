@@ -87,9 +87,12 @@ def free_port(preferred: int = 0, host: str = HOST) -> int:
 
 @contextmanager
 def user_interfaces(
-    root: Path, where: Addresses, mlflow_port: int | None, prefect_port: int | None, say: Callable[[str], None]
+    root: Path, where: Addresses, mlflow_port: int | None, prefect_port: int | None, say: Callable[[str], None], waiting: int = 0
 ) -> Iterator[list[Server]]:
-    """Start what is not running elsewhere already, and say the addresses. A port that is not given is that of the address that is set."""
+    """Start what is not running elsewhere already, and say the addresses. A port that is not given is that of the address that is set.
+
+    While `waiting` runs have not been sent to it, no new mlflow.db takes the place of a tracker: it may be another one's, behind a tunnel.
+    """
     with ExitStack() as stack:
         started: list[Server] = []
         uri = where.tracking_uri
@@ -98,6 +101,11 @@ def user_interfaces(
             say(f"MLflow   {started[-1].url}")
         elif answers(f"{uri.rstrip('/')}/health"):
             say(f"MLflow   {environment.shown(uri)} (runs elsewhere)")
+        elif waiting and not mlflow_port and not (root / "mlflow.db").exists():
+            say(
+                f"MLflow   {environment.shown(uri)} (does not answer at /health, and {waiting} runs in spool/ wait for it: start it; "
+                "to serve this project's own mlflow.db instead, give its port: --mlflow-port)"
+            )
         elif (own := own_port(uri)) and (mlflow_port or free_port(own) == own):
             port = free_port(mlflow_port) if mlflow_port else own
             started.append(stack.enter_context(mlflow(root, f"sqlite:///{root.resolve() / 'mlflow.db'}", port)))

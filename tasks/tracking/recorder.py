@@ -7,7 +7,6 @@ point, and whatever it could not send is sent by the next call, in this process 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -45,7 +44,7 @@ class MlflowRecorder:
         self.root, self.uri, self.tags = root, uri, tags or {}
         self._options = TrackingSettings(log_models=log_models or "full", traces=traces)
         self._by_variant = log_models is None
-        self.spool = Spool(root / "spool" / hashlib.sha256(uri.encode()).hexdigest()[:8])  # what one tracker has got another may not have
+        self.spool = Spool.of(root, uri)
         self.runs: dict[str, str] = {}  # of what was sent: entry -> MLflow run
         self._pipeline: SpoolEntry | None = None
         self.failed = False  # the pipeline run did not succeed

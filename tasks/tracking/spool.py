@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -170,6 +171,11 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    @classmethod
+    def of(cls, root: Path, uri: str) -> Spool:
+        """One folder for each tracker: what one has got another may not have."""
+        return cls(root / "spool" / hashlib.sha256(uri.encode()).hexdigest()[:8])
 
     def begin(self, name: str, parent: str | None, tags: Mapping[str, str]) -> SpoolEntry:
         """A new entry; entries sort by the time they began."""

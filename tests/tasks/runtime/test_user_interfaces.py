@@ -13,8 +13,10 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from rlver.flows.cli import main
 from rlver.tasks.runtime import environment, servers
 from rlver.tasks.runtime.environment import Addresses
+from rlver.tasks.tracking.recorder import MlflowRecorder
 
 
 @pytest.fixture
@@ -67,6 +69,30 @@ def test_what_cannot_be_served_here_is_said_not_to_answer(tmp_path: Path, starte
     assert {one.name for one in started} == {"prefect"}
 
 
+def test_no_database_takes_the_place_of_a_tracker_that_runs_wait_for(
+    tmp_path: Path, started: list[servers.PlannedServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A team's tracker at the other end of a tunnel that is down. Where this project has a database, that is what the address is of."""
+    uri = f"http://127.0.0.1:{servers.free_port()}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dvc.yaml").write_text("stages: {}\n")
+    monkeypatch.setattr(servers, "wait", lambda running: None)
+
+    def names(*options: str) -> set[str]:
+        started.clear()
+        assert main(["ui", *options]) == 0
+        return {one.name for one in started}
+
+    assert names() == {"mlflow", "prefect"}
+    entry = MlflowRecorder(tmp_path, uri).spool.begin("train@v", None, {})
+    assert names() == {"prefect"}
+    assert names("--mlflow-port", "5080") == {"mlflow", "prefect"}
+    (tmp_path / "mlflow.db").touch()
+    assert names() == {"mlflow", "prefect"}
+    entry.close("FINISHED")
+
+
 def test_prefect_is_started_where_it_is_looked_for(tmp_path: Path, started: list[servers.PlannedServer]) -> None:
     port = servers.free_port()
     where = Addresses(f"sqlite:///{tmp_path}/mlflow.db", f"http://localhost:{port}/api", tmp_path / ".prefect")
@@ -75,10 +101,10 @@ def test_prefect_is_started_where_it_is_looked_for(tmp_path: Path, started: list
 
 
 def test_a_port_that_is_given_wins_over_that_of_the_address(tmp_path: Path, started: list[servers.PlannedServer]) -> None:
-    tracker, api, *given = (servers.free_port() for _ in range(4))
+    tracker, api, mlflow, prefect = (servers.free_port() for _ in range(4))
     where = Addresses(f"http://127.0.0.1:{tracker}", f"http://localhost:{api}/api", tmp_path / ".prefect")
-    with servers.user_interfaces(tmp_path, where, *given, lambda _: None):
-        assert [one.port for one in started] == given
+    with servers.user_interfaces(tmp_path, where, mlflow, prefect, lambda _: None):
+        assert [one.port for one in started] == [mlflow, prefect]
 
 
 def test_prefect_takes_the_key_that_its_clients_send(
