@@ -63,7 +63,7 @@ class OtherDifficulty:
     difficulty: str
     personas: Mapping[str, Persona]
     rules: EmotionRules
-    refused: str = ""  # why it gives no opinion
+    refused: OwnAppraiser | None = None  # why it gives no opinion
 
     @property
     def name(self) -> str:
@@ -73,7 +73,7 @@ class OtherDifficulty:
         """Raises UnreadableLanguage for users who do not speak English, OwnAppraiser."""
         kind = ScriptedAppraiser(self.difficulty)
         if self.refused:
-            raise OwnAppraiser(self.refused)
+            raise self.refused
         if any(is_same_appraiser(kind.tag, tag) for tag in {dialogue.simulator for dialogue in dialogues}):
             raise OwnAppraiser("the second appraiser is that of these dialogues")
         if not speak_english(turn.user for dialogue in dialogues for turn in dialogue.turns):
@@ -122,8 +122,8 @@ def other_difficulty(
     is_vanilla = all(dialogue.simulator.difficulty == "vanilla" for dialogue in dialogues)
     other = "challenging" if is_vanilla else "vanilla"
     if isinstance(paid, SettingsError):
-        return OtherDifficulty(other, personas, rules, f"who paid in training is not known: {paid}")
-    return OtherDifficulty(other, personas, rules, "the second appraiser paid in training" if other in paid else "")
+        return OtherDifficulty(other, personas, rules, OwnAppraiser(f"who paid in training is not known: {paid}"))
+    return OtherDifficulty(other, personas, rules, OwnAppraiser("the second appraiser paid in training") if other in paid else None)
 
 
 def final_emotions(dialogues: Sequence[Dialogue]) -> Scores:
