@@ -73,7 +73,9 @@ def test_without_the_prefect_server_that_it_began_with_a_run_ends_in_one_line_an
         kill(server)
         said, _ = process.communicate(timeout=900)
     lines = [line for line in said.splitlines() if line.startswith("error: ")]
-    assert process.returncode == 1 and len(lines) == 1 and "unset PREFECT_API_URL (also in .env), then run the same command again" in lines[0], said
+    assert (
+        process.returncode == 1 and len(lines) == 1 and "unset PREFECT_API_URL (also in .env), then run the same command again" in lines[0]
+    ), said
     done = ran(toy)
     assert done == STAGES[: len(done)] and "train-a" in done, "the stage under way is done, and its result kept"
     rest = subprocess.run(
