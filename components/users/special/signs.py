@@ -53,12 +53,13 @@ _NOT_I = r"\bi(?:'m| am)? (?:also |really |still |just |simply )?(?:can't|cannot
 _LITTLE = r"(?: (?:even|really|honestly|in good faith|feel i can|feel able to|want to|be able to|bring myself to|ever))*"
 _REFUSED = (  # what somebody who says no does not do; "I can't think", "I won't lie" and "I don't care" say no to nothing
     r"agree\b(?! (?:\w+ ){0,2}more)|sign|promise|swear|give (?:you|it|my|that|him|her)|help (?:you |with )|support|back (?:you|this|that|it)|go along|be part|take part"
-    r"|call (?:it|that|this)|say (?:that|it|so|yes|you)|tell you (?!to )|write|hide|cover|let you|do (?:that|it|this)\b(?! (?:any )?(?:differently|other))|join|stand behind|want to be"
-    r"|want you to|(?:think|believe|feel|find|see) (?:(?!any|you)[\w']+ ){0,3}(?:right|fair|okay|ok|fine|good|kind|yours|true)\b|(?:think|believe) (?:that )?(?:you should|it does|you're right|you are right|deleting|hiding|lying)"
+    r"|call (?:it|that|this)|say (?:that|it|so|yes|you)|tell you (?!to )|write|hide|cover|let you|do (?:that|it|this)\b(?! (?:any )?(?:differently|other))|join|stand (?:behind|by)|approve|accept|recommend|encourage|vouch|endorse|go with|put my name|nod|cheer|lend|send|post|keep (?:quiet|it from|that from)|let (?:him|her|them|it|that|this)|lie (?:for|to)|tell (?:him|her|them)|be (?:the one|on your side|happy|okay|comfortable|able to)|see (?:it|this|that) (?:your|that) way|like (?:it|that|this|the)\b|want (?:that|this|it)\b|want to"
+    r"|want you to|(?:think|believe|feel|find|see) (?:(?!any|you)[\w']+ ){0,3}(?:right|fair|okay|ok|fine|good|kind|wise|worth|yours|true)\b|(?:think|believe) (?:that )?(?:you should|it does|you're right|you are right|deleting|hiding|lying)"
     r"|make that up|love you as|be doing you|support"
 )
 _NO = _any(
     _NOT_I + rf"\b{_LITTLE} (?:{_REFUSED})\b",
+    _NOT_I + r"\b(?: have| make| give| do)?\W*$",  # "You want me to nod, and I can't."
     r"\bi(?:'m| am) not (?:typing|saying|promising|agreeing|signing|giving|helping)\b",
     r"\bi (?:refuse|disagree|object)\b|\b(?:gently|have to|must|would|'d) disagree\b|\bthat i refuse\b",
     r"^(?:well, |honestly, |sorry,? )?(?:no|nope|nah|not quite|not really)\b(?!,? (?:question|doubt|problem|wonder|worr|one|body|need|reason|harm|(?:there's |there is |it's )?(?:nothing|fine|not wrong)|one))",
