@@ -13,6 +13,8 @@ from rlver.flows.choices import OneOf
 from rlver.flows.slots import gpu_slot, prepare_slots
 from rlver.tasks.graph import experiments
 from rlver.tasks.runtime import environment
+from rlver.tasks.tracking.experiments import log_experiment
+from rlver.tasks.tracking.store import TrackingUnavailable
 
 NO_CHOICE = (
     "Final emotion of test personas, with 95% intervals. To choose by it is to tune on the test: choose by `logs/<variant>/evaluation.csv` of each "
@@ -38,6 +40,11 @@ def sweep(name: Annotated[str, OneOf("sweeps")]) -> State[str]:
     text = f"{experiments.table(wanted, found)}\n\n{NO_CHOICE}"
     create_markdown_artifact(text, key="sweep", description=f"Results of the sweep {name}")
     get_run_logger().info("%s", text)
+    for finished in (one.name for one in wanted if one.name in found):
+        try:
+            get_run_logger().info("%s", log_experiment(root, where.tracking_uri, finished))
+        except (experiments.SweepError, TrackingUnavailable, BadFile) as error:
+            get_run_logger().warning("%s: %s; `rlver mlflow sync --experiment %s` logs it later", finished, error, finished)
     if failed := [experiment.name for experiment in wanted if experiment.name not in found]:
         return Failed(message=f"{len(failed)} of {len(wanted)} experiments failed: {', '.join(failed)}; `dvc queue logs NAME` says why")
     return Completed(message=f"{len(wanted)} experiments ran; `dvc exp show` compares them, `dvc exp apply NAME` takes one over")

@@ -71,9 +71,16 @@ def _check_hub_name(name: str) -> None:
 
 
 @mlflow.command()
-def sync() -> None:
+def sync(
+    experiment: Annotated[str | None, typer.Option(metavar="NAME", help="Log what this DVC experiment found, and nothing else.")] = None,
+) -> None:
     """Send what waits in spool/, and log results on disk that no run holds yet."""
     root, where = environment.opened()
+    if experiment:
+        from rlver.tasks.tracking.experiments import log_experiment
+
+        typer.echo(log_experiment(root, where.tracking_uri, experiment))
+        return
     from rlver.tasks.tracking import recorder
 
     typer.echo(recorder.sync(root, where.tracking_uri))

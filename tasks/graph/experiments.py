@@ -10,7 +10,8 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from rlver.tasks.runtime import environment, processes
 from rlver.tasks.runtime.brackets import in_brackets
 
 SWEEPS = Path("params") / "sweeps"
+LAID_OUT = Path("scratch") / "experiments"
 
 
 class SweepError(ValueError):
@@ -113,6 +115,28 @@ def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str
     return found
 
 
+@contextmanager
+def laid_out(root: Path, name: str) -> Iterator[Path]:
+    """The project's folder as an experiment left it, results and all: a worktree under scratch/. Raises SweepError.
+
+    It goes with the block. After an error it stays, with what was begun in it, and is there again the next time.
+    """
+    named = (line.split() for line in _git(root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/exps/"))
+    commit = next((commit for commit, ref in named if ref.endswith(f"/{name}")), None)
+    if commit is None:
+        raise SweepError(f"there is no experiment {name}; `dvc exp list --all-commits` names those that there are")
+    tree = root / LAID_OUT / name
+    if tree.is_dir() and _git(tree, "rev-parse", "HEAD") != [commit]:  # an earlier one of this name
+        _git(root, "worktree", "remove", "--force", str(tree))
+    if not tree.is_dir():
+        _git(root, "worktree", "add", "--quiet", "--force", "--detach", str(tree), commit)
+    folder = tree.joinpath(*_git(root, "rev-parse", "--show-prefix"))
+    _dvc(folder, ["config", "--local", "cache.dir", _dvc(root, ["cache", "dir"])[-1]])
+    _dvc(folder, ["checkout", "--quiet", "--allow-missing"])
+    yield folder
+    _git(root, "worktree", "remove", "--force", str(tree))
+
+
 def _with_interval(scores: Mapping[str, Any]) -> str:
     ends = scores.get("emotion_ci95")
     return f"{scores['emotion_mean']:.1f}" + (f" {in_brackets(ends, '.1f')}" if ends else "")
@@ -130,6 +154,14 @@ def table(experiments: Sequence[Experiment], found: Mapping[str, Mapping[str, st
         cells = [metrics.get(variant, "") for variant in variants] if metrics else ["failed"]
         rows.append([experiment.name, *(experiment.settings[key] for key in keys), *cells])
     return plain_table(["experiment", *keys, *variants], rows)
+
+
+def _git(root: Path, *arguments: str) -> list[str]:
+    """Its lines. Raises SweepError."""
+    said: list[str] = []
+    if processes.run(["git", *arguments], root, environment.for_child(), said.append):
+        raise SweepError(f"git {arguments[0]}: {(said or ['no reason given'])[-1]}")
+    return said
 
 
 def _dvc(root: Path, arguments: Sequence[str], on_line: Callable[[str], None] | None = None) -> list[str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlver.components.domain.files import BadFile, read_yaml
 from rlver.tasks.graph import experiments
 from rlver.tasks.graph.experiments import SweepError, read_sweep
+from rlver.tasks.tracking.experiments import log_experiment
+from rlver.tasks.tracking.store import TrackingUnavailable
 
 SWEEP = "params.yaml:train.steps: [2, 0.00002]\nparams/a.yaml:train.beta: [5]\n"
 
@@ -26,12 +29,14 @@ def swept(toy: Path) -> Path:
         "read = lambda p: YAML(typ='safe').load(open(p))['train']\n"
         "steps, beta = read('params.yaml')['steps'], read('params/a.yaml').get('beta', 0)\n"
         "assert steps != 13, 'unlucky'\n"
-        "pathlib.Path('metrics/a').mkdir(parents=True, exist_ok=True)\n"
+        "for folder in ('metrics/a', 'logs/a'):\n"
+        "    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)\n"
+        "pathlib.Path('logs/a/train.csv').write_text(f'step,reward\\n0,1\\n1,{steps}\\n')\n"
         "json.dump({'emotion_mean': steps + 10 * beta, 'emotion_ci95': {'lo': 40, 'hi': 60}}, open('metrics/a/sentient.json', 'w'))\n"
     )
     (toy / "dvc.yaml").write_text(
         "stages:\n  score:\n    cmd: python score.py\n    deps: [score.py]\n    params:\n      - train\n      - params/a.yaml:\n"
-        "    metrics:\n      - metrics/a/sentient.json: {cache: false}\n"
+        "    outs:\n      - logs/a\n    metrics:\n      - metrics/a/sentient.json: {cache: false}\n"
     )
     for command in ("git add -A", "git -c user.name=T -c user.email=t@example.org commit -qm sweep"):
         subprocess.run(command.split(), cwd=toy, check=True)
@@ -58,6 +63,15 @@ def test_a_sweep_runs_each_in_a_worktree_and_shows_them_side_by_side(
     assert "of test personas" in shown
     assert "steps: 2}" in (swept / "params.yaml").read_text(), "the folder itself stays as it was"
     assert not (swept / "metrics").exists()
+    runs = _runs(tracking_uri)
+    assert {run["tags.dvc_experiment"] for run in runs} == {"s-1", "s-2"} and len(runs) == 4, "of each its stage, and the pipeline it is of"
+    (first,) = (run for run in runs if run["tags.dvc_experiment"] == "s-1" and run["tags.stage"] == "score")
+    assert (first["params.train.beta"], first["metrics.emotion_mean"]) == ("5", 52)
+    assert first["metrics.train/reward"] == 2, "the curve lay in DVC's cache only"
+    assert not list((swept / "scratch").rglob("params.yaml")) and "experiments" not in _said(swept, "git", "worktree", "list")
+    assert log_experiment(swept, tracking_uri, "s-1") == "s-1: 1 stages are in MLflow, 0 of them logged now"
+    with pytest.raises(SweepError, match="there is no experiment s-9"):
+        log_experiment(swept, tracking_uri, "s-9")
 
     (swept / "params" / "sweeps" / "s.yaml").write_text("params.yaml:train.steps: [13, 3]\n")
     state = sweep("s", return_state=True)
@@ -71,6 +85,35 @@ def test_a_sweep_runs_each_in_a_worktree_and_shows_them_side_by_side(
     said.clear()
     assert sweep("s", return_state=True).is_failed()
     assert "| s-1 | 13 | failed |" in "\n".join(said) and "| s-2 | 3 | 3.0 [40.0, 60.0] |" in "\n".join(said)
+
+
+@pytest.mark.slow
+def test_an_experiment_that_could_not_be_logged_is_logged_later(swept: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its results are safe in git and DVC; what was begun in MLflow is gone on with."""
+    experiments.run_sweep(swept, read_sweep(swept, "s")[:1], print)
+    with monkeypatch.context() as broken:
+        broken.setattr("rlver.tasks.tracking.recorder.fill", _no_tracker)
+        with pytest.raises(TrackingUnavailable):
+            log_experiment(swept, tracking_uri, "s-1")
+    assert (begun := _runs(tracking_uri)) and log_experiment(swept, tracking_uri, "s-1").endswith(", 1 of them logged now")
+    ended = _runs(tracking_uri)
+    assert {run["run_id"] for run in begun} <= {run["run_id"] for run in ended}
+    assert [run["status"] for run in ended if run["tags.stage"] == "score"] == ["FINISHED"]
+
+
+def _no_tracker(*_: object) -> None:
+    raise TrackingUnavailable("MLflow: gone")
+
+
+def _runs(uri: str) -> list[dict[str, Any]]:
+    import mlflow
+
+    mlflow.set_tracking_uri(uri)
+    return mlflow.search_runs(search_all_experiments=True).to_dict("records")
+
+
+def _said(folder: Path, *command: str) -> str:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def test_people_that_no_experiment_would_have_are_told_first(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
