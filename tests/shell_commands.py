@@ -64,9 +64,9 @@ STANDS_FOR = {
 
 # What the page says in words before a command, or what lies there when a reader comes to it. (3): before the third time on its page.
 BEFORE = {
-    "rlver converse --policy openai:MODEL --variant any-model-llm -o transcripts/model-llm.jsonl": "echo RLVER_USER_URL={user} >> .env",
-    "rlver compare transcripts/model-llm.jsonl transcripts/other-llm.jsonl": "cp transcripts/model-llm.jsonl transcripts/other-llm.jsonl",
-    "rlver import sage gpt-4.5.jsonl.gz -o transcripts/gpt-4.5.jsonl": "cp {yours}/gpt-4.5.jsonl.gz .",
+    "rlver converse --policy openai:MODEL --variant any-model-llm -o evaluations/model-llm.jsonl": "echo RLVER_USER_URL={user} >> .env",
+    "rlver compare evaluations/model-llm.jsonl evaluations/other-llm.jsonl": "cp evaluations/model-llm.jsonl evaluations/other-llm.jsonl",
+    "rlver import sage gpt-4.5.jsonl.gz -o evaluations/gpt-4.5.jsonl": "cp {yours}/gpt-4.5.jsonl.gz .",
     "rlver import sage gpt-4.5.jsonl.gz -o gpt-4.5.jsonl && rlver report gpt-4.5.jsonl -o DIR": "cp {yours}/gpt-4.5.jsonl.gz .",
     "rlver report FILE… -o DIR": "cp transcripts/base.jsonl first.jsonl",
     "rlver report --robustness metrics/robustness.json -o DIR": "rlver robustness --limit 2 --shifts typos --policy models/base --policy models/grpo-think -o metrics/robustness.json",
@@ -75,7 +75,7 @@ BEFORE = {
     "rlver blind talk openai:MODEL vllm:http://127.0.0.1:8000/v1": "echo RLVER_POLICY_URL={policy} >> .env",
     "lm_eval … --tasks rlver_math500 --metadata '{\"source\": \"problems.jsonl\"}' --apply_chat_template": "cp {yours}/problems.jsonl .",
     "sqlite3 answers/user.db \"SELECT json_extract(answer, '$.text') FROM answers LIMIT 5\"": "RLVER_USER_URL={user} rlver converse --policy models/grpo-think --variant llm-local --limit 1 --repeats 1 -o some.jsonl",
-    "rlver converse --policy hf:Qwen/Qwen2.5-1.5B-Instruct --variant qwen1.5b-direct-english --limit 3 --repeats 1 -o transcripts/try.jsonl": "echo RLVER_USER_URL={user} >> .env; sed -i s#deepseek-chat#Qwen/Qwen2.5-7B-Instruct# params/recipes/common.yaml",
+    "rlver converse --policy hf:Qwen/Qwen2.5-1.5B-Instruct --variant qwen1.5b-direct-english --limit 3 --repeats 1 -o evaluations/try.jsonl": "echo RLVER_USER_URL={user} >> .env; sed -i s#deepseek-chat#Qwen/Qwen2.5-7B-Instruct# params/recipes/common.yaml",
     "rlver run --dry-run --variants qwen1.5b-grpo_lora-direct-vanilla-english": "sed -i 's/personas_per_step: 32/personas_per_step: 8/' params/recipes/common.yaml",
     "rlver run --variants ppo-think-s8": "sed -i 's/personas_per_step: 64/personas_per_step: 8/' params/ppo-think.yaml",
     "dvc params diff": "sed -i '/^evaluation:/,/^[a-z]*:$/s/temperature: 0.8/temperature: 0.2/' params.yaml",

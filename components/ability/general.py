@@ -31,6 +31,7 @@ MOST_NEW_TOKENS = 2048  # of a written answer, thoughts included; never more tha
 SYSTEM_MESSAGE = "You are a helpful assistant."  # some templates insert one of their own when none is given
 _FEWSHOT_SEED = 1234
 _PRIMARY = {"gsm8k": ("exact_match", "flexible-extract"), "ifeval": ("prompt_level_strict_acc", "none")}
+_WRITTEN_CHOICES = ("options", "choices")  # of a document whose answer is written: one of these is right
 _REFUSED = {
     "hendrycks_math500": "it cannot read \\boxed{}; use rlver_math500",
     "minerva_math500": "its parser does not install beside dvc; use rlver_math500",
@@ -74,6 +75,8 @@ def run_tasks(
         _refuse_unusable(name, run_model_code)
     check_backend(backend, served)
     loaded = _load_tasks(tasks)
+    for name, one in loaded.items():
+        _refuse_unbounded_code(name, one["tasks"])
     metrics = {name: _primary(name, loaded[name]["tasks"]) for name in tasks}
     language_model = load_backend(backend, model, batch_size, served, seed)
     finished = {name: _run_task(language_model, loaded[name], limit, run_model_code) for name in tasks}
@@ -136,12 +139,13 @@ def _run_task(language_model: TemplateLM, loaded: dict[str, Any], limit: int | N
 
 
 def _primary(name: str, tasks: Mapping[str, Any]) -> tuple[str, str | None]:
-    """(metric, filter or None for the first) that decides: the first that is a mean over items, so that items can be paired."""
+    """(metric, filter or None for the first) that decides: the first that is a mean over items in every subtask, so that items can be paired."""
     first = next(iter(tasks.values()))
-    means = [metric for metric in first.higher_is_better() if first.aggregation().get(metric) is mean]
+    means = [metric for metric in first.higher_is_better() if all(one.aggregation().get(metric) is mean for one in tasks.values())]
     if name not in _PRIMARY and not means:
         others = ", ".join(first.higher_is_better())
-        raise BenchmarkError(f"task {name}: {others} is no mean over items, so base and tuned cannot be paired; take another task")
+        within = "" if len(tasks) == 1 else f" in all of its {len(tasks)} tasks"
+        raise BenchmarkError(f"task {name}: {others} is no mean over items{within}, so base and tuned cannot be paired; take another task")
     return _PRIMARY.get(name) or (means[0], None)
 
 
@@ -163,9 +167,16 @@ def _cluster(subtask: str, sample: Mapping[str, Any]) -> str:
 
 
 def _chance(loaded: Mapping[str, Any], samples: Mapping[str, list[dict[str, Any]]]) -> float | None:
-    """The share that guessing gets right: one in so many choices, of written answers none; a likelihood has no such level."""
-    if any(task.OUTPUT_TYPE == "loglikelihood_rolling" for task in loaded.values()):
-        return None
+    """The share that guessing gets right: one in so many choices, of written answers none. None where that is not known: of a likelihood, of choices
+    that are scored in the task's own way or of which several are right, and of choices that are written."""
+    for name, task in loaded.items():
+        is_choice = task.OUTPUT_TYPE == "multiple_choice"
+        if task.OUTPUT_TYPE == "loglikelihood_rolling" or (
+            is_choice and (task.config.process_results or getattr(task, "multiple_target", 0))
+        ):
+            return None
+        if not is_choice and any(isinstance(sample.get("doc", {}).get(key), list) for sample in samples[name] for key in _WRITTEN_CHOICES):
+            return None
     guessed = [
         1 / len(sample["arguments"]) if task.OUTPUT_TYPE == "multiple_choice" else 0.0
         for name, task in loaded.items()
@@ -217,6 +228,14 @@ def _bound_answers(tasks: Any, max_length: int) -> None:
 
 def _short_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _refuse_unbounded_code(name: str, tasks: Mapping[str, Any]) -> None:
+    """Ours run such code shut in; the harness' own run it as it is, and those of cruxeval do not even say so."""
+    if not is_ours(name) and (name.startswith("cruxeval") or any(getattr(task, "UNSAFE_CODE", False) for task in tasks.values())):
+        raise BenchmarkError(
+            f"task {name} is not offered: it runs code that the model wrote with no bounds; ours are rlver_humaneval, rlver_mbpp"
+        )
 
 
 def _refuse_unusable(name: str, run_model_code: bool) -> None:

@@ -158,7 +158,7 @@ def same_backend(base: Mapping[str, Any], tuned: Mapping[str, Any]) -> None:
 def _paired(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -> Paired:
     pairs = paired_items(name, base, tuned)
     if len(pairs) < 2:
-        raise NotComparable(f"task {name}: one item has no interval; raise benchmark.limit")
+        raise NotComparable(f"task {name}: one item has no interval; measure more (benchmark.limit, or --limit of rlver honesty run)")
     is_share = all(item["score"] in (0.0, 1.0) for pair in pairs for item in pair)
     return (paired_shares if is_share else paired_scores)([gained(base, *pair) for pair in pairs])
 
@@ -174,6 +174,11 @@ def paired_items(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -
         raise NotComparable(
             f"task {name}: base has metric {base['metric']}, tuned has {tuned['metric']}; benchmark both again with one version of lm-eval"
         )
+    versions = [one.get("version") for one in (base, tuned)]
+    if None not in versions and versions[0] != versions[1]:
+        raise NotComparable(
+            f"task {name}: base was scored by version {versions[0]} of the task, tuned by {versions[1]}; benchmark both again"
+        )
     items_base, items_tuned = _by_document(name, base), _by_document(name, tuned)
     if items_base.keys() != items_tuned.keys():
         alone = len(items_base.keys() ^ items_tuned.keys())
@@ -181,7 +186,7 @@ def paired_items(name: str, base: Mapping[str, Any], tuned: Mapping[str, Any]) -
     changed = sum(items_base[doc]["prompt"] != items_tuned[doc]["prompt"] for doc in items_base)
     if changed:
         raise NotComparable(
-            f"task {name}: {changed} of {len(items_base)} items were asked differently (prompt hashes differ); benchmark both in the same way"
+            f"task {name}: {changed} of {len(items_base)} items were asked differently (prompt hashes differ); ask both again in the same way"
         )
     return [(items_base[doc], items_tuned[doc]) for doc in sorted(items_base)]
 

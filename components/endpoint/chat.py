@@ -256,9 +256,21 @@ def complaint(body: Any, key: Key) -> tuple[str, str]:
 
 def one_line(said: Any, key: Key) -> str:
     """The beginning of what a server said, without the key and as one printable line. Of lists and objects only the outer levels."""
+    said = _without(key, said)  # before anything is cut, so that no half of it is left
     text = said if isinstance(said, str) else SHORT_REPR.repr(said)
     line = " ".join("".join(c if c.isprintable() else " " for c in key.hide(text)).split())
     return line if len(line) <= _QUOTED_CHARACTERS else f"{line[:_QUOTED_CHARACTERS]}…"
+
+
+def _without(key: Key, said: Any, levels: int = SHORT_REPR.maxlevel) -> Any:
+    """The same with the key hidden in every text, as deep as SHORT_REPR shows."""
+    if isinstance(said, str):
+        return key.hide(said)
+    if levels and isinstance(said, list):
+        return [_without(key, one, levels - 1) for one in said]
+    if levels and isinstance(said, Mapping):
+        return {_without(key, name): _without(key, value, levels - 1) for name, value in said.items()}
+    return said
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float) -> float | None:

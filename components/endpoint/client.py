@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -204,7 +205,7 @@ class Dialect:
             return replace(self, max_tokens_field="max_completion_tokens")
         if ("response_format" in said or "json_schema" in said) and self.json_schema and request.schema is not None:
             return replace(self, json_schema=False)
-        if "seed" in said and self.seed and request.seed is not None:
+        if re.search(r"(?<![\w-])seed(?![\w-])", said.replace(request.model, "")) and self.seed and request.seed is not None:
             return replace(self, seed=False)
         return None
 
@@ -241,7 +242,8 @@ def parse_answer(content: bytes, seconds: float, key: Key) -> ChatAnswer:
             raise malformed(f"{name} is of type {type(value).__name__}")
     if choice.get("error") or finish_reason in _BROKEN_OFF:
         raise Hiccup("broken_off", "an answer that the server broke off", _TROUBLE, may_have_cost=True)
-    tokens_in, tokens_out = _count(usage or {}, "prompt_tokens"), _count(usage or {}, "completion_tokens")
+    tokens_in, tokens_out, total = (_count(usage or {}, f"{which}_tokens") for which in ("prompt", "completion", "total"))
+    tokens_out = max(tokens_out, total - tokens_in) if tokens_in else tokens_out  # some count thoughts in the total only
     if refusal and not text:
         text, finish_reason = refusal, "content_filter"
     text, reasoning, finish_reason = (whole_characters(key.hide_secret(said)) for said in (text or "", reasoning or "", finish_reason))

@@ -246,7 +246,7 @@ class LedgerEntry:
     at_most: float
 
     def answered(self, answer: ChatAnswer) -> None:
-        is_known = self.price is not None and bool(answer.tokens_in or answer.tokens_out)
+        is_known = self.price is not None and answer.tokens_in > 0 and (answer.tokens_out > 0 or not (answer.text or answer.reasoning))
         money = self.price.of(answer.tokens_in, answer.tokens_out) if self.price is not None and is_known else None
         at_most = self.at_most if money is None else money
         self._end((_ANSWERED, answer.tokens_in, answer.tokens_out, answer.seconds, money), at_most)

@@ -111,7 +111,10 @@ def _generated_problems(persona: Persona) -> Iterator[tuple[str, str]]:
         yield "story.presses", "a generated persona of a kind or of the sealed test has some, and no other has"
     if any(
         "{" in text
-        for text in (persona.portrait, persona.background, persona.first_line or "", *said, *presses, *persona.reactions.values())
+        for text in (
+            *(persona.portrait, persona.background, persona.first_line or "", *said, *presses, *persona.reactions.values()),
+            "" if persona.story is None else persona.story.topic,
+        )
     ):
         yield "background", "a placeholder was left unfilled"
 

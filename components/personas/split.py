@@ -53,7 +53,8 @@ def labelled_split(train: Sequence[Persona], test: Sequence[Persona]) -> list[Pe
     """
     known = {one.portrait.strip() for one in train if one.source == "rlver"}
     labelled = [
-        one.model_copy(update={"leaked": one.portrait.strip() in known}) if known and one.source == "rlver" else one for one in test
+        one.model_copy(update={"leaked": one.portrait.strip() in known if known else None}) if one.source == "rlver" else one
+        for one in test
     ]
     unknown = leaks(train, [one for one in labelled if not one.leaked])
     unknown += [one for one in leaks(train, [one for one in labelled if one.leaked]) if " portraits in " not in one]

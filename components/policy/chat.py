@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
-
-from jinja2 import TemplateError
 
 from rlver.components.domain.printable import first_line
 
@@ -41,9 +40,10 @@ class ChatFormat:
 
     def user_turn(self, user: str) -> list[int]:
         """What follows an end-of-turn token the policy sampled, up to the opening of its next turn."""
-        ids = self._render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": user}])
-        before = self._render([{"role": "user", "content": "a"}]).count(self.end_of_turn)  # end tokens in front of the reply
-        if self._render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]).count(self.end_of_turn) <= before:
+        # Without the system message: it stands before the first reply, and some templates put it again in front of the last message.
+        ids = self.of_messages([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": user}])
+        before = self.of_messages([{"role": "user", "content": "a"}]).count(self.end_of_turn)  # end tokens in front of the reply
+        if self.of_messages([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]).count(self.end_of_turn) <= before:
             raise ValueError(
                 f"the chat template does not end turns with {self.tokenizer.eos_token!r}, the tokenizer's end token, so nobody could tell "
                 "where a reply ends; such models are not supported"
@@ -67,13 +67,14 @@ class ChatFormat:
         return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def of_messages(self, messages: Sequence[Mapping[str, str]], generation_prompt: bool = True) -> list[int]:
-        """A whole conversation, as the template renders it; a system message that it does not know goes in front of what follows it.
+        """A whole conversation, as the template renders it; system messages that it does not know go in front of what follows them.
 
         Raises whatever a template raises that takes no such order of roles.
         """
-        if messages[0]["role"] == "system" and len(messages) > 1 and not self.takes_system:
-            system, first, *rest = messages
-            messages = [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+        told = list(takewhile(lambda message: message["role"] == "system", messages))
+        if 0 < len(told) < len(messages) and not self.takes_system:
+            first, *rest = messages[len(told) :]
+            messages = [{**first, "content": "\n\n".join(message["content"] for message in (*told, first))}, *rest]
         ids = self.tokenizer.apply_chat_template(list(messages), tokenize=True, add_generation_prompt=generation_prompt, return_dict=False)
         return list(ids)
 
@@ -84,6 +85,8 @@ class ChatFormat:
     @cached_property
     def takes_system(self) -> bool:
         """Whether the template renders a system message: some raise an error at one, some leave it out."""
+        from jinja2 import TemplateError  # comes with transformers; a policy behind an endpoint needs neither
+
         messages = [{"role": "system", "content": self.system}, {"role": "user", "content": "a"}]
         try:
             return self.system in self.tokenizer.apply_chat_template(messages, tokenize=False)

@@ -18,7 +18,7 @@ def computes_in_bfloat16(precision: str) -> bool:
     if precision == "float32":
         return False
     if torch.cuda.is_available():
-        return bool(torch.cuda.is_bf16_supported())
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     able = torch.cpu.get_capabilities()
     return any(able.get(name) for name in _MULTIPLIES)
 

@@ -209,7 +209,7 @@ class TransformersSampler:
         if window and window < self.capacity and set(getattr(config, "layer_types", None) or ["all"]) != {"full_attention"}:
             raise ValueError(
                 f"{config.model_type}: its attention ends after {window} tokens, a dialogue may have {self.capacity}: lower "
-                "policy.max_context_tokens, or sample with rollout.sampler: vllm"
+                "policy.max_context_tokens (--context of rlver serve), or sample with rollout.sampler: vllm"
             )
         ids = [number % config.vocab_size for number in range(7, 7 + 3 * min(12, self.capacity), 3)]
         read = len(ids) // 2

@@ -31,18 +31,20 @@ def report(
     ] = None,
     personas: Annotated[Path | None, typer.Option("--personas", help="TRANSCRIPTS: the personas file, for their classes.")] = None,
     robustness: Annotated[Path | None, typer.Option("--robustness", metavar="FILE", help="With what `rlver robustness` wrote.")] = None,
-    params: Annotated[Path, typer.Option("--params", help="TRANSCRIPTS: the parameter file.")] = Path("params.yaml"),
+    params: Annotated[
+        Path | None, typer.Option("--params", metavar="FILE", help="TRANSCRIPTS: the parameter file (default: params.yaml).")
+    ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="The report of the paper run, from what is finished of it.")] = False,
 ) -> str:
     """Rebuild the pipeline's report if it is out of date; or make one of any transcripts. Say where it is."""
     if transcripts and paper:
         raise ValueError("--paper is the paper run's own report: leave the transcripts out")
     if transcripts:
-        return f"report: {_of_transcripts(transcripts, base, personas, robustness, out, params)}"
+        return f"report: {_of_transcripts(transcripts, base, personas, robustness, out, params or Path('params.yaml'))}"
     if out != Path("report") and not robustness:
         raise ValueError("-o is for a report of transcripts or with --robustness: the pipeline's own is in reports/")
-    if base or personas:
-        raise ValueError("--base and --personas are for a report of transcripts: name the files, rlver report FILE…")
+    if base or personas or params:
+        raise ValueError("--base, --personas and --params are for a report of transcripts: name the files, rlver report FILE…")
     if robustness:
         if paper:
             raise ValueError("--robustness is for the pipeline's report or one of transcripts, not for the paper's")

@@ -14,7 +14,7 @@ from rlver.components.report.panels.panel import ReportRun
 from rlver.components.settings.sections import TINY
 from rlver.components.settings.settings import load_settings
 from rlver.tasks.runtime.stage import run_stage
-from rlver.tasks.studies.paper.material import PlannedPolicy, kind_of, load_paper_run, read_failures
+from rlver.tasks.studies.paper.material import PaperKind, PlannedPolicy, kind_of, load_paper_run, read_failures
 from rlver.tasks.studies.paper.page import write_paper_report
 
 
@@ -42,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def read_runs(path: Path, params: Path) -> list[PlannedPolicy]:
     """The policies of the table, bases first, then by name, each with the kind that its parameters make it.
 
-    Raises BadFile for a line that lacks something, and for a policy of the root pipeline under a seed that is not that of params.yaml.
+    Raises BadFile for a line that lacks something, for a policy of the root pipeline under a seed that is not that of params.yaml, and for two
+    policies that the report could not tell apart.
     """
     table = read_yaml(path)
     runs = [_run(path, name, row, params) for name, row in (table.get("compared") or {}).items()]
@@ -52,6 +53,18 @@ def read_runs(path: Path, params: Path) -> list[PlannedPolicy]:
     for run in runs:
         if not run.is_base and run.name not in (table.get("trained") or {}) and run.seed != own_seed:
             raise BadFile(f"{path}: {run.name} was trained with seed {own_seed} of params.yaml, not {run.seed}: correct its seed and name")
+    first: dict[tuple[PaperKind, int], PlannedPolicy] = {}
+    variants: dict[PaperKind, str] = {}
+    for run in runs:
+        if (other := first.setdefault((run.kind, run.seed), run)) is not run:
+            raise BadFile(
+                f"{path}: {other.name} and {run.name} are both {run.kind}, seed {run.seed}: the report counts one of a kind and seed"
+            )
+        variant = str(table["compared"][run.name]["variant"])
+        if (known := variants.setdefault(run.kind, variant)) != variant:
+            raise BadFile(
+                f"{path}: the variants {known} and {variant} are both {run.kind}, which the report would pool: give one a table of its own"
+            )
     return sorted(runs, key=lambda run: (not run.is_base, run.name))
 
 

@@ -117,7 +117,8 @@ def with_system(template: str, system: str, takes_system: bool) -> str:
         put = f"{{% if messages[0]['role'] != 'system' %}}{{% set messages = [{{'role': 'system', 'content': {said}}}] + messages %}}{{% endif %}}"
     else:
         first = f"{{'role': 'user', 'content': {said} + '\\n\\n' + messages[0]['content']}}"
-        put = f"{{% if messages[0]['role'] == 'user' %}}{{% set messages = [{first}] + messages[1:] %}}{{% endif %}}"
+        again = f"messages[0]['content'].startswith({said})"  # this project puts it there itself
+        put = f"{{% if messages[0]['role'] == 'user' and not {again} %}}{{% set messages = [{first}] + messages[1:] %}}{{% endif %}}"
     return put + template
 
 

@@ -33,8 +33,10 @@ _PUBLISHED = tuple(column for column in _COLUMNS if column.key in ("policy", "em
 
 
 def results_table(material: Material) -> Table:
-    """One row per variant, in the material's order; a variant that was not scored has a row of dashes. A column nobody filled is left out."""
-    rows = [_row(variant) for variant in material.variants]
+    """One row per variant, in the material's order; a variant that was not scored has a row of dashes. A column nobody filled is left out, and that of
+    the unscorable dialogues where there are none."""
+    failed = [sum(dialogue.emotion_final is None for dialogue in variant.dialogues) for variant in material.variants]
+    rows = [(*_row(variant), Cell(own if any(failed) else None)) for variant, own in zip(material.variants, failed, strict=True)]
     filled = [any(cell.value is not None for cell in cells) for cells in zip(*rows, strict=True)]
     return Table("results", "Results", tuple(compress(_COLUMNS, filled)), tuple(tuple(compress(row, filled)) for row in rows))
 
@@ -46,7 +48,6 @@ def published_table() -> Table:
 
 
 def _row(variant: Variant) -> tuple[Cell, ...]:
-    failed = sum(dialogue.emotion_final is None for dialogue in variant.dialogues)
     metrics = variant.sentient or {}
     paired = metrics.get("paired_to_base") or {}
     known = {**metrics, "difference": paired.get("difference"), "difference_ci95": paired.get("ci95")}
@@ -55,7 +56,6 @@ def _row(variant: Variant) -> tuple[Cell, ...]:
         *(Cell(known.get(column.key), ends(known.get(column.ends_key or ""))) for column in _MEASURED),
         Cell(splits.said(splits.persona_splits(variant.dialogues))),
         Cell(len(variant.dialogues)),
-        Cell(failed or None),
     )
 
 

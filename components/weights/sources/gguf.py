@@ -41,6 +41,8 @@ def converted(path: Path, sha256: str) -> Path:
     if find_spec("gguf") is None:
         raise ValueError(f"{path.name}: reading GGUF files needs the package gguf: pip install 'rlver[train]'")
     header = read_header(path)
+    if int(header.values.get("split.count", 1)) > 1:
+        raise ValueError(f"{path.name}: one part of a model in several files; merge them first: llama-gguf-split --merge FIRST_PART OUT")
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".part-"))
     try:
@@ -69,7 +71,8 @@ def _convert(path: Path, header: GgufHeader, part: Path) -> None:
         )
         tokenizer: Any = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, trust_remote_code=False)
     except Exception as error:  # the reader raises whatever comes of a malformed file
-        raise ValueError(f"{path.name}: cannot be read as a model: {first_line(error)[:300]}; download it again") from error
+        remedy = "take another model" if "not supported" in str(error) else "download it again"
+        raise ValueError(f"{path.name}: cannot be read as a model: {first_line(error)[:300]}; {remedy}") from error
     if not tokenizer.chat_template:
         raise ValueError(f"{path.name}: it has no chat template, so it is no chat model; take its Instruct or Chat version")
     values = {key: value for key, value in read.config.to_dict().items() if key not in ("quantization_config", "_name_or_path")}

@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
 
 from rlver.components.policy.chat import ChatFormat
@@ -128,6 +129,9 @@ class ReplyQueue:
             raise Refused(400, "The last message must be the user's.", code="invalid_value", param="messages")
         if self._adds_system and messages[0]["role"] != "system":
             messages.insert(0, {"role": "system", "content": self._chat.system})
+        after_others = [two["role"] for one, two in pairwise(messages) if one["role"] != "system"]
+        if "system" in after_others and not self._chat.takes_system:
+            raise Refused(400, "This model takes a system message at the beginning only.", code="invalid_value", param="messages")
         try:
             return tuple(self._chat.of_messages(messages))
         except Exception as error:  # a template is a program: it refuses an order of roles in words of its own
@@ -150,11 +154,15 @@ class ReplyQueue:
             except Refused as refused:
                 pending.pieces.put_nowait(refused)
             except Exception as error:  # whoever waits must hear of it, and the others be answered
-                self._say(f"request {number}: failed: {type(error).__name__}: {error}")
                 pending.pieces.put_nowait(Refused(500, "The server failed; its terminal says why.", code="server_failed"))
+                self._tell(f"request {number}: failed: {type(error).__name__}: {error}")
             else:
                 why = last.finish or "nobody listens any more"
-                self._say(f"request {number}: {len(pending.prompt_ids)}+{last.tokens} tokens, {time.monotonic() - began_s:.1f} s, {why}")
+                self._tell(f"request {number}: {len(pending.prompt_ids)}+{last.tokens} tokens, {time.monotonic() - began_s:.1f} s, {why}")
+
+    def _tell(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # nobody reads there any more, or the disk is full: whoever waits is served all the same
+            self._say(line)
 
     async def _speak(self, pending: PendingReply) -> Piece:
         """Make the reply, and put its pieces where they are waited for; returns the last one."""
@@ -231,7 +239,8 @@ class StreamedText:
             self.is_stopped = True
             upto = min(ends)
         else:
-            upto = len(text) if is_last else min(len(text.rstrip(_HALF_CHARACTER)), len(text) - _begun(text, self._stop))
+            whole = text.rstrip(_HALF_CHARACTER)
+            upto = len(text) if is_last else len(whole) - _begun(whole, self._stop)
         given, self._given = self._given, max(self._given, upto)
         return text[given : self._given]
 

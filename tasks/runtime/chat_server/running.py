@@ -38,6 +38,7 @@ def reply_queue(location: str, settings: Settings, context: int | None, adds_sys
     model, tokenizer = load_policy(location, may_open_thoughts=True)
     capacity = prompt_room(model, context, MOST_CONTEXT)
     sampler = TransformersSampler(model, tokenizer.eos_token_id, 1.0, 1.0, rows=1, capacity=capacity)
+    sampler.start()  # what cannot be sampled is told before the server is up
     return ReplyQueue(sampler, ChatFormat(tokenizer, system_prompt(settings.policy.thinking, language)), adds_system, say)
 
 

@@ -25,6 +25,10 @@ _NO_JOB = re.compile(  # no \b: it sees no boundary between Latin letters and Ha
 )
 _LONGEST_ANSWER = 30_000  # characters: a long scenario has half of it, and every text is searched for every need
 _PLACEHOLDER = re.compile(r"\{\w*\}")
+_SHORT_NAMES = {
+    "en": {"name": "Ann", "other": "Bea"},
+    "zh": {"name": "小明", "other": "晓燕"},
+}  # as they are dealt out: what is said with them
 _LONG_NAMES = {"name": "Maximiliane Bartholomew", "other": "Maximiliane"}  # longer than any that is dealt out
 
 Prose = Annotated[str, Field(min_length=10, max_length=900)]
@@ -81,7 +85,9 @@ def read_scenario(text: str, begins: Beginning, language: Language) -> Scenario:
     background = language.background_of(story_of(scenario, _LONG_NAMES, EARLIEST_TALK), _LONG_NAMES["name"])
     if len(background) > LONGEST_BACKGROUND:
         raise Unusable("wording", f"it must be shorter: as prose it has {len(background)} characters of at most {LONGEST_BACKGROUND}")
-    if told_need(background, language):
+    ordinary = _SHORT_NAMES[language.code]
+    said = (text.format(**ordinary) for text in (*scenario.openers, *scenario.lines))
+    if any(told_need(text, language) for text in (background, *said)):
         raise Unusable("leak", "the story as a whole gives away what the person wants to hear")
     return scenario
 
@@ -112,6 +118,8 @@ def _wording_faults(scenario: Scenario, language: Language) -> Iterator[str]:
     for key, clauses in (("deeds", scenario.deeds), ("own_part", scenario.own_part)):
         if not all(clause.lower().startswith(language.you) for clause in clauses):
             yield f'every clause of {key} must begin with "{language.you.strip()}"'
+    if "{" in scenario.topic:
+        yield "topic must name nobody and have no braces"
     for text in (*scenario.openers, *scenario.lines):
         if "？" in text:
             yield "openers and lines must not ask questions"

@@ -133,7 +133,8 @@ def write_personas(out: Path, order: PersonaOrder, settings: Settings, model: st
     known = [persona for path in apart_from for persona in validate_file(path)]
     connection = to_user(settings, [named], "personas.db")
     connection.check()
-    unfinished = out.with_suffix(".unfinished.jsonl")
+    beside = out.name.removesuffix(".jsonl")
+    unfinished = out.with_name(f"{beside}.unfinished.jsonl")
 
     async def asked() -> Written:
         async with connection as endpoint:
@@ -147,7 +148,7 @@ def write_personas(out: Path, order: PersonaOrder, settings: Settings, model: st
     written = asyncio.run(asked())
     validate_personas(out.name, written.personas)
     _write(out, written.personas)
-    write_json(out.with_suffix(".report.json"), written.report)
+    write_json(out.with_name(f"{beside}.report.json"), written.report)
     unfinished.unlink(missing_ok=True)
     return written.report
 

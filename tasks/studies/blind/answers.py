@@ -79,6 +79,11 @@ class _Judged(_Row):
     reason: Text = Field(default="", max_length=MOST_REASON)
 
     @property
+    def judgement(self) -> tuple[object, ...]:
+        """What the person thinks, whenever it was said."""
+        return self.preference, self.confidence, self.reason
+
+    @property
     def content(self) -> tuple[object, ...]:
         """All of it but when: what two rows share that are one answer, sent twice. Its id alone could come again with other content."""
         return tuple(self.model_dump(exclude={"at", "seconds"}).items())

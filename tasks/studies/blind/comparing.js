@@ -11,6 +11,7 @@ export function comparing({ trouble, news, progress }) {
   let state = null;
   let shownAt = 0;
   let isShown = false;
+  let leftAt = null; // what is done meanwhile is no time of the judgement
 
   const form = judging(root.querySelector(".judge"), {
     question: "Which one supported the person better?",
@@ -19,12 +20,16 @@ export function comparing({ trouble, news, progress }) {
     back: () => goTo(state.place - 1),
   });
 
-  function render() {
-    progress(state.answered, state.total);
+  function show() {
     const isDone = state.place === undefined;
     root.hidden = isDone || !isShown;
     done.hidden = !isDone || !isShown;
-    if (isDone) return;
+    return !isDone;
+  }
+
+  function render() {
+    progress(state.answered, state.total);
+    if (!show()) return;
     for (const side of ["left", "right"]) {
       const list = root.querySelector(`article[data-side="${side}"] ol`);
       list.replaceChildren(...state[side].map(({ user, reply }) => {
@@ -71,12 +76,19 @@ export function comparing({ trouble, news, progress }) {
   return {
     async open(who) {
       isShown = true;
-      if (who === rater && state) { render(); return; }
+      if (leftAt !== null) shownAt += performance.now() - leftAt;
+      leftAt = null;
+      if (who === rater && state) { show(); return; }
       rater = who;
       state = null;
       await load(null);
     },
-    close() { isShown = false; root.hidden = true; done.hidden = true; },
+    close() {
+      if (isShown) leftAt = performance.now();
+      isShown = false;
+      root.hidden = true;
+      done.hidden = true;
+    },
     forget() { rater = null; state = null; },
   };
 }

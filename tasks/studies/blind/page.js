@@ -20,6 +20,7 @@ function progress(answered, total) {
 
 const offered = await ask("/api/start").catch((error) => { trouble(error); return { compare: false, talk: false, cards: [] }; });
 const doing = {};
+let rater = null; // of this page: another one of this browser may be somebody else's
 if (offered.compare) doing.compare = comparing({ trouble, news, progress });
 if (offered.talk) doing.talk = talking({ trouble, news, cards: offered.cards });
 
@@ -28,12 +29,13 @@ async function open(mode) {
   for (const button of modes.querySelectorAll("button")) button.setAttribute("aria-pressed", button.dataset.mode === mode);
   sessionStorage.setItem("mode", mode);
   bar.hidden = mode !== "compare";
-  await doing[mode].open(localStorage.getItem(NAME));
+  await doing[mode].open(rater);
 }
 
 const enter = oneAtATime(async (given) => {
   await ask(`/api/start?rater=${encodeURIComponent(given)}`);
   localStorage.setItem(NAME, given);
+  rater = given;
   who.querySelector("span").textContent = given;
   welcome.hidden = true;
   who.hidden = false;
@@ -44,6 +46,7 @@ const enter = oneAtATime(async (given) => {
 
 function greet() {
   localStorage.removeItem(NAME);
+  rater = null;
   for (const one of Object.values(doing)) { one.close(); one.forget(); }
   welcome.hidden = false;
   who.hidden = true;

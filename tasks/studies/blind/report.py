@@ -52,12 +52,15 @@ def judged(rows: Sequence[Row]) -> Judged:
         if isinstance(row, Choice):
             if row.pair_id not in known:
                 raise BadFile(f"an answer of {row.rater} is about the pair {row.pair_id}, which is not in the file's first line")
-            revised += (row.rater, row.pair_id) in choices
+            if before := choices.get((row.rater, row.pair_id)):
+                if row.judgement == before.judgement:  # looked at again; how long it took the first time counts
+                    continue
+                revised += 1
             choices[row.rater, row.pair_id] = row
         else:
             if row.talk_id not in talks:
                 raise BadFile(f"an answer of {row.rater} is about the talk {row.talk_id}, which is not in the file")
-            revised += row.talk_id in verdicts
+            revised += row.talk_id in verdicts and row.judgement != verdicts[row.talk_id].judgement
             verdicts[row.talk_id] = row
     return Judged(study, tuple(choices.values()), tuple((talks[talk], verdict) for talk, verdict in verdicts.items()), revised)
 
@@ -146,7 +149,9 @@ class Compared:
     appraiser: str  # of the emotions: the simulator, or whose they are that replaced its own
     pairs: int  # that somebody judged
     preferred: Preferred
-    detectable: float  # smallest distance of the win rate from 0.5 that as many answers find with 80% power
+    detectable: (
+        float | None
+    )  # smallest distance of the win rate from 0.5 that as many answers find with 80% power; None once a side is preferred
     left_rate: Estimated | None
     raters: tuple[Rater, ...]
     agreement: RaterAgreement | None
@@ -226,7 +231,7 @@ def _compared(judged: Judged, samples: int, seed: int, emotions: Mapping[str, in
         appraiser=appraiser or judged.study.simulator,
         pairs=len(by_pair),
         preferred=overall,
-        detectable=minimum_detectable_difference((high - low) / 2 / NormalDist().inv_cdf(0.975), 1),
+        detectable=minimum_detectable_difference((high - low) / 2 / NormalDist().inv_cdf(0.975), 1) if low <= 0.5 <= high else None,
         left_rate=left(judged.choices),
         raters=tuple(
             Rater(

@@ -36,7 +36,11 @@ def _of_pairs(of: Compared) -> Iterator[str]:
     yield (
         "A tie counts half. 95% intervals in brackets: personas and people resampled together, and never narrower than Agresti and Min's "
         "over personas."
-        + (f" As many answers find a win rate that is {of.detectable:.1%} away from 50% with 80% power." if of.detectable <= 0.5 else "")
+        + (
+            f" As many answers find a win rate that is {of.detectable:.1%} away from 50% with 80% power."
+            if of.detectable is not None and of.detectable <= 0.5
+            else ""
+        )
     )
     if raters == 1:
         yield "One person: the interval is over personas alone and says nothing about other people."

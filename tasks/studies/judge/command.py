@@ -74,6 +74,7 @@ def judge(
     import asyncio
 
     from rlver.components.domain.files import write_json
+    from rlver.components.rollout.episode import TooManyFailures
     from rlver.components.scoring.splits import refuse_mixture
     from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings
@@ -99,9 +100,17 @@ def judge(
             step = Steps(len(dialogues), "dialogues judged").step
             return await marks_of(endpoint, dialogues, parameters, settings.endpoint.concurrency, step)
 
+    marks = asyncio.run(asked())
+    unjudged = [why for why in marks.values() if isinstance(why, str)]
+    if len(unjudged) > settings.rollout.max_failure_rate * len(dialogues):
+        allowed = f"rollout.max_failure_rate allows {settings.rollout.max_failure_rate:.0%}"
+        raise TooManyFailures(
+            f"{len(unjudged)} of {len(dialogues)} dialogues could not be judged ({allowed}), so nothing is written; answered calls are kept; the first: "
+            f"{unjudged[0]}"
+        )
     found = summary(
         dialogues,
-        asyncio.run(asked()),
+        marks,
         parameters,
         Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed),
     )

@@ -138,9 +138,11 @@ def read_failures(path: Path) -> dict[str, str]:
 
 
 def _load(run: PlannedPolicy, transcripts: Path, metrics: Path, failures: Mapping[str, str]) -> PaperPolicy:
-    reason = "; ".join(f"{_stage(name)} failed: {why}" for name, why in failures.items() if name.endswith(f"@{run.name}"))
+    own = (f"@{run.name}", f":train@{run.logs.name}")  # a policy of the root pipeline is trained under the name of its variant
+    reason = "; ".join(f"{_stage(name)} failed: {why}" for name, why in failures.items() if f":{name}".endswith(own))
     if not (run.is_base or run.logs.is_dir()):
-        return PaperPolicy(run, {}, None, None, None, reason or "not trained yet")
+        without_base = f"base failed: {failures['base']}" if "base" in failures else "not trained yet"
+        return PaperPolicy(run, {}, None, None, None, reason or without_base)
     left_behind = any(_stage(name) in _SCORING and name.rpartition("@")[2] in (run.name, run.base) for name in failures)
 
     def with_user(user: str) -> Tested | None:
@@ -152,11 +154,13 @@ def _load(run: PlannedPolicy, transcripts: Path, metrics: Path, failures: Mappin
             raise
 
     tested = {user: found for user in USERS if (found := with_user(user)) is not None}
+    general = with_items(read_object(metrics / "general.json"), metrics / "general.json")
     absent = [f"no scored dialogues with the {user} user" for user in USERS if user not in tested]
+    absent += ["no benchmark"] if general is None and "benchmark failed" not in reason else []
     return PaperPolicy(
         run=run,
         tested=tested,
-        general=with_items(read_object(metrics / "general.json"), metrics / "general.json"),
+        general=general,
         training=read_curve(run.logs / "train.csv"),
         held_out=read_curve(run.logs / "evaluation.csv"),
         problem="; ".join([*absent, *([reason] if reason else [])]) or None,

@@ -80,9 +80,16 @@ def test_other_items_or_metrics_are_refused():
         compare_general(twice, base, 0.05)
 
 
+def test_scores_of_two_versions_of_a_task_are_not_compared():
+    base, tuned = measured([1.0, 0.0] * 25), measured([1.0, 0.0] * 25)
+    base["tasks"]["t"]["version"], tuned["tasks"]["t"]["version"] = "1.0", "2.0"
+    with pytest.raises(NotComparable, match=r"task t: base was scored by version 1\.0 of the task, tuned by 2\.0"):
+        compare_general(base, tuned, 0.05)
+
+
 @pytest.mark.parametrize("score", [1.0, 0.8])
 def test_one_item_is_not_compared(score: float):
-    with pytest.raises(NotComparable, match=r"task t: one item has no interval; raise benchmark\.limit"):
+    with pytest.raises(NotComparable, match="task t: one item has no interval; measure more"):
         compare_general(measured([score]), measured([score]), 0.05)
 
 

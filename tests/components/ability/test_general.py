@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -246,3 +247,26 @@ def test_what_decides_is_a_mean_over_items():
     assert general._primary("lambada_openai", {"lambada_openai": Task(perplexity=metrics.perplexity, acc=metrics.mean)}) == ("acc", None)
     with pytest.raises(BenchmarkError, match=r"task wikitext: word_perplexity, bits_per_byte is no mean over items"):
         general._primary("wikitext", {"wikitext": Task(word_perplexity=metrics.weighted_perplexity, bits_per_byte=metrics.bits_per_byte)})
+    two = {"a": Task(bleu=metrics.mean, acc=metrics.mean), "b": Task(acc=metrics.mean)}
+    assert general._primary("group", two) == ("acc", None), "what both have"
+    with pytest.raises(BenchmarkError, match=r"task group: bleu is no mean over items in all of its 2 tasks"):
+        general._primary("group", {"a": Task(bleu=metrics.mean), "b": Task(acc=metrics.mean)})
+
+
+def test_what_guessing_gets_right_is_not_made_up() -> None:
+    def chance(kind: str, arguments: int = 4, doc: dict[str, Any] | None = None, **config: Any) -> float | None:
+        task = SimpleNamespace(OUTPUT_TYPE=kind, config=SimpleNamespace(**{"process_results": None, **config}))
+        return general._chance({"t": task}, {"t": [{"arguments": [0] * arguments, "doc": doc or {}}]})
+
+    assert chance("multiple_choice") == 0.25 and chance("generate_until", doc={"question": "What is 6 times 7?"}) == 0.0
+    assert chance("multiple_choice", process_results=print) is None, "several may be right"
+    assert chance("generate_until", doc={"options": ["6", "7"]}) is None, "a letter is written"
+
+
+def test_code_of_a_model_runs_in_our_tasks_only() -> None:
+    """The harness' own would run it with the network, and with the files of whoever started it."""
+    for name, unsafe in (("longproc_pseudo_to_code_2k", True), ("cruxeval_output", False)):
+        with pytest.raises(BenchmarkError, match=f"task {name} is not offered: it runs code that the model wrote with no bounds"):
+            general._refuse_unbounded_code(name, {name: SimpleNamespace(UNSAFE_CODE=unsafe)})
+    general._refuse_unbounded_code("rlver_humaneval", {"rlver_humaneval": SimpleNamespace(UNSAFE_CODE=True)})
+    general._refuse_unbounded_code("gsm8k", {"gsm8k": SimpleNamespace(UNSAFE_CODE=False)})

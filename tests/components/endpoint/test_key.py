@@ -34,6 +34,7 @@ def echoes(status: int) -> list[Reply]:
         error(status, "x" * 190 + spoken, headers=headers),
         error(status, quote(spoken, safe="")),
         Reply(status, json.dumps({"detail": [{"msg": spoken}]}).encode()),
+        Reply(status, json.dumps({"detail": [{"msg": "x" * 140 + spoken + "y" * 300}]}).encode()),
         Reply(status, json.dumps({"error": spoken}).replace("/", "\\/").encode()),
         Reply(status, f"<html>{spoken}</html>".encode(), headers, reason=SECRET),
     ]

@@ -188,6 +188,16 @@ def test_a_server_that_does_not_count_tokens_is_taken_at_the_worst(tmp_path: Pat
     numbers, _, _, _ = spend(tmp_path / "a.db", lambda number, asked: reply, "a")
     assert numbers["unpriced_calls"] == 1 and numbers["money"] == 0
     assert numbers["money_at_most"] == money_at_most(ask("a"), PRICES)
+    half = Reply(body=b'{"choices": [{"message": {"content": "so"}, "finish_reason": "stop"}], "usage": {"completion_tokens": 5}}')
+    numbers, _, _, _ = spend(tmp_path / "b.db", lambda number, asked: half, "a")
+    assert numbers["money"] == 0 and numbers["money_at_most"] == money_at_most(ask("a"), PRICES), "the prompt was not free"
+
+
+def test_thoughts_that_a_server_counts_in_the_total_only_are_paid_for(tmp_path: Path) -> None:
+    usage = '"usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 150}'
+    reply = Reply(body=f'{{"choices": [{{"message": {{"content": "so"}}, "finish_reason": "stop"}}], {usage}}}'.encode())
+    numbers, _, _, _ = spend(tmp_path / "a.db", lambda number, asked: reply, "a")
+    assert (numbers["tokens_in"], numbers["tokens_out"]) == (100, 50)
 
 
 @pytest.mark.parametrize("text", ["", "a", "hello " * 100, "你好" * 100, "🙂" * 50, "\ud83d"])

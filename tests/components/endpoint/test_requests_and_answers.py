@@ -9,7 +9,7 @@ from one_chat import chat, first, hold
 from scripted_server import KEY, MODEL, Asked, Reply, Server, ask, error, good
 
 from rlver.components.endpoint.answers import RecordedEndpoint
-from rlver.components.endpoint.chat import ChatAnswer
+from rlver.components.endpoint.chat import ChatAnswer, EndpointError
 
 SCHEMA = {"type": "object", "properties": {"change": {"type": "integer"}}, "required": ["change"]}
 
@@ -76,6 +76,21 @@ def test_a_server_without_schemas_is_asked_in_words_and_remembered(tmp_path: Pat
     assert ["response_format" in asked.body for asked in server.asked] == [True, False, False, False]
     assert server.asked[1].content.startswith("a\n\nAnswer with one JSON object") and '"change"' in server.asked[1].content
     assert server.asked[3].content == "c"
+
+
+def test_seeds_stay_where_a_refusal_only_has_the_word_in_it(tmp_path: Path) -> None:
+    """Without them another answer comes each time."""
+
+    def script(number: int, asked: Asked) -> Reply:
+        return error(400, "doubao-seed-1-6 takes no words like birdseed") if number == 0 else good(asked)
+
+    async def work(endpoint: RecordedEndpoint, server: Server) -> None:
+        with pytest.raises(EndpointError):
+            await endpoint.chat(ask("a", model="doubao-seed-1-6"))
+        await endpoint.chat(ask("b", model="doubao-seed-1-6"))
+
+    _, server = hold(tmp_path, script, work, attempts=1)
+    assert ["seed" in asked.body for asked in server.asked] == [True, True]
 
 
 def test_a_model_that_renamed_max_tokens_is_asked_its_way(tmp_path: Path) -> None:

@@ -61,6 +61,11 @@ def test_imported_test_rows_are_labelled_clean_or_leaked(tmp_path: Path) -> None
     assert (metrics["test_clean"], metrics["test_leaked"], metrics["overlap"]["portraits"]) == (1, 1, 1)
 
 
+def test_without_imported_train_rows_no_label_of_before_is_left(tmp_path: Path) -> None:
+    test = [one.model_copy(update={"leaked": True}) for one in imported(tmp_path, "test", ("c", "画画", "广州"))]
+    assert [one.leaked for one in labelled_split([], test)] == [None]
+
+
 def test_a_shared_background_is_refused_in_imported_sets_too(tmp_path: Path) -> None:
     train = imported(tmp_path, "train", ("a", "画画", "上海"))
     test = imported(tmp_path, "test", ("c", "画画", "上海"))

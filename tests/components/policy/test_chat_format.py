@@ -60,6 +60,25 @@ def test_a_template_without_a_system_role_gets_the_system_message_in_front_of_th
     assert other.decode(chat.user_turn("and you?")) == "<|user|>and you?<|end|><|assistant|>"
 
 
+def test_a_template_that_puts_the_system_message_into_the_last_turn_gets_it_once(chatml: Any) -> None:
+    """As Mistral's templates of version 3: whatever turn is last has it in front."""
+    told = "{% if loop.last and system %}{{ system }} {% endif %}{{ message.content }}"
+    chatml.chat_template = (
+        "{% if messages[0].role == 'system' %}{% set system = messages[0].content %}{% set messages = messages[1:] %}{% endif %}"
+        + CHATML.replace("{{ message.content }}", told)
+    )
+    chat = ChatFormat(chatml, SYSTEM)
+    assert chatml.decode(chat.start("hi")) == f"<|im_start|>user\n{SYSTEM} hi<|im_end|>\n<|im_start|>assistant\n"
+    assert chatml.decode(chat.user_turn("and?")) == "\n<|im_start|>user\nand?<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_several_system_messages_go_in_front_where_the_template_knows_none(tokenizer: Any) -> None:
+    other = copy.deepcopy(tokenizer)
+    other.chat_template = WITHOUT_SYSTEM
+    messages = [{"role": role, "content": text} for role, text in (("system", "A"), ("system", "B"), ("user", "hi"))]
+    assert other.decode(ChatFormat(other, SYSTEM).of_messages(messages)) == "<|user|>A\n\nB\n\nhi<|end|><|assistant|>"
+
+
 def test_a_template_that_renders_the_last_reply_otherwise_is_cut_in_the_right_place(chatml: Any) -> None:
     """Qwen3 puts an empty thought into the last reply, and only there."""
     thought = "{% if loop.last and message.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}"

@@ -62,11 +62,14 @@ class Scripted:
 
 
 async def answers(
-    sampler: Scripted, *asked: CompletionRequest, before: Callable[[ReplyQueue], None] = lambda line: None
+    sampler: Scripted,
+    *asked: CompletionRequest,
+    before: Callable[[ReplyQueue], None] = lambda line: None,
+    say: Callable[[str], None] = lambda said: None,
 ) -> list[str | Refused]:
     made: Any = sampler
     chat: Any = Bytes()
-    line = ReplyQueue(made, chat, adds_system=False, say=lambda said: None)
+    line = ReplyQueue(made, chat, adds_system=False, say=say)
     await line.begin()
 
     async def one(turn: Any) -> str | Refused:
@@ -105,6 +108,17 @@ def test_what_may_begin_a_stop_sequence_waits_and_the_sequence_is_never_given() 
     assert pieces(b"abcd", "cx") == ["a", "b", "", "cd"]
     assert pieces(b"abcxyz", "cx", "yz") == ["a", "b", "", ""]
     assert pieces(b"aab", "aab") == ["", "", ""]
+    assert "".join(pieces("Hi.用户: more".encode(), "用户:")) == "Hi.", "also where its characters are split over tokens"
+
+
+def test_a_terminal_that_nobody_reads_any_more_ends_no_service() -> None:
+    def closed(said: str) -> None:
+        raise BrokenPipeError
+
+    async def run() -> list[str | Refused]:
+        return await answers(Scripted(b"a"), ASKED, ASKED, say=closed)
+
+    assert asyncio.run(run()) == ["a", "a"]
 
 
 def test_whoever_comes_when_too_many_wait_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,7 @@ def test_the_stage_writes_the_report_and_says_what_is_missing(project: Path, cap
         ("model:", "modle:", "needs variant, seed, base and model"),
         ("variant: ppo-think", "variant: pop-think", "unknown variant 'pop-think'"),
         ("compared:", "compare:", "no policies under compared"),
+        ("variant: grpo-think", "variant: ppo-think", "ppo-think-s7 and grpo-think-s7 are both PPO, think, vanilla users, seed 7"),
     ],
 )
 def test_a_broken_table_is_one_line(project: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, message: str):

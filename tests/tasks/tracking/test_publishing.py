@@ -124,6 +124,9 @@ def test_a_template_without_a_system_role_gets_it_in_front_of_the_first_message(
     talk = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "b"), ("user", "c"))]
     shown = tokenizer.apply_chat_template(talk, tokenize=False)
     assert shown == f"<|user|>{system}\n\na<|end|><|assistant|>b<|end|><|user|>c<|end|>"
+    asked = [{"role": "system", "content": system}, *talk]
+    read_back = tokenizer.decode(ChatFormat(tokenizer, system).of_messages(asked, generation_prompt=False))
+    assert read_back == shown, "once, also where this project puts it there itself"
 
 
 def test_the_cards_say_where_it_comes_from_and_how_it_was_measured(found: Publication, tmp_path: Path) -> None:

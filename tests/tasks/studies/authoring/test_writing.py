@@ -82,6 +82,9 @@ BAD_STORIES: list[tuple[str, Any]] = [
     ("leak", writes(openers=[LEAK, "I put it there.", "I left it."])),
     ("leak", writes(feels_like="I don't know what to do.")),
     ("leak", writes(topic="a man who needs sincere praise")),
+    ("leak", writes(openers=["I only want to know what {other} was thinking that evening.", "I put it there.", "I left it."])),
+    ("wording", writes(topic="{other} sold the boat without a word")),
+    ("wording", writes(present="{other: my landlord} took the keys back.")),
     ("wording", writes(cause="My sister sold the boat on Monday.")),
     ("wording", writes(deeds=["she kept it", "you kept it", "you held it", "you saw it"])),
     ("wording", writes(openers=["Is this what it has come to?", "I put it there.", "I left it."])),
@@ -261,6 +264,7 @@ def test_chinese_personas_are_valid_and_the_scripted_user_refuses_them() -> None
     [
         ("leak", writes(openers=["我就是想有人听我说说话，今晚也行", "我把碗放下了", "我走了"])),
         ("leak", writes(present="我真不知道该怎么办了")),
+        ("leak", writes(openers=["我和{other}吵完以后就想听点建议。", "我把碗放下了", "我走了"])),
         ("language", writes(present="The bridge is gone and only the river is left.")),
         ("wording", writes(openers=["这算什么事？", "我把碗放下了", "我走了"])),
         ("wording", writes(deeds=["她收好了碗", "你收好了碗", "你洗了碗", "你买了碗"])),

@@ -225,6 +225,20 @@ def test_the_detectable_difference_follows_from_the_interval() -> None:
     assert found.detectable == pytest.approx(half * (1.959964 + 0.841621) / 1.959964)
 
 
+def test_what_is_detectable_is_not_told_once_a_side_is_preferred() -> None:
+    """The interval is cut at 1 then, and narrower than it is near a half."""
+    found = report([study([(0, 10)] * 40), *(choice("ann", n, "b") for n in range(40))])
+    assert found.compared is not None and found.compared.detectable is None and "80% power" not in markdown(found)
+
+
+def test_an_answer_that_was_looked_at_again_is_no_other_one() -> None:
+    first, again = choice("ann", 0, "a"), choice("ann", 0, "a")
+    rows = [study([(0, 10)]), first.model_copy(update={"seconds": 30.0}), again.model_copy(update={"answer_id": "later", "seconds": 2.0})]
+    found = report(rows)
+    assert found.revised == 0 and found.compared is not None and found.compared.raters[0].seconds == 30.0
+    assert report([*rows, choice("ann", 0, "b").model_copy(update={"answer_id": "other"})]).revised == 1
+
+
 def talk(number: int, rater: str, preference: Preference) -> list[Row]:
     begun = TalkBegun(at="t", rater=rater, talk_id=f"t{number}", a="base", b="tuned", left="a")
     return [

@@ -133,6 +133,19 @@ def test_a_policy_that_diverged_is_named_with_its_reason_and_the_others_are_repo
         assert "ppo-direct-s7: train failed: step 12: the entropy fell" in (tmp_path / "out" / name).read_text()
 
 
+def test_a_policy_of_the_root_pipeline_is_named_with_its_reason(own: Path):
+    """It is trained there under the name of its variant."""
+    shutil.rmtree(own / "logs" / "ppo-think-s7")
+    paper = load(own, {"train@ppo-think-s7": "step 3: loss is nan", "train@ppo-think": "of another"})
+    assert [policy.problem for policy in paper.incomplete] == ["train failed: step 3: loss is nan"]
+    assert [policy.problem for policy in load(own, {"base": "out of memory"}).incomplete] == ["base failed: out of memory"]
+
+
+def test_a_policy_without_a_benchmark_is_named(own: Path):
+    (own / "metrics" / "ppo-think-s7" / "general.json").unlink()
+    assert [policy.problem for policy in load(own).incomplete] == ["no benchmark"]
+
+
 def test_a_policy_with_one_user_only_counts_with_that_one(own: Path):
     (own / "metrics" / "ppo-think-s7" / "challenging.json").unlink()
     paper = load(own)
