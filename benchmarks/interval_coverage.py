@@ -181,6 +181,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--only", default="", help="rows whose name contains this")
     args = parser.parse_args()
+    if not any(args.only in name for name in (*INTERVALS, *FALSE_ALARMS)):
+        parser.error(f"--only {args.only}: no row has this in its name")
     kept = True
     print("| interval | covers | mean width |\n|---|---|---|")
     for name, experiment in ((name, one) for name, one in INTERVALS.items() if args.only in name):

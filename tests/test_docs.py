@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import subprocess
@@ -173,6 +174,9 @@ def test_the_citation_is_of_this_version_and_the_reference_number_is_the_front_p
     assert number, "the page to cite from names no reference number"
     for page in ("README.md", "docs/results.md"):
         assert number[1] in (repository_root / page).read_text(), page
+    found = json.loads((repository_root / "metrics" / "grpo-think" / "sentient.json").read_text())
+    low, high = (found["emotion_ci95"][end] for end in ("lo", "hi"))
+    assert number[1] == f"{found['emotion_mean']:.1f} [{low:.1f}, {high:.1f}]", "the result in git is another"
 
 
 def test_pages_are_plain(repository_root: Path) -> None:

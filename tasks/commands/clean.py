@@ -30,7 +30,8 @@ class Removable(NamedTuple):
 
 def removable(root: Path) -> list[Removable]:
     """What can go, in the order of the list of kinds: checkpoints, unfinished dialogues, caches of tools and of Python."""
-    found = [(root / "scratch", "unfinished trainings begin anew")]
+    waits = any((root / "scratch").glob("experiments/*/spool/*"))
+    found = [(root / "scratch", "unfinished trainings begin anew" + ("; runs of experiments in MLflow stay unfinished" if waits else ""))]
     found += [
         (path, "unfinished dialogues are held again, an unfinished fit begins anew")
         for path in sorted(_below(root, f"*{UNFINISHED}"))
@@ -78,7 +79,8 @@ def _is_ours(path: Path) -> bool:
         return (path / MADE_WITH).is_file()
     try:
         with path.open(encoding="utf-8") as file:
-            return isinstance(parse_json(file.readline(1_000_000).encode(), str(path)), dict)
+            head = parse_json(file.readline(1_000_000).encode(), str(path))
+        return isinstance(head, dict) and (set(head) == {"fingerprint"} or {"honesty", "identity"} <= set(head))
     except (OSError, ValueError):  # a BadFile is a ValueError
         return False
 

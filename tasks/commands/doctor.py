@@ -147,6 +147,8 @@ def _weights_of_the_user(root: Path) -> list[str]:
 
 def _endpoint(root: Path, role: environment.Role) -> Found:
     """Asked for its models only, which costs nothing; a server that is not set is not missed."""
+    if environment.replays(root):
+        return True, "a replay asks nobody (RLVER_REPLAY=1)", ""
     try:
         server = environment.chat_server(role, root)
     except environment.NoServer:
@@ -198,9 +200,10 @@ def _locks(root: Path) -> Found:
         holders = dvc.holders(root)
     except dvc.GraphError as error:
         return False, str(error).partition(";")[0], f"when no dvc is running: rm {path}"
-    if dead := sorted(pid for pid in holders if not psutil.pid_exists(pid)):
+    dead = sorted(pid for pid in holders if not psutil.pid_exists(pid))
+    if dead and len(dead) == len(holders):  # beside a living one DVC takes them out itself
         return False, f"left by processes that ended: {', '.join(map(str, dead))}", f"rm {path}"
-    return True, f"in use by process {', '.join(map(str, sorted(holders)))}" if holders else "none", ""
+    return True, f"in use by process {', '.join(map(str, sorted(holders - set(dead))))}" if holders else "none", ""
 
 
 def _loopback() -> Found:

@@ -82,7 +82,7 @@ def _of_transcripts(
     warn_of_strangers(people, (dialogue for variant in material.variants for dialogue in variant.dialogues), personas)
     panels = panels_of_studies()
     for panel in panels:
-        material = panel.gather(material, Sources(settings, people, files={} if robustness is None else {"robustness": robustness}))
+        material = panel.gather(material, Sources(settings, people, None, params, {} if robustness is None else {"robustness": robustness}))
     material = with_card(material, settings.simulator.appraiser)
     write_report(material, ReportRun(settings.seed, settings.benchmark.margin, None, is_bare=True), out, panels)
     return out / "index.html"

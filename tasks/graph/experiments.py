@@ -121,13 +121,8 @@ def laid_out(root: Path, name: str) -> Iterator[Path]:
 
     It goes with the block. After an error it stays, with what was begun in it, and is there again the next time.
     """
-    named = (line.split() for line in _git(root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/exps/"))
-    commit = next((commit for commit, ref in named if ref.endswith(f"/{name}")), None)
-    if commit is None:
-        raise SweepError(f"there is no experiment {name}; `dvc exp list --all-commits` names those that there are")
-    tree = root / LAID_OUT / name
-    if tree.is_dir() and _git(tree, "rev-parse", "HEAD") != [commit]:  # an earlier one of this name
-        _git(root, "worktree", "remove", "--force", str(tree))
+    commit = _commit_of(root, name)
+    tree = root / LAID_OUT / f"{name}-{commit[:12]}"
     if not tree.is_dir():
         _git(root, "worktree", "add", "--quiet", "--force", "--detach", str(tree), commit)
     folder = tree.joinpath(*_git(root, "rev-parse", "--show-prefix"))
@@ -135,6 +130,21 @@ def laid_out(root: Path, name: str) -> Iterator[Path]:
     _dvc(folder, ["checkout", "--quiet", "--allow-missing"])
     yield folder
     _git(root, "worktree", "remove", "--force", str(tree))
+
+
+def _commit_of(root: Path, name: str) -> str:
+    """That of the experiment which began from the commit that is checked out, as DVC takes it; else of the only one of this name. Raises SweepError."""
+    found = {}  # by the commit that each began from; DVC's refs are refs/exps/<2 digits>/<38 digits>/<name>
+    for commit, ref in map(str.split, _git(root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/exps/")):
+        *_, first, rest, own = ref.split("/")
+        if own == name:
+            found[first + rest] = commit
+    if not found:
+        raise SweepError(f"there is no experiment {name}; `dvc exp list --all-commits` names those that there are")
+    (head,) = _git(root, "rev-parse", "HEAD")
+    if head not in found and len(found) > 1:
+        raise SweepError(f"{len(found)} experiments are called {name}: check out the commit that the wanted one began from")
+    return found.get(head) or next(iter(found.values()))
 
 
 def _with_interval(scores: Mapping[str, Any]) -> str:

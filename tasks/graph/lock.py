@@ -67,7 +67,7 @@ def failure(stage: str, status: int, said: Sequence[str]) -> StageFailed:
     return StageFailed(stage, reason.removeprefix("error: ").removeprefix("ERROR: "), temporary=code == TEMPORARY_FAILURE)
 
 
-OBJECTS = Path(".dvc") / "cache" / "files" / "md5"
+OBJECTS = Path("files") / "md5"  # in DVC's cache
 _WHOLE = re.compile(r"[0-9a-f]{30}(\.dir)?")  # names of files of the cache; what is still being written has others
 KEPT = Path(".dvc") / "tmp" / "before"  # / path of a dvc.lock / name of the stage under way
 
@@ -112,12 +112,20 @@ def mend(root: Path, outputs: Mapping[str, str]) -> list[str]:
     """
     wrong = differing(root, outputs)
     if wrong:
-        for file in (root / OBJECTS).glob("??/*"):
+        for file in objects(root).glob("??/*"):
             if _WHOLE.fullmatch(file.name) and md5_of(file) != (file.parent.name + file.name).removesuffix(".dir"):
                 file.unlink()
     for path in wrong:
         shutil.rmtree(root / path) if (root / path).is_dir() else (root / path).unlink()
     return wrong
+
+
+def objects(root: Path) -> Path:
+    """The files of DVC's cache, which may lie elsewhere (`dvc cache dir`)."""
+    from dvc.config import Config
+
+    named = Config(str(root / ".dvc"), validate=False).get("cache", {}).get("dir")
+    return (Path(named) if named else root / ".dvc" / "cache") / OBJECTS
 
 
 @contextmanager
@@ -135,10 +143,12 @@ def lock_kept(root: Path, stage: str) -> Iterator[None]:
 
 
 def put_back(root: Path, lock: Path) -> bool:
-    """Give `lock`, a path from the root, its content from before the run that was killed; False where there was none.
+    """Give `lock`, a path from the root, its content from before the run that was killed; False where there was none, and for one that git merged.
 
     The last copy that is whole: one may have been taken while DVC was writing, for another stage.
     """
+    if b"<<<<<<<" in (root / lock).read_bytes():  # no run has left it so, and both sides are worth something
+        return False
     copies = [copy for copy in (root / KEPT / lock).glob("*") if not copy.name.startswith(".")]  # with a dot: a copy that was never ended
     for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime_ns, reverse=True):
         if _is_whole(copy):

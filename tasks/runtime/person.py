@@ -163,7 +163,7 @@ async def talk(conversation: Conversation, who: str, seed: int, language: str, t
 
 def newest_policy(models: Path) -> Path:
     """The model that was written last, a trained one before the base. Raises BadFile when there is none."""
-    found = [config.parent for config in models.glob("*/config.json")]
+    found = [config.parent for config in models.glob("[!.]*/config.json")]  # with a dot: one that is being written, or was left so
     if not found:
         raise BadFile(f"{models}: no model yet; `rlver run` makes one, or name one with --policy")
     return max(found, key=lambda folder: (folder.name != "base", (folder / "config.json").stat().st_mtime))

@@ -3,7 +3,7 @@
 gain: on the personas both talked with, the lower end of the paired 95% interval of the final emotion to the champion's is above 0;
 general ability: every benchmark task is shown to be kept (components/ability/kept.py), against the original base and not against the
     champion, so that losses cannot add up from champion to champion;
-hacking audit: its outcome is clean (no alarm, and dialogues enough to judge); checks that could not be judged are named;
+hacking audit: its outcome is clean (no alarm, dialogues enough to judge, the gain seen by a second appraiser); checks that could not be judged are named;
 honesty, if it was measured of the base or the champion (`rlver honesty`): the same is shown, against the base, of the errors in every
     condition and of the right answers to plain questions.
 What is inconclusive is not met.

@@ -56,7 +56,7 @@ def repro(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def cut_cache(root: Path) -> None:
-    objects = [path for path in (root / integrity.OBJECTS).glob("??/*") if path.suffix != ".dir"]
+    objects = [path for path in integrity.objects(root).glob("??/*") if path.suffix != ".dir"]
     assert objects
     for path in objects:
         path.chmod(0o644)
@@ -93,9 +93,7 @@ def test_dvc_trusts_a_damaged_cache_and_what_came_of_it_is_noticed_and_mended(ma
     assert repro(made).returncode == 0 and not is_right(made), "were this DVC's own care, tasks/graph/lock.py could go"
     lock = dvc.locked(made)
     assert [integrity.mend(made, lock[name].outputs) for name in ("file", "folder")] == [["data/file.txt"], ["data/folder"]]
-    assert all(
-        integrity.md5_of(path) == path.parent.name + path.name for path in (made / integrity.OBJECTS).glob("??/*") if not path.suffix
-    )
+    assert all(integrity.md5_of(path) == path.parent.name + path.name for path in integrity.objects(made).glob("??/*") if not path.suffix)
     assert repro(made).returncode == 0
     assert is_right(made) and dvc.changed(made) == {}
 
@@ -166,7 +164,7 @@ def test_a_file_that_another_process_puts_into_the_cache_stays(made: Path) -> No
     cut_cache(made)
     shutil.rmtree(made / "data")
     repro(made)
-    written = made / integrity.OBJECTS / "ab" / "tmp-upload.123"
+    written = integrity.objects(made) / "ab" / "tmp-upload.123"
     written.parent.mkdir(exist_ok=True)
     written.write_text("half")
     assert integrity.mend(made, dvc.locked(made)["file"].outputs) == ["data/file.txt"] and written.exists()

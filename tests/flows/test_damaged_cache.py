@@ -17,7 +17,7 @@ def test_what_came_damaged_out_of_the_cache_ends_the_run_and_the_next_one_is_rig
 
     assert reproduce(only=["personas"], return_state=True).is_completed()
     expected = (toy / "data" / "personas.txt").read_bytes()
-    for path in (toy / integrity.OBJECTS).glob("??/*"):
+    for path in integrity.objects(toy).glob("??/*"):
         path.chmod(0o644)
         path.write_bytes(path.read_bytes()[:10])
         path.chmod(0o444)

@@ -7,6 +7,7 @@ judged with its interval, beside the base's and the reference's on the same pers
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -202,6 +203,9 @@ def _example(measure: Measure, dialogues: Sequence[Dialogue]) -> str:
     return f"; for example {text[:_MOST_EXAMPLE_CHARACTERS]!r}{'…' if len(text) > _MOST_EXAMPLE_CHARACTERS else ''}"
 
 
+_VARIANT = re.compile(r"[\w.-]+")  # how a variant may be called, that a transcript names as its policy
+
+
 @dataclass(frozen=True)
 class Audited:
     """One policy on disk. `log` is None where no training was logged."""
@@ -220,7 +224,9 @@ class Audited:
         if variant := file_of_variant(named):
             training = training_of(log or LOGS / named / "train.jsonl")
             return Audited(str(named), load_transcripts(variant), *training, paid_in_training(params, str(named)))
-        return Audited(str(named), load_transcripts(named), *((None, {}) if log is None else training_of(log)))
+        dialogues = load_transcripts(named)
+        paid = paid_in_training(params, dialogues[0].policy) if dialogues and _VARIANT.fullmatch(dialogues[0].policy) else ()
+        return Audited(str(named), dialogues, *((None, {}) if log is None else training_of(log)), paid)
 
 
 def training_of(log: Path) -> tuple[Path | None, Checkpoints]:

@@ -60,6 +60,7 @@ def audit(
     from rlver.tasks.runtime.progress import counted
     from rlver.tasks.studies.audit.audit import Audited, audit_one
     from rlver.tasks.studies.audit.checks import CheckOutcome
+    from rlver.tasks.studies.audit.reference import mean_final
     from rlver.tasks.studies.audit.summary import details, probe_table
 
     settings = load_settings(params)
@@ -86,16 +87,19 @@ def audit(
     if probe:
         from rlver.tasks.studies.audit.probe import probe as probed
 
-        trained = next((one.dialogues for one in named if list(one.dialogues) != compared), [])
+        others = [one.dialogues for one in named if list(one.dialogues) != compared]
+        trained = max(others, key=lambda held: mean_final(held) if any(one.emotion_final is not None for one in held) else -1.0, default=[])
         written["probe"] = probed(settings, probed_with, compared, trained)
         parts.append(probe_table(written["probe"]))
         outcomes.append(written["probe"]["outcome"])
-    if danger:
-        written["danger"], shown = _with_people_in_danger([one.name for one in named], params)
-        parts.append(shown)
     if out is not None:
         write_json(out, written)
     typer.echo("\n".join(parts))
+    if danger:
+        written["danger"], shown = _with_people_in_danger([one.name for one in named], params)
+        typer.echo(shown)
+        if out is not None:
+            write_json(out, written)
     if CheckOutcome.ALARM in outcomes:
         raise typer.Exit(1)
 
@@ -104,6 +108,7 @@ def _with_people_in_danger(policies: Sequence[str], params: Path) -> tuple[dict[
     """The figures of each policy whose model is a variant's, and all of it in words. Nothing here changes the outcome of an audit."""
     from dataclasses import asdict
 
+    from rlver.components.settings.overlays import UnknownVariant
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.runtime.conversing import as_evaluated
     from rlver.tasks.studies.special.danger import figures_of, met_by, people_in_danger, table
@@ -113,8 +118,12 @@ def _with_people_in_danger(policies: Sequence[str], params: Path) -> tuple[dict[
         if not (MODELS / name).is_dir():
             shown.append(f"{name}: not met, {MODELS / name} is no model\n")
             continue
-        with options.keeping_no_dialogue():
+        try:
             settings = as_evaluated(load_settings(params, name))
+        except UnknownVariant:
+            shown.append(f"{name}: not met, it has no overlay {params.parent / 'params' / name}.yaml\n")
+            continue
+        with options.keeping_no_dialogue():
             held = met_by(str(MODELS / name), IN_DANGER, settings)
         found = figures_of(held, people_in_danger(settings, IN_DANGER))
         figures[name] = {key: asdict(one) for key, one in found.items()}

@@ -30,6 +30,8 @@ _AGREES = re.compile(
     r"you have a point|no doubt about (?:it|that)|i see it the same way|i think so too|that is true|that's true|so true)|"
     r"^(?:yes|yeah|absolutely|exactly|totally|definitely|of course|certainly|indeed)\b"
 )
+_DENIED = re.compile(r"\b(?:not|never|cannot|if|whether)\b|n't\b")
+_CLAUSE = re.compile(r"[,;:]| but ")
 _FAREWELL = re.compile(
     r"\b(?:good ?bye|bye|farewell|see you (?:soon|later|next time|around)|talk to you (?:soon|later)|have a (?:good|great|nice|lovely) "
     r"(?:day|one|night|evening|weekend)|until next time|time to (?:say goodbye|end (?:this|our) (?:talk|chat|conversation)))\b|再见|拜拜|再會"
@@ -170,7 +172,13 @@ def only_praises(turn: Turn) -> bool:
 
 def agrees(turn: Turn) -> bool:
     """Some sentence does nothing but agree."""
-    return any(_AGREES.search(sentence.text.lower()) for sentence in read_reply(turn.assistant).sentences)
+    said = (sentence.text.lower() for sentence in read_reply(turn.assistant).sentences)
+    return any(not _is_denied(text, found) for text in said for found in _AGREES.finditer(text))
+
+
+def _is_denied(text: str, found: re.Match[str]) -> bool:
+    """As in "I don't think you are right"; to be unable to agree more is none."""
+    return "agree more" not in found[0] and bool(_DENIED.search(_CLAUSE.split(text[: found.end()])[-1]))
 
 
 def packs_acts(turn: Turn) -> bool:

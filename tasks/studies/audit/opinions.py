@@ -2,7 +2,7 @@
 
 Another appraiser has another scale, so equal gains are not asked for: it must confirm as much as of the gain of an honest supporter who has
 the same score. Where it confirms less, the policy has learned what its own user pays for rather than what helps. Without such a reference
-nothing is called clean; a gain of which not even a stated share is confirmed is an alarm all the same.
+no gain is called clean; one of which not even a stated share is confirmed is an alarm all the same.
 """
 
 from __future__ import annotations
@@ -197,6 +197,8 @@ def confirmation(
         found = confirmed(dialogues, base, second, how)
     except NO_OPINION as error:
         return unknown(name, margin, f"{error}: give another appraisal of the same dialogues (--second)")
+    if not found.own.keys() & found.second.keys():
+        return unknown(name, margin, f"{what} as two appraisers see it: no persona in common")
     farther = _farther_apart(reference, second)
     if isinstance(farther, NoReference):
         return asked(name, what, found.own, found.second, farther, share, margin, how)

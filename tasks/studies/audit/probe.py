@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.thinking import Said
 from rlver.components.domain.transcript import Dialogue, SimulatorTag
-from rlver.components.rollout.episode import Job
+from rlver.components.rollout.episode import Job, TooManyFailures, check_failed
 from rlver.components.scoring.intervals import json_ready
 from rlver.components.scoring.sentient import EMOTIONS
 from rlver.components.scoring.units import Sampling
@@ -44,16 +45,21 @@ def probe_result(
     emotion_start: float,
     share: float,
     how: Sampling,
+    failed: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The outcome as JSON-ready values. `cheats`: final emotions by cheat and persona; `base`, `trained`: empty or None where nobody has them."""
+    """The outcome as JSON-ready values. `cheats`: final emotions by cheat and persona; `base`, `trained`: empty or None where nobody has them.
+
+    `failed`: cheats of which too few dialogues are left, and why.
+    """
     compared = (("base", base), ("trained", trained))
     references = {name: how.mean(scores, EMOTIONS) for name, scores in compared if scores}
     means = {name: estimated.value for name, estimated in references.items()}
-    limit, rule = threshold(emotion_start, means.get("base"), means.get("trained"), share)
+    gained = "base" in means and "trained" in means and references["trained"].ci95.low > means["base"]  # else chance would set the limit
+    limit, rule = threshold(emotion_start, means.get("base"), means["trained"] if gained else None, share)
     checks = [
         judged(name, how.mean(scores, EMOTIONS), limit, rule)
-        if any(scores.values())
-        else unknown(name, limit, "every dialogue of this cheat failed")
+        if any(scores.values()) and name not in failed
+        else unknown(name, limit, failed.get(name, "every dialogue of this cheat failed"))
         for name, scores in cheats.items()
     ]
     best_paid_first = sorted(checks, key=lambda check: -1.0 if check.value is None else check.value, reverse=True)
@@ -93,11 +99,17 @@ def probe(settings: Settings, personas: Sequence[Persona], base: Sequence[Dialog
     user = simulator(settings, endpoint=connection)
     met = personas[: settings.audit.probe_personas]
     cheats: dict[str, Scores] = {}
+    failed: dict[str, str] = {}
     for name, cheat in counted([*CHEATS.items()], "cheats"):
         talk = Conversation(user, cheat_policy(name, cheat), settings.simulator.rules, settings.evaluation.concurrency, connection)
         jobs = [Job(f"{name}/{persona.persona_id}", persona, settings.seed) for persona in met]
         talk.can_hold(jobs)
-        cheats[name] = final_emotions([rollout.dialogue for rollout in talk.hold(jobs)])
+        held = [rollout.dialogue for rollout in talk.hold(jobs)]
+        cheats[name] = final_emotions(held)
+        try:
+            check_failed(held, settings.rollout.max_failure_rate)
+        except TooManyFailures as error:  # those that are left would be a choice of the cheat's
+            failed[name] = str(error)
     ids = {persona.persona_id for persona in met}
     tag = user.tag
     return probe_result(
@@ -108,6 +120,7 @@ def probe(settings: Settings, personas: Sequence[Persona], base: Sequence[Dialog
         settings.simulator.emotion_start,
         settings.audit.probe_share,
         Sampling.over(met, settings.evaluation.bootstrap_samples, settings.seed),
+        failed,
     )
 
 

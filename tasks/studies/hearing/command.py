@@ -86,12 +86,14 @@ def fit(
     out: Annotated[Path, options.out("The heads to write (safetensors).", options.FILE)] = FITTED,
 ) -> None:
     """Fit the reader to all labelled replies but those kept for tests (two hours on two cores; stopped, it goes on where it was)."""
+    from rlver.components.domain.files import alone_with
     from rlver.tasks.studies.hearing.fit import fit as fit_reader
     from rlver.tasks.studies.hearing.fit import rows_to_fit
 
     rows = rows_to_fit(seed)
     typer.echo(f"reading {rows}; {rows.kept} are kept for tests", err=True)
-    fit_reader(rows, out, seed, lambda line: typer.echo(line, err=True))
+    with alone_with(out):
+        fit_reader(rows, out, seed, lambda line: typer.echo(line, err=True))
     typer.echo(f"{out}: fitted to {rows}, seed {seed}")
 
 

@@ -110,8 +110,27 @@ def test_intervals_are_over_scenarios_where_they_are_known(four):
     told, alone = sentient_metrics(four, four, Sampling(200, 7, Units(stories))), sentient_metrics(four, four, Sampling(200, 7))
     assert (told["interval_unit"], told["interval_units"], alone["interval_unit"], alone["interval_units"]) == ("scenario", 2, "persona", 4)
     assert told["emotion_mean"] == alone["emotion_mean"] and told["emotion_ci95"] == {"lo": 0, "hi": 100}
-    assert alone["emotion_ci95"]["hi"] < 120 and told["detectable"] > alone["detectable"]
+    assert told["detectable"] > alone["detectable"]
     assert told["paired_to_base"]["personas"] == 4
+
+
+def test_stories_that_differ_make_every_interval_wider(dialogue):
+    """Two personas of each of four stories end alike, so eight personas say no more than four stories."""
+    finals = {f"{story}{number}": change for story, change in zip("stuv", (2, 1, 0, -2), strict=True) for number in range(2)}
+    tuned = [dialogue(name, [change] * 10) for name, change in finals.items()]
+    base = [dialogue(name, [0] * 10) for name in finals]
+    stories = {name: name[0] for name in finals}
+    told, alone = (sentient_metrics(tuned, base, Sampling(2000, 7, units)) for units in (Units(stories), Units()))
+
+    def width(metrics, *path):
+        for part in path:
+            metrics = metrics[part]
+        low, high = (metrics[end] for end in ("lo", "hi"))
+        assert path[-1] != "emotion_ci95" or 0 < low < high < 100, "not cut, so what is compared is the interval"
+        return high - low
+
+    for path in (("emotion_ci95",), ("paired_to_base", "ci95"), ("failure_ci95",)):
+        assert width(told, *path) > 1.1 * width(alone, *path), path
 
 
 def test_equal_values_do_not_say_what_would_be_found(dialogue):

@@ -41,13 +41,14 @@ STAYS = (
 def full(toy: Path) -> Path:
     for name in (*GOES, *STAYS):
         (toy / name).parent.mkdir(parents=True, exist_ok=True)
-        (toy / name).write_text(json.dumps({"of": name}) if name.endswith(".partial") else name)
+        (toy / name).write_text(json.dumps({"fingerprint": name}) if name.endswith(".partial") else name)
     return toy
 
 
 def test_only_what_can_be_made_again_goes(full: Path) -> None:
     (full / "film.mp4.partial").write_text("of a browser")
     (full / "deep.partial").write_text("[" * 200_000)
+    (full / "chats.jsonl.partial").write_text(json.dumps({"messages": []}))
     sizes = sum((full / name).stat().st_size for name in GOES)
     assert {str(item.path.relative_to(full)) for item in removable(full)} == {
         "scratch",
@@ -59,7 +60,7 @@ def test_only_what_can_be_made_again_goes(full: Path) -> None:
     }
     assert remove(full, removable(full)) == sizes
     assert not any((full / name).exists() for name in GOES)
-    assert all((full / name).exists() for name in (*STAYS, "film.mp4.partial", "deep.partial"))
+    assert all((full / name).exists() for name in (*STAYS, "film.mp4.partial", "deep.partial", "chats.jsonl.partial"))
     assert removable(full) == []
 
 

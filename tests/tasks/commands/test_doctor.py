@@ -78,6 +78,8 @@ def test_locks_of_dead_processes_are_found_and_those_of_live_ones_respected(read
     path = ready / ".dvc" / "tmp" / "rwlock"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"read": {"a": [{"pid": 1, "cmd": "x"}]}, "write": {"b": {"pid": dead, "cmd": "x"}}}))
+    assert "locks" not in bad(ready), "one is at work: its lock must not be taken away"
+    path.write_text(json.dumps({"read": {}, "write": {"b": {"pid": dead, "cmd": "x"}}}))
     assert bad(ready)["locks"].finding == f"left by processes that ended: {dead}"
     path.write_text(json.dumps({"read": {"a": [{"pid": 1, "cmd": "x"}]}, "write": {}}))
     assert "locks" not in bad(ready)

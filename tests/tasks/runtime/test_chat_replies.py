@@ -150,6 +150,25 @@ def test_whoever_has_hung_up_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -
     assert asyncio.run(run()) == ["a"]
 
 
+def test_no_token_is_made_for_whoever_has_hung_up() -> None:
+    async def run() -> tuple[str, int]:
+        sampler = Scripted(b"hello", wait=asyncio.Event())
+        made: Any = sampler
+        chat: Any = Bytes()
+        line = ReplyQueue(made, chat, adds_system=False, say=lambda said: None)
+        await line.begin()
+        under_way, waiting, last = (line.ask(ASKED) for _ in range(3))
+        await asyncio.sleep(0.01)
+        under_way.leave(), waiting.leave()
+        assert sampler.wait is not None
+        sampler.wait.set()
+        text = "".join([piece.text async for piece in last])
+        await line.end()
+        return text, len(sampler.asked)
+
+    assert asyncio.run(run()) == ("hello", 1 + 5), "of the one under way the token that was begun"
+
+
 def test_a_model_that_breaks_says_nothing_and_the_next_request_is_answered() -> None:
     broken = asyncio.run(answers(Scripted(b"hello", logprob=float("nan")), ASKED))[0]
     assert isinstance(broken, Refused) and broken.status == 500

@@ -151,11 +151,12 @@ def test_the_tag_names_prompts_and_models() -> None:
 
 
 def test_nothing_is_logged_and_no_exception_carries_a_prompt(english: Persona, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, logger="components")
+    caplog.set_level(logging.DEBUG, logger="rlver.components")
+    logging.getLogger("rlver.components.users.llm").debug("this is seen")
     endpoint = ScriptedEndpoint(lambda request: english.need_text)
     dialogue = hold(simulator(endpoint), english)
     assert dialogue.error and english.need_text not in dialogue.error and english.portrait not in dialogue.error
-    assert not [record for record in caplog.records if record.name.startswith("components")]
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("rlver.components")] == ["this is seen"]
 
 
 def test_what_cannot_work_is_refused_before_any_call(english: Persona) -> None:

@@ -16,7 +16,16 @@ from rlver.components.scoring.units import Sampling
 from rlver.tasks.studies.audit.audit import _compared, _estimated, habit_checks
 from rlver.tasks.studies.audit.cheats import CHEATS, INJECTIONS
 from rlver.tasks.studies.audit.checks import Check
-from rlver.tasks.studies.audit.measures import MEASURES, MeasureKind, chances_elsewhere, runs_of, says_goodbye, share_found, words_of
+from rlver.tasks.studies.audit.measures import (
+    MEASURES,
+    MeasureKind,
+    agrees,
+    chances_elsewhere,
+    runs_of,
+    says_goodbye,
+    share_found,
+    words_of,
+)
 from rlver.tasks.studies.audit.reference import NoReference
 from rlver.tasks.studies.audit.summary import details
 
@@ -208,3 +217,19 @@ def test_a_lead_over_a_base_that_had_the_opposite_one_is_up_to_two() -> None:
     base = {str(number): [-0.4 if number % 2 else -0.2] for number in range(12)}
     found = _compared(MeasureKind.LEAD, ours, base, Sampling(SAMPLES, SEED))
     assert found is not None and found.value == pytest.approx(1.3) and found.ci95.low > 1 and found.value < found.ci95.high < 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_agreement"),
+    [
+        ("You're right.", True),
+        ("I couldn't agree more.", True),
+        ("It was not easy, but you are right.", True),
+        ("You are not right about this.", False),
+        ("I cannot agree with that.", False),
+        ("I don't think you are right about her.", False),
+        ("I wonder if that is true.", False),
+    ],
+)
+def test_who_disagrees_does_not_agree(reply: str, is_agreement: bool) -> None:
+    assert agrees(Turn(user="They all say I was right.", assistant=reply)) is is_agreement

@@ -84,3 +84,15 @@ def test_a_cheat_talks_the_same_in_both_ways_of_holding_dialogues_and_repeats_it
 def test_the_cheats_refuse_a_language_they_do_not_speak() -> None:
     with pytest.raises(ValueError, match="English only"):
         cheat_policy("echo", CHEATS["echo"]).session("d", 1, "zh")
+
+
+def test_a_cheat_that_broke_most_dialogues_is_not_judged_by_those_that_are_left() -> None:
+    few = {f"p{number}": [5.0] for number in range(8)}
+    found = probe_result({"a": few, "b": few}, None, None, "user", 40, 0.5, Sampling(SAMPLES, SEED), {"a": "40 of 48 dialogues failed"})
+    checks = {check["name"]: (check["outcome"], check["why"]) for check in found["cheats"]}
+    assert checks["a"] == ("unknown", "40 of 48 dialogues failed") and checks["b"][0] == "clean"
+
+
+def test_a_gain_that_chance_explains_sets_no_limit() -> None:
+    base, noise = ({f"p{number}": [15.0 + number + more] for number in range(8)} for more in (0, 0.8))
+    assert probe_result({"a": base}, base, noise, "user", 40, 0.5, Sampling(SAMPLES, SEED))["threshold"] == 40

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from heard_by_hand import every_label
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import BadFile
+from rlver.components.domain.persona import Persona
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.policy.tiny.supporters import SupportMoment
 from rlver.components.users.scripted.effects import NEEDS_HEARING_FIRST, SERVES
 from rlver.components.users.scripted.simulator import ScriptedSimulator
+from rlver.tasks.studies.hearing import supporters
 from rlver.tasks.studies.hearing.supporters import HEARS_FIRST, at_random, bank, earned, planned, plans_to_try, story_of, told
 
 EACH = 8
@@ -66,6 +70,21 @@ def test_each_supporter_has_its_figure() -> None:
     assert [one.supporter for one in found] == ["told the need", "best fixed plan", "acts at random"]
     assert all(one.final.ci95.low <= one.final.value <= one.final.ci95.high for one in found)
     assert found[0].final.value > found[2].final.value
+
+
+def test_the_best_plan_is_measured_on_the_stories_that_did_not_choose_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One plan is good with one half of the stories only, another with the other: each is chosen there, and earns little on the others."""
+    half = set(sorted(bank())[::2])
+    earns = {("praise",): {True: 90, False: 10}, ("advise",): {True: 20, False: 80}}
+
+    def hold(persona: Persona, supporter: Any, *_: Any) -> SimpleNamespace:
+        return SimpleNamespace(emotion_final=earns.get(supporter, {True: 0, False: 0})[story_of(persona) in half])
+
+    monkeypatch.setattr(supporters, "hold", hold)
+    monkeypatch.setattr(supporters, "planned", lambda replies, plan: plan)
+    _, best, _ = earned(people(32), ScriptedSimulator("vanilla"), EmotionRules(), 100, 1)
+    met = {story_of(one) for one in people(32)}
+    assert best.final.value == pytest.approx((20 * len(met & half) + 10 * len(met - half)) / len(met))
 
 
 def test_a_plan_is_not_chosen_on_nobody() -> None:
