@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heapreplace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,14 @@ async def measure(
     return wall_s, cpu_s, [[slow_motion * wait_s for wait_s in one.waits_s] for one in heard]
 
 
+def _round_s(waits_s: Sequence[float], slots: int) -> float:
+    """Until all of these calls have been answered, `slots` of them in flight at a time."""
+    free_at_s = [0.0] * min(slots, len(waits_s))
+    for wait_s in waits_s:
+        heapreplace(free_at_s, free_at_s[0] + wait_s)
+    return max(free_at_s)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dialogues", type=int, default=64)
@@ -105,7 +114,7 @@ def main() -> None:
         wall_s, cpu_s, waits = asyncio.run(measure(people, options.turns, concurrency, options.model, options.slow_motion))
         slowest_s, all_s = max(map(sum, waits)), sum(map(sum, waits))
         bound_s = max(slowest_s, all_s / concurrency)
-        lock_step_s = sum(max(together) for together in zip_longest(*waits, fillvalue=0.0)) * max(1.0, len(waits) / concurrency)
+        lock_step_s = sum(_round_s(together, concurrency) for together in zip_longest(*waits, fillvalue=0.0))
         print(
             f"{len(waits)} dialogues x {options.turns} turns, {concurrency} calls in flight, policy {options.model or 'canned'}, latencies x {options.slow_motion:g}: wall {wall_s:.1f} s"
             f" = {wall_s / bound_s:.2f} x the bound of {bound_s:.1f} s (slowest dialogue {slowest_s:.1f} s, all waiting / calls in flight"

@@ -28,6 +28,13 @@ BETWEEN_PROCESSES = {
 }
 OTHER_YAML = {"yaml", "oyaml", "strictyaml"}
 ARCHIVES = {"tarfile", "shutil.unpack_archive"}
+CALLED_BY_THEIR_NAMES = {
+    "torch": {"load"},
+    "numpy": {"load"},
+    "os": {"system", "popen"},
+    "time": {"time", "time_ns"},
+    "datetime": set[str](),
+}
 _SAYS_NOTHING = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 
 
@@ -108,6 +115,15 @@ def no_wall_clock(node: ast.AST) -> bool:
     return not (isinstance(node, ast.Call) and dotted(node.func) in {"time.time", "time.time_ns", "datetime.utcnow", "datetime.today"})
 
 
+def no_other_name(node: ast.AST) -> bool:
+    """What the rules above know by its dotted name has no other one."""
+    if isinstance(node, ast.ImportFrom):
+        return not {alias.name for alias in node.names} & CALLED_BY_THEIR_NAMES.get(node.module or "", set())
+    return not isinstance(node, ast.Import) or all(
+        alias.name not in CALLED_BY_THEIR_NAMES or (alias.asname or alias.name) in (alias.name, "np") for alias in node.names
+    )
+
+
 RULES: dict[str, tuple[Callable[[ast.AST], bool], str]] = {
     "pickle": (no_pickle, "import joblib"),
     "torch.load": (no_pickle, "torch.load(path)"),
@@ -125,6 +141,10 @@ RULES: dict[str, tuple[Callable[[ast.AST], bool], str]] = {
     "certificates": (careful_http, "httpx.Client(verify=False)"),
     "servers": (loopback_only, "host = '0.0.0.0'"),
     "wall clock": (no_wall_clock, "end = time.time() + 5"),
+    "a loader of its own": (no_other_name, "from torch import load"),
+    "a shell of its own": (no_other_name, "from os import system as run"),
+    "a clock of its own": (no_other_name, "from time import time"),
+    "another numpy": (no_other_name, "import numpy as xp"),
 }
 
 
