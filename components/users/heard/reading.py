@@ -73,11 +73,11 @@ class Reader:
         self._nets = {name: tensor.float() for name, tensor in load(content).items()}
         adapter = {name: self._nets.pop(name) for name in tuple(self._nets) if name.endswith((DOWN, UP))}
         if self._nets.keys() != _NETS or len(self._nets["adapted.out.bias"]) != len(OUTPUTS):
-            raise BadFile(f"{heads}: not a file of this reader (heard-14): fit it again with `rlver hearing fit`")
+            raise BadFile(f"{heads}: not a file of this reader (heard-15): fit it again with `rlver hearing fit`")
         self._language, self._meaning = LanguageModel(of_package(SMOLLM2.name), adapter, device), meaning(device)
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
         weights = f"{SMOLLM2.sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
-        self.version = f"heard-14 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
+        self.version = f"heard-15 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
 
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str = "") -> Heard:

@@ -9,7 +9,7 @@ from rlver.tasks.runtime.appraisers import is_same_appraiser, names_of
 
 VANILLA, CHALLENGING = "vanilla", "challenging"
 SCRIPTED = SimulatorTag(kind="scripted", difficulty=VANILLA, version="scripted-3")
-HEARD = SimulatorTag(kind="heard-appraiser", difficulty=VANILLA, version="heard-14 b179 53aa special-2")
+HEARD = SimulatorTag(kind="heard-appraiser", difficulty=VANILLA, version="heard-15 b179 53aa special-2")
 LLM = SimulatorTag(kind="llm", difficulty=VANILLA, version="llm-2 prompts=1-ab appraiser=gpt-4 speaker=b")
 
 
@@ -20,7 +20,7 @@ LLM = SimulatorTag(kind="llm", difficulty=VANILLA, version="llm-2 prompts=1-ab a
         (SCRIPTED, SimulatorTag(kind="scripted-appraiser-without-persona", difficulty=VANILLA, version="scripted-3")),
         (SCRIPTED, SimulatorTag(kind="scripted", difficulty=VANILLA, version="scripted-3+typos-2")),
         (SCRIPTED, SimulatorTag(kind="scripted+talking", difficulty=CHALLENGING, version="scripted-3 appraised=vanilla talking-1 cd")),
-        (HEARD, SimulatorTag(kind="heard+talking", difficulty=VANILLA, version="heard-14 b179 53aa special-2 talking-1 beb9")),
+        (HEARD, SimulatorTag(kind="heard+talking", difficulty=VANILLA, version="heard-15 b179 53aa special-2 talking-1 beb9")),
         (LLM, SimulatorTag(kind="llm-appraiser", difficulty=VANILLA, version="llm-2 prompts=1-ab appraiser=gpt-4")),
         (LLM, SimulatorTag(kind="llm", difficulty=VANILLA, version="llm-2 prompts=1-ab combined=gpt-4")),
         (
