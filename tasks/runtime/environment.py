@@ -296,5 +296,5 @@ def set_debug() -> None:
 
 
 def _value(root: Path, name: str) -> str | None:
-    """A variable of the process, an empty one too, or else of .env: `dvc repro` starts stages without `prepare`."""
-    return (os.environ[name] if name in os.environ else read_dotenv(root / ".env").get(name)) or None
+    """A variable of the process, or of .env: `dvc repro` starts stages without `prepare`."""
+    return os.environ.get(name) or read_dotenv(root / ".env").get(name)
