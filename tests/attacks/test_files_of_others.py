@@ -53,7 +53,7 @@ def test_who_writes_is_alone_until_its_process_ends_even_by_kill_9(tmp_path: Pat
 
 @pytest.mark.long
 def test_clean_leaves_dialogues_that_are_being_held(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (toy / "out.jsonl.partial").write_text("{}")
+    (toy / "out.jsonl.partial").write_text('{"fingerprint": "0"}\n')
     (toy / "scratch").mkdir()
     holder = subprocess.Popen((sys.executable, "-c", HOLD), cwd=toy, env=SURROUNDINGS, stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None and holder.stdout.readline() == "held\n"
