@@ -189,8 +189,16 @@ def agreement_report(twice: Sequence[Twice], samples: int, seed: int) -> str:
             _agreements("act", acts),
             _agreements("quality", qualities),
             _values(value),
+            "The second labeller as if it were the reader, by the labels of the first",
+            *_as_reader(twice, samples, seed),
         ]
     )
+
+
+def _as_reader(twice: Sequence[Twice], samples: int, seed: int) -> tuple[str, str]:
+    second = {one.first: one.acts for one in twice}
+    every = [one for one in detection(list(second), second.__getitem__, samples, seed) if one.act == MICRO]
+    return detections(every), _orders([Taken(one.first.user, one.first.value, one.value) for one in twice])
 
 
 def _agreements(noun: str, agreements: Sequence[Agreement]) -> str:
