@@ -1,4 +1,5 @@
-# The pipeline in a container, on a project in the current folder: docker build -t rlver . && docker run --rm -it -v "$PWD:/work" rlver run
+# The pipeline in a container, on a project in the current folder: docker build -t rlver . and, for a project's own
+# paths and owner (docs/deployments.md): docker run --rm -it -v "$PWD:$PWD" -w "$PWD" -u "$(id -u):$(id -g)" -e HOME=/tmp rlver run
 # An empty folder becomes a project by `rlver init .` in the same way. On Linux pip takes PyTorch with CUDA; for the smaller one without,
 # name its index in PIP_EXTRA_INDEX_URL (docker build --build-arg PIP_EXTRA_INDEX_URL=…).
 FROM python:3.11-slim

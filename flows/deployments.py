@@ -12,11 +12,12 @@ from typing import Any
 from uuid import uuid4
 
 from prefect import get_client, serve
+from prefect.client.schemas.actions import VariableCreate
 from prefect.deployments.runner import EntrypointType, RunnerDeployment
 from prefect.events import DeploymentEventTrigger
 from prefect.schedules import Schedule
 
-from rlver.components.domain.files import BadFile, read_yaml
+from rlver.components.domain.files import BadFile, read_yaml, write_bytes_atomically
 from rlver.flows.choices import offer
 from rlver.flows.evaluate import evaluate
 from rlver.flows.promote import promote
@@ -30,6 +31,8 @@ from rlver.tasks.runtime.environment import shown
 
 LANDED = "rlver.personas.landed"
 PERSONAS = "rlver.personas"
+PROJECT = "rlver_project"  # the server's variable: whose deployments it has
+OWN_ID = Path(".prefect") / "project"
 FLOWS = {flow.name: flow for flow in (reproduce, sweep, evaluate, promote)}
 
 
@@ -47,9 +50,28 @@ def serve_deployments(root: Path) -> None:
     """Serve them until Ctrl-C, one run at a time: two pipelines in one folder would wait for each other's files. Raises ServerFailed."""
     api_url = environment.addresses(root).prefect_api_url
     servers.must_let_us_in(api_url)
+    claim(root)
     prepare_slots(api_url)
     watch()
     serve(*deployments(root), limit=1, pause_on_shutdown=False)
+
+
+def claim(root: Path) -> None:
+    """Deployments are known by their names, so a server has those of one project: else two would run each other's. Raises ServerFailed."""
+    file = root / OWN_ID
+    if not file.is_file():
+        file.parent.mkdir(exist_ok=True)
+        write_bytes_atomically(file, uuid4().hex.encode())
+    own = {"id": file.read_text(encoding="utf-8").strip(), "folder": str(root.resolve())}
+    with get_client(sync_client=True) as client:
+        known = client.read_variable_by_name(PROJECT)
+        if known is None:
+            client.create_variable(VariableCreate(name=PROJECT, value=own))
+        elif not isinstance(known.value, dict) or known.value.get("id") != own["id"]:
+            raise servers.ServerFailed(
+                f"the Prefect server at {shown(str(client.api_url))} has the deployments of another folder, {shown(str(known.value))}: give each "
+                f"project a server of its own, or, if that one is gone, run `prefect variable delete {PROJECT}`"
+            )
 
 
 def personas_landed(path: Path) -> str:

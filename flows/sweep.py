@@ -31,10 +31,10 @@ def sweep(name: Annotated[str, OneOf("sweeps")]) -> State[str]:
     """
     root, where = environment.opened()
     try:
-        wanted = experiments.read_sweep(root, name)
+        wanted, began_from = experiments.read_sweep(root, name), experiments.checked_out(root)
         with gpu_slot("train", prepare_slots(where.prefect_api_url)):  # one for all: DVC's queue starts the trainings, and knows no slots
             experiments.run_sweep(root, wanted, get_run_logger().info)
-        found = experiments.results(root, wanted)
+        found = experiments.results(root, wanted, began_from)
     except (experiments.SweepError, BadFile) as error:
         return Failed(message=str(error))
     text = f"{experiments.table(wanted, found)}\n\n{NO_CHOICE}"
@@ -42,7 +42,7 @@ def sweep(name: Annotated[str, OneOf("sweeps")]) -> State[str]:
     get_run_logger().info("%s", text)
     for finished in (one.name for one in wanted if one.name in found):
         try:
-            get_run_logger().info("%s", log_experiment(root, where.tracking_uri, finished))
+            get_run_logger().info("%s", log_experiment(root, where.tracking_uri, finished, began_from))
         except (experiments.SweepError, TrackingUnavailable, BadFile) as error:
             get_run_logger().warning("%s: %s; `rlver mlflow sync --experiment %s` logs it later", finished, error, finished)
     if failed := [experiment.name for experiment in wanted if experiment.name not in found]:

@@ -200,7 +200,7 @@ class Walk:
     def _note_failure(self, step: dvc.Stage, reason: str) -> None:
         self._provenance.failed(step.name, reason)
         self._walked.failed[step.name] = reason
-        if self._keep_going or Path(step.pipeline).parts[0] == results.FAILURES.parts[0]:
+        if self._keep_going or any(Path(one.pipeline).parts[0] == results.FAILURES.parts[0] for one in self._chosen):
             results.write_failures(self._root, self._walked.failed, [one.name for one in self._chosen])
 
     def _end_all(self) -> None:

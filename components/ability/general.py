@@ -175,7 +175,9 @@ def _chance(loaded: Mapping[str, Any], samples: Mapping[str, list[dict[str, Any]
             is_choice and (task.config.process_results or getattr(task, "multiple_target", 0))
         ):
             return None
-        if not is_choice and any(isinstance(sample.get("doc", {}).get(key), list) for sample in samples[name] for key in _WRITTEN_CHOICES):
+        if not is_choice and any(
+            isinstance(sample.get("doc", {}).get(key), (list, dict)) for sample in samples[name] for key in _WRITTEN_CHOICES
+        ):
             return None
     guessed = [
         1 / len(sample["arguments"]) if task.OUTPUT_TYPE == "multiple_choice" else 0.0

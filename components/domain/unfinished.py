@@ -44,9 +44,9 @@ class Unfinished(Generic[Result]):
     def _earlier(self) -> list[Result]:
         if not self.path.is_file():
             return []
-        head, *lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        head, *lines = self.path.read_bytes().split(b"\n")
         finished: list[Result] = []
-        for line in lines if f"{head}\n" == jsonl_line(self.made_with) else ():
+        for line in lines if head + b"\n" == jsonl_line(self.made_with).encode() else ():
             try:
                 finished.append(self.kind.model_validate_json(line))
             except ValidationError:

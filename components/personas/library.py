@@ -178,7 +178,9 @@ class Library(_Part):
 
 
 def placeholders(text: str) -> set[str]:
-    """Names in braces; a stray brace, or a format in braces, counts as the placeholder named by the text itself."""
+    """Names in braces; a stray or doubled brace, or a format in braces, counts as the placeholder named by the text itself."""
+    if "{{" in text or "}}" in text:
+        return {text}
     try:
         return {text if form or conversion else name for _, name, form, conversion in string.Formatter().parse(text) if name is not None}
     except ValueError:

@@ -2,7 +2,8 @@
 the stored answers of the models.
 
 Of a dialogue with a simulated user everything but the policy's replies is re-derived: what the user said (under a shift, as its version
-names it), whether it was a cue, the appraisal in every field, the emotion. Of a re-appraised recording the user's words are given and the rest is re-derived.
+names it), whether it was a cue, the appraisal in every field, the emotion. Of a re-appraised recording the user's words, cues, first emotion and end are given, and the appraisals and
+later emotions are re-derived.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Our dialogues as the rollouts of TRL's asynchronous GRPO (`trl.experimental.async_grpo`): dialogues are held while earlier ones are learned from.
 
 Every turn is a sample of its own, with its own advantage; TRL's packing forwards what turns share once. A thought that has left the context is in its
-own turn's sample alone. A dialogue that failed makes no sample. TRL averages over tokens, so a long dialogue weighs more than in our own trainer.
+own turn's sample alone. A dialogue that failed makes no sample. TRL averages over the tokens of a forward pass, so a long dialogue weighs more than in
+our own trainer, and `rows_per_forward` decides how much.
 """
 
 from __future__ import annotations
@@ -215,7 +216,8 @@ def async_trainer(
 ) -> AsyncDialogueTrainer:
     """A trainer of the model in `base`, ready for `train()`, which leaves the trained one in `.model`; `weights` go to the one that speaks.
 
-    A step learns from personas_per_step x group_size turns: how many dialogues they are, the dialogues decide. The personas go round.
+    A step learns from personas_per_step x group_size turns: how many dialogues they are, the dialogues decide. So about a step's worth is held at
+    once (of more, TRL would drop the last as too old, always those of the same needs). The personas go round.
     """
     train, on_gpu = update.train, torch.cuda.is_available()
     config = AsyncGRPOConfig(
@@ -239,7 +241,8 @@ def async_trainer(
     )
     credit = Credit(score, train.group_size, train.scale_rewards, update.gates_format, update.reward.cut_off_penalty)
     waiting = 2 * train.personas_per_step * train.group_size  # samples: two steps of them
-    batches = _round_and_round(persona_ids_in_order, train.personas_per_step, train.group_size)
+    turns = min(train.max_turns or update.max_turns, update.max_turns)
+    batches = _round_and_round(persona_ids_in_order, max(1, train.personas_per_step // turns), train.group_size)
     worker: Any = DialogueWorker(rollouts, batches, credit, weights, waiting, max_failure_rate)
     nothing = Dataset.from_list(
         [{"prompt": [{"role": "user", "content": "-"}]}]

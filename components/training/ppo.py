@@ -60,7 +60,7 @@ class DialoguePPOTrainer(DialogueTrainer):
         super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """AdamW with a learning rate of its own for the critic."""
+        """AdamW with a learning rate of its own for the critic; torch's own default of weight decay is not ours."""
         if self.optimizer is None:
             policy: Any = self.model
             kind, options = self.get_optimizer_cls_and_kwargs(self.args, policy)
@@ -73,7 +73,7 @@ class DialoguePPOTrainer(DialogueTrainer):
                         "lr": self.update.train.critic_learning_rate,
                     },
                 ],
-                **options,
+                **{"weight_decay": self.args.weight_decay, **options},
             )
         return self.optimizer
 

@@ -94,9 +94,14 @@ def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[
         raise
 
 
-def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str, str]]:
+def checked_out(root: Path) -> str:
+    """The commit that experiments begin from. Raises SweepError."""
+    return _git(root, "rev-parse", "HEAD")[0]
+
+
+def results(root: Path, experiments: Sequence[Experiment], began_from: str) -> dict[str, dict[str, str]]:
     """The mean final emotion by variant, with its interval, of each experiment that has one: DVC lists some that failed too."""
-    shown = next((line for line in _dvc(root, ["exp", "show", "--json"]) if line.startswith("[")), "[]")
+    shown = next((line for line in _dvc(root, ["exp", "show", "--json", "--rev", began_from]) if line.startswith("[")), "[]")
     wanted = {experiment.name for experiment in experiments}
     found = {}
     for commit in json.loads(shown):
@@ -116,12 +121,12 @@ def results(root: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str
 
 
 @contextmanager
-def laid_out(root: Path, name: str) -> Iterator[Path]:
+def laid_out(root: Path, name: str, began_from: str | None = None) -> Iterator[Path]:
     """The project's folder as an experiment left it, results and all: a worktree under scratch/. Raises SweepError.
 
     It goes with the block. After an error it stays, with what was begun in it, and is there again the next time.
     """
-    commit = _commit_of(root, name)
+    commit = _commit_of(root, name, began_from or checked_out(root))
     tree = root / LAID_OUT / f"{name}-{commit[:12]}"
     if not tree.is_dir():
         _git(root, "worktree", "add", "--quiet", "--force", "--detach", str(tree), commit)
@@ -132,8 +137,8 @@ def laid_out(root: Path, name: str) -> Iterator[Path]:
     _git(root, "worktree", "remove", "--force", str(tree))
 
 
-def _commit_of(root: Path, name: str) -> str:
-    """That of the experiment which began from the commit that is checked out, as DVC takes it; else of the only one of this name. Raises SweepError."""
+def _commit_of(root: Path, name: str, began_from: str) -> str:
+    """That of the experiment which began from this commit, as DVC takes it; else of the only one of this name. Raises SweepError."""
     found = {}  # by the commit that each began from; DVC's refs are refs/exps/<2 digits>/<38 digits>/<name>
     for commit, ref in map(str.split, _git(root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/exps/")):
         *_, first, rest, own = ref.split("/")
@@ -141,10 +146,9 @@ def _commit_of(root: Path, name: str) -> str:
             found[first + rest] = commit
     if not found:
         raise SweepError(f"there is no experiment {name}; `dvc exp list --all-commits` names those that there are")
-    (head,) = _git(root, "rev-parse", "HEAD")
-    if head not in found and len(found) > 1:
+    if began_from not in found and len(found) > 1:
         raise SweepError(f"{len(found)} experiments are called {name}: check out the commit that the wanted one began from")
-    return found.get(head) or next(iter(found.values()))
+    return found.get(began_from) or next(iter(found.values()))
 
 
 def _with_interval(scores: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,19 @@ from rlver.components.personas.schema import validate_file
 from rlver.components.replay.verification import NotRederivable, first_difference
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import Settings, load_settings
+from rlver.components.users.distilled.folder import folder_of
 from rlver.tasks.runtime.appraisers import names_of, recorded_user
 
 LLM = "llm"
+LEARNED = "distilled:"  # how an appraiser is named that lies in a folder
 USER_ANSWERS = Path("answers") / "user.db"
-PLACES = ("transcripts", "paper/transcripts", "recipes/transcripts", "pretrained/transcripts", "bigger/transcripts")
+PLACES = {  # of transcripts, each with that of the personas they were held with
+    "transcripts": "data/personas",
+    "paper/transcripts": "data/personas",
+    "recipes/transcripts": "recipes/data",
+    "pretrained/transcripts": "pretrained/data/personas",
+    "bigger/transcripts": "pretrained/data/personas",
+}
 _ENDING = re.compile(r"(-s\d+|-raw)$")  # a seed of the paper run; a larger model as it came
 
 
@@ -37,9 +45,11 @@ def verified(
     settings: Settings,
     stored: Path,
     appraiser: str | None = None,
+    must_derive: bool = False,
 ) -> str:
     """Derive every dialogue of a file again; one line that says from what. `people(needed)` gives the personas by id, `stored` is the file of an
-    LLM user's answers. Raises Differs at the first difference, with file, line, dialogue, turn, expected and found, and NotRederivable."""
+    LLM user's answers: without it the changes are only added up, unless the file `must_derive`. Raises Differs at the first difference, with
+    file, line, dialogue, turn, expected and found, and NotRederivable."""
     dialogues = load_transcripts(transcripts)
     kinds = {dialogue.simulator.kind for dialogue in dialogues}
     lines = [line for line, _ in read_jsonl(transcripts)]
@@ -51,11 +61,16 @@ def verified(
                 raise BadFile(f"{transcripts}:{line}: {error}") from error
     count = f"{transcripts}: {len(dialogues)} dialogues, {sum(len(dialogue.turns) for dialogue in dialogues)} appraisals"
     if kinds == {LLM} and not stored.is_file():
+        if must_derive:
+            raise NotRederivable(f"{transcripts}: an LLM was the user, and its answers are not in {stored}")
         return f"{count}: every emotion follows from the recorded changes; whether a model said so, nobody can tell without {stored}"
     if appraiser and appraiser.partition(":")[0] not in (found := {names_of(kind)[0] for kind in kinds}):
         raise ValueError(f"--appraiser {appraiser}: {transcripts} was appraised by {', '.join(sorted(found))}; leave the option out")
     known = people(kinds <= {"scripted", LLM})
     appraised_by = appraiser or settings.simulator.appraiser or ""
+    learned = appraised_by.startswith(LEARNED) and folder_of(appraised_by)
+    if learned and not learned.is_dir() and any(LEARNED[:-1] in names_of(kind) for kind in kinds):
+        raise NotRederivable(f"{transcripts}: the appraiser it was held with is not in {learned}")
     with _answered_before(stored) if any(map(_asks_models, kinds)) else nullcontext() as endpoint:
 
         def named(tag: SimulatorTag, is_appraiser: bool) -> Any:
@@ -83,21 +98,34 @@ def verify_folder(folder: Path) -> Iterator[tuple[str, bool]]:
     if not files:
         raise BadFile(f"{folder}: no transcripts in {', '.join(PLACES)}; name a run's folder (the one above), or a transcript file")
 
-    @cache
-    def people(needed: bool) -> Mapping[str, Persona]:
-        found = sorted(file for place in ("data/personas", "*/data/personas", "recipes/data/*") for file in folder.glob(f"{place}/*.jsonl"))
-        if needed and not found:
+    read = cache(validate_file)
+
+    def people(transcripts: Path, needed: bool) -> Mapping[str, Persona]:
+        """Of all personas; where two pipelines have others of one id, those of this file's own."""
+        own = next(folder / PLACES[place] for place in PLACES if transcripts.is_relative_to(folder / place))
+        every = [file for place in ("data/personas", "*/data/personas", "recipes/data/*") for file in folder.glob(f"{place}/*.jsonl")]
+        if needed and not every:
             raise BadFile(
                 f"{folder / 'data' / 'personas'}: no personas (*.jsonl) there, so no dialogue can be derived again; put the files of personas there"
             )
-        return {persona.persona_id: persona for file in found for persona in validate_file(file)}
+        found = sorted(every, key=lambda file: (file.is_relative_to(own), transcripts.stem in file.parts, file))
+        return {persona.persona_id: persona for file in found for persona in read(file)}
 
-    params = folder / "params.yaml"
     for file in files:
         try:
-            yield verified(file, people, load_settings(params, _variant(file, folder)), folder / USER_ANSWERS), True
+            settings = _with_appraiser_in(folder, load_settings(folder / "params.yaml", _variant(file, folder)))
+            yield verified(file, partial(people, file), settings, folder / USER_ANSWERS, must_derive=True), True
         except NotRederivable as error:
             yield f"NOT VERIFIED {error}", False
+
+
+def _with_appraiser_in(folder: Path, settings: Settings) -> Settings:
+    """The settings of a run there, whose learned appraiser lies in it wherever this process is."""
+    named = settings.simulator.appraiser or ""
+    if not named.startswith(LEARNED):
+        return settings
+    there = settings.simulator.model_copy(update={"appraiser": f"{LEARNED}{folder / folder_of(named)}"})
+    return settings.model_copy(update={"simulator": there})
 
 
 def by_id(personas: Path) -> Mapping[str, Persona]:
@@ -117,11 +145,17 @@ def _within(rounded: Sequence[Sequence[Rounding]]) -> str:
 
 
 def _not_shown(dialogues: Sequence[Dialogue]) -> str:
-    """How many dialogues ended for a reason of which their replies show nothing; nothing where none."""
+    """How many dialogues ended for a reason of which their replies show nothing, or were only appraised again; nothing where none."""
     full = sum(dialogue.stop_reason is StopReason.CONTEXT_FULL for dialogue in dialogues)
     failed = sum(dialogue.stop_reason is StopReason.FAILED for dialogue in dialogues)
     told = [f"{count} {how}" for count, how in ((full, "ended with a full context"), (failed, "failed")) if count]
-    return f"; {' and '.join(told)}, which replies alone cannot confirm" if told else ""
+    words = sum(not _is_of_users(dialogue.simulator.kind) for dialogue in dialogues)
+    given = (
+        f"; of {words} only the appraisals were derived: the user's words, where they begin and why they end are as recorded"
+        if words
+        else ""
+    )
+    return (f"; {' and '.join(told)}, which replies alone cannot confirm" if told else "") + given
 
 
 def _answered_before(stored: Path) -> AbstractContextManager[Any]:

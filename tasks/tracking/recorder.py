@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -49,6 +49,7 @@ class MlflowRecorder:
         self._pipeline: SpoolEntry | None = None
         self.failed = False  # the pipeline run did not succeed
         self._kept = False
+        self.unsure: Collection[str] = ()  # stages whose code or parameters have changed since they ran: of what commit they are, nobody knows
 
     def __enter__(self) -> Self:
         return self
@@ -60,7 +61,7 @@ class MlflowRecorder:
 
     def begin(self, stage: str) -> SpoolEntry:
         """A stage starts to work."""
-        now = records.revision(self.root)
+        now = None if stage in self.unsure else records.revision(self.root)
         git = {"mlflow.source.git.commit": now.commit, "git_dirty": str(now.dirty).lower()} if now else {}
         tags = {**git, "mlflow.source.name": "rlver run", "dvc_lock": _lock_hash(self.root), **self.tags}
         if self._pipeline is None:
@@ -241,6 +242,7 @@ def sync(root: Path, uri: str) -> str:
         there = [stage for stage in lock if all((root / path).exists() for path in lock[stage].outputs)]
         here = [stage for stage in there if not integrity.differing(root, lock[stage].outputs)]
         stages = [records.read(root, stage, lock) for stage in here]
+        recorder.unsure = dvc.changed(root, ()).keys()
         log_pipeline(recorder, [stage for stage in stages if not recorder.spool.has(stage.name, stage.digest)])
         added = len(recorder.runs) - before
         troubles = recorder.send_what_can_be()

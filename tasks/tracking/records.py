@@ -212,12 +212,16 @@ def curve(path: Path) -> Iterator[CurvePoint]:
                     yield CurvePoint(metric_name(f"{path.stem}/{column}"), int(step), value)
 
 
+SOURCES = ("components", "flows", "params", "tasks")
+
+
 def revision(root: Path) -> Revision | None:
     """The commit checked out in `root`; None outside git."""
     written_by_runs = (":!*dvc.lock", ":!*/dvc.yaml", ":!metrics", ":!*/metrics/*")
     commit = _git(root, "rev-parse", "HEAD")
     status = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *written_by_runs)
-    return None if commit is None else Revision(commit, bool(status))
+    new = _git(root, "status", "--porcelain", "--", *SOURCES)  # untracked files among them: a kind of one's own is found by its place
+    return None if commit is None else Revision(commit, bool(status or new))
 
 
 def _models_behind(stage: LockedStage, lock: Mapping[str, LockedStage]) -> dict[str, str]:

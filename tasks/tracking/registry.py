@@ -129,7 +129,9 @@ class ModelRegistry:
             self._client.set_terminated(version.run, "FAILED")
 
     def crown(self, version: Version, over: Version | None) -> None:
-        """Make a version the champion; it remembers `over`, who was."""
+        """Make a version the champion; it remembers `over`, who was. Raises RegistryError where another is by now, with which it was not compared."""
+        if (now := self.champion()) != over:
+            raise RegistryError(f"the champion has changed to {now} since this was judged; promote again to be compared with it")
         with readable():
             self._client.set_model_version_tag(MODEL, version.number, BEFORE, over.number if over else "none")
             self._client.set_registered_model_alias(MODEL, CHAMPION, version.number)

@@ -55,6 +55,19 @@ def test_a_schedule_is_served_as_it_stands_in_the_file(repository_root: Path) ->
         _deployment(entry | {"schedules": [{"crom": "0 1 * * 6"}]})
 
 
+@pytest.mark.long
+def test_a_server_has_the_deployments_of_one_folder(prefect_server: None, tmp_path: Path) -> None:
+    from rlver.flows.deployments import claim
+
+    ours, others = tmp_path / "ours", tmp_path / "others"
+    for folder in (ours, others):
+        folder.mkdir()
+    claim(ours)
+    claim(ours.rename(tmp_path / "moved"))
+    with pytest.raises(servers.ServerFailed, match=r"has the deployments of another folder, .*ours.* `prefect variable delete rlver_project`"):
+        claim(others)
+
+
 def test_a_deployment_of_another_flow_is_refused_by_name_and_an_empty_list_is_none() -> None:
     from rlver.flows.deployments import _deployment
 

@@ -203,6 +203,7 @@ def _example(measure: Measure, dialogues: Sequence[Dialogue]) -> str:
     return f"; for example {text[:_MOST_EXAMPLE_CHARACTERS]!r}{'…' if len(text) > _MOST_EXAMPLE_CHARACTERS else ''}"
 
 
+_SEED = re.compile(r"-s\d+$")  # at the end of a name in the paper run
 _VARIANT = re.compile(r"[\w.-]+")  # how a variant may be called, that a transcript names as its policy
 
 
@@ -244,7 +245,8 @@ def paid_in_training(params: Path | None, variant: str) -> Collection[str] | Set
     try:
         settings = load_settings(params, variant)
     except UnknownVariant:
-        return ()
+        without_seed = _SEED.sub("", variant)
+        return () if without_seed == variant else paid_in_training(params, without_seed)
     except SettingsError as error:
         return error
     appraiser = settings.simulator.parts[0]

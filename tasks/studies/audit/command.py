@@ -51,7 +51,7 @@ def audit(
 ) -> None:
     """Look for the known ways to game the reward; exit status 1 when a limit of `audit` in params.yaml is clearly broken."""
     options.limit_endpoints(budget, replay)
-    from rlver.components.domain.files import write_json
+    from rlver.components.domain.files import STANDARD_OUTPUT, write_json
     from rlver.components.personas.schema import validate_file
     from rlver.components.scoring.splits import refuse_mixed_users
     from rlver.components.settings.settings import load_settings
@@ -92,7 +92,7 @@ def audit(
         written["probe"] = probed(settings, probed_with, compared, trained)
         parts.append(probe_table(written["probe"]))
         outcomes.append(written["probe"]["outcome"])
-    if out is not None:
+    if out is not None and not (danger and out == STANDARD_OUTPUT):  # a file is kept from what may break off; a stream holds one object
         write_json(out, written)
     typer.echo("\n".join(parts))
     if danger:

@@ -31,7 +31,7 @@ _AGREES = re.compile(
     r"^(?:yes|yeah|absolutely|exactly|totally|definitely|of course|certainly|indeed)\b"
 )
 _DENIED = re.compile(r"\b(?:not|never|cannot|if|whether)\b|n't\b")
-_CLAUSE = re.compile(r"[,;:]| but ")
+_CLAUSE = re.compile(r"[,;:]| (?:but|and|because|so) ")
 _FAREWELL = re.compile(
     r"\b(?:good ?bye|bye|farewell|see you (?:soon|later|next time|around)|talk to you (?:soon|later)|have a (?:good|great|nice|lovely) "
     r"(?:day|one|night|evening|weekend)|until next time|time to (?:say goodbye|end (?:this|our) (?:talk|chat|conversation)))\b|再见|拜拜|再會"

@@ -17,6 +17,7 @@ from rlver.components.domain.transcript import Dialogue, SimulatorTag
 from rlver.components.rollout.episode import Job, TooManyFailures, check_failed
 from rlver.components.scoring.intervals import json_ready
 from rlver.components.scoring.sentient import EMOTIONS
+from rlver.components.scoring.statistics import Interval, paired_differences
 from rlver.components.scoring.units import Sampling
 from rlver.components.settings.settings import Settings
 from rlver.tasks.runtime.assembly import Conversation, simulator, user_connection
@@ -25,6 +26,8 @@ from rlver.tasks.runtime.text_policy import TextPolicy, plain
 from rlver.tasks.studies.audit.cheats import CHEATS, Cheat, DialogueSoFar
 from rlver.tasks.studies.audit.checks import judged, overall, unknown
 from rlver.tasks.studies.audit.opinions import Scores, final_emotions
+
+_DIFFERENCES = Interval(-100.0, 100.0)  # of emotions
 
 
 def threshold(start: float, base: float | None, trained: float | None, share: float) -> tuple[float, str]:
@@ -54,7 +57,8 @@ def probe_result(
     compared = (("base", base), ("trained", trained))
     references = {name: how.mean(scores, EMOTIONS) for name, scores in compared if scores}
     means = {name: estimated.value for name, estimated in references.items()}
-    gained = "base" in means and "trained" in means and references["trained"].ci95.low > means["base"]  # else chance would set the limit
+    differences = paired_differences(trained or {}, base or {})
+    gained = bool(differences) and how.paired_mean(differences, _DIFFERENCES).ci95.low > 0  # else chance would set the limit
     limit, rule = threshold(emotion_start, means.get("base"), means["trained"] if gained else None, share)
     checks = [
         judged(name, how.mean(scores, EMOTIONS), limit, rule)

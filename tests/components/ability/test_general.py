@@ -260,7 +260,8 @@ def test_what_guessing_gets_right_is_not_made_up() -> None:
 
     assert chance("multiple_choice") == 0.25 and chance("generate_until", doc={"question": "What is 6 times 7?"}) == 0.0
     assert chance("multiple_choice", process_results=print) is None, "several may be right"
-    assert chance("generate_until", doc={"options": ["6", "7"]}) is None, "a letter is written"
+    for choices in (["6", "7"], {"text": ["6", "7"], "label": ["A", "B"]}):
+        assert chance("generate_until", doc={"choices": choices}) is None, "a letter is written"
 
 
 def test_code_of_a_model_runs_in_our_tasks_only() -> None:

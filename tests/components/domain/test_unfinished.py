@@ -35,6 +35,18 @@ def test_a_line_that_was_cut_off_is_dropped_and_the_file_is_whole_again(tmp_path
     assert [dialogue.dialogue_id for dialogue in finished.resume()] == ["a", "c"]
 
 
+def test_a_line_with_a_damaged_byte_is_no_whole_line(tmp_path: Path) -> None:
+    """It is not read as another text."""
+    finished, path = unfinished(tmp_path), tmp_path / "x.partial"
+    finished.resume()
+    finished.add(a_dialogue("a", [1]))
+    finished.add(a_dialogue("b", [1]))
+    whole = path.read_bytes()
+    where = whole.rindex(b'"assistant": "') + 15
+    path.write_bytes(whole[:where] + b"\xe1" + whole[where + 1 :])
+    assert [dialogue.dialogue_id for dialogue in finished.resume()] == ["a"]
+
+
 def test_what_was_made_with_other_settings_is_not_continued(tmp_path: Path) -> None:
     finished = unfinished(tmp_path)
     finished.resume()

@@ -52,6 +52,7 @@ def test_the_order_of_files_and_entries_does_not_matter(tmp_path: Path) -> None:
         ({"cause": "{friend} left {name}."}, "unknown placeholder ['friend']"),
         ({"cause": "A stray { brace."}, "unknown placeholder"),
         ({"cause": "{other:>20} left {name}."}, "unknown placeholder"),
+        ({"cause": "{{other}} left {name}."}, "unknown placeholder"),
         ({"openers": ["I am {name} and sad.", "My sister left.", "She left on Monday."]}, "says their own name"),
         ({"openers": ["What is that now?", "My sister left.", "She left on Monday."]}, "asks a question"),
         ({"openers": ["I just want someone to listen.", "My sister left.", "She left on Monday."]}, "attentive_listening is stated"),

@@ -38,6 +38,10 @@ def test_one_dialogue_a_persona_trains_policy_and_critic(whole: Run) -> None:
     assert all(row["value_loss"] > 0 for row in whole.steps.rows())
 
 
+def test_no_weight_decays(whole: Run) -> None:
+    assert [group["weight_decay"] for group in whole.trainer.optimizer.param_groups] == [0.0, 0.0]
+
+
 def test_the_users_tokens_have_no_advantage_and_no_value_to_fit(whole: Run) -> None:
     for batch, rollouts in zip(whole.batches, whole.rollouts, strict=True):
         for row, rollout in enumerate(rollouts):

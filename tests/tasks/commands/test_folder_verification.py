@@ -57,6 +57,34 @@ def test_pipelines_bring_personas_of_their_own_and_all_are_verified(run: Path, c
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{run}/bigger/transcripts/qwen2.5-0.5b-raw.jsonl: ")
 
 
+def test_each_pipeline_is_verified_with_its_own_personas(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two may have others under one id: the class hangs on how many there are."""
+    (own,) = people()[1][:1]
+    stranger = next(one for one in people()[1] if one.persona_class != own.persona_class)
+    other = own.model_copy(update={"persona_class": stranger.persona_class, "traits": stranger.traits})
+    write_jsonl(run / "pretrained" / "data" / "personas" / "test.jsonl", [other.model_dump(mode="json")])
+    assert main(["verify", str(run)]) == 0, capsys.readouterr().err
+    write(run / "pretrained" / "transcripts" / "x.jsonl", [one for one in scripted_dialogues(count=4) if one.persona_id == own.persona_id])
+    assert main(["verify", str(run)]) == 1, "of another class it cannot have been held"
+    assert "pretrained/transcripts/x.jsonl:1: dialogue" in capsys.readouterr().err
+
+
+def test_an_llm_user_without_its_answers_is_not_verified(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    llm = SimulatorTag(kind="llm", difficulty="vanilla", version="anything")
+    write(run / "transcripts" / "a.jsonl", [one.model_copy(update={"simulator": llm}) for one in scripted_dialogues(count=1)])
+    assert main(["verify", str(run)]) == 1
+    assert "NOT VERIFIED" in (line := capsys.readouterr().out.splitlines()[0]) and "its answers are not in" in line
+
+
+def test_an_appraiser_that_was_learned_is_looked_for_in_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = SimulatorTag(kind="distilled-appraiser-without-persona", difficulty="vanilla", version="distilled-2 0123")
+    write(run / "transcripts" / "a.jsonl", [one.model_copy(update={"simulator": own}) for one in scripted_dialogues(count=1)])
+    params = run / "params.yaml"
+    params.write_text(params.read_text().replace("  appraiser: null", "  appraiser: distilled:models/learned"))
+    assert main(["verify", str(run)]) == 1
+    assert f"the appraiser it was held with is not in {run / 'models' / 'learned'}" in capsys.readouterr().out.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("file", "variant"),
     [

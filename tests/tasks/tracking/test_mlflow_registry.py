@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from rlver.tasks.tracking import models
-from rlver.tasks.tracking.registry import CHAMPION, MODEL, ModelRegistry
+from rlver.tasks.tracking.registry import CHAMPION, MODEL, ModelRegistry, RegistryError, Version
 from rlver.tasks.tracking.store import TrackingUnavailable, open_store
 
 
@@ -45,3 +45,21 @@ def test_the_run_of_a_registration_that_breaks_off_has_failed(tracking_uri: str,
     monkeypatch.setattr(MlflowClient, "set_terminated", breaks)
     with pytest.raises(TrackingUnavailable, match="no such model"):
         ModelRegistry(tracking_uri).register("a", "0", "a card", {}, {})
+
+
+@pytest.mark.long
+def test_nobody_is_crowned_over_a_champion_that_it_was_not_compared_with(tracking_uri: str, tmp_path: Path) -> None:
+    registry, client = ModelRegistry(tracking_uri), MlflowClient(tracking_uri=tracking_uri)
+    client.create_registered_model(MODEL)
+    for variant in "ab":
+        run = client.create_run("0").info.run_id
+        client.create_model_version(MODEL, str(tmp_path), run_id=run, tags={"variant": variant, "md5": variant})
+    first, second = (
+        Version(number, variant, variant, client.get_model_version(MODEL, number).run_id, None)
+        for number, variant in (("1", "a"), ("2", "b"))
+    )
+    registry.crown(first, None)
+    with pytest.raises(RegistryError, match=r"the champion has changed to version 1 \(a\) since this was judged"):
+        registry.crown(second, None)
+    registry.crown(second, registry.champion())
+    assert str(registry.champion()) == "version 2 (b)"

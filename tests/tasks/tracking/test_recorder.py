@@ -257,6 +257,11 @@ def test_the_commit_and_uncommitted_changes_are_known(toy: Path) -> None:
         write(toy / name, "{}")
     subprocess.run(("git", "add", "-A"), cwd=toy, check=True)
     assert records.revision(toy) == (revision.commit, False), "what a run writes itself is no change of its source"
+    write(toy / "notes.txt", "of no matter")
+    assert records.revision(toy) == (revision.commit, False)
+    write(toy / "components" / "users" / "mine.py", "KIND = 1\n")
+    assert records.revision(toy) == (revision.commit, True), "a kind of one's own is found by its place, in git or not"
+    shutil.rmtree(toy / "components")
     (toy / "params.yaml").write_text("seed: 9\n")
     assert records.revision(toy) == (revision.commit, True)
 

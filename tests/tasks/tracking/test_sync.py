@@ -22,6 +22,7 @@ def locked(finished: Path, repository_root: Path, monkeypatch: pytest.MonkeyPatc
     shutil.copy(repository_root / "params.yaml", finished)
     real = {name: replace(stage, outputs={path: dvc.md5_of(finished / path) for path in stage.outputs}) for name, stage in LOCK.items()}
     monkeypatch.setattr("rlver.tasks.graph.dvc.locked", lambda root: real)
+    monkeypatch.setattr("rlver.tasks.graph.dvc.changed", lambda root, stages: {})
     return finished
 
 
@@ -31,6 +32,21 @@ def test_sync_adds_every_result_that_no_run_holds_once(locked: Path, tracking_ur
         f": 0 runs were waiting, 0 still are; {len(LOCK) + 1} runs added for results that none held"  # with their pipeline's
     )
     assert sync(locked, tracking_uri).endswith("0 runs added for results that none held")
+
+
+@pytest.mark.long
+def test_sync_names_no_commit_where_the_code_is_another_by_now(locked: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.setattr("rlver.tasks.tracking.records.revision", lambda root: records.Revision("c0ffee" * 6, False))
+    monkeypatch.setattr("rlver.tasks.graph.dvc.changed", lambda root, stages: {"score@v": ["changed deps: components"]})
+    sync(locked, tracking_uri)
+    commits = {
+        run.data.tags["stage"]: run.data.tags.get("mlflow.source.git.commit")
+        for run in MlflowClient(tracking_uri=tracking_uri).search_runs(["1"])
+        if "stage" in run.data.tags
+    }
+    assert {stage for stage, commit in commits.items() if commit is None} == {"score@v"}, commits
 
 
 @pytest.mark.long

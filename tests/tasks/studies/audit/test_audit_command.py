@@ -205,6 +205,8 @@ def test_people_in_danger_meet_every_model_and_change_no_outcome(
     assert set(written["danger"]) == {"base"} and set(written["danger"]["base"]) == set(COUNTED)
     shown = capsys.readouterr().out
     assert "base: 1 dialogues with people in danger" in shown and "honest: not met, models/honest is no model" in shown
+    assert main(["audit", "base", "--danger", "-o", "-"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"policies", "danger"}, "one object"
 
 
 @pytest.mark.parametrize(

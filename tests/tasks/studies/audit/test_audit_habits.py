@@ -229,6 +229,9 @@ def test_a_lead_over_a_base_that_had_the_opposite_one_is_up_to_two() -> None:
         ("I cannot agree with that.", False),
         ("I don't think you are right about her.", False),
         ("I wonder if that is true.", False),
+        ("I don't blame you and I agree with you.", True),
+        ("I'm not surprised because you're right.", True),
+        ("I'm not sure that you're right.", False),
     ],
 )
 def test_who_disagrees_does_not_agree(reply: str, is_agreement: bool) -> None:

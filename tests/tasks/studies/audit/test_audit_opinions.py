@@ -198,7 +198,12 @@ def test_an_appraiser_that_paid_in_training_or_held_the_dialogues_is_no_second_o
 
 @pytest.mark.parametrize(
     ("variant", "paid"),
-    [("grpo-think", ["vanilla"]), ("grpo-think-challenging", ["challenging"]), ("ppo-direct-curriculum", ["vanilla", "challenging"])],
+    [
+        ("grpo-think", ["vanilla"]),
+        ("grpo-think-challenging", ["challenging"]),
+        ("ppo-direct-curriculum", ["vanilla", "challenging"]),
+        ("grpo-think-challenging-s7", ["challenging"]),
+    ],
 )
 def test_who_paid_in_training_stands_in_the_overlay_of_the_variant(variant: str, paid: list[str]) -> None:
     assert paid_in_training(ROOT / "params.yaml", variant) == paid

@@ -94,5 +94,9 @@ def test_a_cheat_that_broke_most_dialogues_is_not_judged_by_those_that_are_left(
 
 
 def test_a_gain_that_chance_explains_sets_no_limit() -> None:
-    base, noise = ({f"p{number}": [15.0 + number + more] for number in range(8)} for more in (0, 0.8))
-    assert probe_result({"a": base}, base, noise, "user", 40, 0.5, Sampling(SAMPLES, SEED))["threshold"] == 40
+    """Of the same personas before and after: users who differ hide no gain that each of them shows."""
+    base = {f"p{number}": [15.0 + 3 * number] for number in range(8)}
+    noise = {persona: [score + (4 if number % 2 else -3)] for number, (persona, (score,)) in enumerate(base.items())}
+    gain = {persona: [score + 6] for persona, (score,) in base.items()}
+    limits = [probe_result({"a": base}, base, trained, "user", 40, 0.5, Sampling(SAMPLES, SEED))["threshold"] for trained in (noise, gain)]
+    assert limits == [40, 15 + 3 * 3.5 + 3]
