@@ -86,11 +86,14 @@ def test_a_sweep_runs_each_in_a_worktree_and_shows_them_side_by_side(
     assert sweep("s", return_state=True).is_failed()
     assert "| s-1 | 13 | failed |" in "\n".join(said) and "| s-2 | 3 | 3.0 [40.0, 60.0] |" in "\n".join(said)
     assert log_experiment(swept, tracking_uri, "s-2").startswith("s-2: 1 stages"), "of two of this name that of the commit checked out"
+    began_from = experiments.checked_out(swept)
     subprocess.run(
         ["git", "-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "-q", "--allow-empty", "-m", "later"],
         cwd=swept,
         check=True,
     )
+    assert set(experiments.results(swept, read_sweep(swept, "s"), began_from)) == {"s-2"}, "a commit made during a sweep hides nothing"
+    assert log_experiment(swept, tracking_uri, "s-2", began_from).startswith("s-2: 1 stages")
     with pytest.raises(SweepError, match="2 experiments are called s-2: check out the commit"):
         log_experiment(swept, tracking_uri, "s-2")
 
